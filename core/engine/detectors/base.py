@@ -1,0 +1,96 @@
+"""What every detector is: fitted on normal images, it gives each image a heat map and a score.
+
+A prediction is made once; the image's score is then taken from it, with or without a region of interest.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from typing_extensions import Self
+
+from core.engine.config import Config
+
+
+@dataclass
+class Prediction:
+    """What a detector says of N images.
+
+    maps: float32 (N, h, w), larger is more abnormal, at the detector's own resolution, already smoothed.
+    extras: further per-image terms the detector's `image_score` needs, each (N, ...).
+    """
+
+    maps: np.ndarray
+    extras: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+
+class Stopped(Exception):
+    """Raised by a fit or a training that was asked to stop; what can be resumed is on disk."""
+
+
+Report = Callable[[dict], None]  # called with {"step": i, "steps": n, **values}
+Stop = Callable[[], bool]
+
+
+class Detector(abc.ABC):
+    """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    Config: ClassVar[type[Config]]
+
+    @classmethod
+    @abc.abstractmethod
+    def fit(
+        cls,
+        encoder: torch.nn.Module,
+        images: np.ndarray,
+        config: Config,
+        *,
+        roi: np.ndarray | None = None,
+        device: torch.device | str = "cpu",
+        report: Report | None = None,
+        should_stop: Stop | None = None,
+        folder: Path | None = None,
+    ) -> Self:
+        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside. `folder` may hold a partial fit."""
+
+    @abc.abstractmethod
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """images uint8 (N, S, S, 3) -> Prediction; the maps do not depend on `roi` unless the detector says so."""
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,) float32. `roi` uint8 (N, S, S): only what lies inside counts. Default: the map's maximum."""
+        return masked_maps(prediction.maps, roi).reshape(len(prediction), -1).max(1)
+
+    @abc.abstractmethod
+    def save(self, folder: Path) -> None:
+        """Everything needed to score, encoder included: safetensors and JSON, written atomically."""
+
+    @classmethod
+    @abc.abstractmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self: ...
+
+
+def roi_at(roi: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """uint8 (N, S, S) -> bool (N, h, w): a map's cell is inside if at least half of it is."""
+    x = torch.from_numpy(np.ascontiguousarray(roi)).float()[:, None]
+    return torch.nn.functional.interpolate(x, shape, mode="area")[:, 0].numpy() >= 0.5
+
+
+def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """Maps with their own minimum outside the region of interest, so that no maximum is found there."""
+    if roi is None:
+        return maps
+    inside = roi_at(roi, maps.shape[1:])
+    floor = maps.reshape(len(maps), -1).min(1)[:, None, None]
+    return np.where(inside, maps, floor).astype(np.float32)

@@ -1,0 +1,69 @@
+"""Named families of interchangeable parts: one file and one decorator add a member.
+
+    @DETECTORS.register("padim", title="PaDiM")
+    class PaDiM(Detector): ...
+
+The list of members is a call (`DETECTORS.names()`), never a table kept by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class UnknownName(ValueError):
+    """A name that no member of the family carries; the message lists those that exist."""
+
+
+@dataclass
+class Registry:
+    """Members by name. `package` is imported, file by file, the first time anybody asks."""
+
+    family: str
+    package: str
+    _members: dict[str, Any] = field(default_factory=dict)
+    _about: dict[str, dict] = field(default_factory=dict)
+    _loaded: bool = False
+
+    def register(self, name: str, **about: Any) -> Callable:
+        """Decorator. `about` is free text for people: title, section of the paper, ..."""
+
+        def add(member):
+            if name in self._members and self._members[name] is not member:
+                raise ValueError(f"two members of {self.family} are called {name!r}")
+            self._members[name] = member
+            self._about[name] = about
+            return member
+
+        return add
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+
+    def get(self, name: str) -> Any:
+        self._load()
+        if name not in self._members:
+            raise UnknownName(f"no {self.family} is called {name!r}; there are: {', '.join(self.names())}")
+        return self._members[name]
+
+    def about(self, name: str) -> dict:
+        self.get(name)
+        return dict(self._about[name])
+
+    def names(self) -> list[str]:
+        self._load()
+        return sorted(self._members)
+
+
+DETECTORS = Registry("detector", "core.engine.detectors")
+OBJECTIVES = Registry("objective", "core.engine.objectives")
+STRONG = Registry("strong augmentation", "core.engine.augment")
