@@ -1,0 +1,42 @@
+"""What bf16 autocast gains: ResNet-18 training steps with it against without, in one run."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+import torchvision
+
+from core.engine.device import gains_by_bf16
+
+
+def run(quick: bool = False) -> dict:
+    """Images a second of forward, backward and SGD at 96 px; "ratio" is with bf16 over without."""
+    device, batch, steps = torch.device("cpu"), 32, 3 if quick else 8
+    model = torchvision.models.resnet18().to(memory_format=torch.channels_last)
+    images = torch.rand(batch, 3, 96, 96).contiguous(memory_format=torch.channels_last)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(enabled: bool) -> float:
+        start = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            features = model(images)
+        optimiser.zero_grad()
+        features.float().square().mean().backward()
+        optimiser.step()
+        return time.perf_counter() - start
+
+    seconds = {True: [], False: []}
+    for i in range(steps + 1):
+        for enabled in (True, False):
+            taken = step(enabled)
+            if i:  # the first of each only warms up
+                seconds[enabled].append(taken)
+    with_bf16, without = (sorted(seconds[e])[steps // 2] for e in (True, False))
+    return {
+        "bench": "autocast",
+        "ratio": without / with_bf16,
+        "images_per_second": batch / with_bf16,
+        "images_per_second_without": batch / without,
+        "chosen": gains_by_bf16(device),
+    }
