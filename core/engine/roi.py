@@ -1,0 +1,146 @@
+"""The region of interest of one image, found without being told anything: where there is tissue to look at.
+
+Left out are the black border around an octagonal or round field of view, a black picture-in-picture inset in a
+corner, and burned-in text. Why it matters: in hyperkvasir 98 % of normals and 55 % of polyps carry the inset, so
+a detector that looks at the frame seems to find polyps. When in doubt a pixel stays inside: a lumen is as black as
+a border, and a lesion cut away is worse than a border left in.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+WORKING_SIDE = 288  # the search runs at this short side; every length below is in pixels of it
+BLACK = 16  # a border's brightest channel: 0..5 as measured on three sets, plus what JPEG adds beside an edge
+GLYPH = (4, 12)  # height of a line of burned-in text
+SMALLEST_VIEW = 0.2  # a field of view below this part of the image is taken for a mistake
+
+
+def find_roi(image: np.ndarray) -> np.ndarray:
+    """image uint8 (H, W, 3) or (H, W) -> uint8 (H, W), 1 inside the region of interest, 0 outside.
+
+    Never empty: where no field of view can be told from a border, everything is inside.
+    """
+    if image.dtype != np.uint8 or image.ndim not in (2, 3):
+        raise ValueError(f"find_roi takes a uint8 image (H, W, 3) or (H, W), not {image.dtype} {image.shape}")
+    height, width = image.shape[:2]
+    scale = WORKING_SIDE / min(height, width)
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    small = image if scale == 1 else cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else 1)
+    small = small if small.ndim == 3 else np.repeat(small[..., None], 3, 2)
+    bright = small.max(2)
+    text = find_text(small)
+    view = field_of_view(np.where(text, 0, bright).astype(np.uint8))
+    for top, bottom, left, right in insets(bright, view):
+        view[top:bottom, left:right] = 0
+    view[text] = 0
+    if scale != 1:
+        view = cv2.resize(view, (width, height), interpolation=cv2.INTER_NEAREST)
+    return view if view.any() else np.ones((height, width), np.uint8)
+
+
+def field_of_view(bright: np.ndarray) -> np.ndarray:
+    """bright uint8 (h, w) -> uint8 (h, w): the convex hull of all that is not border.
+
+    Every field of view in use (octagon, circle, rectangle) is convex, so the hull gives back the dark lumen that
+    touches the border; opening first drops text and icons that stand on the border.
+    """
+    lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
+    opened = cv2.morphologyEx(lit, cv2.MORPH_OPEN, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (13, 13)))
+    count, parts, stats, _ = cv2.connectedComponentsWithStats(opened)
+    if count < 2:
+        return np.ones_like(bright)
+    area = stats[1:, cv2.CC_STAT_AREA]
+    kept = np.isin(parts, 1 + np.flatnonzero(area >= 0.02 * area.max())).astype(np.uint8)
+    # the opening rounds off the corners of what it keeps: give back what touches it within its own reach
+    kept = cv2.dilate(kept, np.ones((5, 5), np.uint8)) & lit
+    points = cv2.findNonZero(kept)
+    view = np.zeros_like(bright)
+    cv2.fillConvexPoly(view, cv2.convexHull(points), 1)
+    if view.mean() < SMALLEST_VIEW:
+        return np.ones_like(bright)
+    return view
+
+
+def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """Black rectangles that stand in a corner of the image: (top, bottom, left, right), half open."""
+    found = []
+    height, width = bright.shape
+    for down in (False, True):
+        for mirrored in (False, True):
+            flip = (slice(None, None, -1 if down else 1), slice(None, None, -1 if mirrored else 1))
+            box = _inset_at_origin(bright[flip] <= BLACK, view[flip] > 0)
+            if box is None:
+                continue
+            h, w = box
+            found.append(
+                (height - h if down else 0, height if down else h, width - w if mirrored else 0, width if mirrored else w)
+            )
+    return found
+
+
+def _inset_at_origin(black: np.ndarray, view: np.ndarray) -> tuple[int, int] | None:
+    """(height, width) of the black rectangle at the upper left corner, or None.
+
+    Of all black rectangles there, the largest one whose two inner sides border on something lit: the sides of an
+    inset are straight and sharp, those of a lumen are not.
+    """
+    height, width = black.shape
+    lit_from = np.where(black.all(1), width, (~black).argmax(1))  # first lit column of each row
+    reach = np.minimum.accumulate(lit_from)  # width of the black rectangle that is y + 1 rows high
+    steps = np.flatnonzero(np.diff(reach, append=0))  # rows after which it must get narrower
+    best, best_area = None, 0
+    for y in steps:
+        h, w = int(y) + 1, int(reach[y])
+        if h < 0.1 * height or w < 0.1 * width or h * w <= best_area or h * w > 0.35 * height * width:
+            continue
+        inside = view[:h, :w].mean()
+        if inside < 0.1:  # it lies outside the field of view already
+            continue
+        beyond = slice(w + 2, w + 5), slice(h + 2, h + 5)  # two pixels off: JPEG smears the edge
+        right = (~black[:h, beyond[0]])[view[:h, beyond[0]]]
+        below = (~black[beyond[1], :w])[view[beyond[1], :w]]
+        sides = [s.mean() for s in (right, below) if s.size]
+        if len(sides) == 2 and min(sides) > 0.5 and np.mean(sides) > 0.7:
+            best, best_area = (h, w), h * w
+    return best
+
+
+def find_text(image: np.ndarray) -> np.ndarray:
+    """image uint8 (h, w, 3) -> bool (h, w): boxes around lines of burned-in text.
+
+    Glyphs are thin, white and stand in a row with one height; a specular highlight is white but alone, or in a
+    crowd without a common line.
+    """
+    white = image.min(2)
+    thin = cv2.morphologyEx(white, cv2.MORPH_TOPHAT, np.ones((9, 9), np.uint8))
+    strokes = ((thin > 60) & (white > 110)).astype(np.uint8)
+    text = np.zeros(white.shape, bool)
+    _, _, stats, centres = cv2.connectedComponentsWithStats(strokes)
+    heights = stats[:, cv2.CC_STAT_HEIGHT]
+    glyphs = [
+        i
+        for i in range(1, len(stats))
+        if GLYPH[0] <= heights[i] <= GLYPH[1] and stats[i, cv2.CC_STAT_WIDTH] <= 9 * heights[i]
+    ]
+    glyphs.sort(key=lambda i: stats[i, cv2.CC_STAT_LEFT])
+    lines: list[list[int]] = []
+    for i in glyphs:
+        left, top, _, tall = stats[i, :4]
+        for line in lines:
+            j = line[-1]
+            gap = left - (stats[j, 0] + stats[j, 2])
+            foot = abs(top + tall - stats[j, 1] - stats[j, 3])
+            if gap <= 8 and foot <= 1 and abs(top - stats[j, 1]) <= 1:
+                line.append(i)
+                break
+        else:
+            lines.append([i])
+    for line in lines:
+        box = stats[line]
+        left, top = box[:, 0].min(), box[:, 1].min()
+        right, bottom = (box[:, 0] + box[:, 2]).max(), (box[:, 1] + box[:, 3]).max()
+        if len(line) >= 3 or (len(line) == 2 and right - left > 2.5 * (bottom - top)):
+            text[max(0, top - 2) : bottom + 2, max(0, left - 3) : right + 3] = True
+    return text
