@@ -1,0 +1,51 @@
+"""The folder in which one installation keeps everything: the database, the runs, the caches."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_data_dir
+
+VARIABLE = "PMSACL_HOME"
+
+
+class BadHome(ValueError):
+    """A home that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """`Home.at(path)` makes the folders; a plain `Home(path)` touches nothing."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: str | os.PathLike | None = None) -> Home:
+        """`path`, else $PMSACL_HOME, else the platform's user-data folder. Makes it; BadHome if it cannot be made."""
+        chosen = path or os.environ.get(VARIABLE) or user_data_dir("pmsacl-studio", appauthor=False)
+        home = cls(Path(chosen).expanduser().absolute())
+        try:
+            for folder in (home.path, home.runs, home.cache, home.files):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadHome(f"cannot keep a home at {home.path}: {error.strerror}; choose another with --home") from None
+        return home
+
+    @property
+    def db(self) -> Path:
+        return self.path / "studio.sqlite"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    @property
+    def cache(self) -> Path:
+        return self.path / "cache"
+
+    @property
+    def files(self) -> Path:
+        """Where `study import --copy` and the demo keep their images, one folder per study."""
+        return self.path / "files"
