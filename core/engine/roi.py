@@ -14,6 +14,8 @@ import numpy as np
 WORKING_SIDE = 288  # the search runs at this short side; every length below is in pixels of it
 BLACK = 16  # a border's brightest channel: 0..5 as measured on three sets, plus what JPEG adds beside an edge
 GLYPH = (4, 12)  # height of a line of burned-in text
+FRAME = 44  # some insets have a dark grey frame of 15..40
+RIM = 5  # an inset may stand this far from the edge of the image
 SMALLEST_VIEW = 0.2  # a field of view below this part of the image is taken for a mistake
 
 
@@ -47,12 +49,13 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
     touches the border; opening first drops text and icons that stand on the border.
     """
     lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
-    opened = cv2.morphologyEx(lit, cv2.MORPH_OPEN, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (13, 13)))
+    opened = cv2.morphologyEx(lit, cv2.MORPH_OPEN, np.ones((11, 11), np.uint8))
     count, parts, stats, _ = cv2.connectedComponentsWithStats(opened)
     if count < 2:
         return np.ones_like(bright)
     area = stats[1:, cv2.CC_STAT_AREA]
-    kept = np.isin(parts, 1 + np.flatnonzero(area >= 0.02 * area.max())).astype(np.uint8)
+    keep = np.concatenate(([0], area >= 0.02 * area.max())).astype(np.uint8)
+    kept = keep[parts]
     # the opening rounds off the corners of what it keeps: give back what touches it within its own reach
     kept = cv2.dilate(kept, np.ones((5, 5), np.uint8)) & lit
     points = cv2.findNonZero(kept)
@@ -70,18 +73,29 @@ def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, in
     for down in (False, True):
         for mirrored in (False, True):
             flip = (slice(None, None, -1 if down else 1), slice(None, None, -1 if mirrored else 1))
-            box = _inset_at_origin(bright[flip] <= BLACK, view[flip] > 0)
-            if box is None:
+            # what lies outside the view is gone already, so it may be counted to the rectangle, whatever is on it
+            seen = view[flip] > 0
+            boxes = []
+            for level in (BLACK, FRAME):
+                black = (bright[flip] <= level) | ~seen
+                black[:RIM], black[:, :RIM] = True, True
+                boxes.append(_inset_at_origin(black, seen))
+            h, w = max(boxes, key=lambda box: box[0] * box[1])
+            if h * w == 0:
                 continue
-            h, w = box
             found.append(
-                (height - h if down else 0, height if down else h, width - w if mirrored else 0, width if mirrored else w)
+                (
+                    height - h if down else 0,
+                    height if down else h,
+                    width - w if mirrored else 0,
+                    width if mirrored else w,
+                )
             )
     return found
 
 
-def _inset_at_origin(black: np.ndarray, view: np.ndarray) -> tuple[int, int] | None:
-    """(height, width) of the black rectangle at the upper left corner, or None.
+def _inset_at_origin(black: np.ndarray, view: np.ndarray) -> tuple[int, int]:
+    """(height, width) of the black rectangle at the upper left corner; (0, 0) for none.
 
     Of all black rectangles there, the largest one whose two inner sides border on something lit: the sides of an
     inset are straight and sharp, those of a lumen are not.
@@ -90,7 +104,7 @@ def _inset_at_origin(black: np.ndarray, view: np.ndarray) -> tuple[int, int] | N
     lit_from = np.where(black.all(1), width, (~black).argmax(1))  # first lit column of each row
     reach = np.minimum.accumulate(lit_from)  # width of the black rectangle that is y + 1 rows high
     steps = np.flatnonzero(np.diff(reach, append=0))  # rows after which it must get narrower
-    best, best_area = None, 0
+    best, best_area = (0, 0), 0
     for y in steps:
         h, w = int(y) + 1, int(reach[y])
         if h < 0.1 * height or w < 0.1 * width or h * w <= best_area or h * w > 0.35 * height * width:
@@ -102,7 +116,7 @@ def _inset_at_origin(black: np.ndarray, view: np.ndarray) -> tuple[int, int] | N
         right = (~black[:h, beyond[0]])[view[:h, beyond[0]]]
         below = (~black[beyond[1], :w])[view[beyond[1], :w]]
         sides = [s.mean() for s in (right, below) if s.size]
-        if len(sides) == 2 and min(sides) > 0.5 and np.mean(sides) > 0.7:
+        if len(sides) == 2 and min(sides) > 0.4 and np.mean(sides) > 0.6:
             best, best_area = (h, w), h * w
     return best
 
@@ -141,6 +155,6 @@ def find_text(image: np.ndarray) -> np.ndarray:
         box = stats[line]
         left, top = box[:, 0].min(), box[:, 1].min()
         right, bottom = (box[:, 0] + box[:, 2]).max(), (box[:, 1] + box[:, 3]).max()
-        if len(line) >= 3 or (len(line) == 2 and right - left > 2.5 * (bottom - top)):
+        if right - left >= 3.5 * (bottom - top) and (len(line) >= 4 or right - left >= 5 * (bottom - top)):
             text[max(0, top - 2) : bottom + 2, max(0, left - 3) : right + 3] = True
     return text
