@@ -39,7 +39,8 @@ def imagenet(arch: str) -> dict[str, Tensor]:
         cache = Path(torch.hub.get_dir()) / "checkpoints" / Path(choice.url).name
         raise BadWeights(
             f"the ImageNet weights could not be downloaded ({error}). "
-            f"On a machine with network access fetch {choice.url}, then either put the file at {cache} or give its path as the encoder's init"
+            f"On a machine with network access fetch {choice.url}, then "
+            f"either put the file at {cache} or give its path as the encoder's init"
         ) from error
 
 

@@ -1,0 +1,43 @@
+"""l_PMSACL: contrast samples centred by their own class, with a temperature per pair of classes.
+
+Eqs. contrastive_loss, sample_constrastive_loss and temperature_calibration.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def centred(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
+    """f^(n,l) = (f_theta(x^(n,l)) - c_n) / || . ||_2. z (M, D), labels (M,), centres (k+1, D) -> (M, D), float32."""
+    return F.normalize(z.float() - centres.detach().float()[labels], dim=1)
+
+
+def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
+    """kappa(n, m): 1 / (alpha tau) where two samples share a class, else 1 / tau. labels (M,) -> (M, M).
+
+    The text wants samples of one class to repel each other less, which takes alpha > 1 although it calls alpha
+    'smaller'; alpha is free here, and alpha = 1 is the plain contrastive loss.
+    """
+    same = labels[:, None] == labels[None]
+    one = torch.ones((), device=labels.device)
+    return torch.where(same, one / (alpha * tau), one / tau)
+
+
+def pmsacl_loss(
+    z: Tensor, labels: Tensor, partners: Tensor, centres: Tensor, tau: float = 0.2, alpha: float = 2.0
+) -> Tensor:
+    """Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
+
+    z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
+    As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss can be negative.
+    Scalar, float32. No gradient reaches the centres.
+    """
+    f = centred(z, labels, centres)
+    cosine = f @ f.T
+    own = torch.eye(len(f), dtype=torch.bool, device=f.device)
+    repel = (kappa(labels, tau, alpha) * cosine).masked_fill(own, -torch.inf)
+    attract = cosine.gather(1, partners[:, None])[:, 0] / tau
+    return (torch.logsumexp(repel, 1) - attract).mean()
