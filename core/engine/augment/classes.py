@@ -1,0 +1,27 @@
+"""One image of each class A_0..A_k out of each normal image (Eq. contrastive: one strong augmentation per class)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from core.engine.augment.strong import Strong
+
+
+def make_classes(
+    strong: Strong, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """x (B, 3, S, S) -> images (B, k+1, 3, S, S), class n at [:, n], and lesion masks bool (B, k+1, S, S).
+
+    A_0 is x itself. ValueError if k is more than `strong` can make.
+    """
+    if not 1 <= k <= strong.k:
+        raise ValueError(f"k must be 1..{strong.k} for this strong augmentation, not {k}; raise its own k first")
+    b, _, side, _ = x.shape
+    images = torch.empty(b, k + 1, 3, side, side, dtype=x.dtype, device=x.device)
+    masks = torch.zeros(b, k + 1, side, side, dtype=torch.bool, device=x.device)
+    images[:, 0] = x
+    for n in range(1, k + 1):
+        mixed = strong(x, n, generator, roi)
+        images[:, n], masks[:, n] = mixed.images, mixed.masks
+    return images, masks

@@ -1,0 +1,77 @@
+"""What every strong augmentation is: it makes an image of class A_n out of a normal one, and says where.
+
+Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`) make it.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from core.engine.augment.mixed import Mixed
+from core.engine.config import BadConfig, Config
+
+
+class Strong(abc.ABC):
+    """Base of the strong augmentations. Parameters are drawn on the CPU, pixels computed on the images' device."""
+
+    Config: ClassVar[type[Config]]
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = self.Config() if config is None else config
+
+    @property
+    def k(self) -> int:
+        """Strongest class it can make: A_0 .. A_k."""
+        return self.config.k
+
+    @abc.abstractmethod
+    def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+        """x (B, 3, S, S) -> class A_n of each; n an int or long (B,). roi (B, S, S), 1 inside. ValueError if n > k."""
+
+    def counts(self, n: int | Tensor, x: Tensor) -> Tensor:
+        """n as a long (B,) on the CPU, checked against k and the batch."""
+        if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
+            raise ValueError(f"images must be (B, 3, S, S), square and in colour, not {tuple(x.shape)}")
+        counts = torch.as_tensor(n).cpu().long()
+        counts = counts.expand(len(x)).clone() if counts.ndim == 0 else counts
+        if counts.shape != (len(x),):
+            raise ValueError(f"n must be one number or one per image ({len(x)}), not {tuple(counts.shape)}")
+        if len(counts) and (counts.min() < 0 or counts.max() > self.k):
+            raise ValueError(f"n must be 0..{self.k} (k of the configuration), not {counts.min()}..{counts.max()}")
+        return counts
+
+    def blank(self, x: Tensor, counts: Tensor) -> Mixed:
+        """`x` as it is, with nothing marked."""
+        size = (len(x), x.shape[2], x.shape[3])
+        return Mixed(
+            images=x,
+            masks=torch.zeros(size, dtype=torch.bool, device=x.device),
+            count=counts.to(x.device),
+            boxes=torch.zeros(len(x), self.k, 4, dtype=torch.long, device=x.device),
+            sources=torch.zeros(len(x), self.k, 4, dtype=torch.long, device=x.device),
+            donors=torch.full((len(x), self.k), -1, dtype=torch.long, device=x.device),
+            alpha=torch.zeros(size, device=x.device),
+        )
+
+    def whole(self, x: Tensor, images: Tensor, counts: Tensor) -> Mixed:
+        """For augmentations of the whole image: all of it is marked where n > 0."""
+        mixed = self.blank(x, counts)
+        hit = (counts > 0).to(x.device)
+        mixed.images = images
+        mixed.masks |= hit[:, None, None]
+        mixed.alpha += hit[:, None, None]
+        return mixed
+
+
+def check_k(k: int, most: int = 7) -> None:
+    if not 1 <= k <= most:
+        raise BadConfig(f"k, the number of strong classes, must be 1..{most}, not {k}")
+
+
+def check_range(name: str, value: tuple[float, float], low: float, high: float) -> None:
+    if not low <= value[0] <= value[1] <= high:
+        raise BadConfig(f"{name} is a range (low, high) within {low}..{high}, not {tuple(value)}")

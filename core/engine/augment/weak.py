@@ -1,0 +1,140 @@
+"""SimCLR's weak augmentation: crop, resize, flip, colour jitter, grey, blur; one draw per image, all images at once.
+
+Crop, resize, flip and blur act on rows and on columns apart, and linearly: one small matrix per axis and image.
+Colour is linear too: x' = colour(Y x X^T), by batched matrix products, on any device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.engine.augment.colour import LUMA, apply_colour, colour_map, jitter_factors
+from core.engine.augment.strong import check_range
+from core.engine.config import BadConfig, Config
+
+_CHUNK = {"cpu": 16}  # images at once: on a CPU what fits its cache
+
+
+@dataclass(frozen=True)
+class WeakConfig(Config):
+    """Defaults are SimCLR's (Chen et al. 2020, appendix A), as the paper asks.
+
+    crop: area of the crop, of the image's. ratio: its width over height. flip: chance of mirroring left and right.
+    jitter: brightness, contrast, saturation, hue, with chance p_jitter. p_grey, p_blur: chances.
+    sigma: of the blur, in pixels at 256 (scaled with the side).
+    """
+
+    crop: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+    jitter: tuple[float, float, float, float] = (0.8, 0.8, 0.8, 0.2)
+    p_jitter: float = 0.8
+    p_grey: float = 0.2
+    p_blur: float = 0.5
+    sigma: tuple[float, float] = (0.1, 2.0)
+
+    def __post_init__(self) -> None:
+        check_range("crop", self.crop, 0.01, 1)
+        check_range("ratio", self.ratio, 0.1, 10)
+        check_range("sigma", self.sigma, 0, 20)
+        for name in ("flip", "p_jitter", "p_grey", "p_blur"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadConfig(f"{name} must be within 0..1, not {getattr(self, name)}")
+        if min(self.jitter) < 0 or max(self.jitter[:3]) > 1 or self.jitter[3] > 0.5:
+            raise BadConfig(f"jitter is brightness, contrast, saturation (0..1) and hue (0..0.5), not {self.jitter}")
+
+
+WEAK_PRESETS: dict[str, WeakConfig] = {
+    "simclr": WeakConfig(),
+    "gentle": WeakConfig(crop=(0.6, 1.0), jitter=(0.2, 0.2, 0.2, 0.05), p_grey=0.1, p_blur=0.3, sigma=(0.1, 1.0)),
+}
+
+
+@dataclass
+class WeakDraws:
+    """What was drawn for B images, on the CPU. box (B, 4): y0, x0, h, w of the crop, in pixels, not rounded."""
+
+    box: Tensor
+    flip: Tensor  # (B,) bool
+    factors: Tensor  # (B, 4)
+    order: Tensor  # (B, 4)
+    grey: Tensor  # (B,) bool
+    sigma: Tensor  # (B,) pixels; 0 for no blur
+
+
+class WeakViews:
+    """views = WeakViews(config); x' = views(x, generator), or x', masks' = views(x, generator, masks)."""
+
+    def __init__(self, config: WeakConfig | None = None) -> None:
+        self.config = WeakConfig() if config is None else config
+
+    def draw(self, count: int, side: int, generator: torch.Generator) -> WeakDraws:
+        c = self.config
+        u = torch.rand(count, 16, generator=generator)
+        area = c.crop[0] + u[:, 0] * (c.crop[1] - c.crop[0])
+        low, high = math.log(c.ratio[0]), math.log(c.ratio[1])
+        ratio = torch.exp(low + u[:, 1] * (high - low))
+        h = (area / ratio).sqrt().clamp_(max=1) * side
+        w = (area * ratio).sqrt().clamp_(max=1) * side
+        plain = torch.tensor([1.0, 1.0, 1.0, 0.0])
+        sigma = (c.sigma[0] + u[:, 14] * (c.sigma[1] - c.sigma[0])) * side / 256
+        return WeakDraws(
+            box=torch.stack([u[:, 2] * (side - h), u[:, 3] * (side - w), h, w], 1),
+            flip=u[:, 4] < c.flip,
+            factors=torch.where((u[:, 5] < c.p_jitter)[:, None], jitter_factors(u[:, 6:10], c.jitter), plain),
+            order=torch.rand(count, 4, generator=generator).argsort(1),
+            grey=u[:, 12] < c.p_grey,
+            sigma=torch.where(u[:, 13] < c.p_blur, sigma, 0.0),
+        )
+
+    def __call__(self, x: Tensor, generator: torch.Generator, masks: Tensor | None = None):
+        """x (B, 3, S, S) in [0, 1] -> the same shape; masks (B, S, S) -> warped by the same crop and flip."""
+        drawn = self.draw(len(x), x.shape[-1], generator)
+        images = apply_weak(x, drawn)
+        return images if masks is None else (images, warp_masks(masks, drawn))
+
+
+def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
+    """x (B, 3, S, S), as drawn."""
+    side, chunk = x.shape[-1], _CHUNK.get(x.device.type, 4096)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    for at in range(0, len(x), chunk):
+        part = slice(at, at + chunk)
+        box, sigma = drawn.box[part].to(x.device), drawn.sigma[part].to(x.device)
+        down = axis_matrix(box[:, 0], box[:, 2], sigma, torch.zeros_like(drawn.flip[part]).to(x.device), side)
+        across = axis_matrix(box[:, 1], box[:, 3], sigma, drawn.flip[part].to(x.device), side)
+        view = torch.matmul(torch.matmul(down[:, None], x[part]), across.transpose(1, 2)[:, None])
+        matrix, offset = colour_map(drawn.factors[part], drawn.order[part], view.mean((2, 3)))
+        grey = torch.tensor(LUMA, device=x.device).expand(3, 3)
+        keep = torch.where(drawn.grey[part].to(x.device)[:, None, None], grey, torch.eye(3, device=x.device))
+        view = apply_colour(view, keep @ matrix, (keep @ offset[:, :, None])[:, :, 0])
+        torch.clamp(view, 0, 1, out=out[part])
+    return out
+
+
+def axis_matrix(start: Tensor, length: Tensor, sigma: Tensor, flip: Tensor, side: int) -> Tensor:
+    """One axis of crop, resize, flip and blur: (B, side, side), rows sum to one. start, length, sigma (B,): pixels."""
+    at = torch.arange(side, device=start.device, dtype=start.dtype)
+    pixel = start[:, None] + (at + 0.5) * (length / side)[:, None] - 0.5
+    pixel = pixel.clamp(0, side - 1)
+    resize = (1 - (pixel[:, :, None] - at).abs()).clamp_(min=0)
+    gap = (at[:, None] - at[None]).square()
+    kernel = torch.exp(-gap / (2 * sigma.clamp(min=1e-3).square())[:, None, None])
+    kernel = kernel / kernel.sum(2, keepdim=True)
+    both = torch.where((sigma > 0)[:, None, None], kernel @ resize, resize)
+    return torch.where(flip[:, None, None], both.flip(1), both)
+
+
+def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:
+    """masks (B, S, S) of any type, read at the nearest pixel of the same crop and flip."""
+    side, device = masks.shape[-1], masks.device
+    box, flip = drawn.box.to(device), drawn.flip.to(device)
+    at = torch.arange(side, device=device, dtype=box.dtype) + 0.5
+    rows = (box[:, 0, None] + at * box[:, 2, None] / side).floor().long().clamp_(0, side - 1)
+    cols = (box[:, 1, None] + at * box[:, 3, None] / side).floor().long().clamp_(0, side - 1)
+    cols = torch.where(flip[:, None], cols.flip(1), cols)
+    return masks[torch.arange(len(masks), device=device)[:, None, None], rows[:, :, None], cols[:, None, :]]
