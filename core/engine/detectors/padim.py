@@ -1,0 +1,166 @@
+"""PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from it (Eq. s_PaDiM).
+
+Layers 1-3 of the encoder, joined by nearest up-sampling on layer 1's grid, of which 100 random channels are kept. The
+channels are drawn once from the seed and saved. Nothing is trained: one pass over the normal images fits it.
+
+Two choices the paper leaves open. Smoothing (Gaussian, sigma 4 at 256 pixels, as in PaDiM's own paper) is done on
+layer 1's grid, before up-sampling, where it costs nothing. And the image's score is the maximum of that smoothed map.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from typing_extensions import Self
+
+from core.engine.config import BadConfig, Config
+from core.engine.detectors.base import Detector, Prediction, Report, Stop, Stopped
+from core.engine.device import autocast, to_batch
+from core.engine.encoder import Encoder, load_encoder, save_encoder
+from core.engine.files import write_json, write_tensors
+from core.engine.gaussian import Gaussian, Moments, Pyramid
+from core.engine.heatmap import blur
+from core.engine.registry import DETECTORS
+
+LAYERS = ("stem", "layer1", "layer2", "layer3", "layer4")
+
+
+@dataclass(frozen=True)
+class PaDiMConfig(Config):
+    """layers: from fine to coarse. channels: how many of them all are kept. epsilon: added to each variance.
+
+    sigma: of the blur, in pixels at 256 x 256; it scales with the image. batch: images per step of the fit.
+    """
+
+    layers: tuple[str, ...] = ("layer1", "layer2", "layer3")
+    channels: int = 100
+    epsilon: float = 0.01
+    sigma: float = 4.0
+    batch: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.layers or [name for name in LAYERS if name in self.layers] != list(self.layers):
+            raise BadConfig(f"PaDiM's layers are some of {', '.join(LAYERS)}, in that order; not {self.layers}")
+        if self.channels < 1 or self.batch < 1:
+            raise BadConfig("PaDiM's channels and batch must be at least 1")
+        if self.epsilon <= 0 or self.sigma < 0:
+            raise BadConfig("PaDiM's epsilon must be above 0, and its sigma 0 or more")
+
+
+@DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
+class PaDiM(Detector):
+    name = "padim"
+    title = "PaDiM"
+    Config = PaDiMConfig
+    presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
+
+    def __init__(
+        self, encoder: Encoder, config: PaDiMConfig, kept: dict[str, torch.Tensor], gaussian: Gaussian, size: int
+    ) -> None:
+        self.encoder, self.config, self.kept, self.gaussian, self.size = encoder, config, kept, gaussian, size
+
+    @classmethod
+    def fit(
+        cls,
+        encoder: Encoder,
+        images: np.ndarray,
+        config: PaDiMConfig,
+        *,
+        roi: np.ndarray | None = None,
+        device: torch.device | str = "cpu",
+        report: Report | None = None,
+        should_stop: Stop | None = None,
+        folder: Path | None = None,
+    ) -> Self:
+        """One pass over `images`, uint8 (N, S, S, 3), N of 2 or more. `roi` and `folder` are not needed.
+
+        Memory is that of the Gaussians (about 9 kB per cell of layer 1) and of one batch, whatever N is.
+        """
+        if len(images) < 2:
+            raise ValueError(f"PaDiM needs at least 2 normal images; there are {len(images)}")
+        device = torch.device(device)
+        encoder = encoder.to(device).eval()
+        kept: dict[str, torch.Tensor] = {}
+        moments = Moments()
+        steps = -(-len(images) // config.batch)
+        for step in range(steps):
+            if should_stop is not None and should_stop():
+                raise Stopped("PaDiM's fit was stopped; it takes one pass, so it starts again from the first image")
+            part = np.asarray(images[step * config.batch : (step + 1) * config.batch])
+            maps = _maps(encoder, part, config.layers, device)
+            kept = kept or draw_channels({k: v.shape[1] for k, v in maps.items()}, config.channels, config.seed, device)
+            moments.add([maps[name].index_select(1, index) for name, index in kept.items()])
+            if report is not None:
+                report({"step": step + 1, "steps": steps, "images": moments.count})
+        return cls(encoder, config, kept, moments.finish(config.epsilon), int(images.shape[1]))
+
+    @torch.inference_mode()
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """uint8 (N, S, S, 3) of the size it was fitted at -> maps (N, S/4, S/4) of smoothed distances."""
+        if images.shape[1:] != (self.size, self.size, 3):
+            raise ValueError(
+                f"this PaDiM was fitted on {self.size} x {self.size} RGB images, not {images.shape[1:]}: "
+                f"score at size {self.size}, or fit again"
+            )
+        device = next(self.encoder.parameters()).device
+        out = [np.zeros((0, *self.gaussian.pyramid.grids[-1]), np.float32)]
+        for start in range(0, len(images), batch):
+            maps = _maps(self.encoder, np.asarray(images[start : start + batch]), self.config.layers, device)
+            heat = self.gaussian.distance([maps[name].index_select(1, index) for name, index in self.kept.items()])
+            out.append(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
+        return Prediction(np.concatenate(out))
+
+    def save(self, folder: Path) -> None:
+        """`folder`: encoder/, padim.safetensors and, last, padim.json."""
+        folder = Path(folder)
+        save_encoder(self.encoder, folder / "encoder")
+        tensors = {f"channels.{name}": index for name, index in self.kept.items()}
+        for level, (mean, factor) in enumerate(zip(self.gaussian.means, self.gaussian.factors, strict=True)):
+            tensors |= {f"mean.{level}": mean, f"factor.{level}": factor}
+        write_tensors(folder / "padim.safetensors", tensors)
+        grids = [list(grid) for grid in self.gaussian.pyramid.grids]
+        write_json(folder / "padim.json", {"config": self.config.to_dict(), "grids": grids, "size": self.size})
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        folder = Path(folder)
+        if not (folder / "padim.json").is_file():
+            raise ValueError(f"{folder} holds no fitted PaDiM (padim.json); fit one first")
+        about = json.loads((folder / "padim.json").read_text())
+        config = PaDiMConfig.from_dict(about["config"])
+        tensors = load_file(folder / "padim.safetensors", device=str(device))
+        kept = {name: tensors[f"channels.{name}"] for name in config.layers if f"channels.{name}" in tensors}
+        levels = range(len(about["grids"]))
+        means, factors = [tensors[f"mean.{i}"] for i in levels], [tensors[f"factor.{i}"] for i in levels]
+        pyramid = Pyramid(tuple(map(tuple, about["grids"])), tuple(m.shape[1] for m in means))
+        encoder = load_encoder(folder / "encoder", device)
+        return cls(encoder, config, kept, Gaussian(pyramid, means, factors), about["size"])
+
+
+@torch.inference_mode()
+def _maps(encoder: Encoder, images: np.ndarray, layers: tuple[str, ...], device: torch.device) -> dict:
+    """uint8 (B, S, S, 3) -> {layer: float32 (B, c, h, w)}."""
+    with autocast(device):
+        maps = encoder.maps(to_batch(images, device), upto=layers[-1])
+    return {name: maps[name].float() for name in layers}
+
+
+def draw_channels(widths: dict[str, int], channels: int, seed: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """Which channels of each layer are kept: `channels` of all, without replacement; a layer with none drops out."""
+    total = sum(widths.values())
+    if channels > total:
+        raise ValueError(f"PaDiM cannot keep {channels} channels of {total}; set channels to {total} or fewer")
+    drawn = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:channels].sort().values
+    kept, start = {}, 0
+    for name, width in widths.items():
+        own = drawn[(drawn >= start) & (drawn < start + width)] - start
+        if len(own):
+            kept[name] = own.to(device)
+        start += width
+    return kept
