@@ -1,8 +1,4 @@
-"""SimCLR's weak augmentation: crop, resize, flip, colour jitter, grey, blur; one draw per image, all images at once.
-
-Crop, resize, flip and blur act on rows and on columns apart, and linearly: one small matrix per axis and image.
-Colour is linear too: x' = colour(Y x X^T), by batched matrix products, on any device.
-"""
+"""SimCLR's weak augmentation: crop, resize, flip, colour jitter, grey, blur; one draw per image, all images at once."""
 
 from __future__ import annotations
 
@@ -12,11 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.engine.augment.colour import LUMA, apply_colour, colour_map, jitter_factors
+from core.engine.augment.colour import jitter_factors
 from core.engine.augment.strong import check_range
+from core.engine.augment.views import WeakDraws, apply_weak, warp_masks
 from core.engine.config import BadConfig, Config
-
-_CHUNK = {"cpu": 16}  # images at once: on a CPU what fits its cache
 
 
 @dataclass(frozen=True)
@@ -54,18 +49,6 @@ WEAK_PRESETS: dict[str, WeakConfig] = {
 }
 
 
-@dataclass
-class WeakDraws:
-    """What was drawn for B images, on the CPU. box (B, 4): y0, x0, h, w of the crop, in pixels, not rounded."""
-
-    box: Tensor
-    flip: Tensor  # (B,) bool
-    factors: Tensor  # (B, 4)
-    order: Tensor  # (B, 4)
-    grey: Tensor  # (B,) bool
-    sigma: Tensor  # (B,) pixels; 0 for no blur
-
-
 class WeakViews:
     """views = WeakViews(config); x' = views(x, generator), or x', masks' = views(x, generator, masks)."""
 
@@ -96,45 +79,3 @@ class WeakViews:
         drawn = self.draw(len(x), x.shape[-1], generator)
         images = apply_weak(x, drawn)
         return images if masks is None else (images, warp_masks(masks, drawn))
-
-
-def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
-    """x (B, 3, S, S), as drawn."""
-    side, chunk = x.shape[-1], _CHUNK.get(x.device.type, 4096)
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    for at in range(0, len(x), chunk):
-        part = slice(at, at + chunk)
-        box, sigma = drawn.box[part].to(x.device), drawn.sigma[part].to(x.device)
-        down = axis_matrix(box[:, 0], box[:, 2], sigma, torch.zeros_like(drawn.flip[part]).to(x.device), side)
-        across = axis_matrix(box[:, 1], box[:, 3], sigma, drawn.flip[part].to(x.device), side)
-        view = torch.matmul(torch.matmul(down[:, None], x[part]), across.transpose(1, 2)[:, None])
-        matrix, offset = colour_map(drawn.factors[part], drawn.order[part], view.mean((2, 3)))
-        grey = torch.tensor(LUMA, device=x.device).expand(3, 3)
-        keep = torch.where(drawn.grey[part].to(x.device)[:, None, None], grey, torch.eye(3, device=x.device))
-        view = apply_colour(view, keep @ matrix, (keep @ offset[:, :, None])[:, :, 0])
-        torch.clamp(view, 0, 1, out=out[part])
-    return out
-
-
-def axis_matrix(start: Tensor, length: Tensor, sigma: Tensor, flip: Tensor, side: int) -> Tensor:
-    """One axis of crop, resize, flip and blur: (B, side, side), rows sum to one. start, length, sigma (B,): pixels."""
-    at = torch.arange(side, device=start.device, dtype=start.dtype)
-    pixel = start[:, None] + (at + 0.5) * (length / side)[:, None] - 0.5
-    pixel = pixel.clamp(0, side - 1)
-    resize = (1 - (pixel[:, :, None] - at).abs()).clamp_(min=0)
-    gap = (at[:, None] - at[None]).square()
-    kernel = torch.exp(-gap / (2 * sigma.clamp(min=1e-3).square())[:, None, None])
-    kernel = kernel / kernel.sum(2, keepdim=True)
-    both = torch.where((sigma > 0)[:, None, None], kernel @ resize, resize)
-    return torch.where(flip[:, None, None], both.flip(1), both)
-
-
-def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:
-    """masks (B, S, S) of any type, read at the nearest pixel of the same crop and flip."""
-    side, device = masks.shape[-1], masks.device
-    box, flip = drawn.box.to(device), drawn.flip.to(device)
-    at = torch.arange(side, device=device, dtype=box.dtype) + 0.5
-    rows = (box[:, 0, None] + at * box[:, 2, None] / side).floor().long().clamp_(0, side - 1)
-    cols = (box[:, 1, None] + at * box[:, 3, None] / side).floor().long().clamp_(0, side - 1)
-    cols = torch.where(flip[:, None], cols.flip(1), cols)
-    return masks[torch.arange(len(masks), device=device)[:, None, None], rows[:, :, None], cols[:, None, :]]
