@@ -3,19 +3,17 @@
     @migration("0002_reviews_by_case")
     def _(db: sqlite_utils.Database) -> None: ...
 
-Steps run once, in the order of their names, inside one transaction. A module under core/studio that holds a step
-is found by its text, so that opening a store does not import what has nothing to do with the store.
+Steps run once, in the order of their names, inside one transaction. Modules that hold one are found by themselves.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections.abc import Callable
-from pathlib import Path
 
 import sqlite_utils
 from sqlite_utils.migrations import Migrations
+
+from core.studio.discover import import_marked
 
 _STEPS: dict[str, Callable[[sqlite_utils.Database], None]] = {}
 _SET = "studio"
@@ -33,18 +31,9 @@ def migration(name: str) -> Callable:
     return add
 
 
-@functools.cache
-def _find() -> None:
-    root = Path(__file__).parent
-    for file in sorted(root.rglob("*.py")):
-        if "\n@migration(" in file.read_text(encoding="utf-8"):
-            parts = file.relative_to(root).with_suffix("").parts
-            importlib.import_module(".".join(("core", "studio", *parts)))
-
-
 def migrate(db: sqlite_utils.Database) -> None:
     """Bring `db` up to date. Two processes may do so at once: the second waits, then finds nothing to do."""
-    _find()
+    import_marked("migration")
     steps = Migrations(_SET)
     for name in sorted(_STEPS):
         steps(name=name)(_STEPS[name])

@@ -96,6 +96,8 @@ def import_study(
         _copy(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
     report = ImportReport(study, layout, rejected=rejected)
     _hold_out(found)
+    # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
+    found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
     with store.write() as db:
         config = {"copied": copy, "holdout_fraction": HOLDOUT_FRACTION}
         db["studies"].insert(

@@ -1,0 +1,286 @@
+"""The way of the data, one function per arrow: pretrain -> fit -> score -> evaluate, from the store to the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from core.engine.config import Config
+from core.engine.detectors.base import Stopped
+from core.engine.device import pick_device
+from core.engine.registry import DETECTORS, OBJECTIVES
+from core.studio import runs
+from core.studio.results import evaluate_run
+from core.studio.scores import FLAG_PERCENTILE, rows_of, size_of, write_readings
+from core.studio.steps import Work, step
+from core.studio.store import Store, now
+from core.studio.studies import StudyArrays, load_arrays
+
+UNTRAINED = "untrained"
+CHUNK = 64  # images scored between two looks at should_stop
+
+Report = Callable[[dict], None]
+Stop = Callable[[], bool]
+
+
+def _nothing(values: dict) -> None: ...
+
+
+def _never() -> bool:
+    return False
+
+
+class _Timed:
+    """Marks a run running, then done, stopped or failed, and adds up the seconds over all its starts."""
+
+    def __init__(self, store: Store, run_id: str, device: str):
+        self.store, self.run_id, self.device = store, run_id, device
+        self.status = "done"
+
+    def __enter__(self) -> _Timed:
+        self.start = time.monotonic()
+        self.before = runs.get_run(self.store, self.run_id)["seconds"] or 0.0
+        runs.update_run(self.store, self.run_id, status="running", device=self.device)
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if kind is not None:
+            self.status = "stopped" if issubclass(kind, (Stopped, KeyboardInterrupt)) else "failed"
+        seconds = self.before + time.monotonic() - self.start
+        runs.update_run(self.store, self.run_id, status=self.status, seconds=seconds, finished=now())
+
+
+def create_pretrain(store: Store, study: str, config: Config | dict, name: str | None = None) -> str:
+    """A new pre-training run of `config` (a PretrainConfig or its dictionary)."""
+    from core.engine.pretrain import PretrainConfig
+
+    checked = config if isinstance(config, Config) else PretrainConfig.from_dict(config)
+    OBJECTIVES.get(checked.objective)
+    return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict(), name=name)
+
+
+def create_untrained(store: Store, study: str, size: int, seed: int = 0, init: str = "random") -> str:
+    """A run of zero epochs: the encoder before any training, so that a detector on it can be compared with."""
+    config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"init": init, "seed": seed}}
+    return runs.create_run(store, study, "pretrain", UNTRAINED if init == "random" else init, config)
+
+
+def create_fit(
+    store: Store, parent: str, detector: str, config: Config | dict | None = None, name: str | None = None
+) -> str:
+    """A new fit of `detector` on the encoder of run `parent`; config: a dictionary, a Config, or None for defaults."""
+    kind = DETECTORS.get(detector).Config
+    checked = config if isinstance(config, Config) else kind.from_dict(config or {})
+    study = runs.get_run(store, parent)["study"]
+    return runs.create_run(store, study, "fit", detector, checked.to_dict(), parent, name)
+
+
+def pretrain_run(
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = _never, report: Report = _nothing
+) -> dict:
+    """Train (or go on training) the encoder of a run; returns the run. Stopped after a checkpoint if asked to stop."""
+    run = runs.get_run(store, run_id)
+    place = pick_device(device)
+    folder = runs.run_folder(store, run_id)
+    with _Timed(store, run_id, str(place)) as timed:
+        if not run["config"].get("epochs"):
+            _save_untrained(run, folder)
+            return runs.get_run(store, run_id)
+        from core.engine.pretrain import PretrainConfig, pretrain
+
+        config = PretrainConfig.from_dict(run["config"])
+        arrays = load_arrays(store, run["study"], config.size, _loading(report))
+        train, held = arrays.index("train"), arrays.index("holdout", label="normal")
+        if not len(train):
+            raise ValueError(f"study {run['study']} has no normal images to train on")
+        result = pretrain(
+            rows_of(arrays.images, train),
+            config,
+            folder,
+            holdout=rows_of(arrays.images, held) if len(held) else None,
+            roi=rows_of(arrays.roi, train),
+            device=place,
+            report=report,
+            should_stop=should_stop,
+        )
+        summary = {"message": result.message, "collapsed": bool(result.collapsed), "images": len(train)}
+        runs.update_run(store, run_id, summary={**run["summary"], **summary})
+        if result.message:
+            runs.log(store, run_id, result.message)
+        timed.status = "collapsed" if result.collapsed else "done"
+    return runs.get_run(store, run_id)
+
+
+def _save_untrained(run: dict, folder) -> None:
+    from core.engine.encoder import EncoderConfig, build_encoder, save_encoder
+
+    encoder = build_encoder(EncoderConfig.from_dict(run["config"]["encoder"]))
+    save_encoder(encoder, folder, {"epochs": 0})
+
+
+def _loading(report: Report) -> Callable[[int, int], None]:
+    def told(done: int, total: int) -> None:
+        if done % 20 == 0 or done == total:
+            report({"message": f"Preparing images: {done} of {total}"})
+
+    return told
+
+
+def fit_run(
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = _never, report: Report = _nothing
+) -> dict:
+    """Fit a run's detector on its encoder and the study's training normals; returns the run."""
+    from core.engine.encoder import load_encoder
+
+    run = runs.get_run(store, run_id)
+    parent = runs.get_run(store, run["parent"])
+    if parent["status"] not in ("done", "collapsed"):
+        raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
+    place = pick_device(device)
+    detector = DETECTORS.get(run["method"])
+    folder = runs.run_folder(store, run_id)
+    with _Timed(store, run_id, str(place)):
+        arrays = load_arrays(store, run["study"], size_of(store, run), _loading(report))
+        train = arrays.index("train")
+        settings = {k: v for k, v in run["config"].items() if k != "size"}
+        fitted = detector.fit(
+            load_encoder(runs.run_folder(store, parent["id"]), place),
+            rows_of(arrays.images, train),
+            detector.Config.from_dict(settings),
+            roi=rows_of(arrays.roi, train),
+            device=place,
+            report=report,
+            should_stop=should_stop,
+            folder=folder,
+        )
+        fitted.save(folder)
+        runs.update_run(store, run_id, summary={**run["summary"], "images": len(train)})
+    return runs.get_run(store, run_id)
+
+
+def load_detector(store: Store, run_id: str, device: str = "auto"):
+    """The fitted detector of a run, encoder and all."""
+    run = runs.get_run(store, run_id)
+    if run["kind"] != "fit" or run["status"] != "done":
+        raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
+    return DETECTORS.get(run["method"]).load(runs.run_folder(store, run_id), pick_device(device))
+
+
+def score_run(
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = _never, report: Report = _nothing
+) -> dict:
+    """Readings of every held-out and test case; returns {"cases", "seconds", "threshold", "threshold_roi"}.
+
+    Held-out normals come first: percentiles and flags of all others are set by them alone, never by a test image.
+    """
+    from core.engine.calibration import Calibration
+
+    started = time.monotonic()
+    run = runs.get_run(store, run_id)
+    detector = load_detector(store, run_id, device)
+    arrays = load_arrays(store, run["study"], size_of(store, run), _loading(report))
+    held = arrays.index("holdout", label="normal")
+    if not len(held):
+        raise ValueError(
+            f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
+        )
+    maps, scores, extras = _predict(detector, arrays, held, should_stop)
+    calibrations = {kind: Calibration(values) for kind, values in scores.items()}
+    write_readings(store, run_id, arrays.case_ids[held], maps, scores, calibrations, extras)
+    test = arrays.index("test")
+    for start in range(0, len(test), CHUNK):
+        part = test[start : start + CHUNK]
+        report({"step": len(held) + start, "steps": len(held) + len(test)})
+        some, part_scores, extras = _predict(detector, arrays, part, should_stop)
+        write_readings(store, run_id, arrays.case_ids[part], some, part_scores, calibrations, extras)
+    seconds = time.monotonic() - started
+    summary = {
+        "scored": len(held) + len(test),
+        "score_seconds": seconds,
+        "threshold": float(calibrations["plain"].threshold(FLAG_PERCENTILE)),
+        "threshold_roi": float(calibrations["roi"].threshold(FLAG_PERCENTILE)),
+        "calibration": {kind: c.to_dict() for kind, c in calibrations.items()},
+        "pixels": _pixel_scale(maps, rows_of(arrays.roi, held)),
+    }
+    runs.update_run(store, run_id, summary={**run["summary"], **summary})
+    return {
+        "cases": len(held) + len(test),
+        "seconds": seconds,
+        **{k: summary[k] for k in ("threshold", "threshold_roi")},
+    }
+
+
+def _predict(detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop) -> tuple:
+    maps, scores, extras = [], {"plain": [], "roi": []}, {}
+    for start in range(0, len(index), CHUNK):
+        if should_stop():
+            raise Stopped("scoring was stopped; it starts again from the held-out normals")
+        part = index[start : start + CHUNK]
+        images, roi = np.asarray(rows_of(arrays.images, part)), np.asarray(rows_of(arrays.roi, part))
+        prediction = detector.predict(images)
+        scores["plain"].append(detector.image_score(prediction))
+        scores["roi"].append(detector.image_score(prediction, roi))
+        maps.append(prediction.maps)
+        for name, values in prediction.extras.items():
+            extras.setdefault(name, []).append(np.asarray(values))
+    return (
+        np.concatenate(maps),
+        {kind: np.concatenate(v).astype(np.float64) for kind, v in scores.items()},
+        {name: np.concatenate(v) for name, v in extras.items()},
+    )
+
+
+def _pixel_scale(maps: np.ndarray, roi: np.ndarray) -> dict:
+    """The heat maps' fixed scale for the eye, from held-out normals inside the region of interest."""
+    from core.engine.detectors.base import roi_at
+
+    inside = maps[roi_at(roi, maps.shape[1:])]
+    values = inside if inside.size else maps.ravel()
+    low, middle, high = (float(v) for v in np.percentile(values, (1, 50, 99.5)))
+    return {"low": low, "median": middle, "threshold": float(np.percentile(values, 99)), "high": high}
+
+
+def chain(
+    pretrain: str | None = None,
+    fits: Sequence[str] = (),
+    score: bool = True,
+    evaluate: bool = True,
+    **args,
+) -> list[dict]:
+    """Steps for `jobs.submit`: train the encoder, then for each fit: fit, score, evaluate. args go to every step."""
+    steps = [{"verb": "pretrain", "run": pretrain, "args": args}] if pretrain else []
+    for run in fits:
+        verbs = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
+        steps += [{"verb": verb, "run": run, "args": args} for verb in verbs]
+    return steps
+
+
+@step("pretrain")
+def _pretrain_step(work: Work) -> None:
+    pretrain_run(work.store, work.run, work.device, work.should_stop, work.report)
+
+
+@step("fit")
+def _fit_step(work: Work) -> None:
+    fit_run(work.store, work.run, work.device, work.should_stop, work.report)
+
+
+@step("score")
+def _score_step(work: Work) -> None:
+    score_run(work.store, work.run, work.device, work.should_stop, work.report)
+
+
+@step("evaluate")
+def _evaluate_step(work: Work) -> None:
+    """With and without the region of interest; a study without known test labels has nothing to evaluate."""
+    study = runs.get_run(work.store, work.run)["study"]
+    labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
+    if work.store.one(labels, [study])["n"] < 2:
+        work.report({"message": "No evaluation: the study has no labelled normal and abnormal test images"})
+        return
+    protocols = work.args.get("protocols", ["held-out"])
+    for i, (protocol, roi) in enumerate((p, r) for p in protocols for r in (True, False)):
+        work.report({"step": i, "steps": 2 * len(protocols)})
+        evaluate_run(work.store, work.run, roi, protocol)

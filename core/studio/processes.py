@@ -1,0 +1,43 @@
+"""Is that process still the one we knew? A process id alone is reused after a while; with its start time it is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+
+def start_of(pid: int) -> str | None:
+    """A text that names this very process, or None if there is none (a zombie counts as none)."""
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        except (OSError, ValueError):
+            return None
+        return None if fields[0] in ("Z", "X") else f"{boot}:{fields[19]}"
+    try:  # macOS and the BSDs
+        line = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+        state, _, started = (
+            subprocess.run(line, capture_output=True, text=True, timeout=10).stdout.strip().partition(" ")
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return None if not state or state.startswith("Z") else started.strip()
+
+
+def is_alive(pid: int | None, started: str | None) -> bool:
+    """True if process `pid` runs and is the one that `start_of` named `started`."""
+    if not pid:
+        return False
+    here = start_of(pid)
+    if here is not None:
+        return started is None or here == started
+    if Path("/proc/self/stat").exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return started is None

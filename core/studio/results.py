@@ -1,0 +1,68 @@
+"""Results: rows of metrics of scored runs, and of the baseline that any method must beat."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+
+from core.studio import runs
+from core.studio.scores import read_maps, read_scores, size_of
+from core.studio.store import Store, now, parsed
+from core.studio.studies import StudyArrays, load_arrays
+
+
+def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "held-out", **options) -> dict:
+    """One row of metrics of a scored run, kept in `evaluations`. options: pixel_rule, seed, bootstrap."""
+    from core.engine.metrics.evaluate import evaluate
+
+    started = time.monotonic()
+    run = runs.get_run(store, run_id)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    test, held = known_test(arrays), arrays.index("holdout", label="normal")
+    row = evaluate(
+        read_scores(store, run_id, arrays.case_ids[test], roi),
+        (arrays.label[test] == "abnormal").astype(int),
+        read_maps(store, run_id, arrays.case_ids[test]),
+        np.asarray(arrays.masks[test]),
+        arrays.has_mask[test],
+        roi=np.asarray(arrays.roi[test]) if roi else None,
+        holdout_scores=read_scores(store, run_id, arrays.case_ids[held], roi),
+        holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
+        protocol=protocol,
+        **options,
+    )
+    parent = runs.get_run(store, run["parent"])
+    seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
+    who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
+    row = {**row, **who, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
+    row["evaluate_seconds"] = round(time.monotonic() - started, 2)
+    return keep_row(store, run["study"], run_id, row)
+
+
+def known_test(arrays: StudyArrays) -> np.ndarray:
+    """Test rows whose label is known. ValueError unless there are normals and abnormals among them."""
+    test = arrays.index("test")
+    test = test[arrays.label[test] != "unknown"]
+    if len(set(arrays.label[test])) < 2:
+        raise ValueError("evaluation needs normal and abnormal test images; this study has not both")
+    return test
+
+
+def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
+    """Keep one row of results; an older one of the same run, region of interest and protocol is replaced."""
+    same = "study = ? AND run IS ? AND json_extract(\"row\", '$.roi') = ? AND json_extract(\"row\", '$.protocol') = ?"
+    same += " AND json_extract(\"row\", '$.detector') = ?"
+    with store.write() as db:
+        params = [study, run_id, int(row["roi"]), row["protocol"], row["detector"]]
+        db.execute(f"DELETE FROM evaluations WHERE {same}", params)
+        db["evaluations"].insert({"study": study, "run": run_id, "created": now(), "row": json.dumps(row)})
+    return row
+
+
+def evaluations(store: Store, study: str, run_id: str | None = None) -> list[dict]:
+    """Rows kept for a study (or one of its runs), oldest first."""
+    where, params = ("study = ? AND run = ?", [study, run_id]) if run_id else ("study = ?", [study])
+    found = store.query(f'SELECT "row" FROM evaluations WHERE {where} ORDER BY id', params)
+    return [parsed(r, "row")["row"] for r in found]

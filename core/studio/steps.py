@@ -1,0 +1,72 @@
+"""What a job can do, by name. A feature adds a step in its own module:
+
+    @step("embed")
+    def embed(work: Work) -> None: ...
+
+A step reads its run and arguments, reports as it goes, looks at `should_stop()` often and raises `Stopped` when it
+turns true, having left on disk what it needs to go on when it is called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.studio.discover import import_marked
+from core.studio.store import Store
+
+
+def _nothing(values: dict) -> None: ...
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass
+class Work:
+    """One step of a job as it is executed. `run` may be '' for a step that belongs to no run."""
+
+    store: Store
+    run: str
+    args: dict[str, Any] = field(default_factory=dict)
+    report: Callable[[dict], None] = _nothing
+    should_stop: Callable[[], bool] = _never
+
+    @property
+    def device(self) -> str:
+        return self.args.get("device", "auto")
+
+
+_STEPS: dict[str, Callable[[Work], Any]] = {}
+
+
+def step(name: str) -> Callable:
+    """Decorator: register a step. Its return value, if any, is ignored by the worker."""
+
+    def add(function):
+        _STEPS[name] = function
+        return function
+
+    return add
+
+
+class _Steps(dict):
+    """Read as a dict; the modules that hold steps are imported the first time anybody looks."""
+
+    def __missing__(self, name: str):
+        import_marked("step")
+        if name not in _STEPS:
+            raise ValueError(f"a job cannot {name!r}; it can: {', '.join(self.names())}")
+        return _STEPS[name]
+
+    def names(self) -> list[str]:
+        import_marked("step")
+        return sorted(_STEPS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+
+STEPS = _Steps()

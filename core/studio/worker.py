@@ -1,0 +1,191 @@
+"""The process that executes jobs: `python -m core.studio.worker --home DIR`.
+
+It takes queued jobs one after the other and leaves when none waits. It lives in a session of its own, so that closing
+the page, a terminal or the app does not touch it; killed, it is noticed by its process id and the job can be resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import math
+import signal
+import sys
+import threading
+import time
+import traceback
+
+from core.studio import jobs, runs
+from core.studio.home import Home
+from core.studio.steps import STEPS, Work
+from core.studio.store import Store
+
+HEARTBEAT = 2.0  # seconds
+LOOK = 0.2  # seconds between two looks at what is wanted
+FLUSH = 1.0  # seconds between two writes of metrics
+_terminated = threading.Event()
+
+
+class Reporter:
+    """Turns a step's reports into metrics by step, the job's progress and one line for people."""
+
+    def __init__(self, store: Store, job: dict):
+        self.store, self.job = store, job
+        self.rows: list[tuple[int, str, float]] = []
+        self.fraction, self.message, self.written = 0.0, f"{job['verb']} starts", 0.0
+        self.shown: str | None = None
+
+    def __call__(self, values: dict) -> None:
+        step, steps = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
+        self.fraction = min(step / steps, 1.0)
+        self.rows += [(step, name, value) for name, value in flatten(values) if name not in ("step", "steps")]
+        told = values.get("message")
+        if told and told != self.shown and self.job["run"]:
+            runs.log(self.store, self.job["run"], told)
+            self.shown = told
+        self.message = told or f"{self.job['verb']} {step} of {steps}"
+        if time.monotonic() - self.written >= FLUSH:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.rows and self.job["run"] and self.job["verb"] in ("pretrain", "fit"):
+            runs.write_metrics(self.store, self.job["run"], self.rows)
+        self.rows = []
+        share = (self.job["position"] + self.fraction) / len(self.job["chain"])
+        jobs.progress(self.store, self.job["id"], share, self.message)
+        self.written = time.monotonic()
+
+
+def flatten(values: dict) -> list[tuple[str, float]]:
+    """Numbers of a report by name; a list gives name_0, name_1, ...; text and larger things are left out."""
+    found = []
+    for name, value in values.items():
+        several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None
+        for key, one in ((f"{name}_{i}", v) for i, v in enumerate(several)) if several else ((name, value),):
+            if isinstance(one, (int, float)) and not isinstance(one, bool):
+                found.append((key, float(one) if math.isfinite(one) else math.nan))
+    return found
+
+
+class Wish:
+    """should_stop() for a step: looks into the store, but not at every training step."""
+
+    def __init__(self, store: Store, job: int):
+        self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
+
+    def __call__(self) -> bool:
+        if _terminated.is_set():
+            return True
+        if time.monotonic() - self.looked >= LOOK:
+            self.wants, self.looked = jobs.wants(self.store, self.job), time.monotonic()
+        return self.wants != "run"
+
+    @property
+    def status(self) -> str:
+        self.looked = 0.0
+        self()
+        return {"pause": "paused", "cancel": "cancelled"}.get(self.wants, "interrupted")
+
+
+@contextlib.contextmanager
+def beating(store: Store, job: int):
+    """A heartbeat beside the work."""
+    stop = threading.Event()
+
+    def beat():
+        while not stop.wait(HEARTBEAT):
+            with contextlib.suppress(Exception):  # a busy database must not end the work
+                jobs.heartbeat(store, job)
+        store.close()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def execute(store: Store, job: dict) -> str:
+    """Run a claimed job to its end, or to where it is stopped; returns its status."""
+    from core.engine.detectors.base import Stopped
+
+    with beating(store, job["id"]):
+        wish = Wish(store, job["id"])
+        current: dict | None = job
+        while current is not None:
+            job = current
+            reporter = Reporter(store, job)
+            try:
+                if wish():
+                    raise Stopped
+                reporter.flush()
+                STEPS[job["verb"]](Work(store, job["run"] or "", job["args"], reporter, wish))
+                reporter.flush()
+                current = jobs.advance(store, job["id"])
+            except Stopped:
+                reporter.flush()
+                status = wish.status
+                jobs.end(
+                    store, job["id"], status, {"paused": "Paused", "cancelled": "Cancelled"}.get(status, "Stopped")
+                )
+                return status
+            except Exception as error:
+                reporter.flush()
+                print(traceback.format_exc(), file=sys.stderr, flush=True)
+                sentence = explain(error)
+                jobs.end(store, job["id"], "failed", sentence, sentence)
+                return "failed"
+    return "done"
+
+
+def explain(error: Exception) -> str:
+    """One sentence for people. A ValueError of ours already is one."""
+    text = str(error).strip()
+    if "out of memory" in text.lower() or isinstance(error, MemoryError):
+        return "Out of memory: choose a smaller batch or image size, or another device"
+    if isinstance(error, ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def run_queue(store: Store) -> int:
+    """Execute jobs until none waits; returns how many this process took. At most one worker works, and one waits."""
+    done = 0
+    with open(store.home.path / "worker.lock", "w") as lock, open(store.home.path / "worker.next", "w") as second:
+        while store.one("SELECT 1 FROM jobs WHERE status = 'queued'") and not _terminated.is_set():
+            if not _lock(lock):
+                # That worker may take the waiting job or be about to leave: one process stays and looks again.
+                if not _lock(second):
+                    return done
+                time.sleep(0.5)
+                continue
+            jobs.reap(store)
+            while not _terminated.is_set() and (job := jobs.claim(store)):
+                execute(store, job)
+                done += 1
+            fcntl.flock(lock, fcntl.LOCK_UN)  # then look once more: a job queued just now found the lock taken
+    return done
+
+
+def _lock(file) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--home", required=True)
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: _terminated.set())
+    run_queue(Store(Home.at(args.home)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
