@@ -1,0 +1,77 @@
+"""What every tab and every route is given: the home, a store, the shared study picker, who is asking."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+APP = Path(__file__).parent
+SINGLE_USER = "reader"
+
+
+@dataclass
+class Context:
+    """One per server. `demo`, `tabs` and `study_picker` are filled in while the page is built."""
+
+    home: Any
+    single_user: bool = True
+    demo: gr.Blocks | None = None
+    tabs: gr.Tabs | None = None
+    study_picker: gr.Dropdown | None = None
+    sessions: Any = None
+    _store: Any = field(default=None, repr=False)
+
+    def store(self):
+        """The store, opened once; it keeps one SQLite connection per thread by itself."""
+        if self._store is None:
+            from core.studio import store
+
+            self._store = store.open(self.home)
+        return self._store
+
+    def user_of(self, request) -> str | None:
+        """Who asks: the reader's name, or None for a stranger. Takes a FastAPI or a Gradio request."""
+        if self.single_user:
+            return SINGLE_USER
+        cookies = getattr(request, "cookies", None) or {}
+        return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
+
+    def study_choices(self) -> list[tuple[str, str]]:
+        """(label, id) of every study, newest first."""
+        from core.studio import studies
+
+        return [(row["name"] or row["id"], row["id"]) for row in studies.list_studies(self.store())]
+
+    def widget(self, name: str, **props: Any) -> gr.HTML:
+        """A hand-made widget: app/widgets/NAME/NAME.html is its frame and NAME.js (an ES module) gives it life.
+
+        The module exports `mount(element, studio, props)`. The frame is static: Python never re-renders it, so
+        canvas, sliders and selection stay. Its style sheet NAME.css is linked by the page's head.
+        """
+        folder = APP / "widgets" / name
+        frame = (folder / f"{name}.html").read_text()
+        given = html.escape(json.dumps(props), quote=True)
+        load = f"""
+            const root = element.querySelector('.widget-{name}');
+            window.Studio.mount(root, '{self.asset(f"widgets/{name}/{name}.js")}', JSON.parse(root.dataset.props));
+        """
+        return gr.HTML(
+            value="",
+            html_template=f'<div class="widget widget-{name}" data-props="{given}">{frame}</div>',
+            js_on_load=load,
+            apply_default_css=False,
+            padding=False,
+            elem_id=f"widget-{name}",
+        )
+
+    @staticmethod
+    def asset(path: str) -> str:
+        """Address of a file below app/static or app/widgets, with its version, so that it may be cached for ever."""
+        digest = hashlib.sha256((APP / path).read_bytes()).hexdigest()[:10]
+        return f"/page/{path}?v={digest}"

@@ -1,0 +1,100 @@
+"""The page: a slim bar with the shared study picker, and one tab per file in app/tabs."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import gradio as gr
+
+from app.context import APP, Context
+from app.theme import PALETTE, variables
+
+TABS = ("study", "medmix", "training", "clusters", "review", "results")
+TITLES = {"medmix": "MedMix"}
+BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
+<span class="research">research use, not a medical device</span></div>"""
+
+
+def _tab_module(name: str) -> ModuleType | None:
+    """The tab's module, or None where that tab is not part of this installation."""
+    try:
+        module = importlib.import_module(f"app.tabs.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"app.tabs.{name}":
+            raise
+        return None
+    return module if hasattr(module, "build") else None
+
+
+def head() -> str:
+    """What must be in the page's head before anything is painted: colours, style sheets, the page's own script."""
+    sheets = [f"static/{p.name}" for p in sorted((APP / "static").glob("*.css"))]
+    sheets += [p.relative_to(APP).as_posix() for p in sorted((APP / "widgets").glob("*/*.css"))]
+    links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
+    ground = f"html,body{{background:{PALETTE['ground']}!important;color:{PALETTE['text']};color-scheme:dark}}"
+    script = f'<script src="{Context.asset("static/studio.js")}"></script>'
+    return f'<style>{variables()}{ground}</style><link rel="icon" href="/favicon.svg">{links}{script}'
+
+
+def _start(ctx: Context):
+    def start(request: gr.Request):
+        """The picker's studies and the tab that the address asks for (?study=...&tab=...)."""
+        asked = dict(request.query_params)
+        choices = ctx.study_choices()
+        ids = [value for _, value in choices]
+        study = asked.get("study") if asked.get("study") in ids else (ids[0] if ids else None)
+        tab = asked.get("tab") if asked.get("tab") in TABS else ("study" if not ids else None)
+        return gr.update(choices=choices, value=study), gr.update(selected=tab) if tab else gr.skip()
+
+    return start
+
+
+def _renew(ctx: Context):
+    def renew(wanted: str, current: str | None):
+        """After an import or a removal: the choices anew, and `wanted` chosen if it exists. `wanted` is 'id#nonce'."""
+        choices = ctx.study_choices()
+        ids = [value for _, value in choices]
+        wanted = (wanted or "").rpartition("#")[0]
+        chosen = wanted if wanted in ids else current if current in ids else (ids[0] if ids else None)
+        return gr.update(choices=choices, value=chosen)
+
+    return renew
+
+
+def build_page(ctx: Context) -> gr.Blocks:
+    """The Blocks. Each tab's `build(ctx)` is called inside its `gr.Tab`."""
+    with gr.Blocks(title="PMSACL Studio", fill_width=True, analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
+        ctx.demo = demo
+        with gr.Row(elem_id="top", equal_height=True):
+            gr.HTML(BRAND, elem_id="brand", padding=False)
+            ctx.study_picker = gr.Dropdown(
+                choices=[], label="Study", container=False, filterable=False, elem_id="study-picker", interactive=True
+            )
+            who = "" if ctx.single_user else '<form method="post" action="/sign-out"><button>Sign out</button></form>'
+            gr.HTML(f'<div id="whoami">{who}</div>', elem_id="corner", padding=False, apply_default_css=False)
+        bridge = gr.HTML(
+            "", html_template="", js_on_load="window.Studio.bridge(props, trigger)", elem_id="bridge", padding=False
+        )
+        with gr.Tabs(elem_id="rooms") as ctx.tabs:
+            for name in TABS:
+                module = _tab_module(name)
+                if module is None:
+                    continue
+                with gr.Tab(TITLES.get(name, name.capitalize()), id=name, elem_id=f"tab-{name}"):
+                    module.build(ctx)
+        tell = "(study) => window.Studio.setStudy(study)"
+        loaded = demo.load(
+            _start(ctx), None, [ctx.study_picker, ctx.tabs], api_visibility="private", show_progress="hidden"
+        )
+        loaded.then(None, ctx.study_picker, None, js=tell)
+        ctx.study_picker.change(None, ctx.study_picker, None, js=tell)
+        bridge.submit(
+            _renew(ctx),
+            [bridge, ctx.study_picker],
+            ctx.study_picker,
+            api_visibility="private",
+            show_progress="hidden",
+            queue=False,
+        )
+    return demo

@@ -1,0 +1,87 @@
+"""Routes of the Study tab: import by path or by dropping, the overview, the sample's pictures and outlines."""
+
+from __future__ import annotations
+
+import cv2
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from core.studio import dropped, overview, studies
+from core.studio.imports import Imports
+
+KEEP = {"Cache-Control": "private, max-age=3600"}
+TILE_SIDES = (16, 1024)
+
+
+def routes(ctx) -> APIRouter:
+    router = APIRouter(prefix="/api/study")
+    imports = Imports(ctx.store())
+
+    @router.post("/import")
+    def start(folder: str = Body(""), name: str = Body(""), keep: bool = Body(False), drop: str | None = Body(None)):
+        store, home = ctx.store(), ctx.home
+        study = studies.slug(name)
+        if any(row["id"] == study for row in studies.list_studies(store)):
+            raise ValueError(f"there is already a study {study!r}; choose another name")
+        if drop is None and not folder.strip():
+            raise ValueError("give the path of a folder, or drop files on the page")
+
+        def from_path(progress):
+            return studies.import_study(store, name, folder.strip(), copy=keep, on_progress=progress)
+
+        def from_drop(progress):
+            try:
+                dropped.unpack(home, drop)
+                return studies.import_study(store, name, dropped.root_of(home, drop), copy=True, on_progress=progress)
+            finally:
+                dropped.discard(home, drop)
+
+        return {"ok": True, "task": imports.start(from_path if drop is None else from_drop)}
+
+    @router.get("/import/{task}")
+    def progress(task: str):
+        return {"ok": True, **imports.state(task)}
+
+    @router.post("/drop")
+    def new_drop():
+        return {"ok": True, "drop": dropped.new_drop(ctx.home)}
+
+    @router.put("/drop/{token}")
+    async def receive(token: str, path: str, request: Request):
+        target = dropped.place(ctx.home, token, path)
+        with target.open("wb") as out:
+            async for chunk in request.stream():
+                await run_in_threadpool(out.write, chunk)
+        return {"ok": True}
+
+    @router.post("/demo")
+    def draw_demo():
+        from core.studio.demo import import_demo
+
+        return {"ok": True, "task": imports.start(lambda progress: import_demo(ctx.store(), on_progress=progress))}
+
+    @router.get("/{study}/overview")
+    def show(study: str):
+        return {"ok": True, **overview.overview(ctx.store(), study)}
+
+    @router.get("/{study}/sample")
+    def draw(study: str, count: int = 24, seed: int = 0, part: str = "all"):
+        return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
+
+    @router.delete("/{study}")
+    def remove(study: str):
+        studies.delete_study(ctx.store(), study)
+        return {"ok": True}
+
+    @router.get("/case/{case_id}/tile.png")
+    def tile(case_id: int, side: int = 320):
+        image = overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1])))
+        png = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+        return Response(png, media_type="image/png", headers=KEEP)
+
+    @router.get("/case/{case_id}/outlines")
+    def outlines(case_id: int):
+        return {"ok": True, **overview.outlines(ctx.store(), case_id)}
+
+    return router

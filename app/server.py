@@ -1,0 +1,125 @@
+"""The server: own sign-in and session, own routes, and Gradio's page mounted behind them.
+
+python -m app.server --home DIR --port 7860
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from pathlib import Path
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+
+from app import routes
+from app.context import APP, Context
+from app.guard import LOOPBACK, Guard
+from app.page import build_page, head
+from app.sessions import Sessions
+from app.sign_in import sign_in_router
+from app.theme import theme
+
+LARGEST_UPLOAD = "8gb"
+
+
+class Cached(StaticFiles):
+    """Static files whose address carries a version may be kept for ever; the rest is asked for again."""
+
+    async def get_response(self, path, scope):
+        if not path.endswith((".js", ".css", ".svg", ".png", ".html")):
+            raise HTTPException(404)
+        response = await super().get_response(path, scope)
+        versioned = scope["query_string"].startswith(b"v=")
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if versioned else "no-cache"
+        return response
+
+
+def build(home, single_user: bool = True) -> FastAPI:
+    """home: a Home or a folder. `single_user`: no sign-in, loopback only; else readers sign in with their accounts."""
+    from core.studio.home import Home
+
+    home = home if isinstance(home, Home) else Home.at(home)
+    ctx = Context(home=home, single_user=single_user)
+    ctx.sessions = Sessions(Path(home.path))
+    ctx.store()  # applies what migrations are due, before the first request
+    server = FastAPI(title="PMSACL Studio", docs_url=None, redoc_url=None, openapi_url=None)
+    server.state.ctx = ctx
+
+    @server.exception_handler(ValueError)
+    def sentence(request: Request, error: ValueError):
+        """A user's mistake is a sentence on the page, never a traceback."""
+        return JSONResponse({"ok": False, "error": str(error)}, 400)
+
+    @server.get("/favicon.ico", include_in_schema=False)
+    @server.get("/favicon.svg", include_in_schema=False)
+    def favicon():
+        return FileResponse(APP / "static" / "mark.svg", media_type="image/svg+xml")
+
+    for folder in ("static", "widgets"):  # below /page, for /static is Gradio's own
+        server.mount(f"/page/{folder}", Cached(directory=APP / folder))
+    server.include_router(sign_in_router(ctx))
+    routes.include_all(server, ctx)
+    demo = build_page(ctx)
+    gr.mount_gradio_app(
+        server,
+        demo,
+        path="/",
+        auth_dependency=ctx.user_of,
+        footer_links=[],
+        run_history=False,
+        enable_monitoring=False,
+        max_file_size=LARGEST_UPLOAD,
+        theme=theme(),
+        ssr_mode=False,
+    )
+    server.add_middleware(Guard, ctx=ctx, head=head())
+    return server
+
+
+def free_port(host: str, wanted: int) -> int:
+    """`wanted` if it is free, else any free port. ValueError if the host is not this machine's."""
+    for port in (wanted, 0):
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind((host, port))
+                return s.getsockname()[1]
+            except OSError as error:
+                if port == 0:
+                    raise ValueError(f"cannot listen on {host}: {error.strerror}; use --host 127.0.0.1") from None
+    raise AssertionError
+
+
+def serve(home, host: str = "127.0.0.1", port: int = 7860, single_user: bool = True, ready=None) -> None:
+    """Builds and runs the server until interrupted. `ready(url)` is called once the address is known."""
+    if single_user and host not in LOOPBACK:
+        raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")
+    port = free_port(host, port)
+    server = build(home, single_user)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
+    if ready is not None:
+        ready(url)
+    uvicorn.Server(config).run()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
+    args = parser.parse_args()
+    serve(args.home, args.host, args.port, not args.readers, lambda url: print(url, flush=True))
+
+
+if __name__ == "__main__":
+    main()
