@@ -1,0 +1,59 @@
+// Small helpers to build the page. Text always goes in as text, never as markup.
+
+export function h(tag, props = {}, ...children) {
+  const el = document.createElement(tag)
+  for (const [key, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue
+    if (key === 'class') el.className = value
+    else if (key === 'on') for (const [name, fn] of Object.entries(value)) el.addEventListener(name, fn)
+    else if (key === 'data') Object.assign(el.dataset, value)
+    else if (key in el && key !== 'list') el[key] = value
+    else el.setAttribute(key, value === true ? '' : value)
+  }
+  el.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false))
+  return el
+}
+
+export function fill(el, ...children) {
+  el.replaceChildren(...children.flat().filter((c) => c !== null && c !== undefined && c !== false))
+  return el
+}
+
+export function slider(label, { min = 0, max = 100, step = 1, value = 0, title = '', text = (v) => v, input }) {
+  const out = h('output', { class: 'rv-out' }, String(text(value)))
+  const range = h('input', { type: 'range', min, max, step, value, title, 'aria-label': label })
+  const set = (v) => {
+    range.value = v
+    out.textContent = text(Number(range.value))
+  }
+  range.addEventListener('input', () => {
+    out.textContent = text(Number(range.value))
+    input(Number(range.value))
+  })
+  const row = h('label', { class: 'rv-slider' }, h('span', {}, label), range, out)
+  return { row, range, set }
+}
+
+// A row of buttons of which one is down.
+export function choice(label, items, pick, value) {
+  const buttons = new Map()
+  const row = h('div', { class: 'rv-choice', role: 'group', 'aria-label': label })
+  for (const [key, text, title] of items) {
+    const button = h('button', { type: 'button', title: title || text, on: { click: () => pick(key) } }, text)
+    buttons.set(key, button)
+    row.append(button)
+  }
+  const set = (key) => {
+    for (const [k, b] of buttons) b.setAttribute('aria-pressed', String(k === key))
+  }
+  set(value)
+  return { row, set, buttons }
+}
+
+export function clamp(v, lo, hi) {
+  return Math.min(hi, Math.max(lo, v))
+}
+
+export function percent(v, digits = 1) {
+  return `${(100 * v).toFixed(digits)} %`
+}

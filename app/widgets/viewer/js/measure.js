@@ -1,0 +1,62 @@
+// Dice, IoU and area at any threshold in constant time: one pass counts, for each step of the slider, the image's
+// pixels at or above it inside and outside the lesion mask. The pass runs at the image's own resolution.
+
+import { STEPS, sampler } from './heat.js'
+
+const AT_ONCE = 1_000_000 // pixels counted before the page may breathe
+
+export async function count(map, lesion, w, h, roi, cancelled = () => false) {
+  const inside = new Float64Array(STEPS + 2)
+  const outside = new Float64Array(STEPS + 2)
+  const row = new Float32Array(w)
+  const fillRow = sampler(map, w, h)
+  const gain = STEPS / (map.scale.hi - map.scale.lo || 1)
+  let done = 0
+  for (let y = 0; y < h; y += 1) {
+    fillRow(y, row)
+    for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
+      if (roi && !roi[i]) continue
+      const t = (row[x] - map.scale.lo) * gain
+      const bin = t < 0 ? 0 : t >= STEPS ? STEPS + 1 : Math.floor(t + 1e-4) + 1
+      if (lesion && lesion[i]) inside[bin] += 1
+      else outside[bin] += 1
+    }
+    done += w
+    if (done > AT_ONCE) {
+      done = 0
+      await new Promise((go) => setTimeout(go))
+      if (cancelled()) return null
+    }
+  }
+  for (let k = STEPS; k >= 0; k -= 1) {
+    inside[k] += inside[k + 1]
+    outside[k] += outside[k + 1]
+  }
+  return { inside, outside, hasLesion: Boolean(lesion) && inside[0] > 0 }
+}
+
+// Pixels at or above slider step k are found: {area in pixels, share of the image, dice, iou}.
+export function at(counts, k) {
+  const found = counts.inside[k + 1]
+  const false_ = counts.outside[k + 1]
+  const lesion = counts.inside[0]
+  const all = lesion + counts.outside[0]
+  const area = found + false_
+  const out = { area, share: all ? area / all : 0, dice: null, iou: null }
+  if (counts.hasLesion) {
+    out.dice = (2 * found) / (area + lesion)
+    out.iou = found / (false_ + lesion)
+  }
+  return out
+}
+
+// The two masks on screen against each other, for the mask that is being drawn.
+export function overlap(a, b) {
+  let both = 0
+  let sum = 0
+  for (let i = 0; i < a.length; i += 1) {
+    both += a[i] & b[i]
+    sum += a[i] + b[i]
+  }
+  return { dice: sum ? (2 * both) / sum : 1, iou: sum - both ? both / (sum - both) : 1 }
+}

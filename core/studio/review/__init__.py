@@ -1,0 +1,1 @@
+"""What people say about cases: worklist, decisions, mask versions, blind reading, agreement, audit, exports."""
