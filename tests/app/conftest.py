@@ -1,0 +1,170 @@
+"""A real browser against a real server: a home with a small study, the server in a process of its own, Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+REAL = Path(os.environ.get("PMSACL_DATA", ROOT.parent / "shared" / "data"))
+STUDY = "small"
+CHROMIUM = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+def small_folder(target: Path, train: int = 24, normal: int = 6, abnormal: int = 6) -> Path:
+    """A folder of colonoscopy frames with masks: real ones where they are at hand, else blobs drawn from a seed."""
+    source = REAL / "hyperkvasir"
+    if source.is_dir():
+        for part, count in (("train/normal", train), ("test/normal", normal), ("test/abnormal", abnormal)):
+            (target / part).mkdir(parents=True)
+            for path in sorted((source / part).iterdir())[:count]:
+                shutil.copy(path, target / part)
+        (target / "test/mask").mkdir()
+        for path in (target / "test/abnormal").iterdir():
+            shutil.copy(source / "test/mask" / f"{path.stem}.png", target / "test/mask")
+        return target
+    rng = np.random.default_rng(0)
+    for part, count in (("train/normal", train), ("test/normal", normal), ("test/abnormal", abnormal)):
+        (target / part).mkdir(parents=True)
+        (target / "test/mask").mkdir(parents=True, exist_ok=True)
+        for i in range(count):
+            coarse = rng.integers(60, 200, (8, 8, 3), np.uint8)
+            image = cv2.resize(coarse, (192, 160), interpolation=cv2.INTER_CUBIC)
+            if part.endswith("abnormal"):
+                mask = np.zeros((160, 192), np.uint8)
+                cv2.circle(mask, (int(rng.integers(50, 140)), int(rng.integers(50, 110))), 22, 255, -1)
+                image[mask > 0] = image[mask > 0] // 2 + np.array([20, 40, 120], np.uint8)
+                cv2.imwrite(str(target / "test/mask" / f"{i:03}.png"), mask)
+            cv2.imwrite(str(target / part / f"{i:03}.png"), image)
+    return target
+
+
+class Served:
+    """A studio's server in a process of its own. `url` ends in '/'."""
+
+    def __init__(self, home: Path, *arguments: str):
+        self.home = home
+        self.arguments = arguments
+        self.log = home.parent / f"{home.name}-server.log"
+        self.start()
+
+    def start(self, port: int = 0) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "app.server", "--home", str(self.home), "--port", str(port), *self.arguments]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            lines = [line for line in self.log.read_text().splitlines() if line.startswith("http")]
+            if lines:
+                self.url = lines[0]
+                try:
+                    urllib.request.urlopen(self.url + "favicon.svg", timeout=5).close()
+                    return
+                except OSError:
+                    pass
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        self.stop()
+        raise AssertionError(f"the server did not start:\n{self.log.read_text()}")
+
+    def kill(self) -> None:
+        """The hard way, as a power cut would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+@pytest.fixture(scope="session")
+def small_home(tmp_path_factory) -> Path:
+    """A home that holds the study `small`, imported once. Tests of one session share it; a copy is a new home."""
+    from core.studio import store, studies
+
+    home = tmp_path_factory.mktemp("page") / "home"
+    opened = store.open(str(home))
+    studies.import_study(opened, STUDY, small_folder(tmp_path_factory.mktemp("images") / "folder"), copy=True)
+    opened.close()
+    return home
+
+
+@pytest.fixture(scope="session")
+def served(small_home) -> Iterator[Served]:
+    """The shared server, single-user, on a free port."""
+    server = Served(small_home)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def page_url(served) -> str:
+    return served.url
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium by Playwright: its own if it was installed, else the system's. No browser is a failure, not a skip."""
+    from playwright.sync_api import Error, sync_playwright
+
+    with sync_playwright() as playwright:
+        try:
+            launched = playwright.chromium.launch(args=CHROMIUM)
+        except Error:
+            found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+            assert found, "no Chromium: run `python launch.py test`, which installs one"
+            launched = playwright.chromium.launch(executable_path=found, args=CHROMIUM)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser, page_url):
+    """A fresh page at 1366 x 768. It fails the test if a script failed or an outside address was asked for."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
+    opened = context.new_page()
+    opened.set_default_timeout(20_000)
+    wrong: list[str] = []
+    opened.on("pageerror", lambda error: wrong.append(f"script: {error}"))
+    inside = ("http://127.0.0.1:", "http://localhost:", "data:", "blob:")
+    opened.on("request", lambda r: None if r.url.startswith(inside) else wrong.append(f"outside: {r.url}"))
+    yield opened
+    context.close()
+    assert not wrong, wrong
+
+
+def open_tab(page, url: str, tab: str, study: str = STUDY) -> None:
+    """Opens the page at a study and tab and waits until the tab's widget is alive."""
+    page.goto(f"{url}?study={study}&tab={tab.lower()}")
+    page.wait_for_function("window.Studio && window.Studio.started", timeout=30_000)
+    page.get_by_role("tab", name=tab, exact=True).click()
+
+
+@pytest.fixture(scope="session")
+def go():
+    """`go(page, url, "Review")`: see `open_tab`."""
+    return open_tab
