@@ -15,8 +15,8 @@ def make_classes(
 
     A_0 is x itself. ValueError if k is more than `strong` can make.
     """
-    if not 1 <= k <= strong.k:
-        raise ValueError(f"k must be 1..{strong.k} for this strong augmentation, not {k}; raise its own k first")
+    if not 1 <= k <= strong.config.k:
+        raise ValueError(f"k must be 1..{strong.config.k} for this strong augmentation, not {k}; raise its own k first")
     b, _, side, _ = x.shape
     images = torch.empty(b, k + 1, 3, side, side, dtype=x.dtype, device=x.device)
     masks = torch.zeros(b, k + 1, side, side, dtype=torch.bool, device=x.device)

@@ -1,0 +1,51 @@
+"""CutMix as the strong augmentation (Yun et al. 2019; compared in Fig. ablation_transformation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.engine.augment.boxes import draw_boxes, fill
+from core.engine.augment.strong import Mixed, Strong, check_k, check_range
+from core.engine.config import Config
+from core.engine.registry import STRONG
+
+
+@dataclass(frozen=True)
+class CutMixConfig(Config):
+    """k; area: of the image, replaced in all (CutMix's 1 - lambda, evenly drawn), shared among the n boxes."""
+
+    k: int = 3
+    area: tuple[float, float] = (0.05, 0.5)
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        check_range("area", self.area, 0.001, 1)
+
+
+@STRONG.register("cutmix", title="CutMix", section="Fig. ablation_transformation")
+class CutMix(Strong):
+    Config = CutMixConfig
+
+    def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+        """n boxes are filled from the same places of another image of the batch (of itself if it is alone)."""
+        counts = self.counts(n, x)
+        b, side = len(x), x.shape[-1]
+        u = torch.rand(b, self.k, 2, generator=generator)
+        area = self.config.area[0] + u[:, 0, 0] * (self.config.area[1] - self.config.area[0])
+        edge = ((area / counts.clamp(min=1)).sqrt() * side).round().clamp(1, side)
+        boxes = draw_boxes(counts, edge[:, None, None].expand(b, self.k, 2), side, generator, roi, apart=False)
+        donor = (torch.arange(b) + 1 + (u[:, 0, 1] * (b - 1)).long().clamp_(max=max(b - 2, 0))) % b
+        mixed = self.blank(x, counts)
+        mixed.boxes = boxes.to(x.device)
+        used = torch.arange(self.k)[None] < counts[:, None]
+        mixed.sources = mixed.boxes.clone()
+        mixed.donors = torch.where(used, donor[:, None], -1).to(x.device)
+        inside = fill(mixed.boxes, side)
+        if roi is not None:
+            inside &= roi.to(x.device) > 0
+        mixed.images = torch.where(inside[:, None], x[donor.to(x.device)], x)
+        mixed.masks, mixed.alpha = inside, inside.to(x.dtype)
+        return mixed

@@ -1,0 +1,52 @@
+"""Gaussian noise as the strong augmentation (compared in Fig. ablation_transformation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.engine.augment.hashing import hashed_normal
+from core.engine.augment.strong import Mixed, Strong, check_k
+from core.engine.config import BadConfig, Config
+from core.engine.registry import STRONG
+
+_CHUNK = {"cpu": 4}
+
+
+@dataclass(frozen=True)
+class NoiseConfig(Config):
+    """k; sigma: standard deviation of A_1's noise, of the range 0..1; A_n has n times as much."""
+
+    k: int = 3
+    sigma: float = 0.06
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        if not 0 < self.sigma <= 1:
+            raise BadConfig(f"sigma must be within 0..1 and not 0, not {self.sigma}")
+
+
+@STRONG.register("noise", title="Gaussian noise", section="Fig. ablation_transformation")
+class Noise(Strong):
+    Config = NoiseConfig
+
+    def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+        """The whole image, or the whole region of interest, grows noisy; one seed per image."""
+        counts = self.counts(n, x)
+        seed = torch.randint(2**31 - 1, (len(x),), generator=generator).to(x.device)
+        sigma = (counts * self.config.sigma).to(x.device, x.dtype)
+        at = torch.arange(x.shape[-1], device=x.device)
+        images = x.clone()
+        for rows in torch.nonzero(counts > 0)[:, 0].split(_CHUNK.get(x.device.type, 256)):
+            rows = rows.to(x.device)
+            grain = hashed_normal(seed[rows], at.expand(len(rows), -1), at.expand(len(rows), -1))
+            if roi is not None:
+                grain *= roi.to(x.device)[rows, None] > 0
+            images[rows] = (x[rows] + sigma[rows, None, None, None] * grain).clamp_(0, 1)
+        mixed = self.whole(x, images, counts)
+        if roi is not None:
+            mixed.masks &= roi.to(x.device) > 0
+            mixed.alpha *= mixed.masks
+        return mixed

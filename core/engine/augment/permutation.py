@@ -1,0 +1,56 @@
+"""Permutation of tiles as the strong augmentation (as in CCD; compared in Fig. ablation_transformation)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.engine.augment.strong import Mixed, Strong, check_k
+from core.engine.config import BadConfig, Config
+from core.engine.registry import STRONG
+
+
+@dataclass(frozen=True)
+class PermutationConfig(Config):
+    """k: each class has its own fixed permutation. tiles: the image is cut into tiles x tiles."""
+
+    k: int = 3
+    tiles: int = 2
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        if not 2 <= self.tiles <= 3:
+            raise BadConfig(f"tiles must be 2 or 3, not {self.tiles}")
+
+
+@STRONG.register("permutation", title="Permutation", section="Fig. ablation_transformation")
+class Permutation(Strong):
+    Config = PermutationConfig
+
+    def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+        """Nothing is drawn: the class is the permutation. Rows and columns beyond a multiple of `tiles` stay."""
+        counts = self.counts(n, x)
+        g = self.config.tiles
+        edge = x.shape[-1] // g
+        if edge == 0:
+            raise ValueError(f"an image of {x.shape[-1]} pixels cannot be cut into {g} x {g} tiles")
+        orders = torch.tensor(permutations(g * g, self.k + 1), device=x.device)[counts.to(x.device)]
+        inner = x[..., : g * edge, : g * edge]
+        tiles = inner.unflatten(3, (g, edge)).unflatten(2, (g, edge)).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
+        tiles = tiles.gather(1, orders[:, :, None, None, None].expand_as(tiles)).unflatten(1, (g, g))
+        images = x.clone()
+        images[..., : g * edge, : g * edge] = tiles.permute(0, 3, 1, 4, 2, 5).flatten(4, 5).flatten(2, 3)
+        return self.whole(x, images, counts)
+
+
+def permutations(items: int, count: int) -> list[tuple[int, ...]]:
+    """`count` permutations, the identity first, each the farthest (by places that differ) from those before it."""
+    chosen = [tuple(range(items))]
+    # nine tiles have 362,880 permutations; every 89th is plenty to choose from
+    among = list(itertools.islice(itertools.permutations(range(items)), 1, None, 89 if items > 4 else 1))
+    while len(chosen) < count:
+        chosen.append(max(among, key=lambda p: min(sum(a != b for a, b in zip(p, q, strict=True)) for q in chosen)))
+    return chosen
