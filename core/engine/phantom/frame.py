@@ -1,0 +1,160 @@
+"""From what the camera sees to the picture on the screen: exposure, blur, bubbles, the octagon, noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+
+from core.engine.phantom.lesions import draw_lesions, grow, place
+from core.engine.phantom.noise import field
+from core.engine.phantom.render import Camera, draw_camera, look, shade
+from core.engine.phantom.scene import draw_scene
+
+PLAN = 64  # grid on which lesions are placed
+
+
+@dataclass
+class Case:
+    """image, clean uint8 (S, S, 3): the frame, and the same frame without its lesions; mask uint8 (S, S) 0/1;
+    kinds: the lesions' names. Outside the mask image and clean are equal."""
+
+    image: np.ndarray
+    clean: np.ndarray
+    mask: np.ndarray
+    kinds: tuple[str, ...]
+
+
+def draw_case(key: tuple[int, ...], size: int, lesions: int = 0) -> Case:
+    """One frame of `size` pixels from a key of whole numbers: one key, one case, at any size the same scene."""
+    streams = np.random.default_rng(list(key)).spawn(4)
+    scene, camera = draw_scene(streams[0]), draw_camera(streams[1])
+    lens = _Lens.draw(streams[2])
+    surface = look(scene, camera, size)
+    lit = shade(surface, lens.lamp, lens.sharp)
+    exposure = _exposure(lit, lens)
+    clean = lens.develop(lit, exposure)
+    picture, mask, kinds = clean, np.zeros((size, size), np.uint8), ()
+    if lesions:
+        picture, mask, kinds = _with_lesions(streams[3], lesions, scene, camera, surface, lens, exposure, clean)
+    over = _Overlay(lens, size)
+    clean = over.put(clean)
+    if lesions:
+        picture = np.where(mask[..., None] > 0, over.put(picture), clean)
+    return Case(picture if lesions else clean, clean, mask, kinds)
+
+
+def _with_lesions(rng, count, scene, camera: Camera, surface, lens, exposure, clean):
+    size = len(clean)
+    plan = look(scene, camera, PLAN)
+    distance = np.linalg.norm(plan.point - plan.eye, axis=-1)
+    light = shade(plan, lens.lamp, lens.sharp)[..., 0] * exposure
+    open_ = (light > 0.12) & (light < 1.6) & (cv2.erode(lens.octagon(PLAN), np.ones((9, 9))) > 0.5)
+    changed = replace(
+        surface,
+        point=surface.point.copy(),
+        normal=surface.normal.copy(),
+        paint=surface.paint.copy(),
+        gloss=surface.gloss.copy(),
+        relief=surface.relief.copy(),
+    )
+    cover = np.zeros((size, size), np.float32)
+    kinds = []
+    for lesion in draw_lesions(rng, count):
+        own = rng.spawn(1)[0]
+        if not place(own, lesion, distance, open_ if open_.any() or kinds else distance > 0):
+            continue
+        cover = np.maximum(cover, grow(own, lesion, changed, camera.angle))
+        kinds.append(lesion.kind)
+        y, x = np.mgrid[0:PLAN, 0:PLAN] / PLAN
+        open_ &= np.hypot(x - lesion.across, y - lesion.down) > 2.2 * lesion.radius + 0.06
+    cover *= lens.octagon(size) > 0.99
+    picture = lens.develop(shade(changed, lens.lamp, lens.sharp), exposure)
+    # half-way values on the rim only, so that no cut edge shows; beyond the mask nothing has changed
+    rim = np.clip(cover * 3, 0, 1)[..., None]
+    return clean + (picture - clean) * rim, (cover > 0).astype(np.uint8), tuple(kinds)
+
+
+def _exposure(lit: np.ndarray, lens: _Lens) -> float:
+    bright = lit[..., 0][lens.octagon(len(lit)) > 0.5]
+    return float(lens.exposure / (np.percentile(bright, 70) + 1e-3))
+
+
+@dataclass
+class _Lens:
+    """What belongs to the instrument and the moment rather than to the bowel."""
+
+    lamp: np.ndarray
+    sharp: float
+    exposure: float
+    white: np.ndarray
+    gamma: float
+    blur: float  # of the side
+    corner: float
+    shift: tuple[float, float]
+    noise: float
+    seed: int
+    bubbles: int
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> _Lens:
+        lamp = np.array([[0.09, 0.0, 0.0], [-0.09, 0.02, 0.0]], np.float32) * rng.uniform(0.6, 1.4)
+        white = np.array([1.0, rng.uniform(0.93, 1.05), rng.uniform(0.84, 1.02)], np.float32)
+        return cls(
+            lamp=lamp.astype(np.float32),
+            sharp=float(rng.uniform(140, 320)),
+            exposure=float(rng.uniform(0.42, 0.72)),
+            white=white,
+            gamma=float(rng.uniform(1.6, 2.0)),
+            blur=float(rng.uniform(0.0018, 0.0040)),
+            corner=float(rng.uniform(0.17, 0.27)),
+            shift=(float(rng.normal(0, 0.008)), float(rng.normal(0, 0.008))),
+            noise=float(rng.uniform(0.003, 0.009)),
+            seed=int(rng.integers(2**31)),
+            bubbles=int(rng.integers(3, 26)) if rng.random() < 0.25 else 0,
+        )
+
+    def develop(self, lit: np.ndarray, exposure: float) -> np.ndarray:
+        """Linear (S, S, 3) -> 0..1 as displayed: soft shoulder that keeps the hue, bloom, gamma, focus."""
+        x = lit * (self.white * np.float32(exposure))
+        top = x.max(-1, keepdims=True)
+        x *= (1 - np.exp(-1.3 * top)) / (top + 1e-6)
+        glare = np.clip(top - 1.6, 0, 2) * 0.4  # what is far too bright turns white
+        x = np.clip(x + glare, 0, 1) ** np.float32(1 / self.gamma)
+        return cv2.GaussianBlur(x, (0, 0), max(0.3, self.blur * len(lit)))
+
+    def octagon(self, size: int) -> np.ndarray:
+        """float32 (size, size) 0..1, soft by one pixel."""
+        at = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
+        x, y = np.abs(at - self.shift[0])[None], np.abs(at - self.shift[1])[:, None]
+        inside = np.minimum(np.minimum(0.492 - x, 0.498 - y), (1 - self.corner - x - y) / np.sqrt(2))
+        return np.clip(inside * size + 0.5, 0, 1).astype(np.float32)
+
+
+class _Overlay:
+    """What lies between the wall and the eye, drawn once and put on the frame with and without lesions alike."""
+
+    def __init__(self, lens: _Lens, size: int):
+        rng = np.random.default_rng(lens.seed)
+        self.frame = lens.octagon(size)[..., None]
+        at = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
+        self.frame = self.frame * (1 - 0.5 * np.clip(np.hypot(at[None], at[:, None]) - 0.35, 0, 1))[..., None]
+        self.add = np.zeros((size, size, 1), np.float32)
+        middle = rng.uniform(0.25, 0.75, 2)
+        for _ in range(lens.bubbles):
+            self._bubble(rng, size, middle + rng.normal(0, 0.10, 2), 0.004 + 0.014 * rng.random() ** 2)
+        grain = rng.standard_normal((size, size, 3), dtype=np.float32)
+        slow = field(rng, (size, size), (6, 6))[..., None] * 0.3
+        self.grain = (cv2.GaussianBlur(grain, (0, 0), 0.6) * 1.6 + slow) * np.float32(lens.noise)
+
+    def _bubble(self, rng: np.random.Generator, size: int, at: np.ndarray, radius: float) -> None:
+        y, x = np.mgrid[0:size, 0:size].astype(np.float32)
+        away = np.hypot((x + 0.5) / size - at[0], (y + 0.5) / size - at[1]) / radius
+        rim = np.exp(-(((away - 0.9) * 5) ** 2)) * 0.20 - 0.07 * (away < 0.75)
+        spot = np.hypot((x + 0.5) / size - at[0] + 0.35 * radius, (y + 0.5) / size - at[1] + 0.35 * radius) / radius
+        self.add[..., 0] += rim + 0.6 * np.exp(-((spot * 4) ** 2))
+
+    def put(self, picture: np.ndarray) -> np.ndarray:
+        x = np.clip(picture + self.add, 0, 1) * self.frame + self.grain * (0.3 + 0.7 * self.frame)
+        return (np.clip(x, 0, 1) * 255 + 0.5).astype(np.uint8)

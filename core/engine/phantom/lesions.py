@@ -1,0 +1,168 @@
+"""Lesions, put on what the camera sees before it is lit: a shape, a height, a colour and a texture of their own.
+
+Each kind of lesion changes only the pixels of its outline, so the outline is the exact lesion mask.
+Kinds: sessile (a dome), lobed (several domes grown together), pedunculated (a head on a stalk), flat (hardly raised,
+a finer or coarser surface), red (an inflamed patch, not raised), pattern (the vessels are gone and a granular or
+pitted surface stands in their place, of the same mean colour).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.engine.phantom.noise import fractal
+from core.engine.phantom.render import Surface
+
+KINDS = ("sessile", "lobed", "pedunculated", "flat", "red", "pattern")
+ODDS = (0.33, 0.17, 0.12, 0.16, 0.10, 0.12)
+RADIUS = (0.05, 0.20)  # of the side of the image, drawn evenly in its logarithm
+
+
+@dataclass
+class Lesion:
+    kind: str
+    radius: float  # of the side
+    contrast: float  # 0 hardly to be seen .. 1 plain
+    across: float = 0.5  # centre, of the side
+    down: float = 0.5
+
+
+def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
+    return [
+        Lesion(
+            str(rng.choice(KINDS, p=ODDS)),
+            float(np.exp(rng.uniform(*np.log(RADIUS)))) * (1 if count == 1 else 0.8),
+            float(rng.uniform(0.35, 1)),
+        )
+        for _ in range(count)
+    ]
+
+
+def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_: np.ndarray) -> bool:
+    """Move the lesion to where it can grow: on lit wall in view, not across the edge of a fold.
+
+    distance float32 (h, w) to the wall; open_ bool (h, w), where a centre is allowed. False if there is no such place.
+    Both are small grids of one fixed size, so that the place does not depend on the size of the image.
+    """
+    side = distance.shape[0]
+    reach = max(2, round(lesion.radius * side))
+    spots = np.argwhere(open_[reach:-reach, reach:-reach]) + reach
+    if not len(spots):
+        return False
+    best = np.inf
+    for y, x in spots[rng.integers(0, len(spots), 24)]:
+        around = distance[y - reach : y + reach + 1, x - reach : x + reach + 1]
+        uneven = around.std() / around.mean() + 0.15 * max(0, around.mean() - 1.5) + rng.uniform(0, 0.05)
+        if uneven < best:
+            best, lesion.down, lesion.across = uneven, (y + 0.5) / side, (x + 0.5) / side
+    return True
+
+
+def grow(rng: np.random.Generator, lesion: Lesion, surface: Surface, angle: float) -> np.ndarray:
+    """Change the surface in place; returns cover float32 (S, S): 0 outside the lesion, rising to 1 inside it."""
+    size = surface.relief.shape[0]
+    y, x = np.mgrid[0:size, 0:size].astype(np.float32)
+    x, y = (x + 0.5) / size - lesion.across, (y + 0.5) / size - lesion.down
+    height, edge = _shape(rng, lesion, x / lesion.radius, y / lesion.radius)
+    raised = {"sessile": 1.0, "lobed": 1.0, "pedunculated": 1.0, "flat": 0.45, "red": 0.05, "pattern": 0.12}[
+        lesion.kind
+    ]
+    soft = {"red": 0.5, "pattern": 0.3, "flat": 0.2}.get(lesion.kind, 0.07)
+    cover = np.clip(edge / soft, 0, 1)
+    inside = cover > 0
+    if not inside.any():
+        return cover
+    strength = lesion.contrast
+    cells = rng.uniform(5, 12)  # bumps across the lesion's own width
+    across = max(4, int(cells / (2 * lesion.radius)))
+    grain = fractal(rng, (512, 512), (across, across), 3, 0.6)
+    grain = grain[(np.arange(size) * 512) // size][:, (np.arange(size) * 512) // size]
+    _raise(surface, cover, height * raised * (0.55 + 0.45 * strength), lesion.radius, angle)
+    rough = {"sessile": 0.5, "lobed": 0.9, "pedunculated": 0.6, "flat": 1.0, "red": 0.3, "pattern": 1.5}[lesion.kind]
+    bumps = surface.relief + cover * ((0.35 + rough * strength) * grain * 1.5 - 0.5 * surface.relief)
+    surface.relief[inside] = bumps[inside]
+    _colour(rng, lesion, surface, cover, grain, inside)
+    surface.gloss[inside] = (surface.gloss * (1 - 0.5 * cover) + 0.5 * cover * rng.uniform(0.3, 1.3))[inside]
+    return cover
+
+
+def _outline(rng: np.random.Generator, x: np.ndarray, y: np.ndarray, wobble: float) -> np.ndarray:
+    """0 at the centre, 1 on an irregular closed outline."""
+    turn, long = rng.uniform(0, np.pi), rng.uniform(1, 1.45)
+    a, b = np.cos(turn) * x + np.sin(turn) * y, -np.sin(turn) * x + np.cos(turn) * y
+    a, b = a / np.sqrt(long), b * np.sqrt(long)
+    phi = np.arctan2(b, a)
+    ring = np.ones_like(x)
+    for k in range(2, 7):
+        ring += wobble * rng.normal() / k * np.cos(k * phi + rng.uniform(0, 6.3))
+    return np.sqrt(a * a + b * b) / np.clip(ring, 0.5, 1.5)
+
+
+def _dome(u: np.ndarray, steep: float) -> np.ndarray:
+    return np.clip(1 - u * u, 0, 1) ** steep
+
+
+def _shape(rng: np.random.Generator, lesion: Lesion, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x, y in lesion radii -> height in radii, and how deep inside the outline (<= 0 outside)."""
+    if lesion.kind == "lobed":
+        height, edge = np.zeros_like(x), np.full_like(x, -1)
+        for _ in range(int(rng.integers(3, 7))):
+            far, phi, r = rng.uniform(0.2, 0.6), rng.uniform(0, 6.3), rng.uniform(0.4, 0.65)
+            u = _outline(rng, (x - far * np.cos(phi)) / r, (y - far * np.sin(phi)) / r, 0.15)
+            height = np.maximum(height, 0.75 * r * _dome(u, 0.55) + 0.15 * _dome(u, 1))
+            edge = np.maximum(edge, (1 - u) * r)
+        return height, edge
+    if lesion.kind == "pedunculated":
+        u = _outline(rng, x / 0.78, y / 0.78, 0.10)
+        phi, length, thick = rng.uniform(0, 6.3), rng.uniform(1.0, 1.5), rng.uniform(0.28, 0.42)
+        along, side = np.cos(phi) * x + np.sin(phi) * y, -np.sin(phi) * x + np.cos(phi) * y
+        side = side + rng.uniform(-0.2, 0.2) * along**2
+        wide = thick * (1 + 0.35 * np.clip(along - length + 0.4, 0, 1))  # it spreads where it meets the wall
+        v = np.hypot(side / wide, np.clip((along - length + 0.45) / 0.45, 0, 2))  # a round foot
+        stalk = np.where(along > 0, thick * np.sqrt(np.clip(1 - v * v, 0, 1)), 0) * np.clip(
+            (length - along) / 0.5, 0, 1
+        )
+        head = 0.78 * _dome(u, 0.5) + 0.12 * (u < 1)
+        edge = np.maximum((1 - u) * 0.78, np.where(along > 0, (1 - v) * thick, -1))
+        return np.maximum(head, stalk), edge
+    u = _outline(rng, x, y, 0.35 if lesion.kind in ("red", "flat", "pattern") else 0.16)
+    steep = {"sessile": rng.uniform(0.5, 1.0), "flat": 0.7}.get(lesion.kind, 1.5)
+    return rng.uniform(0.55, 0.9) * _dome(u, steep), 1 - u
+
+
+def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: float, angle: float) -> None:
+    size = len(height)
+    inside = cover > 0
+    gy, gx = np.gradient(height * radius * size)
+    toward = surface.eye - surface.point
+    distance = np.linalg.norm(toward, axis=-1, keepdims=True)
+    facing = toward / np.maximum(distance, 1e-4)
+    weight = (np.clip(height * 1.2, 0, 0.85) * cover)[..., None]  # the higher, the more it is a ball of its own
+    normal = surface.normal * (1 - weight) + facing * weight
+    normal -= (
+        np.clip(gx, -2.5, 2.5)[..., None] * surface.frame[0] + np.clip(gy, -2.5, 2.5)[..., None] * surface.frame[1]
+    )
+    normal /= np.linalg.norm(normal, axis=-1, keepdims=True)
+    lift = (height * radius * angle)[..., None]
+    surface.normal[inside] = normal[inside]
+    surface.point[inside] = (surface.point + toward * np.clip(lift, 0, 0.5))[inside]
+
+
+def _colour(rng, lesion: Lesion, surface: Surface, cover: np.ndarray, grain: np.ndarray, inside: np.ndarray) -> None:
+    own = np.median(surface.paint[inside], 0)
+    strength = lesion.contrast
+    if lesion.kind == "red":
+        tint = np.array([1.02, 1 - 0.42 * strength, 1 - 0.36 * strength])
+    elif lesion.kind == "pattern":
+        tint = np.ones(3)
+    else:  # redder, or paler, than the wall around it: as often the one as the other
+        shift = rng.choice((-1, 1)) * rng.uniform(0.05, 0.32) * strength
+        tint = np.array([1 - 0.15 * shift, 1 - shift, 1 - 0.9 * shift])
+    mottle = 1 + grain[..., None] * np.array([0.03, 0.09, 0.08]) * (0.4 + strength)
+    if lesion.kind == "pattern":
+        mottle = 1 + grain[..., None] * np.array([0.05, 0.16, 0.14]) * (0.4 + strength)
+    blend = cover[..., None] * {"red": 0.9, "flat": 0.8}.get(lesion.kind, 0.93)
+    painted = surface.paint + (own * tint * mottle - surface.paint) * blend
+    surface.paint[inside] = np.clip(painted, 0.01, 1)[inside]

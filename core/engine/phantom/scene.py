@@ -1,0 +1,134 @@
+"""A stretch of bowel: a bent tube whose wall has folds, vessels and colour, drawn as textures over (depth, angle).
+
+Everything is drawn on grids of a fixed size, so that one seed gives one scene at whatever size it is rendered.
+Lengths are in tube radii. Colours are linear reflectances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from core.engine.phantom.noise import field, fractal
+
+NEAR, FAR = -1.5, 9.0  # the stretch that is drawn; depth 0 is where the camera is
+SHAPE = (512, 256)  # grid of the wall's shape: (depth, angle)
+FINE = (640, 384)  # grid of mottling, bumps, residue
+VESSELS = (2048, 1216)  # grid of the vessels
+
+
+@dataclass
+class Scene:
+    """radius float32 SHAPE, inner radius; fields float32 (*FINE, 4): mottle, tint, residue (0..1), bumps;
+    wet float32 SHAPE, gloss; vessels uint8 VESSELS; base, ochre (3,); bend (2,), curvature of the axis."""
+
+    radius: np.ndarray
+    fields: np.ndarray
+    wet: np.ndarray
+    vessels: np.ndarray
+    base: np.ndarray
+    ochre: np.ndarray
+    mottling: float
+    bend: np.ndarray
+
+    def paint(self, fields: np.ndarray, vessels: np.ndarray) -> np.ndarray:
+        """Looked-up fields (h, w, 4) and vessels (h, w) in 0..1 -> reflectance (h, w, 3)."""
+        mottle, tint, residue = fields[..., 0], fields[..., 1], fields[..., 2, None]
+        paint = np.stack(
+            [
+                self.base[0] * (1 + 0.5 * self.mottling * mottle) * (1 - 0.30 * vessels),
+                self.base[1] * (1 + self.mottling * mottle + 0.05 * tint) * (1 - 0.66 * vessels),
+                self.base[2] * (1 + self.mottling * mottle + 0.08 * tint) * (1 - 0.58 * vessels),
+            ],
+            -1,
+        )
+        paint += (self.ochre * (1 + 0.15 * mottle[..., None]) - paint) * residue
+        return np.clip(paint, 0.01, 1).astype(np.float32)
+
+
+def draw_scene(rng: np.random.Generator) -> Scene:
+    radius, pole = _radius(rng)
+    # near the blind end's pole a pattern drawn over the angle would run together into rays: let it fade
+    fade = cv2.resize(pole, FINE[::-1])
+    residue = np.zeros(FINE, np.float32)
+    if rng.random() < 0.4:  # islands with a ragged edge
+        islands = fractal(rng, FINE, (16, 9), 5, 0.7, wrap=True) - rng.uniform(1.2, 2.2)
+        residue = np.clip(islands * 4, 0, 1) * np.float32(rng.uniform(0.5, 0.95))
+    mottle = fractal(rng, FINE, (16, 9), 4, 0.65, wrap=True) * fade
+    tint = fractal(rng, FINE, (8, 4), 2, wrap=True) * fade
+    bumps = fractal(rng, FINE, (70, 40), 3, 0.6, wrap=True) * fade * np.float32(rng.uniform(0.5, 1.3))
+    # salmon to tan to pink: the green and the blue part vary, and not together
+    green = rng.uniform(0.20, 0.36)
+    base = np.array([rng.uniform(0.62, 0.74), green, green * rng.uniform(0.38, 0.80)], np.float32)
+    vessels = _vessels(rng)
+    visible = np.clip(0.75 + 0.5 * field(rng, (64, 38), (9, 6), wrap=True), 0, 1.2) * rng.uniform(0.15, 0.95)
+    visible = cv2.resize((visible * 255 / 1.2).astype(np.uint8), VESSELS[::-1])
+    return Scene(
+        radius=radius,
+        fields=np.stack([mottle, tint, residue * fade, bumps], -1),
+        wet=pole * np.clip(0.4 + 0.6 * fractal(rng, SHAPE, (14, 7), 3, wrap=True), 0.03, 1.8).astype(np.float32),
+        vessels=cv2.multiply(vessels, visible, scale=1.2 / 255),
+        base=base,
+        ochre=np.array([rng.uniform(0.5, 0.62), rng.uniform(0.36, 0.44), rng.uniform(0.10, 0.18)], np.float32),
+        mottling=float(rng.uniform(0.04, 0.10)),
+        bend=rng.normal(0, 0.11, 2).astype(np.float32),
+    )
+
+
+def _radius(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Haustra: bulges between semilunar folds, each fold a ridge over part of the circumference.
+
+    Returns (radius, fade), both float32 SHAPE; fade goes to 0 at the pole of the blind end where there is one.
+    """
+    depth = np.linspace(NEAR, FAR, SHAPE[0], dtype=np.float32)[:, None]
+    angle = np.linspace(0, 2 * np.pi, SHAPE[1], endpoint=False, dtype=np.float32)[None]
+    radius = 1 + 0.07 * fractal(rng, SHAPE, (7, 3), 3, wrap=True)
+    radius -= np.float32(rng.uniform(0, 0.12)) * np.cos(3 * angle + np.float32(rng.uniform(0, 6.3)))  # three bands
+    height = rng.uniform(0.10, 0.42)
+    where = NEAR + rng.uniform(0, 0.5)
+    while where < FAR:
+        tilt, phase = rng.normal(0, 0.16), rng.uniform(0, 2 * np.pi)
+        middle, width = rng.uniform(0, 2 * np.pi), rng.uniform(0.6, 2.6)
+        wave = 0.05 * rng.normal() * np.cos(2 * angle + phase) + 0.03 * rng.normal() * np.cos(5 * angle - phase)
+        along = (depth - where - tilt * np.cos(angle - phase) - wave) / rng.uniform(0.09, 0.22)
+        apart = np.abs((angle - middle + np.pi) % (2 * np.pi) - np.pi)
+        part = 1 / (1 + np.exp((apart - width) * 4))
+        radius -= (height * rng.uniform(0.4, 1.2) * part * np.exp(-(np.abs(along) ** 1.6))).astype(np.float32)
+        where += rng.uniform(0.4, 1.2)
+    fade = np.ones(SHAPE, np.float32)
+    if rng.random() < 0.3:
+        end = rng.uniform(1.3, 3.5)
+        cap = np.sqrt(1 - np.clip((depth - end + 1) / 1.05, 0, 1) ** 2 * 0.9999)
+        radius *= cap
+        fade *= np.clip((cap - 0.05) / 0.5, 0, 1)
+    return np.clip(radius, 0.02, 1.5).astype(np.float32), fade
+
+
+def _vessels(rng: np.random.Generator) -> np.ndarray:
+    """uint8 VESSELS: trees of branching walks, thick and dark at the root, down to a fine net."""
+    coarse, fine = np.zeros(VESSELS, np.uint8), np.zeros(VESSELS, np.uint8)
+    tall, wide = VESSELS
+    walks = [
+        (rng.uniform(0, wide), rng.uniform(0, tall * 0.7), rng.uniform(0, 2 * np.pi), rng.uniform(220, 520), 0)
+        for _ in range(int(rng.integers(14, 40)))
+    ]
+    while walks:
+        x, y, heading, length, level = walks.pop()
+        count = max(4, int(length / 11))
+        headings = heading + np.cumsum(rng.normal(0, 0.20 + 0.06 * level, count))
+        points = np.stack([x + np.cumsum(np.cos(headings)) * 11, y + np.cumsum(np.sin(headings)) * 11], 1)
+        thick = max(1, round((5.5 - 1.6 * level) * rng.uniform(0.6, 1.1)))
+        for shift in (0, wide, -wide):
+            moved = points + (shift, 0)
+            if moved[:, 0].max() >= 0 and moved[:, 0].min() <= wide:
+                line = np.round(moved * 8).astype(np.int32)[None]
+                onto = coarse if level < 2 else fine
+                cv2.polylines(onto, line, False, 255 - 45 * level, thick, cv2.LINE_AA, shift=3)
+        if level < 3:
+            for _ in range(int(rng.integers(2, 6))):
+                at = int(rng.integers(0, count))
+                turn = rng.choice((-1, 1)) * rng.uniform(0.4, 1.1)
+                walks.append((*points[at], headings[at] + turn, length * rng.uniform(0.3, 0.65), level + 1))
+    return cv2.max(cv2.blur(cv2.blur(coarse, (5, 5)), (3, 3)), cv2.blur(fine, (3, 3)))
