@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-BASE = 14  # below this size unrolled columns beat batched matrix products; measured on two CPU cores
+from core.engine.cholesky import inverse_cholesky
+
 CHUNK = 512  # coarse enough to feed the cores, small enough to stay in their caches
 
 
@@ -72,9 +73,24 @@ def spread(coarse: Tensor, positions: int) -> Tensor:
     return coarse.repeat_interleave(positions // len(coarse), 0) if len(coarse) != positions else coarse
 
 
-def families(x: Tensor, parents: int) -> Tensor:
-    """(P, n, m) -> (parents, P / parents * n, m): the rows of each parent's children as one matrix."""
-    return x.reshape(parents, -1, x.shape[2])
+@dataclass
+class Level:
+    """One level's values. mean (P, c); own (P, c, c); cross (P, c, C): own channels against all coarser ones."""
+
+    mean: Tensor
+    own: Tensor
+    cross: Tensor
+
+    @classmethod
+    def zeros(cls, like: Tensor, coarser: int) -> Level:
+        """like: (P, B, c). Means are float64, the rest is as `like`."""
+        p, _, c = like.shape
+        mean = like.new_zeros(p, c, dtype=torch.float64)
+        return cls(mean, like.new_zeros(p, c, c), like.new_zeros(p, c, coarser))
+
+    def families(self, parents: int) -> Tensor:
+        """`cross` with the rows of each parent's children as one matrix: a view (parents, P / parents * c, C)."""
+        return self.cross.view(parents, -1, self.cross.shape[2])
 
 
 class Moments:
@@ -87,8 +103,7 @@ class Moments:
     def __init__(self) -> None:
         self.pyramid: Pyramid | None = None
         self.count = 0
-        self.means: list[Tensor] = []  # (P_l, c_l)
-        self.scatters: list[Tensor] = []  # (P_l, c_l, C_l): own channels against coarser and own ones
+        self.levels: list[Level] = []
 
     def add(self, maps: list[Tensor]) -> None:
         """maps: float32 (B, c, h, w), from fine to coarse."""
@@ -96,139 +111,91 @@ class Moments:
             self.pyramid = Pyramid.of(maps)
         joined: Tensor | None = None
         b = len(maps[0])
-        for level, x in enumerate(self.pyramid.cells(maps)):
-            if len(self.means) == level:
-                wide = sum(self.pyramid.channels[: level + 1])
-                self.means.append(x.new_zeros(len(x), x.shape[2], dtype=torch.float64))
-                self.scatters.append(x.new_zeros(len(x), x.shape[2], wide))
+        for depth, x in enumerate(self.pyramid.cells(maps)):
+            if len(self.levels) == depth:
+                self.levels.append(Level.zeros(x, sum(self.pyramid.channels[:depth])))
+            level = self.levels[depth]
             mean = x.mean(1, dtype=torch.float64)
-            step = mean - self.means[level]
+            step = mean - level.mean
             weight = (self.count * b / (self.count + b)) ** 0.5
             # One more row carries the shift between the batch's mean and the running one.
             rows = torch.cat([x - mean[:, None].to(x.dtype), (weight * step)[:, None].to(x.dtype)], 1)
-            own = rows.shape[2]
-            scatter = self.scatters[level]
-            scatter[:, :, -own:].baddbmm_(rows.transpose(1, 2), rows)
+            turned = rows.transpose(1, 2)
+            level.own.baddbmm_(turned, rows)
             if joined is not None:
-                cross = scatter[:, :, :-own].view(len(joined), -1, joined.shape[2])
-                cross.baddbmm_(families(rows.transpose(1, 2), len(joined)), joined)
-            if level + 1 < len(self.pyramid.grids):
+                family = turned.reshape(len(joined), -1, b + 1)
+                level.families(len(joined)).baddbmm_(family, joined)
+            if depth + 1 < len(self.pyramid.grids):
                 joined = rows if joined is None else torch.cat([spread(joined, len(rows)), rows], 2)
-            self.means[level] += step * (b / (self.count + b))
+            level.mean += step * (b / (self.count + b))
         self.count += b
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
         """Covariance (over count - 1) + epsilon I, factorised in the scatters' own memory. Needs two images or more."""
         if self.count < 2:
             raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
-        factors: list[Tensor] = []
-        for scatter in self.scatters:
-            scatter /= self.count - 1
-            own = scatter.shape[1]
-            scatter[:, :, -own:].diagonal(dim1=1, dim2=2).add_(epsilon)
-            for chunk in _chunks(len(scatter), len(factors[0]) if factors else 1):
-                _factorise(scatter[chunk], [f[_parents(chunk, len(scatter), len(f))] for f in factors])
-            factors.append(scatter)
-        self.scatters = []
-        return Gaussian(self.pyramid, [m.float() for m in self.means], factors)
+        done: list[Level] = []
+        for level in self.levels:
+            level.own /= self.count - 1
+            level.cross /= self.count - 1
+            level.own.diagonal(dim1=1, dim2=2).add_(epsilon)
+            positions = len(level.own)
+            for start, stop in _chunks(positions, len(done[0].own) if done else positions):
+                _factorise(_part(level, start, stop, positions), [_part(d, start, stop, positions) for d in done])
+            level.mean = level.mean.float()
+            done.append(level)
+        self.levels = []
+        return Gaussian(self.pyramid, done)
 
 
 @dataclass
 class Gaussian:
-    """means (P_l, c_l) and factors G_l (P_l, c_l, C_l), levels from coarse to fine."""
+    """Levels from coarse to fine whose `cross` and `own` are the two parts of G_l, the factor of the text above."""
 
     pyramid: Pyramid
-    means: list[Tensor]
-    factors: list[Tensor]
+    levels: list[Level]
 
     def distance(self, maps: list[Tensor]) -> Tensor:
         """maps (B, c, h, w) from fine to coarse -> Mahalanobis distance (B, h, w) on the finest grid (s_PaDiM)."""
         squared = white = None
-        levels = zip(self.pyramid.cells(maps), self.means, self.factors, strict=True)
-        for level, (x, mean, factor) in enumerate(levels):
-            own = x.shape[2]
-            y = torch.bmm(factor[:, :, -own:], (x - mean[:, None]).transpose(1, 2))  # (P, c, B)
+        for depth, (x, level) in enumerate(zip(self.pyramid.cells(maps), self.levels, strict=True)):
+            y = torch.bmm(level.own, (x - level.mean[:, None]).transpose(1, 2))  # (P, c, B)
             if white is not None:
-                y += torch.bmm(families(factor[:, :, :-own], len(white)), white).reshape(y.shape)
+                y += torch.bmm(level.families(len(white)), white).view(y.shape)
             part = y.square().sum(1)
             squared = part if squared is None else spread(squared, len(part)) + part
-            if level + 1 < len(self.pyramid.grids):
+            if depth + 1 < len(self.levels):
                 white = y if white is None else torch.cat([spread(white, len(y)), y], 1)
-        return self.pyramid.plane(squared.clamp_(min=0).sqrt_())
+        return self.pyramid.plane(squared.sqrt_())
 
 
-def _chunks(positions: int, multiple: int) -> list[slice]:
-    """Slices of about CHUNK positions whose ends fall between families of cells."""
-    family = max(positions // multiple, 1)
+def _chunks(positions: int, families: int) -> list[tuple[int, int]]:
+    """Ranges of about CHUNK positions whose ends fall between families of cells."""
+    family = positions // families
     size = max(CHUNK // family, 1) * family
-    return [slice(start, min(start + size, positions)) for start in range(0, positions, size)]
+    return [(start, min(start + size, positions)) for start in range(0, positions, size)]
 
 
-def _parents(chunk: slice, positions: int, coarse: int) -> slice:
-    family = positions // coarse
-    return slice(chunk.start // family, chunk.stop // family)
+def _part(level: Level, start: int, stop: int, positions: int) -> Level:
+    """The cells of `level` that lie over positions start..stop of a level that has `positions`."""
+    family = positions // len(level.own)
+    cut = slice(start // family, stop // family)
+    return Level(level.mean[cut], level.own[cut], level.cross[cut])
 
 
-def _factorise(sigma: Tensor, coarser: list[Tensor]) -> None:
-    """sigma (P, c, C), own rows of the covariance -> G in place. coarser: G of the parents, each (P_i, c_i, C_i)."""
-    own = sigma.shape[1]
-    lower, at = sigma[:, :, :-own], 0
+def _factorise(level: Level, coarser: list[Level]) -> None:
+    """The covariance's rows of this level become G in place; `coarser` holds the parents' G already."""
+    at = 0
     for g in coarser:
         # Forward substitution, block by block, for all children of a parent in one product.
-        cross = lower[:, :, at : at + g.shape[1]]
-        known = torch.cat([lower[:, :, :at], cross], 2).reshape(len(g), -1, g.shape[2])
-        cross.copy_(torch.bmm(known, g.transpose(1, 2)).reshape(cross.shape))
-        at += g.shape[1]
-    rest = sigma[:, :, -own:]
+        rows, end = level.families(len(g.own)), at + g.own.shape[1]
+        block = torch.bmm(rows[:, :, at:end], g.own.transpose(1, 2))
+        if at:
+            block.baddbmm_(rows[:, :, :at], g.cross.transpose(1, 2))
+        rows[:, :, at:end] = block
+        at = end
     if at:
-        rest.baddbmm_(lower, lower.transpose(1, 2), alpha=-1)
-    white = inverse_cholesky(rest)
+        level.own.baddbmm_(level.cross, level.cross.transpose(1, 2), alpha=-1)
+    level.own.copy_(inverse_cholesky(level.own))
     if at:
-        lower.copy_(torch.bmm(white, lower).neg_())
-    rest.copy_(white)
-
-
-def inverse_cholesky(a: Tensor) -> Tensor:
-    """(P, n, n) symmetric positive definite -> L^-1 with a = L L^T, by halves, so that most of the work is products.
-
-    Positions at which float32 is not enough are done again in float64; ValueError if that fails too.
-    """
-    out = torch.zeros_like(a)
-    _by_halves(a, out)
-    bad = ~out.isfinite().flatten(1).all(1)
-    if bad.any():
-        factor, info = torch.linalg.cholesky_ex(a[bad].double())
-        if info.any():
-            raise ValueError("a covariance is not positive definite: raise epsilon, or check the images for NaN")
-        eye = torch.eye(a.shape[1], dtype=factor.dtype, device=a.device).expand_as(factor)
-        out[bad] = torch.linalg.solve_triangular(factor, eye, upper=False).to(a.dtype)
-    return out
-
-
-def _by_halves(a: Tensor, out: Tensor) -> None:
-    n = a.shape[1]
-    if n <= BASE:
-        out.copy_(_by_columns(a))
-        return
-    h = (n + 1) // 2
-    _by_halves(a[:, :h, :h], out[:, :h, :h])
-    first, second = out[:, :h, :h], out[:, h:, h:]
-    left = torch.bmm(a[:, h:, :h], first.transpose(1, 2))
-    _by_halves(torch.baddbmm(a[:, h:, h:], left, left.transpose(1, 2), alpha=-1), second)
-    out[:, h:, :h] = torch.bmm(second, torch.bmm(left, first)).neg_()
-
-
-def _by_columns(a: Tensor) -> Tensor:
-    """The same for small n: elimination on [a | I], positions innermost so that each step is one long vector."""
-    n = a.shape[1]
-    a = a.permute(1, 2, 0).contiguous()
-    w = torch.zeros_like(a)
-    w.diagonal(dim1=0, dim2=1).fill_(1)
-    for j in range(n):
-        scale = a[j, j].rsqrt()
-        w[j, : j + 1] *= scale
-        if j + 1 < n:
-            column = a[j + 1 :, j] * scale
-            a[j + 1 :, j + 1 :].addcmul_(column[:, None], column[None], value=-1)
-            w[j + 1 :, : j + 1].addcmul_(column[:, None], w[None, j, : j + 1], value=-1)
-    return w.permute(2, 0, 1)
+        level.cross.copy_(torch.bmm(level.own, level.cross).neg_())

@@ -20,14 +20,15 @@ from typing_extensions import Self
 
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, Prediction, Report, Stop, Stopped
-from core.engine.device import autocast, to_batch
+from core.engine.device import to_batch
 from core.engine.encoder import Encoder, load_encoder, save_encoder
 from core.engine.files import write_json, write_tensors
-from core.engine.gaussian import Gaussian, Moments, Pyramid
+from core.engine.gaussian import Gaussian, Level, Moments, Pyramid
 from core.engine.heatmap import blur
 from core.engine.registry import DETECTORS
 
 LAYERS = ("stem", "layer1", "layer2", "layer3", "layer4")
+PARTS = ("mean", "own", "cross")  # of a Level, as they are saved
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ class PaDiM(Detector):
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
         tensors = {f"channels.{name}": index for name, index in self.kept.items()}
-        for level, (mean, factor) in enumerate(zip(self.gaussian.means, self.gaussian.factors, strict=True)):
-            tensors |= {f"mean.{level}": mean, f"factor.{level}": factor}
+        for depth, level in enumerate(self.gaussian.levels):
+            tensors |= {f"{part}.{depth}": getattr(level, part) for part in PARTS}
         write_tensors(folder / "padim.safetensors", tensors)
         grids = [list(grid) for grid in self.gaussian.pyramid.grids]
         write_json(folder / "padim.json", {"config": self.config.to_dict(), "grids": grids, "size": self.size})
@@ -136,19 +137,19 @@ class PaDiM(Detector):
         config = PaDiMConfig.from_dict(about["config"])
         tensors = load_file(folder / "padim.safetensors", device=str(device))
         kept = {name: tensors[f"channels.{name}"] for name in config.layers if f"channels.{name}" in tensors}
-        levels = range(len(about["grids"]))
-        means, factors = [tensors[f"mean.{i}"] for i in levels], [tensors[f"factor.{i}"] for i in levels]
-        pyramid = Pyramid(tuple(map(tuple, about["grids"])), tuple(m.shape[1] for m in means))
+        levels = [Level(*(tensors[f"{part}.{depth}"] for part in PARTS)) for depth in range(len(about["grids"]))]
+        pyramid = Pyramid(tuple(map(tuple, about["grids"])), tuple(level.mean.shape[1] for level in levels))
         encoder = load_encoder(folder / "encoder", device)
-        return cls(encoder, config, kept, Gaussian(pyramid, means, factors), about["size"])
+        return cls(encoder, config, kept, Gaussian(pyramid, levels), about["size"])
 
 
 @torch.inference_mode()
 def _maps(encoder: Encoder, images: np.ndarray, layers: tuple[str, ...], device: torch.device) -> dict:
     """uint8 (B, S, S, 3) -> {layer: float32 (B, c, h, w)}."""
-    with autocast(device):
-        maps = encoder.maps(to_batch(images, device), upto=layers[-1])
-    return {name: maps[name].float() for name in layers}
+    maps = encoder.maps(
+        to_batch(images, device), upto=layers[-1]
+    )  # float32: a covariance is no place for 8-bit mantissas
+    return {name: maps[name] for name in layers}
 
 
 def draw_channels(widths: dict[str, int], channels: int, seed: int, device: torch.device) -> dict[str, torch.Tensor]:
