@@ -1,0 +1,206 @@
+"""Growths: fake lesions that stand out of the tissue, drawn rather than pasted.
+
+The paper takes an anomaly to be "an unusual growth of abnormal tissue" (Sec. MedMix) and makes one by pasting a
+deformed patch. A paste changes texture; a growth also has a body: it is lit from one side, hides what is behind it,
+throws a shadow and shines. Each lesion here is a dome over an irregular outline, of the place's own colour with a
+tint, shaded by one random light. The height of the dome runs from nearly flat to a hemisphere.
+
+Fields are computed on the whole image, batched over images, on the tensor's own device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.engine.augment.strong import Mixed, Strong, check_k
+from core.engine.config import BadConfig, Config
+from core.engine.registry import STRONG
+
+
+@dataclass(frozen=True)
+class GrowthConfig(Config):
+    """radius: of a growth, as a fraction of the image's side. edge: softness of the outline, in radii.
+
+    irregular: how far the outline leaves an ellipse. height: of the dome, in radii. tint: spread of the colour's
+    change. texture: strength of the surface's mottling. shadow, shine: strongest cast shadow and highlight.
+    alpha: blending strength. k: most growths in one image.
+    """
+
+    k: int = 3
+    radius: tuple[float, float] = (0.06, 0.30)
+    edge: tuple[float, float] = (0.012, 0.10)
+    irregular: float = 0.3
+    height: tuple[float, float] = (0.3, 1.1)
+    tint: float = 0.2
+    texture: float = 0.12
+    shadow: float = 0.5
+    shine: float = 0.6
+    alpha: tuple[float, float] = (0.85, 1.0)
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        for name in ("radius", "edge", "height", "alpha"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise BadConfig(f"{name} is a range: 0 < low <= high")
+
+
+GROWTH_PRESETS = {
+    "growth": GrowthConfig(),
+    # Bright, soft-edged and nearly flat: exudates and opacities rather than polyps.
+    "flat": GrowthConfig(
+        radius=(0.01, 0.12), edge=(0.1, 0.4), height=(0.02, 0.2), shadow=0.05, shine=0.05, tint=0.35, alpha=(0.4, 1.0)
+    ),
+}
+
+
+_LEAST = 0.02  # weights below this change nothing: the tails of the outline and of the shadow end there
+
+
+@STRONG.register("growth", title="Growths", section="Sec. MedMix: unusual growth of abnormal tissue")
+class Growth(Strong):
+    """A_n with n drawn growths. `alpha` is the growth's own weight, and half the shadow's where only that falls."""
+
+    Config = GrowthConfig
+    presets = GROWTH_PRESETS
+
+    def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+        """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x itself."""
+        counts = self.counts(n, x)
+        mixed = self.blank(x, counts)
+        for i in range(int(counts.max()) if len(counts) else 0):
+            rows = torch.nonzero(counts > i)[:, 0]
+            at = rows.to(x.device)
+            inside = None if roi is None else roi[at].to(x.device, x.dtype)
+            fields = _Fields.draw(self.config, mixed.images[at], inside, generator)
+            painted, alpha = fields.paint(mixed.images[at], inside)
+            mixed.images = mixed.images.index_copy(0, at, painted)
+            mixed.alpha[at] = torch.maximum(mixed.alpha[at], alpha)
+            mixed.boxes[at, i] = fields.boxes().to(x.device)
+        mixed.masks = mixed.alpha > 0
+        return mixed
+
+
+class _Fields:
+    """One growth for each of B images: its parameters (drawn on the CPU) and the fields they give."""
+
+    def __init__(self, config: GrowthConfig, p: dict[str, Tensor], device: torch.device, side: int) -> None:
+        self.config, self.device, self.side = config, device, side
+        self.p = {k: v.to(device) for k, v in p.items()}
+
+    @classmethod
+    def draw(cls, c: GrowthConfig, x: Tensor, inside: Tensor | None, generator: torch.Generator) -> _Fields:
+        batch, side = len(x), x.shape[-1]
+
+        def uniform(low: float, high: float, *shape: int) -> Tensor:
+            return low + (high - low) * torch.rand(batch, *shape, generator=generator)
+
+        def log_uniform(low: float, high: float) -> Tensor:
+            return torch.exp(uniform(math.log(low), math.log(high)))
+
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(batch, *shape, generator=generator)
+
+        weights = torch.ones(batch, side * side) if inside is None else inside.flatten(1).cpu() + 1e-6
+        spot = torch.multinomial(weights, 1, generator=generator)[:, 0]
+        harmonics = torch.arange(2, 7)
+        amplitude = uniform(0, c.irregular)[:, None] * normal(5) / harmonics**0.8
+        p = {
+            "cx": (spot % side) / (side - 1) * 2 - 1,
+            "cy": torch.div(spot, side, rounding_mode="floor") / (side - 1) * 2 - 1,
+            "radius": 2 * log_uniform(*c.radius),  # the image is 2 wide
+            "aspect": torch.exp(uniform(-0.5, 0.5)),
+            "angle": uniform(0, math.pi),
+            "amplitude": amplitude,
+            "phase": uniform(0, 2 * math.pi, 5),
+            "edge": log_uniform(*c.edge),
+            "alpha": uniform(*c.alpha),
+            "tint": 1 + c.tint * torch.stack([uniform(-0.6, 1.25), uniform(-1, 0.75), uniform(-1, 0.75)], 1),
+            "local": uniform(0, 1),
+            "fine": normal(1, max(2, side // 6), max(2, side // 6)),
+            "coarse": normal(1, 10, 10),
+            "mottle": uniform(0, c.texture, 2),
+            "profile": uniform(1.2, 3.0),
+            "height": uniform(*c.height),
+            "light": uniform(0, 2 * math.pi),
+            "tilt": uniform(0, 0.8),
+            "ambient": uniform(0.35, 0.75),
+            "exposure": uniform(0.95, 1.35),
+            "bumps": 0.08 * normal(3, max(2, side // 5), max(2, side // 5)),
+            "gloss": uniform(30, 120),
+            "shine": uniform(0, c.shine),
+            "shadow": uniform(0, c.shadow),
+        }
+        return cls(c, p, x.device, side)
+
+    def boxes(self) -> Tensor:
+        """long (B, 4): y0, x0, y1, x1 in pixels around the ellipse."""
+        side = self.side
+        reach = self.p["radius"] * torch.maximum(self.p["aspect"], 1 / self.p["aspect"]).sqrt()
+        corners = [self.p["cy"] - reach, self.p["cx"] - reach, self.p["cy"] + reach, self.p["cx"] + reach]
+        return ((torch.stack(corners, 1) + 1) / 2 * (side - 1)).round().clamp(0, side).long()
+
+    def _noise(self, name: str) -> Tensor:
+        size = (self.side, self.side)
+        return F.interpolate(self.p[name], size, mode="bicubic", align_corners=False)
+
+    def paint(self, x: Tensor, inside: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x (B, 3, S, S) with the growth, and its weight alpha (B, S, S)."""
+        p = {k: v[:, None, None] if v.dim() == 1 else v for k, v in self.p.items()}
+        line = torch.linspace(-1, 1, self.side, device=self.device)
+        dy, dx = line[None, :, None] - p["cy"], line[None, None, :] - p["cx"]
+        ra, rb = p["radius"] * p["aspect"].sqrt(), p["radius"] / p["aspect"].sqrt()
+        u = (dx * p["angle"].cos() + dy * p["angle"].sin()) / ra
+        v = (-dx * p["angle"].sin() + dy * p["angle"].cos()) / rb
+        polar = torch.atan2(v, u)
+        outline = torch.ones_like(u)
+        for i, harmonic in enumerate(range(2, 7)):
+            amplitude, phase = self.p["amplitude"][:, i, None, None], self.p["phase"][:, i, None, None]
+            outline = outline + amplitude * torch.cos(harmonic * polar + phase)
+        distance = torch.hypot(u, v) / outline.clamp_min(0.3)  # 1 on the outline
+        cover = torch.sigmoid((1 - distance) / p["edge"])
+
+        body = self._colour(x, cover) * self._shade(distance, ra, rb)[:, None] + self._highlight[:, None]
+        towards = u * p["light"].cos() + v * p["light"].sin()
+        falloff = torch.exp(-(((distance - 1).clamp_min(0) / 0.25) ** 2)) * torch.sigmoid(-3 * towards)
+        weight, shadow = cover * p["alpha"], p["shadow"] * falloff
+        if inside is not None:
+            weight, shadow = weight * inside, shadow * inside
+        weight = weight * (weight > _LEAST)
+        shadow = shadow * (shadow > _LEAST)
+        image = (x * (1 - shadow)[:, None]).lerp(body.clamp(0, 1), weight[:, None])
+        return image, torch.maximum(weight, shadow / 2)
+
+    def _colour(self, x: Tensor, cover: Tensor) -> Tensor:
+        """The place's own colour, from one mean to its blurred image, tinted and mottled: (B, 3, S, S)."""
+        area = cover.sum((1, 2)).clamp_min(1e-3)
+        mean = ((x * cover[:, None]).sum((2, 3)) / area[:, None])[..., None, None]
+        cell = max(2, self.side // 12)
+        low = F.interpolate(F.avg_pool2d(x, cell, ceil_mode=True), x.shape[-2:], mode="bilinear", align_corners=False)
+        base = torch.lerp(mean.expand_as(x), low, self.p["local"].view(-1, 1, 1, 1)).clamp_min(0.18)
+        fine, coarse = self.p["mottle"][:, :1, None, None], self.p["mottle"][:, 1:, None, None]
+        mottled = 1 + fine * self._noise("fine") + coarse * self._noise("coarse")
+        return base * self.p["tint"][..., None, None] * mottled
+
+    def _shade(self, distance: Tensor, ra: Tensor, rb: Tensor) -> Tensor:
+        """Light on the dome, Lambert with an ambient part: (B, S, S). Leaves the highlight beside it."""
+        p = {k: v[:, None, None] for k, v in self.p.items() if v.dim() == 1}
+        dome = (1 - distance.clamp(0, 1) ** p["profile"]).clamp_min(1e-4).sqrt() * p["height"]
+        padded = F.pad(dome[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
+        slope_x = (padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]) * self.side / 4 * ra
+        slope_y = (padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]) * self.side / 4 * rb
+        normal = F.normalize(torch.stack([-slope_x, -slope_y, torch.ones_like(slope_x)], 1), dim=1)
+        sideways = self.p["tilt"].sin()
+        light = torch.stack(
+            [self.p["light"].cos() * sideways, self.p["light"].sin() * sideways, self.p["tilt"].cos()], 1
+        )[..., None, None]
+        half = F.normalize(light + torch.tensor([0.0, 0.0, 1.0], device=self.device).view(1, 3, 1, 1), dim=1)
+        facing = ((normal + self._noise("bumps")) * half).sum(1).clamp(0, 1)
+        self._highlight = facing ** p["gloss"] * p["shine"]
+        lambert = (normal * light).sum(1).clamp_min(0)
+        return (p["ambient"] + (1 - p["ambient"]) * lambert) * p["exposure"]

@@ -1,0 +1,65 @@
+"""Configuration of the lesion head: what is pasted, how the network learns it, what makes an image's score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.engine.config import BadConfig, Config
+
+MODES = ("frozen", "finetune", "joint")
+
+
+@dataclass(frozen=True)
+class LesionHeadConfig(Config):
+    """families: what is pasted while learning, each "augmentation:preset" of the strong augmentations that give masks;
+    an entry may stand twice to come twice as often. held_out: families never trained on, for choosing the score.
+
+    mode: the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses (`joint`).
+    w_lesion: weight of the fifth term beside those of Eq. full_loss; w_class is l_aug's, w_ctr and w_con those of
+    l_ctr and l_PMSACL, which joint mode alone has, with tau and alpha as in pre-training.
+    steps: optimiser steps. ramp: share of the steps over which lesions go from easy (opaque) to all strengths.
+    ema: decay of the averaged weights, which are the ones kept.
+    validation: share of the given normals that is never trained on, for choosing the score.
+    tta: also score the mirrored image and average (twice the time).
+    """
+
+    preset: str = "quick"
+    families: tuple[str, ...] = ("growth:growth", "growth:growth", "medmix:soft")
+    held_out: tuple[str, ...] = ("medmix:quick",)
+    k: int = 3
+    mode: str = "finetune"
+    w_lesion: float = 1.0
+    w_dice: float = 0.5
+    w_class: float = 0.2
+    w_ctr: float = 0.01
+    w_con: float = 0.2
+    tau: float = 0.2
+    alpha: float = 2.0
+    width: int = 64
+    batch: int = 16
+    steps: int = 1000
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+    warmup: float = 0.2
+    ramp: float = 0.3
+    ema: float = 0.995
+    validation: float = 0.12
+    autocast: bool = True
+    tta: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise BadConfig(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if not self.families:
+            raise BadConfig("families names at least one strong augmentation, such as growth:growth")
+        if self.steps < 1 or self.batch < 2:
+            raise BadConfig("steps must be at least 1 and batch at least 2")
+        if not 0 <= self.validation < 0.9 or not 0 <= self.ema < 1 or not 0 <= self.warmup < 1:
+            raise BadConfig("validation lies in [0, 0.9), ema and warmup in [0, 1)")
+
+
+LESION_PRESETS = {
+    "quick": LesionHeadConfig(),
+    "full": LesionHeadConfig(preset="full", steps=8000, ema=0.999, batch=32),
+}
