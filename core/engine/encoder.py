@@ -114,16 +114,24 @@ def build_encoder(config: EncoderConfig) -> Encoder:
 
 
 def save_encoder(
-    encoder: Encoder, folder: Path | str, extra: dict | None = None, centres: Tensor | None = None
+    encoder: Encoder,
+    folder: Path | str,
+    extra: dict | None = None,
+    centres: Tensor | None = None,
+    half: bool = False,
 ) -> None:
     """Write encoder.safetensors, encoder.json (configuration and `extra`) and, when given, centres (k+1, 128).
 
+    half: weights in float16, half the size, for an encoder that is looked at and not gone on from.
     encoder.json comes last, so a folder that has it is complete.
     """
     folder = Path(folder)
     if centres is not None:
         write_tensors(folder / CENTRES, {"centres": centres.to(torch.float32)})
-    write_tensors(folder / WEIGHTS, encoder.state_dict())
+    state = encoder.state_dict()
+    if half:
+        state = {name: value.half() if value.is_floating_point() else value for name, value in state.items()}
+    write_tensors(folder / WEIGHTS, state)
     write_json(folder / ABOUT, {"encoder": encoder.config.to_dict(), "extra": extra or {}})
 
 

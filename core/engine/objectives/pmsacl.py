@@ -1,0 +1,71 @@
+"""PMSACL, the global model: l_ctr + l_PMSACL + l_aug on whole images (Eq. full_loss)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from core.engine.augment.classes import make_classes
+from core.engine.augment.strong import Strong
+from core.engine.augment.weak import WeakViews
+from core.engine.encoder import Encoder
+from core.engine.losses.centring import centring_loss
+from core.engine.losses.classify import augmentation_loss
+from core.engine.losses.contrastive import pmsacl_loss
+from core.engine.objective import Objective, Outcome, Views
+from core.engine.pretrain_config import PretrainConfig
+from core.engine.registry import OBJECTIVES, STRONG
+
+
+def build_strong(config: PretrainConfig) -> Strong:
+    """The strong augmentation the configuration names, made to reach class A_k."""
+    strong = STRONG.get(config.strong)
+    if config.strong == "medmix":
+        return strong(config.medmix.replace(k=config.k))
+    return strong(strong.Config.from_dict({**config.strong_options, "k": config.k}))
+
+
+@OBJECTIVES.register("pmsacl", title="PMSACL (global)", section="Sec. PMSACL pre-training")
+class PMSACL(Objective):
+    """Each image: one strong augmentation per class n in 0..k, then two weak views (l in {0, 1}) of each."""
+
+    uses_centres = True
+
+    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
+        super().__init__(config, encoder)
+        self.strong = build_strong(config)
+        self.weak = WeakViews(config.weak)
+        # f_beta, one fully connected layer.
+        self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
+
+    def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x^(n) of each image: (B (k+1), 3, S, S), classes 0..k running fastest, and their labels (B (k+1),)."""
+        images, _ = make_classes(self.strong, x, self.config.k, generator, roi)
+        return images.flatten(0, 1), torch.arange(self.classes, device=x.device).repeat(len(x))
+
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
+        mixed, labels = self.mixed(x, generator, roi)
+        images = torch.cat([self.weak(mixed, generator), self.weak(mixed, generator)])  # x^(n,0), then x^(n,1)
+        partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
+        return Views(images, labels.repeat(2), partners)
+
+    def samples(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        images, labels = self.mixed(x, generator, roi)
+        return self.weak(images, generator) if weak else images, labels
+
+    def classify(self, h: Tensor, z: Tensor) -> Tensor:
+        return self.classifier((z if self.config.aug_on == "z" else h).float())
+
+    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        c, count, labels = self.config, len(views.labels), views.labels
+        h, z = h[:count].float(), z[:count].float()
+        logits = self.classify(h, z)
+        terms = {
+            "l_ctr": centring_loss(z, labels, centres),
+            "l_con": pmsacl_loss(z, labels, views.partners, centres, c.tau, c.alpha),
+            "l_aug": augmentation_loss(logits, labels),
+        }
+        loss = c.w_ctr * terms["l_ctr"] + c.w_con * terms["l_con"] + c.w_aug * terms["l_aug"]
+        return Outcome(loss, {name: term.detach() for name, term in terms.items()}, z.detach(), logits.detach())
