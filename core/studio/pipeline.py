@@ -101,6 +101,7 @@ def pretrain_run(
             folder,
             holdout=rows_of(arrays.images, held) if len(held) else None,
             roi=rows_of(arrays.roi, train),
+            holdout_roi=rows_of(arrays.roi, held) if len(held) else None,
             device=place,
             report=report,
             should_stop=should_stop,
@@ -187,7 +188,10 @@ def score_run(
             f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
         )
     maps, scores, extras = _predict(detector, arrays, held, should_stop)
-    calibrations = {kind: Calibration(values) for kind, values in scores.items()}
+    calibrations = {
+        "plain": Calibration.of(scores["plain"], maps),
+        "roi": Calibration.of(scores["roi"], maps, np.asarray(rows_of(arrays.roi, held))),
+    }
     write_readings(store, run_id, arrays.case_ids[held], maps, scores, calibrations, extras)
     test = arrays.index("test")
     for start in range(0, len(test), CHUNK):
@@ -202,7 +206,7 @@ def score_run(
         "threshold": float(calibrations["plain"].threshold(FLAG_PERCENTILE)),
         "threshold_roi": float(calibrations["roi"].threshold(FLAG_PERCENTILE)),
         "calibration": {kind: c.to_dict() for kind, c in calibrations.items()},
-        "pixels": _pixel_scale(maps, rows_of(arrays.roi, held)),
+        "pixels": calibrations["roi"].pixels._asdict(),
     }
     runs.update_run(store, run_id, summary={**run["summary"], **summary})
     return {
@@ -230,16 +234,6 @@ def _predict(detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop
         {kind: np.concatenate(v).astype(np.float64) for kind, v in scores.items()},
         {name: np.concatenate(v) for name, v in extras.items()},
     )
-
-
-def _pixel_scale(maps: np.ndarray, roi: np.ndarray) -> dict:
-    """The heat maps' fixed scale for the eye, from held-out normals inside the region of interest."""
-    from core.engine.detectors.base import roi_at
-
-    inside = maps[roi_at(roi, maps.shape[1:])]
-    values = inside if inside.size else maps.ravel()
-    low, middle, high = (float(v) for v in np.percentile(values, (1, 50, 99.5)))
-    return {"low": low, "median": middle, "threshold": float(np.percentile(values, 99)), "high": high}
 
 
 def chain(

@@ -56,7 +56,7 @@ def write_readings(
         calibration, values = calibrations[kind], scores[kind]
         columns[f"score{ending}"] = values
         columns[f"percentile{ending}"] = np.asarray(calibration.percentile(values))
-        columns[f"flagged{ending}"] = values > calibration.threshold(FLAG_PERCENTILE)
+        columns[f"flagged{ending}"] = np.asarray(calibration.flagged(values, FLAG_PERCENTILE))
     with store.write() as db:
         rows = []
         for i, case_id in enumerate(case_ids):

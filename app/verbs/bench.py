@@ -1,0 +1,25 @@
+"""bench NAME: one measurement that anybody can repeat; the result has a "ratio"."""
+
+from __future__ import annotations
+
+from app.verbs._common import finish, say, verb
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "bench", "Run a benchmark by name, or list them", run)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--quick", action="store_true", help="a smaller measurement, to see that it works")
+
+
+def run(args) -> int:
+    from core.studio import bench
+
+    if args.name is None:
+        found = bench.titles()
+        for name, title in found.items():
+            say(args, f"{name:16} {title}")
+        return finish(args, {"benches": found})
+    result = bench.run(args.name, args.quick, args.device)
+    for key, value in result.items():
+        say(args, f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
+    return finish(args, result)

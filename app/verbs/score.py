@@ -1,0 +1,36 @@
+"""score RUN: readings of every held-out and test case."""
+
+from __future__ import annotations
+
+from app.verbs._common import UserError, finish, follow, open_store, verb
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "score", "Score a study's held-out and test cases with a fitted detector", run)
+    parser.add_argument("run_id", metavar="RUN", help="a fit")
+    parser.add_argument("--background", action="store_true", help="queue it and return at once")
+
+
+def run(args) -> int:
+    from core.engine.device import pick_device
+    from core.studio import jobs, runs
+
+    pick_device(args.device)
+    store = open_store(args)
+    row = runs.get_run(store, args.run_id)
+    if row["kind"] != "fit" or row["status"] != "done":
+        raise UserError(f"{args.run_id} is not a finished fit (it is a {row['kind']}, {row['status']})")
+    steps = [{"verb": "score", "run": args.run_id, "args": {"device": args.device}}]
+    job = jobs.submit(store, steps, start=args.background)
+    if args.background:
+        return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")
+    follow(args, store, job, "Scoring")
+    summary = runs.get_run(store, args.run_id)["summary"]
+    flags = "SELECT sum(flagged) AS plain, sum(flagged_roi) AS roi, count(*) AS n FROM readings r "
+    flags += "JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'"
+    found = store.one(flags, [args.run_id])
+    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], "test": found["n"]}
+    payload |= {"flagged": found["plain"], "flagged_roi": found["roi"], "seconds": summary["score_seconds"]}
+    payload |= {k: summary[k] for k in ("threshold", "threshold_roi")}
+    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {found['n']} test cases "
+    return finish(args, payload, text + f"{found['roi']} are flagged. Next: evaluate {args.run_id}")

@@ -1,0 +1,1 @@
+"""Measurements of the middle floor: one module each, with `run(quick=False) -> dict`."""

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""The door. `python launch.py` prepares the environment and opens the page; `python launch.py --help` lists the verbs.
+
+Only Python's own library is used here: the interpreter at hand may have nothing else. When it lacks what
+requirements.txt names, `.venv` is made, filled once, and everything goes on inside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.abspath(__file__))
+VENV = os.path.join(ROOT, ".venv")
+PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
+INSIDE = "PMSACL_STUDIO_INSIDE"
+
+
+class Cannot(Exception):
+    """What stands in the way, in a sentence that says what to do."""
+
+
+def tell(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def requirements(*parts):
+    return os.path.join(ROOT, *parts, "requirements.txt")
+
+
+def lacking(file):
+    """Lines of a requirements file that this interpreter does not meet (only >= and ~= are understood)."""
+    missing = []
+    with open(file, encoding="utf-8") as lines:
+        for line in lines:
+            found = re.match(r"([A-Za-z0-9._-]+)\s*(>=|~=)?\s*([0-9.]*)", line)
+            if not found:
+                continue
+            name, sign, wanted = found.groups()
+            try:
+                have = numbers(importlib.metadata.version(name))
+            except importlib.metadata.PackageNotFoundError:
+                missing.append(line.strip())
+                continue
+            least = numbers(wanted)
+            if sign and (have < least or (sign == "~=" and have[: len(least) - 1] != least[:-1])):
+                missing.append(line.strip())
+    return missing
+
+
+def numbers(version):
+    return tuple(int(n) for n in re.findall(r"\d+", version.split("+")[0])[:4])
+
+
+def stamp(file):
+    with open(file, "rb") as content:
+        digest = hashlib.sha256(content.read()).hexdigest()[:12]
+    return os.path.join(VENV, "studio-" + digest)
+
+
+def run(command, why):
+    """Run, its output on stderr; Cannot with `why` when it fails."""
+    try:
+        if subprocess.call(command, stdout=sys.stderr) == 0:
+            return
+    except OSError as error:
+        raise Cannot(f"{why}: {error}") from None
+    raise Cannot(why)
+
+
+def make_venv():
+    if os.path.exists(PYTHON):
+        return
+    if importlib.util.find_spec("ensurepip") is None:
+        # Debian keeps this part of Python in a package of its own.
+        package = "python3-venv"
+        if not (hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get")):
+            raise Cannot(f"this Python cannot make environments; as root: apt-get install {package}")
+        tell(f"Installing {package}")
+        subprocess.call(["apt-get", "update", "-q"], stdout=sys.stderr)
+        run(["apt-get", "install", "-y", "-q", package], f"apt-get could not install {package}")
+    tell(f"Making the environment in {VENV} (once)")
+    run([sys.executable, "-m", "venv", VENV], f"the environment {VENV} could not be made; is the disk full?")
+
+
+def install(file):
+    """Fill .venv with a requirements file, unless that has been done. An interrupted one is simply done again."""
+    if os.path.exists(stamp(file)):
+        return
+    tell(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-q", "-r", file]
+    run(pip, "pip could not install everything; check the network and the disk's free space, then run this again")
+    with open(stamp(file), "w"):
+        pass
+
+
+def reenter(argv):
+    environment = dict(os.environ, **{INSIDE: "1"})
+    command = [PYTHON, os.path.join(ROOT, "launch.py")] + argv
+    if os.name == "nt":
+        sys.exit(subprocess.call(command, env=environment))
+    os.execve(PYTHON, command, environment)
+
+
+def prepare(argv):
+    """Make sure that what is needed can be imported; does not return when that takes another interpreter."""
+    needed = [requirements()] + ([requirements("tests")] if argv[:1] == ["test"] else [])
+    if os.environ.get(INSIDE) != "1" or "test" in argv[:1]:
+        ours = os.path.realpath(sys.prefix) == os.path.realpath(VENV)
+        if ours and all(os.path.exists(stamp(file)) for file in needed):
+            return
+        if not ours and not os.path.exists(PYTHON) and not any(lacking(file) for file in needed):
+            return  # this interpreter has everything already
+        make_venv()
+        for file in needed:
+            install(file)
+        if not ours:
+            reenter(argv)
+
+
+def main():
+    if sys.version_info < (3, 10):  # noqa: UP036 - told in a sentence instead of a traceback
+        tell(f"PMSACL Studio needs Python 3.10 or newer; this is {sys.version.split()[0]}")
+        return 2
+    argv = sys.argv[1:]
+    try:
+        prepare(argv)
+    except Cannot as error:
+        tell(f"Error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        tell("Stopped; the same command goes on")
+        return 1
+    sys.path.insert(0, ROOT)
+    from app.verbs import main as verbs
+
+    return verbs(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
