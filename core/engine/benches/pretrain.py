@@ -1,0 +1,66 @@
+"""What a PMSACL step costs beside its network: against forward, backward and SGD of the bare ResNet-18."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+import torch
+import torchvision
+
+from core.engine.device import autocast, pick_device
+from core.engine.pretrain_config import PRETRAIN_PRESETS
+from core.engine.trainer import Data, Trainer
+
+
+def run(quick: bool = False, device: str = "auto") -> dict:
+    """`paper` preset at 256 px. "ratio": seconds of a PMSACL step over those of the bare network on as many images.
+
+    Both see the same number of images of the same size, in the same precision and memory format; the bare network's
+    are preloaded on the device and its loss is a mean square. Batches are smaller on a CPU. Steps are taken in turns
+    and the median of each kind counts, so that other work on the machine falls on both.
+    """
+    where = pick_device(device)
+    big = where.type == "cuda"
+    config = PRETRAIN_PRESETS["paper"].replace(batch=32 if big else 4, size=128 if quick else 256)
+    steps = (10 if quick else 30) if big else (2 if quick else 5)
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (2 * config.batch, config.size, config.size, 3), dtype=np.uint8)
+    trainer = Trainer(config, Data(pixels, None), where)
+    trainer.prepare()
+
+    count = config.batch * (config.k + 1) * 2
+    bare = torchvision.models.resnet18(weights=None).to(where, memory_format=trainer.format)
+    images = torch.rand(count, 3, config.size, config.size, device=where).contiguous(memory_format=trainer.format)
+    optimiser = torch.optim.SGD(bare.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay)
+
+    def bare_step() -> None:
+        with autocast(where, config.autocast):
+            said = bare(images)
+        optimiser.zero_grad(set_to_none=True)
+        said.float().square().mean().backward()
+        optimiser.step()
+
+    def seconds(step) -> float:
+        start = time.perf_counter()
+        step()
+        if big:
+            torch.cuda.synchronize(where)
+        return time.perf_counter() - start
+
+    taken: dict[str, list[float]] = {"pmsacl": [], "bare": []}
+    for turn in range(steps + 2):
+        for name, step in (("pmsacl", trainer.advance), ("bare", bare_step)):
+            spent = seconds(step)
+            if turn >= 2:  # the first two only warm up
+                taken[name].append(spent)
+    medians = {name: statistics.median(values) for name, values in taken.items()}
+    return {
+        "bench": "pretrain",
+        "ratio": medians["pmsacl"] / medians["bare"],
+        "seconds": medians,
+        "images_per_step": count,
+        "size": config.size,
+        "device": torch.cuda.get_device_name(where) if big else "cpu",
+    }
