@@ -1,0 +1,90 @@
+"""Intervals: what the figures would be had other images been drawn.
+
+Images are drawn again, never pixels, with replacement and within normal and abnormal each, so that neither kind can
+go missing. Every draw is a row of counts, and all draws are computed at once as matrix products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.engine.metrics.pro import LIMIT
+
+BINS = 512  # pixel values are put into so many bins of equal rank; for intervals alone, never for a figure
+MOST_PIXELS = 4_000_000  # of those in no lesion, more than this are thinned out evenly
+
+
+def draws(groups: np.ndarray, times: int, seed: int) -> np.ndarray:
+    """groups (N,): kind of each image -> float32 (times, N), how often each image is drawn; kinds keep their size."""
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((times, len(groups)), np.float32)
+    for kind in np.unique(groups):
+        members = np.flatnonzero(groups == kind)
+        counts[:, members] = rng.multinomial(len(members), np.full(len(members), 1 / len(members)), size=times)
+    return counts
+
+
+def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
+    """Percentile interval [lo, hi] of bootstrap values; None without a finite one."""
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    return [float(v) for v in np.quantile(values, [(1 - level) / 2, (1 + level) / 2])]
+
+
+def means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """values (N,), counts (times, N) -> (times,): the mean in each draw."""
+    with np.errstate(invalid="ignore"):  # a draw may hold none of them: NaN, which `interval` leaves out
+        return counts @ values.astype(np.float64) / counts.sum(1)
+
+
+def aurocs(below: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Histograms over ascending bins (times, K) of normal and abnormal -> AUROC of each draw, ties counting half."""
+    reached = np.cumsum(below, 1, dtype=np.float64) - below / 2
+    return (above * reached).sum(1) / (below.sum(1, dtype=np.float64) * above.sum(1, dtype=np.float64))
+
+
+def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """scores, labels (N,), counts (times, N) -> AUROC and average precision of each draw, both exact."""
+    order = np.argsort(scores, kind="stable")
+    starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan))
+    drawn, abnormal = counts[:, order], labels[order].astype(bool)
+    above = np.add.reduceat(drawn * abnormal, starts, axis=1)
+    every = np.add.reduceat(drawn, starts, axis=1)
+    found = np.cumsum(above[:, ::-1], 1)
+    flagged = np.maximum(np.cumsum(every[:, ::-1], 1), 1)  # a score that was never drawn adds nothing
+    precision = (found / flagged * above[:, ::-1]).sum(1) / above.sum(1)
+    return aurocs(every - above, above), precision
+
+
+def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """maps, weights float (N, S, S), healthy bool -> two float32 (N, BINS): weights, and healthy pixels, by bin."""
+    n = len(maps)
+    flat, weights, healthy = (x.reshape(n, -1) for x in (maps, weights, healthy))
+    stride = max(1, flat.size // MOST_PIXELS)
+    some = flat.ravel()[:: max(1, flat.size // 200_000)]
+    edges = np.unique(np.quantile(some, np.linspace(0, 1, BINS + 1)[1:-1]))
+    owner, where = np.nonzero(weights)
+    cell = owner * BINS + np.searchsorted(edges, flat[owner, where])
+    heavy = np.bincount(cell, weights[owner, where], minlength=n * BINS)
+    thin = np.arange(0, flat.shape[1], stride)
+    cell = np.searchsorted(edges, flat[:, thin]) + np.arange(n)[:, None] * BINS
+    light = np.bincount(cell[healthy[:, thin]], minlength=n * BINS) * stride
+    return heavy.reshape(n, BINS).astype(np.float32), light.reshape(n, BINS).astype(np.float32)
+
+
+def pros(
+    heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, counts: np.ndarray, limit: float = LIMIT
+) -> np.ndarray:
+    """heavy, light (N, BINS) of `histograms` with region weights, regions (N,), counts (times, N) -> PRO per draw."""
+    total = counts @ regions.astype(np.float32)
+    heavy, light, total = ((x @ y)[total > 0] for x, y in ((counts, heavy), (counts, light), (counts, regions)))
+    overlap = np.cumsum(heavy[:, ::-1], 1, dtype=np.float64) / total[:, None]
+    step = light[:, ::-1].astype(np.float64)
+    step /= step.sum(1, keepdims=True)
+    false = np.cumsum(step, 1)
+    # each bin's strip, cut where the false positive rate passes the limit; its line rises from the bin before
+    start = np.concatenate([np.zeros((len(step), 1)), overlap[:, :-1]], 1)
+    width = np.clip(limit - (false - step), 0, step)
+    rise = np.divide(width, step, out=np.zeros_like(step), where=step > 0) * (overlap - start)
+    return (width * (start + rise / 2)).sum(1) / limit

@@ -1,0 +1,63 @@
+"""How well scores tell abnormal images from normal ones (Sec. evaluation measures of the paper)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
+    """Area under the ROC curve: the chance that an abnormal one scores above a normal one, ties counting half.
+
+    scores, labels: any shape, alike; labels 0/1. Exact, and quick enough for tens of millions of pixels.
+    None if one of the two kinds is missing.
+    """
+    scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
+    normal, abnormal = np.sort(scores[~labels]), np.sort(scores[labels])
+    if not len(normal) or not len(abnormal):
+        return None
+    below = np.searchsorted(normal, abnormal, side="left").sum(dtype=np.int64)
+    upto = np.searchsorted(normal, abnormal, side="right").sum(dtype=np.int64)
+    return float((below + upto) / (2 * len(normal) * len(abnormal)))
+
+
+def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
+    """Sum of precision times the rise of recall, from the highest score down (no interpolation). None as in `auroc`."""
+    scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
+    if labels.all() or not labels.any():
+        return None
+    order = np.argsort(-scores, kind="stable")
+    last = np.flatnonzero(np.diff(scores[order], append=np.nan))  # the last of each run of equal scores
+    found = np.cumsum(labels[order])[last]
+    return float((found / (last + 1) * np.diff(found, prepend=0)).sum() / labels.sum())
+
+
+def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str, float | None]:
+    """{"sensitivity", "specificity", "accuracy"} when what scores above `threshold` is called abnormal."""
+    flagged, labels = np.asarray(scores) > threshold, np.asarray(labels).astype(bool)
+    return {
+        "sensitivity": float(flagged[labels].mean()) if labels.any() else None,
+        "specificity": float(1 - flagged[~labels].mean()) if not labels.all() else None,
+        "accuracy": float((flagged == labels).mean()) if len(labels) else None,
+    }
+
+
+def mean_colour_scores(train: np.ndarray, test: np.ndarray, roi: tuple | None = None) -> np.ndarray:
+    """The baseline that a study must not be solved by: how far an image's mean colour lies from the normal ones'.
+
+    train, test uint8 (N, S, S, 3); roi: (train's, test's) uint8 (N, S, S), then only what lies inside counts.
+    Returns Mahalanobis distances (N_test,), float64.
+    """
+    seen, asked = (_mean_colours(x, None if roi is None else roi[i]) for i, x in enumerate((train, test)))
+    if len(seen) < 2:
+        raise ValueError("the mean-colour baseline takes at least two normal images to learn from")
+    spread = np.cov(seen.T) + 1e-3 * np.eye(3)  # grey images have no spread between their channels
+    away = asked - seen.mean(0)
+    return np.sqrt(np.einsum("ni,ij,nj->n", away, np.linalg.inv(spread), away))
+
+
+def _mean_colours(images: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    means = np.empty((len(images), 3))
+    for i, image in enumerate(images):  # one at a time: the images may be a memory map
+        inside = roi is not None and roi[i].any()
+        means[i] = image[roi[i] > 0].mean(0) if inside else image.reshape(-1, 3).mean(0)
+    return means
