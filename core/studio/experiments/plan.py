@@ -1,0 +1,64 @@
+"""Experiments: named lists of arms, each an encoder and a detector with changes, run over seeds and put side by side.
+
+The recipes in the presets were chosen with these, and the tables of the README are made by them:
+`launch.py experiment NAME --data DIR --seeds N`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.engine.config import Config
+
+UNTRAINED = "untrained"
+
+
+@dataclass(frozen=True)
+class Arm(Config):
+    """One row of a table. pretrain, fit: changes to the presets named, dotted keys allowed.
+
+    encoder: an objective, or `untrained`. An encoder with the same changes and seed is trained once for all its arms.
+    """
+
+    label: str
+    detector: str
+    encoder: str = "pmsacl"
+    preset: str = "quick"
+    fit_preset: str = "quick"
+    pretrain: dict = field(default_factory=dict)
+    fit: dict = field(default_factory=dict)
+
+
+def comparison(head: dict | None = None) -> list[Arm]:
+    """The head against PaDiM and IGD on the same encoder, and PaDiM before any training."""
+    return [
+        Arm("PaDiM, untrained", "padim", UNTRAINED),
+        Arm("PaDiM", "padim"),
+        Arm("IGD", "igd"),
+        Arm("Lesion head", "lesion-head", fit=head or {}),
+    ]
+
+
+def padim() -> list[Arm]:
+    """PMSACL against the untrained encoder, nothing else."""
+    return comparison()[:2]
+
+
+def ablation() -> list[Arm]:
+    """What the head owes to pre-training, to how the encoder is trained with it, and to what is pasted."""
+    hard = {"families": ["medmix:paper"]}
+    return [
+        Arm("pre-trained, fine-tuned", "lesion-head"),
+        Arm("untrained, fine-tuned", "lesion-head", UNTRAINED),
+        Arm("pre-trained, frozen", "lesion-head", fit={"mode": "frozen"}),
+        Arm("pre-trained, joint", "lesion-head", fit={"mode": "joint"}),
+        Arm("hard rectangles", "lesion-head", fit=hard),
+    ]
+
+
+def head_only() -> list[Arm]:
+    """The head on an untrained encoder: the quickest way to try what is pasted."""
+    return [Arm("Lesion head", "lesion-head", UNTRAINED)]
+
+
+EXPERIMENTS = {"comparison": comparison, "padim": padim, "ablation": ablation, "head": head_only}

@@ -1,0 +1,42 @@
+"""Rows over seeds -> one line per arm: mean and standard deviation, as text and as Markdown."""
+
+from __future__ import annotations
+
+import numpy as np
+
+METRICS = ("auroc", "pixel_auroc", "dice", "dice_best", "iou", "pro", "specificity", "sensitivity")
+HEADS = {
+    "auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "dice_best": "best Dice", "iou": "IoU",
+    "pro": "PRO", "specificity": "specificity", "sensitivity": "sensitivity",
+}  # fmt: skip
+
+
+def summarise(rows: list[dict]) -> list[dict]:
+    """One line per (label, roi), in order of appearance: `metric` and `metric_sd` (over seeds), seeds, mean seconds."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault((row["label"], row["roi"]), []).append(row)
+    lines = []
+    for (label, roi), members in groups.items():
+        line = {"label": label, "roi": roi, "seeds": len(members)}
+        for metric in METRICS:
+            values = [m[metric] for m in members if m.get(metric) is not None]
+            line[metric] = float(np.mean(values)) if values else None
+            line[f"{metric}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        line["seconds"] = float(np.mean([m["seconds"] for m in members]))
+        lines.append(line)
+    return lines
+
+
+def markdown(lines: list[dict], metrics: tuple[str, ...] = METRICS[:6]) -> str:
+    """A table for the README: mean +- standard deviation over seeds; metrics that no line has are left out."""
+    shown = [m for m in metrics if any(line.get(m) is not None for line in lines)]
+    out = ["| " + " | ".join(["", "region of interest", *(HEADS[m] for m in shown), "seconds"]) + " |"]
+    out.append("|" + "---|" * (len(shown) + 3))
+    for line in lines:
+        cells = [line["label"], "yes" if line["roi"] else "no"]
+        for m in shown:
+            sd = line.get(f"{m}_sd")
+            cells.append("-" if line[m] is None else f"{line[m]:.3f}" + ("" if sd is None else f" ± {sd:.3f}"))
+        out.append("| " + " | ".join([*cells, f"{line['seconds']:.0f}"]) + " |")
+    return "\n".join(out)
