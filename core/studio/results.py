@@ -8,9 +8,11 @@ import time
 import numpy as np
 
 from core.studio import runs
-from core.studio.scores import read_maps, read_scores, size_of
+from core.studio.scores import read_maps, read_scores, rows_of, size_of
 from core.studio.store import Store, now, parsed
 from core.studio.studies import StudyArrays, load_arrays
+
+BASELINE = "mean-colour"
 
 
 def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "held-out", **options) -> dict:
@@ -28,6 +30,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         np.asarray(arrays.masks[test]),
         arrays.has_mask[test],
         roi=np.asarray(arrays.roi[test]) if roi else None,
+        holdout_roi=np.asarray(rows_of(arrays.roi, held)) if roi else None,
         holdout_scores=read_scores(store, run_id, arrays.case_ids[held], roi),
         holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
         protocol=protocol,
@@ -39,6 +42,27 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     row = {**row, **who, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
     row["evaluate_seconds"] = round(time.monotonic() - started, 2)
     return keep_row(store, run["study"], run_id, row)
+
+
+def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", **options) -> dict:
+    """The mean-colour baseline's row: no heat maps, so no localisation. It learns from the training normals alone."""
+    from core.engine.metrics.detection import mean_colour_scores
+    from core.engine.metrics.evaluate import evaluate
+
+    started = time.monotonic()
+    arrays = load_arrays(store, study, size)
+    train, test, held = arrays.index("train"), known_test(arrays), arrays.index("holdout", label="normal")
+
+    def scores(index: np.ndarray) -> np.ndarray:
+        seen, asked = rows_of(arrays.images, train), rows_of(arrays.images, index)
+        inside = (rows_of(arrays.roi, train), rows_of(arrays.roi, index)) if roi else None
+        return mean_colour_scores(seen, asked, inside)
+
+    options.pop("pixel_rule", None)
+    labels = (arrays.label[test] == "abnormal").astype(int)
+    row = evaluate(scores(test), labels, holdout_scores=scores(held), protocol=protocol, **options)
+    who = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
+    return keep_row(store, study, None, {**row, **who, "seconds": round(time.monotonic() - started, 2)})
 
 
 def known_test(arrays: StudyArrays) -> np.ndarray:
