@@ -1,0 +1,126 @@
+"""All that the room shows beside the picture of one case, as its reader may see it."""
+
+from __future__ import annotations
+
+import json
+
+from core.studio.review import blind, decisions, masks, scales
+from core.studio.review.worklist import Query, seen_by
+from core.studio.store import Store
+
+
+TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD"}
+
+
+def scored_runs(store: Store, study: str) -> list[dict]:
+    """Runs with readings: [{"id", "name", "method", "created", "encoder", "title", "first"}], the default first.
+
+    First the newest lesion-head run, else the newest of any detector; then the newest of each other detector.
+    """
+    rows = store.query(
+        "SELECT f.id, f.name, f.method, f.created, p.method AS encoder FROM runs f LEFT JOIN runs p ON p.id = f.parent "
+        "WHERE f.study = ? AND f.archived = 0 AND EXISTS (SELECT 1 FROM readings r WHERE r.run = f.id) "
+        "ORDER BY f.created DESC, f.id",
+        [study],
+    )
+    rows.sort(key=lambda r: (r["encoder"] == "untrained", r["method"] != "lesion-head"))
+    seen: set[str] = set()
+    for row in rows:
+        row["first"] = row["method"] not in seen
+        seen.add(row["method"])
+        row["title"] = TITLES.get(row["method"], row["method"])
+    return rows
+
+
+def reading(store: Store, case_id: int, run: str, roi: bool = True) -> dict | None:
+    """Score, percentile and flag in numbers and words; None if the run has not scored the case."""
+    row = store.one(
+        "SELECT score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map "
+        "FROM readings WHERE run = ? AND case_id = ?",
+        [run, case_id],
+    )
+    if row is None:
+        return None
+    end = "_roi" if roi and row["score_roi"] is not None else ""
+    out = {k: row[k + end] for k in ("score", "percentile", "flagged")}
+    return {"run": run, **out, "has_map": bool(row["has_map"]), "words": scales.in_words(out["percentile"], out["flagged"])}
+
+
+def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[dict]) -> dict:
+    """One case for the page. A blind reader who has not committed gets size and number, and nothing else."""
+    case = decisions.case_row(store, case_id)
+    hidden = blind.hides(store, case, reader)
+    blinded = blind.applies(store, case["study"], reader)
+    out = {
+        "id": case_id,
+        "v": f"{case['sha256'] or ''}"[:10],
+        "width": case["width"],
+        "height": case["height"],
+        "bits": case["bits"],
+        "name": f"Case {case_id}" if blinded else case["name"],
+        "blind": hidden,
+        "mine": [
+            {k: r[k] for k in ("id", "decision", "comment", "created", "stage", "active")}
+            for r in decisions.history(store, case_id, reader)
+        ],
+    }
+    if hidden:
+        return out
+    mask_rows = masks.versions(store, case_id)
+    out |= {
+        "frame": case["frame"],
+        "modality": case["modality"],
+        "label": case["label"],
+        "split": case["split"],
+        "tags": json.loads(case["tags"]),
+        "readings": {r["id"]: reading(store, case_id, r["id"]) for r in runs if r["first"] or r["id"] == run},
+        "masks": [m | {"created": m["created"][:16].replace("T", " ")} for m in mask_rows],
+        "findings": store.query("SELECT label, comment, reader, created FROM findings WHERE case_id = ?", [case_id]),
+    }
+    if not blinded:
+        out["others"] = store.query(
+            "SELECT k.reader, k.stage, k.decision, r.comment FROM current_reviews k JOIN reviews r ON r.id = k.review_id "
+            "WHERE k.case_id = ? AND k.reader != ? ORDER BY k.reader, k.stage",
+            [case_id, reader],
+        )
+        frames = store.one(
+            "SELECT count(*) AS n FROM cases WHERE study = ? AND path = ?", [case["study"], case["path"]]
+        )["n"]
+        out["frames"] = frames
+    return out
+
+
+def timeline(store: Store, case_id: int, run: str) -> list[dict]:
+    """A recording's frames in time: [{"id", "frame", "percentile", "flagged"}]; empty for a single image."""
+    case = decisions.case_row(store, case_id)
+    rows = store.query(
+        "SELECT c.id, c.frame, coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.score_roi, r.score) AS score, "
+        "coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id "
+        "WHERE c.study = ? AND c.path = ? ORDER BY c.frame",
+        [run, case["study"], case["path"]],
+    )
+    return rows if len(rows) > 1 else []
+
+
+def asked(store: Store, reader: str, values: dict) -> Query:
+    """A Query from the page's words; unknown ones are passed over."""
+
+    def flag(name: str) -> bool | None:
+        return {"1": True, "0": False}.get(str(values.get(name, "")))
+
+    splits = {"test": ("test",), "holdout": ("holdout",), "all": ("test", "holdout", "train")}
+    query = Query(
+        study=values["study"],
+        reader=reader,
+        run=values.get("run") or None,
+        sort=values.get("sort") or "percentile",
+        descending=str(values.get("desc", "1")) != "0",
+        splits=splits.get(values.get("split", "test"), ("test",)),
+        flagged=flag("flagged"),
+        decision=values.get("decision") or "",
+        has_mask=flag("has_mask"),
+        mine=flag("assigned") or False,
+        tag=values.get("tag") or "",
+        text=values.get("text") or "",
+    )
+    return seen_by(store, query)

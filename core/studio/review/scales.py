@@ -1,0 +1,57 @@
+"""What a run's numbers mean for the eye: its colour scale, its pixel threshold, its percentile in words."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import numpy as np
+
+from core.studio.store import Store
+
+FLAG_PERCENTILE = 95.0
+
+
+def pixel_scale(store: Store, run: dict) -> dict:
+    """{"lo", "hi", "threshold"}: one scale for all of a run's heat maps, from held-out normals.
+
+    It starts at the median pixel of normal images and is twice as wide as what they show, so that a normal image never
+    reaches the upper half: nothing turns red through scaling by image.
+    """
+    summary = run["summary"] if isinstance(run["summary"], dict) else json.loads(run["summary"])
+    pixels = summary.get("pixels")
+    if not pixels:
+        values = _held_out_pixels(store, run["id"])
+        if values is None:
+            return {"lo": 0.0, "hi": 1.0, "threshold": 0.5}
+        middle, threshold, high = (float(v) for v in np.percentile(values, (50, 99, 99.5)))
+        pixels = {"median": middle, "threshold": threshold, "high": high}
+    lo, high = pixels["median"], pixels["high"]
+    span = max(high - lo, 1e-9 + abs(high) * 1e-6)
+    return {"lo": lo, "hi": lo + 2 * span, "threshold": pixels["threshold"]}
+
+
+def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
+    for split in ("holdout", "test"):
+        rows = store.query(
+            "SELECT r.map, r.map_lo, r.map_hi FROM readings r JOIN cases c ON c.id = r.case_id "
+            "WHERE r.run = ? AND c.split = ? AND r.map IS NOT NULL ORDER BY c.id LIMIT 200",
+            [run, split],
+        )
+        if rows:
+            return np.concatenate([_values(r).ravel() for r in rows])
+    return None
+
+
+def _values(row: dict) -> np.ndarray:
+    codes = np.frombuffer(zlib.decompress(row["map"]), "<u2")
+    return row["map_lo"] + codes.astype(np.float64) / 65535 * (row["map_hi"] - row["map_lo"])
+
+
+def in_words(percentile: float | None, flagged: bool | None, threshold: float = FLAG_PERCENTILE) -> str:
+    """'Higher than 99.2 % of held-out normals; flagged, as the threshold is 95 %'."""
+    if percentile is None:
+        return "Not scored by this run yet."
+    place = "all" if percentile >= 100 else f"{percentile:.1f} %"
+    what = "flagged" if flagged else "not flagged"
+    return f"Higher than {place} of held-out normals; {what} (above {threshold:g} %)."
