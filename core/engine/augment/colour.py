@@ -14,43 +14,37 @@ from torch import Tensor
 
 LUMA = (0.299, 0.587, 0.114)
 _YIQ = torch.tensor([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135)], dtype=torch.float64)
+PLAIN = torch.tensor([1.0, 1.0, 1.0, 0.0])  # factors that change nothing
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 
 
 def jitter_factors(u: Tensor, strength: tuple[float, float, float, float]) -> Tensor:
     """Draws u (..., 4) in [0, 1) -> brightness, contrast, saturation in 1 +- strength, hue in +- strength (turns)."""
     span = torch.tensor(strength, dtype=u.dtype)
-    base = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=u.dtype)
-    factors = base + (2 * u - 1) * span
+    factors = PLAIN.to(u.dtype) + (2 * u - 1) * span
     factors[..., :3].clamp_(min=0)
     return factors
 
 
-def colour_map(factors: Tensor, order: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
-    """Matrices (L, 3, 3) and offsets (L, 3) of the chain.
+def colour_map(factors: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """The chain as matrices M and P, each (L, 3, 3): x' = M x + P m, with m the image's mean colour before the chain.
 
     factors (L, 4): brightness, contrast, saturation, hue. order (L, 4): which comes first, second, ...
-    means (L, 3): mean colour before the chain; contrast pulls towards the grey of the mean it finds, as in torchvision.
+    Contrast pulls towards the grey of the mean it finds, as in torchvision; that mean is linear in m.
     """
-    device, dtype = means.device, means.dtype
-    factors = factors.to(device, dtype)
-    order = order.to(device)
-    luma = torch.tensor(LUMA, device=device, dtype=dtype)
+    device, dtype = factors.device, factors.dtype
+    luma = torch.tensor(LUMA, device=device, dtype=dtype).expand(3, 3)
     eye = torch.eye(3, device=device, dtype=dtype)
-    bright = factors[:, BRIGHTNESS, None, None] * eye
-    contrast = factors[:, CONTRAST, None, None] * eye
-    saturate = factors[:, SATURATION, None, None]
-    saturate = saturate * eye + (1 - saturate) * luma.expand(3, 3)
-    steps = torch.stack([bright, contrast, saturate, hue_matrix(factors[:, HUE])], 1)
-    matrix = eye.expand(len(means), 3, 3)
-    offset = torch.zeros_like(means)
+    bright, contrast, saturate, hue = factors.unbind(1)
+    bright, saturate = bright[:, None, None], saturate[:, None, None]
+    contrast = contrast[:, None, None]
+    steps = torch.stack([bright * eye, contrast * eye, saturate * eye + (1 - saturate) * luma, hue_matrix(hue)], 1)
+    matrix, offset = eye.expand(len(factors), 3, 3), torch.zeros(len(factors), 3, 3, device=device, dtype=dtype)
     for place in range(4):
-        which = order[:, place]
-        step = steps.gather(1, which[:, None, None, None].expand(-1, 1, 3, 3))[:, 0]
-        grey = ((matrix @ means[:, :, None])[:, :, 0] + offset) @ luma
-        pull = (which == CONTRAST).to(dtype) * (1 - factors[:, CONTRAST]) * grey
-        matrix = step @ matrix
-        offset = (step @ offset[:, :, None])[:, :, 0] + pull[:, None]
+        which = order[:, place, None, None, None]
+        step = steps.gather(1, which.expand(-1, 1, 3, 3))[:, 0]
+        towards = (which[:, 0] == CONTRAST) * (1 - contrast) * (luma @ (matrix + offset))
+        matrix, offset = step @ matrix, step @ offset + towards
     return matrix, offset
 
 
@@ -67,6 +61,6 @@ def hue_matrix(turns: Tensor) -> Tensor:
     return back @ turn @ yiq
 
 
-def apply_colour(x: Tensor, matrix: Tensor, offset: Tensor) -> Tensor:
-    """x (L, 3, H, W) -> matrix x + offset, not clamped."""
-    return torch.baddbmm(offset[:, :, None], matrix, x.flatten(2)).view_as(x)
+def apply_colour(x: Tensor, matrix: Tensor, offset: Tensor, means: Tensor) -> Tensor:
+    """x (L, 3, H, W), matrices (L, 3, 3), means (L, 3) -> matrix x + offset means, not clamped."""
+    return torch.baddbmm(offset @ means[:, :, None], matrix, x.flatten(2)).view_as(x)

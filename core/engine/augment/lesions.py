@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from core.engine.augment.colour import jitter_factors
+from core.engine.augment.colour import PLAIN, jitter_factors
 from core.engine.augment.placement import CANDIDATES, Room, place, sides
 from core.engine.augment.settings import BLENDS, DONORS, SHAPES, MedMixConfig
 from core.engine.augment.shapes import HARMONICS, outline
@@ -106,7 +106,6 @@ def draw_lesions(
     c = config.control_points
     blend = _choose(u[:, 5], config.choices("blend", BLENDS))
     on = [u[:, 6 + i] < p for i, p in enumerate((config.p_jitter, config.p_noise, config.p_fisheye, config.p_wave))]
-    plain = torch.tensor([1.0, 1.0, 1.0, 0.0])
     return Lesions(
         image=image,
         slot=slot,
@@ -119,7 +118,7 @@ def draw_lesions(
         waves=outline(u[:, 40:], config.irregularity),
         softness=_between(u[:, 11], config.softness),
         opacity=torch.where(blend == BLENDS.index("paste"), 1.0, _between(u[:, 12], config.opacity)),
-        factors=torch.where(on[0][:, None], jitter_factors(u[:, 13:17], config.jitter), plain),
+        factors=torch.where(on[0][:, None], jitter_factors(u[:, 13:17], config.jitter), PLAIN),
         order=u[:, 17:21].argsort(1),
         noise=torch.where(on[1], _between(u[:, 21], config.noise), 0.0),
         seed=seed,

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment import blending, donors, warps, windows
-from core.engine.augment.colour import apply_colour, colour_map
+from core.engine.augment.colour import PLAIN, apply_colour, colour_map
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.lesions import Lesions, draw_lesions
 from core.engine.augment.presets import MEDMIX_PRESETS
@@ -105,9 +105,7 @@ def appearance(
     Geometry first (bulge, fisheye, wave), then colour jitter, shading and noise.
     """
     gv, gu = torch.broadcast_tensors(v[:, :, None], u[:, None, :])
-    at = warps.bulge(gv, gu, it.bulge)
-    at = warps.fisheye(*at, it.points, it.fisheye)
-    at = warps.wave(*at, it.points, it.lengths, it.wave)
+    at = warps.deform(gv, gu, it)
     over = donors.cut(x, it, *at, pool)
     area = within[:, None].to(x.dtype)
     size = area.sum((2, 3)).clamp(min=1)
@@ -119,9 +117,14 @@ def appearance(
     if pool is None:
         foreign = torch.nonzero(donors.is_foreign(it))[:, 0]
         over[foreign] = donors.other_modality(over[foreign], it.tone[foreign])
-    means = (over * area).sum((2, 3)) / size
-    over = apply_colour(over, *colour_map(it.factors, it.order, means))
-    over = over * warps.shade(gv, gu, it.shading, it.angle)[:, None]
+    jittered = torch.nonzero((it.factors != PLAIN.to(x.device)).any(1))[:, 0]
+    if len(jittered):
+        patch = over[jittered]
+        means = (patch * area[jittered]).sum((2, 3)) / size[jittered]
+        over[jittered] = apply_colour(patch, *colour_map(it.factors[jittered], it.order[jittered]), means)
+    lit = torch.nonzero(it.shading > 0)[:, 0]
+    if len(lit):
+        over[lit] *= warps.shade(gv[lit], gu[lit], it.shading[lit], it.angle[lit])[:, None]
     noisy = torch.nonzero(it.noise > 0)[:, 0]
     if len(noisy):
         grain = hashed_normal(it.seed[noisy], rows[noisy], cols[noisy])

@@ -28,20 +28,32 @@ def depth(v: Tensor, u: Tensor, shape: Tensor, waves: Tensor) -> Tensor:
     1 in the middle, 0 on the outline, negative outside.
     """
     v, u = v[:, :, None], u[:, None, :]
-    square = 1 - torch.maximum(v.abs(), u.abs())
-    r = torch.sqrt(v * v + u * u).clamp_(min=1e-6)
+    deep = torch.empty(len(v), v.shape[1], u.shape[2], dtype=v.dtype, device=v.device)
+    for kind in (RECTANGLE, ELLIPSE, IRREGULAR):
+        rows = torch.nonzero(shape == kind)[:, 0]
+        if not len(rows):
+            continue
+        p, q = (v, u) if len(rows) == len(v) else (v[rows], u[rows])
+        if kind == RECTANGLE:
+            deep[rows] = 1 - torch.maximum(p.abs(), q.abs())
+        else:
+            r = torch.sqrt(p * p + q * q).clamp_(min=1e-6)
+            deep[rows] = 1 - (r if kind == ELLIPSE else r / _radius(p, q, r, waves[rows]))
+    return deep
+
+
+def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
+    """Radius of the outline in the direction of (v, u), at distance r; all (L, H, W)."""
     # cos j t and sin j t by recurrence: no arctangent, no trigonometry per pixel
     c1, s1 = u / r, v / r
     c, s = c1, s1
-    bump = torch.zeros_like(r)
+    radius = torch.ones_like(r)
     for j in range(HARMONICS):
-        bump += waves[:, 0, j, None, None] * c + waves[:, 1, j, None, None] * s
+        radius += waves[:, 0, j, None, None] * c + waves[:, 1, j, None, None] * s
         if j + 1 < HARMONICS:
             c, s = c * c1 - s * s1, s * c1 + c * s1
     most = 1 + waves.square().sum(1).sqrt().sum(1)
-    kind = shape[:, None, None]
-    radius = torch.where(kind == IRREGULAR, (1 + bump) / most[:, None, None], torch.ones_like(r))
-    return torch.where(kind == RECTANGLE, square, 1 - r / radius)
+    return radius / most[:, None, None]
 
 
 def coverage(depth: Tensor, softness: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ Colour is left unclamped until the end, so it commutes with the blur and needs a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +13,6 @@ from torch.nn import functional as F
 
 from core.engine.augment.colour import LUMA, apply_colour, colour_map
 
-_CHUNK = {"cpu": 8}  # images at once: on a CPU what fits its cache
 REACH = 3  # standard deviations; where the blur's kernel ends
 
 
@@ -32,21 +30,23 @@ class WeakDraws:
 
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
     """x (B, 3, S, S) in [0, 1] -> its views, the same shape."""
-    side, chunk = x.shape[-1], _CHUNK.get(x.device.type, 4096)
+    side = x.shape[-1]
+    # on a CPU as many images at once as there are threads: each stays in its core's cache
+    chunk = torch.get_num_threads() if x.device.type == "cpu" else 4096
+    chunk = max(chunk, chunk * 65536 // side**2)
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    rows, cols = _reading(drawn, side)
+    matrix, offset = colour_map(drawn.factors, drawn.order)
     grey = torch.where(drawn.grey[:, None, None], torch.tensor(LUMA).expand(3, 3), torch.eye(3))
-    factors, order, grey, rows, cols = (t.to(x.device) for t in (drawn.factors, drawn.order, grey, rows, cols))
-    for at in range(0, len(x), chunk):
-        part = slice(at, at + chunk)
-        view = resample(x[part], rows[part], cols[part])
-        matrix, offset = colour_map(factors[part], order[part], view.mean((2, 3)))
-        view = apply_colour(view, grey[part] @ matrix, (grey[part] @ offset[:, :, None])[:, :, 0])
-        blurred = torch.nonzero(drawn.sigma[part] > 0)[:, 0]
-        if len(blurred):
-            at_device = blurred.to(x.device)
-            view[at_device] = blur(view[at_device], drawn.sigma[part][blurred])
-        torch.clamp(view, 0, 1, out=out[part])
+    kernel, reach = gaussian(drawn.sigma, side)
+    # by strength of blur: a chunk's kernel is as wide as its widest needs
+    order = drawn.sigma.argsort()
+    widest = [int(reach[part].max()) for part in order.split(chunk)]
+    drawn_pieces = (*_reading(drawn, side), grey @ matrix, grey @ offset, kernel)
+    pieces = (t.to(x.device).split(chunk) for t in (order, *(p[order] for p in drawn_pieces)))
+    for most, part, rows, cols, colour, shift, taps in zip(widest, *pieces, strict=True):
+        view = resample(x[part], rows, cols)
+        view = apply_colour(view, colour, shift, view.mean((2, 3)))
+        out[part] = blur(view, taps, most).clamp_(0, 1)
     return out
 
 
@@ -72,17 +72,28 @@ def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=True)
 
 
-def blur(x: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur of each image by its own sigma. x (B, C, S, S); sigma (B,) > 0 in pixels, on the CPU."""
-    b, c, height, width = x.shape
-    reach = min(max(1, math.ceil(REACH * float(sigma.max()))), height - 1)
-    at = torch.arange(-reach, reach + 1, dtype=x.dtype)
-    kernel = torch.exp(-0.5 * (at / sigma[:, None].clamp(min=1e-3)).square())
-    kernel = (kernel / kernel.sum(1, keepdim=True)).to(x.device).repeat_interleave(c, 0)
-    y = x.reshape(1, b * c, height, width)
-    y = F.conv2d(F.pad(y, (reach, reach, 0, 0), mode="reflect"), kernel[:, None, None, :], groups=b * c)
-    y = F.conv2d(F.pad(y, (0, 0, reach, reach), mode="reflect"), kernel[:, None, :, None], groups=b * c)
-    return y.view_as(x)
+def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
+    """sigma (B,) in pixels, 0 for none -> half kernels (B, R + 1), from the middle out, and their ends (B,)."""
+    reach = (REACH * sigma).ceil().clamp(max=side - 1)
+    at = torch.arange(int(reach.max()) + 1 if len(reach) else 1, dtype=sigma.dtype)
+    kernel = torch.exp(-0.5 * (at / sigma[:, None].clamp(min=1e-3)).square()) * (at <= reach[:, None])
+    return kernel / (2 * kernel.sum(1, keepdim=True) - kernel[:, :1]), reach
+
+
+def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
+    """Each image by its own symmetric kernel, mirrored at the border. x (B, C, S, S); kernel (B, R + 1), R >= reach.
+
+    By shifted sums: while the images fit the cache these beat a grouped convolution.
+    """
+    kernel = kernel[:, :, None, None, None]
+    for axis in (2, 3) if reach else ():
+        padding = (0, 0, reach, reach) if axis == 2 else (reach, reach, 0, 0)
+        wide, length = F.pad(x, padding, mode="reflect"), x.shape[axis]
+        x = wide.narrow(axis, reach, length) * kernel[:, 0]
+        for j in range(1, reach + 1):
+            both = wide.narrow(axis, reach - j, length) + wide.narrow(axis, reach + j, length)
+            x.addcmul_(both, kernel[:, j])
+    return x
 
 
 def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:

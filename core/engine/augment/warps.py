@@ -10,7 +10,24 @@ import math
 import torch
 from torch import Tensor
 
+from core.engine.augment.lesions import Lesions
+
 REACH = 0.7  # radius of a control point's lens, of half the patch's side
+
+
+def deform(v: Tensor, u: Tensor, lesions: Lesions) -> tuple[Tensor, Tensor]:
+    """All three, in the order bulge, fisheye, wave, each only where it has any strength."""
+    steps = (
+        (lesions.bulge > 0, lambda v, u, it: bulge(v, u, it.bulge)),
+        ((lesions.fisheye > 0).any(1), lambda v, u, it: fisheye(v, u, it.points, it.fisheye)),
+        (lesions.wave > 0, lambda v, u, it: wave(v, u, it.points, it.lengths, it.wave)),
+    )
+    v, u = v.contiguous(), u.contiguous()
+    for wanted, warp in steps:
+        rows = torch.nonzero(wanted)[:, 0]
+        if len(rows):
+            v[rows], u[rows] = warp(v[rows], u[rows], lesions.pick(rows))
+    return v, u
 
 
 def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.engine.augment.colour import jitter_factors
+from core.engine.augment.colour import PLAIN, jitter_factors
 from core.engine.augment.strong import check_range
 from core.engine.augment.views import WeakDraws, apply_weak, warp_masks
 from core.engine.config import BadConfig, Config
@@ -63,12 +63,11 @@ class WeakViews:
         ratio = torch.exp(low + u[:, 1] * (high - low))
         h = (area / ratio).sqrt().clamp_(max=1) * side
         w = (area * ratio).sqrt().clamp_(max=1) * side
-        plain = torch.tensor([1.0, 1.0, 1.0, 0.0])
         sigma = (c.sigma[0] + u[:, 14] * (c.sigma[1] - c.sigma[0])) * side / 256
         return WeakDraws(
             box=torch.stack([u[:, 2] * (side - h), u[:, 3] * (side - w), h, w], 1),
             flip=u[:, 4] < c.flip,
-            factors=torch.where((u[:, 5] < c.p_jitter)[:, None], jitter_factors(u[:, 6:10], c.jitter), plain),
+            factors=torch.where((u[:, 5] < c.p_jitter)[:, None], jitter_factors(u[:, 6:10], c.jitter), PLAIN),
             order=torch.rand(count, 4, generator=generator).argsort(1),
             grey=u[:, 12] < c.p_grey,
             sigma=torch.where(u[:, 13] < c.p_blur, sigma, 0.0),
