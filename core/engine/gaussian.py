@@ -115,7 +115,7 @@ class Moments:
             if len(self.levels) == depth:
                 self.levels.append(Level.zeros(x, sum(self.pyramid.channels[:depth])))
             level = self.levels[depth]
-            mean = x.mean(1, dtype=torch.float64)
+            mean = x.mean(1).double()
             step = mean - level.mean
             weight = (self.count * b / (self.count + b)) ** 0.5
             # One more row carries the shift between the batch's mean and the running one.

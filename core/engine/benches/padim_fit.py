@@ -2,8 +2,8 @@
 
 The loop is PaDiM as it is usually published: all features kept as (N, C, H * W), then per position `numpy.cov`,
 + 0.01 I and an inverse. Both sides start from the same features and end with what scoring needs; the backbone's pass is
-the same for both and left out. Memory is the peak resident set of a process of its own, backbone included, over images that are
-drawn as they are asked for.
+the same for both and left out. Memory is the peak resident set of a process of its own, backbone included, over images
+that are drawn as they are asked for.
 """
 
 from __future__ import annotations
