@@ -104,7 +104,7 @@ class _Lens:
         return cls(
             lamp=lamp.astype(np.float32),
             sharp=float(rng.uniform(140, 320)),
-            exposure=float(rng.uniform(0.42, 0.72)),
+            exposure=float(rng.uniform(0.48, 0.70)),
             white=white,
             gamma=float(rng.uniform(1.6, 2.0)),
             blur=float(rng.uniform(0.0018, 0.0040)),
@@ -122,7 +122,9 @@ class _Lens:
         x *= (1 - np.exp(-1.3 * top)) / (top + 1e-6)
         glare = np.clip(top - 1.6, 0, 2) * 0.4  # what is far too bright turns white
         x = np.clip(x + glare, 0, 1) ** np.float32(1 / self.gamma)
-        return cv2.GaussianBlur(x, (0, 0), max(0.3, self.blur * len(lit)))
+        x = cv2.GaussianBlur(x, (0, 0), max(0.3, self.blur * len(lit)))
+        grey = x.mean(-1, keepdims=True)
+        return np.clip(grey + (x - grey) * np.float32(1.15), 0, 1)
 
     def octagon(self, size: int) -> np.ndarray:
         """float32 (size, size) 0..1, soft by one pixel."""
@@ -149,11 +151,12 @@ class _Overlay:
         self.grain = (cv2.GaussianBlur(grain, (0, 0), 0.6) * 1.6 + slow) * np.float32(lens.noise)
 
     def _bubble(self, rng: np.random.Generator, size: int, at: np.ndarray, radius: float) -> None:
-        y, x = np.mgrid[0:size, 0:size].astype(np.float32)
-        away = np.hypot((x + 0.5) / size - at[0], (y + 0.5) / size - at[1]) / radius
+        grid = (np.arange(size, dtype=np.float32) + 0.5) / size
+        box = tuple(slice(max(0, int((c - 2 * radius) * size)), int((c + 2 * radius) * size) + 2) for c in at[::-1])
+        y, x = (grid[box[0]] - at[1])[:, None] / radius, (grid[box[1]] - at[0])[None] / radius
+        away = np.hypot(x, y)
         rim = np.exp(-(((away - 0.9) * 5) ** 2)) * 0.20 - 0.07 * (away < 0.75)
-        spot = np.hypot((x + 0.5) / size - at[0] + 0.35 * radius, (y + 0.5) / size - at[1] + 0.35 * radius) / radius
-        self.add[..., 0] += rim + 0.6 * np.exp(-((spot * 4) ** 2))
+        self.add[box][..., 0] += rim + 0.6 * np.exp(-((np.hypot(x + 0.35, y + 0.35) * 4) ** 2))
 
     def put(self, picture: np.ndarray) -> np.ndarray:
         x = np.clip(picture + self.add, 0, 1) * self.frame + self.grain * (0.3 + 0.7 * self.frame)

@@ -17,7 +17,7 @@ from core.engine.phantom.render import Surface
 
 KINDS = ("sessile", "lobed", "pedunculated", "flat", "red", "pattern")
 ODDS = (0.33, 0.17, 0.12, 0.16, 0.10, 0.12)
-RADIUS = (0.05, 0.20)  # of the side of the image, drawn evenly in its logarithm
+RADIUS = (0.08, 0.22)  # of the side of the image, drawn evenly in its logarithm
 
 
 @dataclass
@@ -34,7 +34,7 @@ def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
         Lesion(
             str(rng.choice(KINDS, p=ODDS)),
             float(np.exp(rng.uniform(*np.log(RADIUS)))) * (1 if count == 1 else 0.8),
-            float(rng.uniform(0.35, 1)),
+            float(rng.uniform(0.4, 1)),
         )
         for _ in range(count)
     ]
@@ -54,7 +54,12 @@ def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_:
     best = np.inf
     for y, x in spots[rng.integers(0, len(spots), 24)]:
         around = distance[y - reach : y + reach + 1, x - reach : x + reach + 1]
-        uneven = around.std() / around.mean() + 0.15 * max(0, around.mean() - 1.5) + rng.uniform(0, 0.05)
+        uneven = (
+            around.std() / around.mean()
+            + 0.15 * max(0, around.mean() - 1.5)
+            + 0.12 * np.hypot(x / side - 0.5, y / side - 0.5)
+        )
+        uneven += rng.uniform(0, 0.05)
         if uneven < best:
             best, lesion.down, lesion.across = uneven, (y + 0.5) / side, (x + 0.5) / side
     return True
@@ -80,8 +85,8 @@ def grow(rng: np.random.Generator, lesion: Lesion, surface: Surface, angle: floa
     grain = fractal(rng, (512, 512), (across, across), 3, 0.6)
     grain = grain[(np.arange(size) * 512) // size][:, (np.arange(size) * 512) // size]
     _raise(surface, cover, height * raised * (0.55 + 0.45 * strength), lesion.radius, angle)
-    rough = {"sessile": 0.5, "lobed": 0.9, "pedunculated": 0.6, "flat": 1.0, "red": 0.3, "pattern": 1.5}[lesion.kind]
-    bumps = surface.relief + cover * ((0.35 + rough * strength) * grain * 1.5 - 0.5 * surface.relief)
+    rough = {"sessile": 0.2, "lobed": 0.5, "pedunculated": 0.3, "flat": 1.0, "red": 0.3, "pattern": 1.5}[lesion.kind]
+    bumps = surface.relief + cover * ((0.2 + rough * strength) * grain * 1.5 - 0.5 * surface.relief)
     surface.relief[inside] = bumps[inside]
     _colour(rng, lesion, surface, cover, grain, inside)
     surface.gloss[inside] = (surface.gloss * (1 - 0.5 * cover) + 0.5 * cover * rng.uniform(0.3, 1.3))[inside]
@@ -95,8 +100,8 @@ def _outline(rng: np.random.Generator, x: np.ndarray, y: np.ndarray, wobble: flo
     a, b = a / np.sqrt(long), b * np.sqrt(long)
     phi = np.arctan2(b, a)
     ring = np.ones_like(x)
-    for k in range(2, 7):
-        ring += wobble * rng.normal() / k * np.cos(k * phi + rng.uniform(0, 6.3))
+    for k in range(2, 6):
+        ring += wobble * rng.normal() / k**1.3 * np.cos(k * phi + rng.uniform(0, 6.3))
     return np.sqrt(a * a + b * b) / np.clip(ring, 0.5, 1.5)
 
 
@@ -127,9 +132,9 @@ def _shape(rng: np.random.Generator, lesion: Lesion, x: np.ndarray, y: np.ndarra
         head = 0.78 * _dome(u, 0.5) + 0.12 * (u < 1)
         edge = np.maximum((1 - u) * 0.78, np.where(along > 0, (1 - v) * thick, -1))
         return np.maximum(head, stalk), edge
-    u = _outline(rng, x, y, 0.35 if lesion.kind in ("red", "flat", "pattern") else 0.16)
-    steep = {"sessile": rng.uniform(0.5, 1.0), "flat": 0.7}.get(lesion.kind, 1.5)
-    return rng.uniform(0.55, 0.9) * _dome(u, steep), 1 - u
+    u = _outline(rng, x, y, 0.35 if lesion.kind in ("red", "flat", "pattern") else 0.14)
+    steep = {"sessile": rng.uniform(0.5, 0.75), "flat": 0.7}.get(lesion.kind, 1.5)
+    return rng.uniform(0.65, 1.0) * _dome(u, steep), 1 - u
 
 
 def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: float, angle: float) -> None:
@@ -142,7 +147,7 @@ def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: floa
     weight = (np.clip(height * 1.2, 0, 0.85) * cover)[..., None]  # the higher, the more it is a ball of its own
     normal = surface.normal * (1 - weight) + facing * weight
     normal -= (
-        np.clip(gx, -2.5, 2.5)[..., None] * surface.frame[0] + np.clip(gy, -2.5, 2.5)[..., None] * surface.frame[1]
+        np.clip(gx, -1.3, 1.3)[..., None] * surface.frame[0] + np.clip(gy, -1.3, 1.3)[..., None] * surface.frame[1]
     )
     normal /= np.linalg.norm(normal, axis=-1, keepdims=True)
     lift = (height * radius * angle)[..., None]

@@ -166,5 +166,5 @@ def shade(surface: Surface, lamp: np.ndarray, sharp: float) -> np.ndarray:
         half = light + view
         half /= np.linalg.norm(half, axis=-1, keepdims=True)
         mirror += np.clip((bumpy * half).sum(-1), 0, 1) ** sharp * fall
-    passed_on = surface.paint * surface.paint[..., :1] * np.float32(0.05)
+    passed_on = surface.paint * surface.paint[..., :1] * np.float32(0.03)
     return surface.paint * (diffuse / 2)[..., None] + passed_on + (3.0 * surface.gloss * mirror / 2)[..., None]

@@ -60,8 +60,8 @@ def draw_scene(rng: np.random.Generator) -> Scene:
     tint = fractal(rng, FINE, (8, 4), 2, wrap=True) * fade
     bumps = fractal(rng, FINE, (70, 40), 3, 0.6, wrap=True) * fade * np.float32(rng.uniform(0.5, 1.3))
     # salmon to tan to pink: the green and the blue part vary, and not together
-    green = rng.uniform(0.20, 0.36)
-    base = np.array([rng.uniform(0.62, 0.74), green, green * rng.uniform(0.38, 0.80)], np.float32)
+    green = rng.uniform(0.20, 0.33)
+    base = np.array([rng.uniform(0.62, 0.74), green, green * rng.uniform(0.42, 0.76)], np.float32)
     vessels = _vessels(rng)
     visible = np.clip(0.75 + 0.5 * field(rng, (64, 38), (9, 6), wrap=True), 0, 1.2) * rng.uniform(0.15, 0.95)
     visible = cv2.resize((visible * 255 / 1.2).astype(np.uint8), VESSELS[::-1])
@@ -71,7 +71,7 @@ def draw_scene(rng: np.random.Generator) -> Scene:
         wet=pole * np.clip(0.4 + 0.6 * fractal(rng, SHAPE, (14, 7), 3, wrap=True), 0.03, 1.8).astype(np.float32),
         vessels=cv2.multiply(vessels, visible, scale=1.2 / 255),
         base=base,
-        ochre=np.array([rng.uniform(0.5, 0.62), rng.uniform(0.36, 0.44), rng.uniform(0.10, 0.18)], np.float32),
+        ochre=np.array([rng.uniform(0.58, 0.70), rng.uniform(0.37, 0.44), rng.uniform(0.08, 0.15)], np.float32),
         mottling=float(rng.uniform(0.04, 0.10)),
         bend=rng.normal(0, 0.11, 2).astype(np.float32),
     )
@@ -107,28 +107,29 @@ def _radius(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _vessels(rng: np.random.Generator) -> np.ndarray:
-    """uint8 VESSELS: trees of branching walks, thick and dark at the root, down to a fine net."""
+    """uint8 VESSELS: trees of branching walks, thick and dark at the root, down to a fine net; level by level."""
     coarse, fine = np.zeros(VESSELS, np.uint8), np.zeros(VESSELS, np.uint8)
     tall, wide = VESSELS
-    walks = [
-        (rng.uniform(0, wide), rng.uniform(0, tall * 0.7), rng.uniform(0, 2 * np.pi), rng.uniform(220, 520), 0)
-        for _ in range(int(rng.integers(14, 40)))
-    ]
-    while walks:
-        x, y, heading, length, level = walks.pop()
-        count = max(4, int(length / 11))
-        headings = heading + np.cumsum(rng.normal(0, 0.20 + 0.06 * level, count))
-        points = np.stack([x + np.cumsum(np.cos(headings)) * 11, y + np.cumsum(np.sin(headings)) * 11], 1)
-        thick = max(1, round((5.5 - 1.6 * level) * rng.uniform(0.6, 1.1)))
-        for shift in (0, wide, -wide):
-            moved = points + (shift, 0)
-            if moved[:, 0].max() >= 0 and moved[:, 0].min() <= wide:
-                line = np.round(moved * 8).astype(np.int32)[None]
-                onto = coarse if level < 2 else fine
-                cv2.polylines(onto, line, False, 255 - 45 * level, thick, cv2.LINE_AA, shift=3)
-        if level < 3:
-            for _ in range(int(rng.integers(2, 6))):
-                at = int(rng.integers(0, count))
-                turn = rng.choice((-1, 1)) * rng.uniform(0.4, 1.1)
-                walks.append((*points[at], headings[at] + turn, length * rng.uniform(0.3, 0.65), level + 1))
+    n = int(rng.integers(14, 40))
+    start = rng.uniform(0, 1, (n, 2)) * (wide, 0.7 * tall)
+    heading, length = rng.uniform(0, 2 * np.pi, n), rng.uniform(220, 520, n)
+    for level in range(4):
+        count = 32 >> level
+        step = (length / count)[:, None]
+        turns = np.cumsum(rng.normal(0, (0.20 + 0.06 * level) * np.sqrt(step / 11), (n, count)), 1) + heading[:, None]
+        path = np.stack([np.cos(turns), np.sin(turns)], -1) * step[..., None]
+        path = start[:, None] + np.concatenate([np.zeros((n, 1, 2)), np.cumsum(path, 1)], 1)
+        onto, thick = (coarse, 5 - 2 * level) if level < 2 else (fine, 1)
+        for shift in (0, wide, -wide):  # what leaves on one side comes back on the other
+            x = path[..., 0] + shift
+            seen = np.flatnonzero((x.max(1) >= 0) & (x.min(1) <= wide))
+            lines = list(np.round((path[seen] + (shift, 0)) * 8).astype(np.int32))
+            if lines:
+                cv2.polylines(onto, lines, False, 255 - 45 * level, thick, cv2.LINE_AA, shift=3)
+        parent = np.repeat(np.arange(n), rng.integers(2, 5, n))
+        n = len(parent)
+        at = rng.integers(0, count, n)
+        start = path[parent, at]
+        heading = turns[parent, at] + rng.choice((-1, 1), n) * rng.uniform(0.4, 1.1, n)
+        length = length[parent] * rng.uniform(0.3, 0.65, n)
     return cv2.max(cv2.blur(cv2.blur(coarse, (5, 5)), (3, 3)), cv2.blur(fine, (3, 3)))
