@@ -89,5 +89,11 @@ export async function mount(root, studio) {
   studio.on('study', show)
   studio.on('tab', show)
   new ResizeObserver(show).observe(root)
+  // The room fills what the page leaves of the window.
+  const fit = () => studio.shown(root) && root.style.setProperty('--height', `${Math.floor(innerHeight - root.getBoundingClientRect().top - scrollY - 12)}px`)
+  addEventListener('resize', fit)
+  studio.on('tab', fit)
+  new ResizeObserver(fit).observe(root.parentElement)
+  fit()
   show()
 }

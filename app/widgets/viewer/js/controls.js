@@ -37,11 +37,12 @@ export function controls(room) {
   parts.mask = maskPanel(room)
   parts.ai = h('section', { class: 'rv-ai' },
     h('div', { class: 'rv-head' }, h('h3', {}, 'Reading')), parts.detectors, parts.scale.el,
-    h('div', { class: 'rv-head' }, parts.heat, parts.contour, parts.colours), parts.opacity.row, parts.legend, parts.threshold.row, numbers)
+    h('div', { class: 'rv-head' }, parts.heat, parts.contour, parts.roi), parts.opacity.row,
+    h('div', { class: 'rv-colours' }, parts.colours, parts.legend), parts.threshold.row, numbers)
   parts.veil = h('section', { class: 'rv-veil' }, h('h3', {}, 'Blind reading'),
     h('p', {}, 'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; then you may keep it or change it.'))
   parts.el = h('aside', { class: 'rv-side panel' }, parts.veil, parts.ai,
-    h('section', {}, h('div', { class: 'rv-head' }, h('h3', {}, 'Image'), parts.presets, parts.invert, parts.roi), parts.level.row, parts.width.row),
+    h('section', {}, h('div', { class: 'rv-head' }, h('h3', {}, 'Image'), parts.presets, parts.invert), parts.level.row, parts.width.row),
     parts.mask.el)
   return parts
 }

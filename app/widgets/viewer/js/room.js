@@ -221,6 +221,7 @@ export class Room {
       const heat = await this.secondHeat(this.detail)
       this.second = heat && layers.layer(heat, this.picture, this.show.colours)
       if (this.second) layers.cutAt(this.second, this.current())
+      this.named?.()
       this.draw()
     }
   }
