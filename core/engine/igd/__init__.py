@@ -1,0 +1,1 @@
+"""IGD: an auto-encoder, an interpolation critic and a Gaussian anomaly classifier, whole images and patches."""

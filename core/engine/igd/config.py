@@ -1,0 +1,82 @@
+"""What can be set of IGD (Sec. Anomaly Detection and Segmentation, Eq. anomaly_score_image), and its presets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.engine.config import BadConfig, Config
+
+
+@dataclass(frozen=True)
+class IGDConfig(Config):
+    """Defaults are the constants of IGD's own paper and published settings; `quick` is what fits in a minute on a CPU.
+
+    encoder: 'frozen' (as published: only a linear layer on top is learnt) or 'tuned' (the whole encoder goes on
+    learning, as this paper's text has it). local_encoder: folder of the local model's own encoder; None: the given one.
+    local_from: smallest image side for which the local model is used (the paper: global alone at 64).
+    patches: drawn per image and step for the local model; 0 takes all of them.
+    space: what images are compared in, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).
+    rho: share of L1 in the reconstruction error. xi_*: share of that error in a score, the rest is the classifier's.
+    w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss; gamma: the critic's mix.
+    map_gauss: whether a patch's classifier has its part in the local heat map, as it has in the local score.
+    sigma: blur of the heat map in pixels at 256. width, critic_width: channels at full resolution.
+    max_steps: bound on the steps of each model, 0 for none.
+    """
+
+    encoder: str = "frozen"
+    local_encoder: str | None = None
+    latent: int = 128
+    width: int = 32
+    critic_width: int = 32
+    epochs: int = 256
+    max_steps: int = 0
+    batch: int = 16
+    lr: float = 1e-4
+    betas: tuple[float, float] = (0.0, 0.9)
+    weight_decay: float = 1e-6
+    power: float = 0.9
+    rho: float = 0.15
+    w_gauss: float = 1.0
+    w_reg: float = 0.1
+    gamma: float = 0.2
+    reestimate: int = 10
+    space: str = "imagenet"
+    window: int = 11
+    levels: tuple[float, ...] = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+    xi: float = 0.1
+    local_from: int = 96
+    patch: int = 32
+    stride: int = 16
+    patches: int = 0
+    local_window: int = 3
+    local_levels: tuple[float, ...] = (0.0516, 0.3295, 0.3463, 0.2726)
+    xi_local: float = 0.9
+    local_share: float = 0.5
+    map_gauss: bool = False
+    sigma: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.encoder not in ("frozen", "tuned"):
+            raise BadConfig(f"IGD's encoder is frozen or tuned, not {self.encoder!r}")
+        if self.space not in ("imagenet", "unit"):
+            raise BadConfig(f"IGD's space is imagenet or unit, not {self.space!r}")
+        if min(self.latent, self.width, self.critic_width, self.epochs, self.reestimate, self.patch, self.stride) < 1:
+            raise BadConfig("IGD's latent, widths, epochs, reestimate, patch and stride must be at least 1")
+        if self.batch < 2:
+            raise BadConfig("IGD's batch must be at least 2: an interpolation takes two images")
+        if self.lr <= 0 or self.max_steps < 0 or self.patches < 0:
+            raise BadConfig("IGD's lr must be above 0, and its max_steps and patches 0 or more")
+        if not all(0 <= share <= 1 for share in (self.rho, self.xi, self.xi_local, self.local_share)):
+            raise BadConfig("IGD's rho, xi, xi_local and local_share are shares between 0 and 1")
+        if self.window % 2 == 0 or self.local_window % 2 == 0:
+            raise BadConfig("IGD's windows have an odd number of pixels")
+
+    def uses_local(self, size: int) -> bool:
+        return self.local_share > 0 and size >= max(self.local_from, self.patch)
+
+
+PRESETS = {
+    "paper": IGDConfig(),
+    "quick": IGDConfig(width=16, critic_width=16, epochs=80, max_steps=300, lr=1e-3, patches=4),
+}

@@ -1,0 +1,102 @@
+"""Multi-scale structural similarity (Wang, Simoncelli, Bovik 2003), as a score and as a map.
+
+At each level the images are compared through a Gaussian window, then halved. Contrast and structure count at every
+level, luminance at the last one only.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+FLOOR = 1e-6  # below it a level counts as this much: powers under 1 have no gradient at 0
+
+
+def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
+    """As many of the first levels as an image of this side has room for, their weights again adding up to the same.
+
+    The five usual levels with a window of 11 take 176 pixels; 64 pixels leave three. ValueError if not one level fits.
+    """
+    room = 0
+    while room < len(weights) and size >> room >= window:
+        room += 1
+    if room == 0:
+        raise ValueError(f"a window of {window} does not fit an image of {size} pixels")
+    scale = sum(weights) / sum(weights[:room])
+    return tuple(w * scale for w in weights[:room])
+
+
+def _window(window: int, sigma: float, like: Tensor) -> Tensor:
+    offsets = torch.arange(window, dtype=like.dtype, device=like.device) - window // 2
+    kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
+    return kernel / kernel.sum()
+
+
+def _smooth(x: Tensor, kernel: Tensor) -> Tensor:
+    """(B, C, h, w), only where the whole window fits."""
+    c, n = x.shape[1], len(kernel)
+    x = F.conv2d(x, kernel.view(1, 1, n, 1).expand(c, 1, n, 1), groups=c)
+    return F.conv2d(x, kernel.view(1, 1, 1, n).expand(c, 1, 1, n), groups=c)
+
+
+def _compare(x: Tensor, y: Tensor, kernel: Tensor, data_range: float) -> tuple[Tensor, Tensor]:
+    """luminance * contrast-structure, and contrast-structure alone, each (B, C, h', w')."""
+    c1, c2 = (0.01 * data_range) ** 2, (0.03 * data_range) ** 2
+    b, c = x.shape[:2]
+    together = _smooth(torch.cat([x, y, x * x, y * y, x * y], 1), kernel)
+    mx, my, xx, yy, xy = together.view(b, 5, c, *together.shape[2:]).unbind(1)
+    cs = (2 * (xy - mx * my) + c2) / (xx - mx * mx + yy - my * my + c2)
+    return (2 * mx * my + c1) / (mx * mx + my * my + c1) * cs, cs
+
+
+def ms_ssim(
+    x: Tensor,
+    y: Tensor,
+    *,
+    data_range: float = 1.0,
+    window: int = 11,
+    weights: tuple[float, ...] = WEIGHTS,
+    sigma: float = 1.5,
+) -> Tensor:
+    """x, y float (B, C, S, S) -> (B,), at most 1; the mean over channels of the product over levels.
+
+    Sides that are odd when halved lose their last row and column.
+    """
+    kernel = _window(window, sigma, x)
+    product = None
+    for level, weight in enumerate(weights):
+        ssim, cs = _compare(x, y, kernel, data_range)
+        last = level == len(weights) - 1
+        value = (ssim if last else cs).mean((2, 3)).clamp(min=FLOOR) ** weight  # (B, C)
+        product = value if product is None else product * value
+        if not last:
+            x, y = F.avg_pool2d(x, 2), F.avg_pool2d(y, 2)
+    return product.mean(1)
+
+
+def dissimilarity_map(
+    x: Tensor,
+    y: Tensor,
+    *,
+    data_range: float = 1.0,
+    window: int = 11,
+    weights: tuple[float, ...] = WEIGHTS,
+    sigma: float = 1.5,
+) -> Tensor:
+    """(B, C, S, S) twice -> (B, S, S): each level's 1 - SSIM map brought to S x S, weighted by level and added up.
+
+    Borders are mirrored so that every pixel has a value. 0 where both agree; at most twice the weights' sum.
+    """
+    kernel, size, half = _window(window, sigma, x), x.shape[2:], window // 2
+    total = x.new_zeros(len(x), *size)
+    for level, weight in enumerate(weights):
+        around = [F.pad(t, (half, half, half, half), mode="reflect") for t in (x, y)]
+        ssim, cs = _compare(*around, kernel, data_range)
+        last = level == len(weights) - 1
+        residual = (1 - (ssim if last else cs).mean(1, keepdim=True)).clamp(0, 2)
+        total += weight * F.interpolate(residual, size, mode="bilinear", align_corners=False)[:, 0]
+        if not last:
+            x, y = F.avg_pool2d(x, 2), F.avg_pool2d(y, 2)
+    return total

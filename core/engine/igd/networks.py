@@ -1,0 +1,77 @@
+"""IGD's learnt parts besides the encoder: the way into the latent space, the generator and the critic."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Code(nn.Module):
+    """Backbone features (B, 512) -> latent (B, 128): one linear layer.
+
+    The features are first shifted and scaled to mean 0 and mean variance 1 over the normal images. The linear layer
+    could learn that itself; without it an encoder with small features would start far from the centre's unit scale.
+    """
+
+    def __init__(self, features: int = 512, latent: int = 128) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, latent)
+        self.register_buffer("shift", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(()))
+
+    def adapt(self, h: Tensor) -> None:
+        """h (N, 512): backbone features of the normal images."""
+        self.shift.copy_(h.mean(0))
+        self.scale.copy_(1 / h.var(0, unbiased=False).mean().sqrt().clamp(min=1e-6))
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.linear((h - self.shift) * self.scale)
+
+
+class Generator(nn.Module):
+    """g_phi: latent (B, 128) -> image (B, 3, S, S) in [0, 1]; nearest up-sampling and convolutions, no checkerboard.
+
+    width: channels at full resolution; they double at each step down, up to 512.
+    """
+
+    def __init__(self, size: int, latent: int = 128, width: int = 32) -> None:
+        super().__init__()
+        steps = max(int(math.log2(size / 4)), 0)
+        self.size, self.start = size, -(-size // 2**steps)
+        wide = [min(width * 2**i, 512) for i in range(steps, -1, -1)]
+        self.first = nn.Sequential(
+            nn.Linear(latent, wide[0] * self.start**2), nn.Unflatten(1, (wide[0], self.start, -1))
+        )
+        self.open = nn.Sequential(nn.BatchNorm2d(wide[0]), nn.ReLU(inplace=True))
+        self.up = nn.Sequential(*(self._step(a, b) for a, b in zip(wide, wide[1:], strict=False)))
+        self.last = nn.Conv2d(wide[-1], 3, 3, padding=1)
+
+    @staticmethod
+    def _step(a: int, b: int) -> nn.Module:
+        conv = nn.Conv2d(a, b, 3, padding=1, bias=False)
+        return nn.Sequential(nn.Upsample(scale_factor=2), conv, nn.BatchNorm2d(b), nn.ReLU(inplace=True))
+
+    def forward(self, z: Tensor) -> Tensor:
+        x = self.last(self.up(self.open(self.first(z))))
+        if x.shape[2] != self.size:  # a side that is no power of two times 4..7
+            x = F.interpolate(x, (self.size, self.size), mode="bilinear", align_corners=False)
+        return torch.sigmoid(x)
+
+
+class Critic(nn.Module):
+    """Image (B, 3, S, S) -> (B,): how much of the second image was mixed in (Berthelot et al. 2018)."""
+
+    def __init__(self, size: int, width: int = 32) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        channels, depth = 3, min(4, max(int(math.log2(size / 4)), 1))
+        for i in range(depth):
+            layers += [nn.Conv2d(channels, width * 2**i, 3, stride=2, padding=1), nn.LeakyReLU(0.2, inplace=True)]
+            channels = width * 2**i
+        self.body = nn.Sequential(*layers, nn.Conv2d(channels, 1, 3, padding=1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x - 0.5).mean((1, 2, 3))
