@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from core.engine.augment import windows
 from core.engine.augment.hashing import hashed_normal
-from core.engine.augment.lesions import FOREIGN, TEXTURE, Lesions
+from core.engine.augment.lesions import FOREIGN, Lesions
 
 OCTAVES = (3, 6, 12)  # cells across a patch, each octave half as strong as the one before
 
@@ -54,11 +54,3 @@ def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
     order = tone[:, :3].argsort(1)[:, :, None, None].expand_as(patch)
     patch = patch.gather(1, order)
     return torch.where((tone[:, 3] < 0.5)[:, None, None, None], 1 - patch, patch)
-
-
-def is_texture(lesions: Lesions) -> Tensor:
-    return lesions.kind == TEXTURE
-
-
-def is_foreign(lesions: Lesions) -> Tensor:
-    return lesions.kind == FOREIGN

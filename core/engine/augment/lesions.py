@@ -48,6 +48,8 @@ class Lesions:
     shading: Tensor  # (L,)
     angle: Tensor  # (L,) of the light
     contrast: Tensor  # (L,) of a drawn texture
+    match: Tensor  # (L,) how far its mean colour is brought to that of its place
+    mono: Tensor  # (L,) bool, one noise for the three channels
     tone: Tensor  # (L, 4) made-up modality: order of channels (3 draws), inverted or not
 
     def __len__(self) -> int:
@@ -130,6 +132,8 @@ def draw_lesions(
         shading=_between(u[:, 24], config.shading),
         angle=2 * math.pi * u[:, 25],
         contrast=_between(u[:, 26], config.contrast),
+        match=_between(u[:, 31], config.match),
+        mono=torch.full((len(u),), not config.noise_colour),
         tone=u[:, 27:31],
     )
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from core.engine.augment import blending, donors, warps, windows
 from core.engine.augment.colour import PLAIN, apply_colour, colour_map
 from core.engine.augment.hashing import hashed_normal
-from core.engine.augment.lesions import Lesions, draw_lesions
+from core.engine.augment.lesions import FOREIGN, TEXTURE, Lesions, draw_lesions
 from core.engine.augment.presets import MEDMIX_PRESETS
 from core.engine.augment.settings import BLENDS, MedMixConfig
 from core.engine.augment.shapes import coverage, depth
@@ -102,21 +102,27 @@ def appearance(
     """What each lesion looks like, (L, 3, H, W), before it is blended in.
 
     v (L, H), u (L, W): box coordinates; rows, cols: the same in pixels; within (L, H, W): the pixels of the box.
-    Geometry first (bulge, fisheye, wave), then colour jitter, shading and noise.
+    Geometry first (bulge, fisheye, wave), then the place's colour, colour jitter, shading and noise.
     """
     gv, gu = torch.broadcast_tensors(v[:, :, None], u[:, None, :])
     at = warps.deform(gv, gu, it)
     over = donors.cut(x, it, *at, pool)
     area = within[:, None].to(x.dtype)
     size = area.sum((2, 3)).clamp(min=1)
-    drawn = torch.nonzero(donors.is_texture(it))[:, 0]
-    if len(drawn):
-        under = donors.cut(x, at_home(it.pick(drawn)), gv[drawn], gu[drawn])
-        base = (under * area[drawn]).sum((2, 3)) / size[drawn]
-        over[drawn] = donors.texture(it.pick(drawn), at[0][drawn], at[1][drawn], base)
     if pool is None:
-        foreign = torch.nonzero(donors.is_foreign(it))[:, 0]
+        foreign = torch.nonzero(it.kind == FOREIGN)[:, 0]
         over[foreign] = donors.other_modality(over[foreign], it.tone[foreign])
+    drawn = it.kind == TEXTURE
+    placed = torch.nonzero(drawn | (it.match > 0))[:, 0]  # those that look at the place they go to
+    if len(placed):
+        sub, part = it.pick(placed), area[placed]
+        under = donors.cut(x, at_home(sub), gv[placed], gu[placed])
+        base = (under * part).sum((2, 3)) / size[placed]
+        patch = over[placed]
+        apart = base - (patch * part).sum((2, 3)) / size[placed]
+        patch += (sub.match[:, None] * apart)[:, :, None, None]
+        tissue = donors.texture(sub, at[0][placed], at[1][placed], base)
+        over[placed] = torch.where(drawn[placed][:, None, None, None], tissue, patch)
     jittered = torch.nonzero((it.factors != PLAIN.to(x.device)).any(1))[:, 0]
     if len(jittered):
         patch = over[jittered]
@@ -128,6 +134,7 @@ def appearance(
     noisy = torch.nonzero(it.noise > 0)[:, 0]
     if len(noisy):
         grain = hashed_normal(it.seed[noisy], rows[noisy], cols[noisy])
+        grain = torch.where(it.mono[noisy][:, None, None, None], grain[:, :1], grain)
         over[noisy] += it.noise[noisy, None, None, None] * grain
     return over
 

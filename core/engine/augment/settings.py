@@ -30,7 +30,8 @@ class MedMixConfig(Config):
     donor: other (another image of the batch) | same (the image itself, elsewhere) | here (the image itself, in place:
       only deformed) | texture (drawn) | foreign (another modality: the pool given, else a made-up one).
     donor_scale: side of what is cut, of the side of what is pasted. bulge: magnification of the whole lesion.
-    shading: strength of light from one side. contrast: of drawn textures.
+    shading: strength of light from one side. contrast: of drawn textures. noise_colour: whether each channel has a
+      noise of its own. match: how far the mean colour of what is cut is first brought to that of where it goes.
     avoid_overlap: keep lesions apart, smaller where there is no room. inside: part of a box in the region of interest.
     """
 
@@ -48,6 +49,7 @@ class MedMixConfig(Config):
     p_wave: float = 0.25
     jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
     noise: tuple[float, float] = (0.02, 0.1)
+    noise_colour: bool = True
     fisheye: tuple[float, float] = (0.3, 0.8)
     wave: tuple[float, float] = (0.03, 0.1)
     control_points: int = 3
@@ -56,6 +58,7 @@ class MedMixConfig(Config):
     bulge: tuple[float, float] = (0.0, 0.0)
     shading: tuple[float, float] = (0.0, 0.0)
     contrast: tuple[float, float] = (0.1, 0.4)
+    match: tuple[float, float] = (0.0, 0.0)
     avoid_overlap: bool = False
     inside: float = 0.95
 
@@ -71,6 +74,7 @@ class MedMixConfig(Config):
         check_range("bulge", self.bulge, 0, 0.95)
         check_range("shading", self.shading, 0, 1)
         check_range("contrast", self.contrast, 0, 1)
+        check_range("match", self.match, 0, 1)
         for name in ("p_jitter", "p_noise", "p_fisheye", "p_wave", "irregularity", "inside"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadConfig(f"{name} must be within 0..1, not {getattr(self, name)}")
