@@ -1,0 +1,76 @@
+// The point that was clicked: its image with heat map and outline, its score, its nearest in feature space.
+export class Detail {
+  constructor(root, studio, room) {
+    Object.assign(this, { root, studio, room, layers: { heat: true, outline: true } });
+  }
+
+  blank(map) {
+    this.shown = null;
+    const text = map ? 'Click a point to see its image, its score and its nearest neighbours in feature space. Draw a lasso to see many.' : '';
+    this.root.hidden = !map;
+    this.root.replaceChildren(this.studio.el('p', { class: 'dim hint' }, text));
+  }
+
+  async show(pane, i) {
+    const { studio } = this;
+    const token = (this.token = {});
+    this.shown = { key: pane.map.key, point: i };
+    const query = pane.fit ? `?fit=${encodeURIComponent(pane.fit)}` : '';
+    const base = `${pane.map.base}/points/${i}`;
+    const [said, near] = await Promise.all([
+      studio.api(`${base}${query}`), studio.api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`),
+    ]);
+    if (token !== this.token) return;
+    pane.plot.neighbours = near.neighbours.map((n) => n.point);
+    pane.plot.redraw(false);
+    this.render(pane, said, near.neighbours, base);
+  }
+
+  render(pane, said, near, base) {
+    const { el } = this.studio;
+    const name = said.case?.name || 'case removed';
+    const frame = el('div', { class: 'frame' }, el('img', { class: 'image', src: `${base}/image.png?side=512`, alt: name, 'data-case': said.case_id, 'data-point': said.point }));
+    const layers = [];
+    if (said.reading?.has_map) {
+      frame.append(el('img', { class: 'heat', alt: '', src: `${base}/heat.png?fit=${encodeURIComponent(said.reading.run)}` }));
+      layers.push(this.layer(frame, 'heat', 'Heat map'));
+    }
+    if (said.outline.length) {
+      const rings = said.outline.map((ring) => el('polygon', { points: ring.map((p) => p.join(',')).join(' ') }));
+      frame.append(el('svg', { class: 'outline', viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, rings));
+      layers.push(this.layer(frame, 'outline', said.lesions ? 'Pasted lesions' : 'Lesion mask'));
+    }
+    const facts = [el('b', {}, said.group)];
+    if (said.reading) facts.push(this.score(said.reading));
+    for (const r of said.reviews.slice(0, 3)) facts.push(el('span', { class: 'dim' }, `${r.reader}: ${r.decision}${r.comment ? `, \u201c${r.comment}\u201d` : ''}`));
+    if (said.case?.tags.length) facts.push(el('span', { class: 'dim' }, said.case.tags.join(', ')));
+    this.root.replaceChildren(
+      el('div', { class: 'head' }, el('h2', { title: name }, said.lesions ? `${name}, A${String.fromCharCode(0x2080 + said.lesions)}` : name), this.link(said)),
+      frame, el('div', { class: 'layers' }, layers), el('div', { class: 'facts' }, facts),
+      el('h3', {}, 'Nearest in feature space'),
+      el('div', { class: 'near' }, near.map((n) => el('button', { class: 'thumb', 'data-point': n.point, title: `Distance ${n.distance.toFixed(4)}`, onclick: () => this.room.click(pane, n.point, false) },
+        el('img', { src: pane.map.thumb(n.point), alt: '', loading: 'lazy' }), el('i', { style: `background:${this.room.colourOf(pane, n.point)}` }), el('span', { class: 'num' }, n.distance.toFixed(3))))),
+    );
+  }
+
+  score({ percentile_roi: percentile, score_roi: score, flagged_roi: flagged }) {
+    const { el } = this.studio;
+    const percent = percentile == null ? '\u2013' : percentile.toFixed(percentile > 99 && percentile < 100 ? 1 : 0);
+    return el('span', { class: 'score' }, el('b', { class: `num ${flagged ? 'bad' : ''}` }, `${percent} %`), el('span', { class: 'dim' }, ` of held-out normals score lower (${score == null ? '\u2013' : score.toPrecision(4)})${flagged ? ', flagged' : ''}`));
+  }
+
+  layer(frame, name, title) {
+    const { el } = this.studio;
+    frame.classList.toggle(`no-${name}`, !this.layers[name]);
+    return el('label', { class: 'check' }, el('input', { type: 'checkbox', checked: this.layers[name], onchange: (e) => {
+      this.layers[name] = e.target.checked;
+      frame.classList.toggle(`no-${name}`, !e.target.checked);
+    } }), ` ${title}`);
+  }
+
+  link(said) {
+    const { el } = this.studio;
+    if (said.lesions || !said.case || said.case.split !== 'test') return null;
+    return el('button', { class: 'small', title: 'Open this case in the reading room', onclick: () => this.room.openReview(said.case_id) }, 'Review');
+  }
+}

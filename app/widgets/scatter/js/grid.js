@@ -1,0 +1,76 @@
+// Who is under the pointer, and who is inside a shape, without looking at every point at every move.
+export class Grid {
+  // at: Float32Array x, y of n points in map units.
+  constructor(at) {
+    this.at = at;
+    const n = at.length / 2;
+    let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
+    for (let i = 0; i < n; i += 1) {
+      const x = at[2 * i];
+      const y = at[2 * i + 1];
+      if (x < x0) x0 = x;
+      if (x > x1) x1 = x;
+      if (y < y0) y0 = y;
+      if (y > y1) y1 = y;
+    }
+    this.bounds = { x0, y0, x1, y1 };
+    this.side = Math.max(1, Math.ceil(Math.sqrt(n / 2)));
+    this.cw = Math.max((x1 - x0) / this.side, 1e-12);
+    this.ch = Math.max((y1 - y0) / this.side, 1e-12);
+    const cell = new Int32Array(n);
+    this.start = new Int32Array(this.side * this.side + 1);
+    for (let i = 0; i < n; i += 1) {
+      cell[i] = this.row(at[2 * i + 1]) * this.side + this.column(at[2 * i]);
+      this.start[cell[i] + 1] += 1;
+    }
+    for (let c = 0; c < this.side * this.side; c += 1) this.start[c + 1] += this.start[c];
+    this.items = new Int32Array(n);
+    const next = this.start.slice(0, -1);
+    for (let i = 0; i < n; i += 1) this.items[next[cell[i]]++] = i;
+  }
+
+  column(x) { return Math.min(Math.max(Math.floor((x - this.bounds.x0) / this.cw), 0), this.side - 1); }
+  row(y) { return Math.min(Math.max(Math.floor((y - this.bounds.y0) / this.ch), 0), this.side - 1); }
+
+  // Calls fn(i) for every point of the cells that touch the box (points outside it may come too).
+  each(x0, y0, x1, y1, fn) {
+    const [c0, c1, r0, r1] = [this.column(x0), this.column(x1), this.row(y0), this.row(y1)];
+    for (let r = r0; r <= r1; r += 1) {
+      for (let k = this.start[r * this.side + c0], end = this.start[r * this.side + c1 + 1]; k < end; k += 1) fn(this.items[k]);
+    }
+  }
+
+  // The visible point nearest to (x, y) within `reach`, or -1. Of two at one place the one drawn last, on top.
+  nearest(x, y, reach, visible) {
+    let best = -1;
+    let least = reach * reach;
+    this.each(x - reach, y - reach, x + reach, y + reach, (i) => {
+      if (!visible[i]) return;
+      const d = (this.at[2 * i] - x) ** 2 + (this.at[2 * i + 1] - y) ** 2;
+      if (d < least || (d === least && i > best)) { best = i; least = d; }
+    });
+    return best;
+  }
+
+  // Indices of the visible points inside a polygon [x, y, x, y, ...] (even-odd rule).
+  inside(polygon, visible) {
+    let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
+    for (let k = 0; k < polygon.length; k += 2) {
+      x0 = Math.min(x0, polygon[k]); x1 = Math.max(x1, polygon[k]);
+      y0 = Math.min(y0, polygon[k + 1]); y1 = Math.max(y1, polygon[k + 1]);
+    }
+    const found = [];
+    this.each(x0, y0, x1, y1, (i) => {
+      if (!visible[i]) return;
+      const x = this.at[2 * i];
+      const y = this.at[2 * i + 1];
+      let within = false;
+      for (let k = 0, j = polygon.length - 2; k < polygon.length; j = k, k += 2) {
+        const [ya, yb] = [polygon[k + 1], polygon[j + 1]];
+        if (ya > y !== yb > y && x < ((polygon[j] - polygon[k]) * (y - ya)) / (yb - ya) + polygon[k]) within = !within;
+      }
+      if (within) found.push(i);
+    });
+    return found.sort((a, b) => a - b);
+  }
+}

@@ -1,0 +1,40 @@
+// A map as the browser holds it: typed arrays, and the identity by which a point is known on every map.
+export async function loadMap(studio, key) {
+  const base = `/api/clusters/maps/${key}`;
+  const [about, answer] = await Promise.all([studio.api(base), fetch(`${base}/coords`)]);
+  if (!answer.ok) throw new Error('The points of this map could not be read. Draw it again.');
+  const coords = new Float32Array(await answer.arrayBuffer());
+  const n = about.points.case_id.length;
+  const epochs = about.epochs.length;
+  if (coords.length !== 2 * n * epochs) throw new Error('This map is damaged. Draw it again.');
+  const { case_id: cases, lesions, place } = about.points;
+  const ids = Float64Array.from(cases, (c, i) => (c * 64 + lesions[i]) * 4097 + (place ? place[i] + 1 : 0));
+  return {
+    key, base, about, coords, n, epochs, ids, cases, lesions,
+    centres: about.epochs.map((e) => e.centres),
+    fits: about.fits,
+    thumb: (i, side = 96) => `${base}/points/${i}/thumb.png?side=${side}`,
+    title: titleOf(about),
+    _index: null,
+    // Where a point of another map is on this one, or -1.
+    find(id) {
+      if (!this._index) { this._index = new Map(); this.ids.forEach((v, i) => this._index.set(v, i)); }
+      return this._index.get(id) ?? -1;
+    },
+  };
+}
+
+export const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
+export const FEATURES = { centred: 'centred', projected: 'projected', backbone: 'backbone', patch: 'patches' };
+
+export function titleOf({ config, run_name: run, epochs }) {
+  const e = epochs.map((x) => (typeof x === 'object' ? x.epoch : x));
+  const when = e.length > 1 ? `epochs ${e[0]}\u2013${e[e.length - 1]}` : `epoch ${e[0]}`;
+  return `${METHODS[config.method]} of ${FEATURES[config.feature]} \u00b7 ${run} \u00b7 ${when}`;
+}
+
+export async function loadColumns(studio, map, fit) {
+  const query = fit ? `?fit=${encodeURIComponent(fit)}` : '';
+  const { columns } = await studio.api(`${map.base}/columns${query}`);
+  return new Map(columns.map((c) => [c.name, c]));
+}

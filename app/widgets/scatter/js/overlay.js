@@ -1,0 +1,114 @@
+// What lies over the points: class means and radii, frozen centres, rings around points, the lasso.
+import { css } from './palette.js';
+
+export function drawOverlay(plot) {
+  const { ink, map } = plot;
+  ink.clearRect(0, 0, plot.width, plot.height);
+  if (!map || !plot.visible) return;
+  if (plot.marks && plot.colouring?.table) drawClasses(plot);
+  if (plot.marks) drawCentres(plot);
+  for (const i of plot.neighbours) ring(plot, i, '#ffffffb0', 1.2, 2.5);
+  if (plot.hover >= 0) ring(plot, plot.hover, '#ffffff', 1.5, 2.5);
+  if (plot.focus >= 0 && plot.visible[plot.focus]) {
+    ring(plot, plot.focus, '#ffffff', 2, 4);
+    ring(plot, plot.focus, '#7cc4d4', 2, 6.5);
+  }
+  if (plot.trail) drawTrail(plot);
+}
+
+function ring(plot, i, colour, width, gap) {
+  if (!plot.visible[i]) return;
+  const { x, y } = plot.screen(i);
+  plot.ink.beginPath();
+  plot.ink.arc(x, y, plot.radius + gap, 0, 2 * Math.PI);
+  plot.ink.strokeStyle = colour;
+  plot.ink.lineWidth = width;
+  plot.ink.stroke();
+}
+
+// Mean and root mean square radius, on the map, of the visible points of each category.
+export function classStats(plot) {
+  const { current, visible, colouring, codes } = plot;
+  const k = colouring.table.length;
+  const sums = Array.from({ length: k }, () => ({ n: 0, x: 0, y: 0, d: 0 }));
+  for (let i = 0; i < visible.length; i += 1) {
+    if (!visible[i]) continue;
+    const s = sums[codes[i]];
+    s.n += 1; s.x += current[2 * i]; s.y += current[2 * i + 1];
+  }
+  for (const s of sums) { s.x /= s.n || 1; s.y /= s.n || 1; }
+  for (let i = 0; i < visible.length; i += 1) {
+    if (!visible[i]) continue;
+    const s = sums[codes[i]];
+    s.d += (current[2 * i] - s.x) ** 2 + (current[2 * i + 1] - s.y) ** 2;
+  }
+  return sums.map((s) => ({ n: s.n, x: s.x, y: s.y, radius: Math.sqrt(s.d / (s.n || 1)) }));
+}
+
+function drawClasses(plot) {
+  const { ink, colouring } = plot;
+  const { scale, dx, dy } = plot.view();
+  classStats(plot).forEach((s, c) => {
+    if (s.n < 3) return;
+    const [x, y, r] = [s.x * scale + dx, -s.y * scale + dy, s.radius * scale];
+    ink.lineWidth = 1;
+    ink.strokeStyle = css(colouring.table[c]);
+    ink.globalAlpha = 0.5;
+    ink.setLineDash([3, 5]);
+    ink.beginPath();
+    ink.arc(x, y, r, 0, 2 * Math.PI);
+    ink.stroke();
+    ink.setLineDash([]);
+    ink.globalAlpha = 1;
+    cross(ink, x, y, 7, '#0d1013', 5);
+    cross(ink, x, y, 7, css(colouring.table[c]), 2.2);
+  });
+}
+function cross(ink, x, y, size, colour, width) {
+  ink.strokeStyle = colour;
+  ink.lineWidth = width;
+  ink.beginPath();
+  ink.moveTo(x - size, y); ink.lineTo(x + size, y);
+  ink.moveTo(x, y - size); ink.lineTo(x, y + size);
+  ink.stroke();
+}
+
+// The centres that pre-training pulled towards: a diamond each, moving with the epochs.
+export function centresAt(plot) {
+  const { map, time } = plot;
+  const a = map.centres[Math.floor(time)];
+  const b = map.centres[Math.ceil(time)];
+  if (!a || !b) return [];
+  const part = time - Math.floor(time);
+  return a.map(([x, y], c) => [x + (b[c][0] - x) * part, y + (b[c][1] - y) * part]);
+}
+function drawCentres(plot) {
+  const { ink } = plot;
+  const { scale, dx, dy } = plot.view();
+  const all = centresAt(plot);
+  all.forEach(([mx, my], c) => {
+    const [x, y] = [mx * scale + dx, -my * scale + dy];
+    ink.beginPath();
+    ink.moveTo(x, y - 7); ink.lineTo(x + 7, y); ink.lineTo(x, y + 7); ink.lineTo(x - 7, y); ink.closePath();
+    ink.fillStyle = '#0d1013';
+    ink.strokeStyle = '#ffffff';
+    ink.lineWidth = 1.6;
+    ink.fill();
+    ink.stroke();
+    ink.fillStyle = '#ffffff';
+    ink.font = '600 11px system-ui, sans-serif';
+    ink.textBaseline = 'middle';
+    ink.fillText(all.length === 1 ? 'c\u2099' : `c${String.fromCharCode(0x2080 + c)}`, x + 10, y);
+  });
+}
+
+function drawTrail({ ink, trail }) {
+  ink.beginPath();
+  for (let k = 0; k < trail.length; k += 2) ink[k ? 'lineTo' : 'moveTo'](trail[k], trail[k + 1]);
+  ink.closePath();
+  ink.fillStyle = '#7cc4d422';
+  ink.strokeStyle = '#7cc4d4';
+  ink.lineWidth = 1.4;
+  ink.fill();
+  ink.stroke();
+}

@@ -1,0 +1,63 @@
+// Colours on the dark ground: one per category, or a ramp for numbers. All are packed as 0xBBGGRR for the painter.
+const GROUPS = {
+  'Normal, training': '#4a86c8', 'Normal, held out': '#8fc1f0', 'Normal, test': '#4fc3a8',
+  'Abnormal, test': '#f4647f', 'Unlabelled, test': '#a3adb8',
+};
+const PSEUDO = ['#f6dc7a', '#f0a93c', '#d9722c', '#b9503f', '#a0528c', '#7d5bb5', '#6c6fd1'];
+const NAMED = {
+  normal: '#4fc3a8', abnormal: '#f4647f', unsure: '#e6bd6a', synthetic: '#f0a93c', unknown: '#a3adb8',
+  train: '#4a86c8', holdout: '#8fc1f0', test: '#4fc3a8', flagged: '#f4647f', 'not flagged': '#4a86c8',
+  lesion: '#f4647f', 'no lesion': '#4a86c8',
+};
+const PLAIN = ['#56b4e9', '#e69f00', '#2fb592', '#cc79a7', '#f0e442', '#d5702e', '#8b93ff', '#c3cbd3', '#9b6a3c', '#6fd3e0'];
+const NONE = '#4d5864';
+const RAMP = ['#35478c', '#3f6fa8', '#4c97a8', '#7dba8d', '#c9cf6a', '#f5c04e', '#f4843f', '#e3403f'].map(parse);
+
+function parse(hex) {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+const pack = ([r, g, b]) => (b << 16) | (g << 8) | r;
+export const css = (packed) => `rgb(${packed & 255} ${(packed >> 8) & 255} ${packed >> 16})`;
+
+export function categoryColours(names) {
+  let next = 0;
+  return names.map((name) => {
+    const pseudo = /^A([\u2081-\u2087]),/.exec(name);
+    const hex = name === '\u2013' ? NONE : GROUPS[name] || NAMED[name]
+      || (pseudo ? PSEUDO[pseudo[1].charCodeAt(0) - 0x2081] : PLAIN[next++ % PLAIN.length]);
+    return pack(parse(hex));
+  });
+}
+
+export function ramp(t) {
+  const x = Math.min(Math.max(t, 0), 1) * (RAMP.length - 1);
+  const i = Math.min(Math.floor(x), RAMP.length - 2);
+  return pack(RAMP[i].map((v, c) => Math.round(v + (RAMP[i + 1][c] - v) * (x - i))));
+}
+export const rampCss = () => `linear-gradient(to right, ${RAMP.map((c) => css(pack(c))).join(', ')})`;
+
+// The colour of every point, and what each category holds. hidden: names that are switched off.
+export function colouring(column, hidden) {
+  if (column.codes) {
+    const table = categoryColours(column.names);
+    const counts = new Int32Array(column.names.length);
+    const off = column.names.map((name) => hidden.has(name));
+    const n = column.codes.length;
+    const colours = new Uint32Array(n);
+    const visible = new Uint8Array(n);
+    for (let i = 0; i < n; i += 1) {
+      const code = column.codes[i];
+      counts[code] += 1;
+      colours[i] = table[code];
+      visible[i] = off[code] ? 0 : 1;
+    }
+    return { colours, visible, table, counts };
+  }
+  const known = column.values.filter((v) => v != null);
+  let [low, high] = column.name === 'percentile' ? [0, 100] : [Infinity, -Infinity];
+  if (column.name !== 'percentile') for (const v of known) { low = Math.min(low, v); high = Math.max(high, v); }
+  const grey = pack(parse(NONE));
+  const colours = Uint32Array.from(column.values, (v) => (v == null ? grey : ramp((v - low) / (high - low || 1))));
+  const visible = Uint8Array.from(column.values, (v) => (v == null && hidden.has('unknown') ? 0 : 1));
+  return { colours, visible, low, high, unknown: column.values.length - known.length, known: known.length };
+}

@@ -1,0 +1,158 @@
+"""Numbers that keep a pretty map honest: how far classes are apart in the *original* feature space.
+
+All from scikit-learn, on at most `sample` points drawn from a seed (trustworthiness and silhouette compare every pair).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.manifold import trustworthiness
+from sklearn.metrics import davies_bouldin_score, silhouette_score
+from sklearn.neighbors import NearestNeighbors
+
+NAMES = {
+    "trustworthiness": "Trustworthiness of the map",
+    "silhouette": "Silhouette",
+    "davies_bouldin": "Davies-Bouldin",
+    "knn_purity": "Neighbour purity",
+    "between_within": "Between / within",
+    "map_silhouette": "Silhouette on the map",
+}
+
+
+def draw(n: int, sample: int, seed: int) -> np.ndarray:
+    """At most `sample` of n indices, in order, the same for the same seed."""
+    if n <= sample:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, sample, replace=False))
+
+
+def between_within(features: np.ndarray, labels: np.ndarray) -> float:
+    """Mean distance between class means over mean distance of a point to its own class's mean (larger: apart)."""
+    names = np.unique(labels)
+    means = np.stack([features[labels == c].mean(0) for c in names])
+    within = np.mean(
+        [np.linalg.norm(features[labels == c] - m, axis=1).mean() for c, m in zip(names, means, strict=True)]
+    )
+    i, j = np.triu_indices(len(names), 1)
+    between = np.linalg.norm(means[i] - means[j], axis=1).mean()
+    return float(between / within) if within > 0 else float("inf")
+
+
+def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[float, float]:
+    """Share of each point's k nearest neighbours that carry its label, averaged over classes; and what chance gives.
+
+    Averaging over classes keeps a big class from hiding small ones; chance is then 1 / number of classes only when
+    they are of one size, so it is worked out: a class of m among N points has (m - 1) / (N - 1).
+    """
+    k = min(k, len(features) - 1)
+    near = NearestNeighbors(n_neighbors=k).fit(features).kneighbors(return_distance=False)
+    same = (labels[near] == labels[:, None]).mean(1)
+    names, counts = np.unique(labels, return_counts=True)
+    purity = np.mean([same[labels == c].mean() for c in names])
+    return float(purity), float(np.mean((counts - 1) / (len(labels) - 1)))
+
+
+def separation(features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample: int = 2000, seed: int = 0) -> dict:
+    """features (N, D), labels (N,) of at least two classes -> dict of floats; empty when there is but one class.
+
+    silhouette (-1..1, larger is better), davies_bouldin (0.., smaller is better), knn_purity and knn_chance (0..1),
+    between_within (0.., larger is better), points (how many were compared).
+    """
+    pick = draw(len(features), sample, seed)
+    x, y = np.asarray(features[pick], np.float64), np.asarray(labels)[pick]
+    names, counts = np.unique(y, return_counts=True)
+    keep = np.isin(y, names[counts >= 2])
+    x, y = x[keep], y[keep]
+    if len(np.unique(y)) < 2 or len(x) <= len(np.unique(y)):
+        return {}
+    purity, chance = knn_purity(x, y, k)
+    return {
+        "silhouette": float(silhouette_score(x, y)),
+        "davies_bouldin": float(davies_bouldin_score(x, y)),
+        "knn_purity": purity,
+        "knn_chance": chance,
+        "between_within": between_within(x, y),
+        "points": len(x),
+    }
+
+
+def trust(features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int = 2000, seed: int = 0) -> float:
+    """Trustworthiness (0..1): are a point's neighbours on the map its neighbours in the features too?
+
+    1 keeps every neighbourhood; a random map gives about 0.5. nan with fewer than four points.
+    """
+    pick = draw(len(features), sample, seed)
+    k = min(k, (len(pick) - 1) // 2)
+    if k < 1:
+        return float("nan")
+    return float(trustworthiness(features[pick], coords[pick], n_neighbors=k))
+
+
+def radius(features: np.ndarray) -> float:
+    """Mean distance of a class's points (n, D) from their own mean."""
+    return float(np.linalg.norm(features - features.mean(0), axis=1).mean())
+
+
+def honest(
+    features: np.ndarray,
+    coords: np.ndarray,
+    labels: np.ndarray,
+    *,
+    plain: np.ndarray | None = None,
+    sample: int = 2000,
+    seed: int = 0,
+    trusted: float | None = None,
+) -> dict:
+    """Everything said beside one map: `separation` of the features, trustworthiness, and the map's own silhouette.
+
+    `trusted`: the trustworthiness of the whole map, where these are only some of its points.
+    `plain`: the features before each class's own centre was taken from them; centring is told the class, so it may part
+    (or join) classes by itself.
+    """
+    numbers = separation(features, labels, sample=sample, seed=seed)
+    numbers["trustworthiness"] = trust(features, coords, sample=sample, seed=seed) if trusted is None else trusted
+    if plain is not None:
+        before = separation(plain, labels, sample=sample, seed=seed)
+        numbers |= {f"plain_{k}": before[k] for k in ("silhouette", "knn_purity") if k in before}
+    on_map = separation(coords, labels, sample=sample, seed=seed)
+    if on_map:
+        numbers["map_silhouette"] = on_map["silhouette"]
+        numbers["map_knn_purity"] = on_map["knn_purity"]
+    numbers["warnings"] = warnings(numbers)
+    return numbers
+
+
+def warnings(numbers: dict) -> list[str]:
+    """Sentences for where the map and the features disagree; an empty list when they agree."""
+    said = []
+    trusted, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
+    if trusted is not None and trusted < 0.85:
+        said.append(
+            f"Neighbours on this map are often not neighbours in the features (trustworthiness {trusted:.2f}): "
+            "read no distances from it."
+        )
+    if silhouette is not None and on_map is not None:
+        if on_map - silhouette > 0.25:
+            said.append(
+                f"The map shows the classes further apart (silhouette {on_map:.2f}) than the features hold them "
+                f"({silhouette:.2f}): its gaps are no proof."
+            )
+        elif silhouette - on_map > 0.25:
+            said.append(
+                f"The features hold the classes further apart (silhouette {silhouette:.2f}) than the map shows "
+                f"({on_map:.2f}): mixing on the map is no proof of mixing."
+            )
+    plain = numbers.get("plain_knn_purity")
+    if plain is not None and numbers["knn_purity"] - plain > 0.15:
+        said.append(
+            f"Centring is told each image's class. Without it a point's neighbours carry its class {plain:.2f} of the "
+            f"time, not {numbers['knn_purity']:.2f}: look at the projected features too."
+        )
+    purity, chance = numbers.get("knn_purity"), numbers.get("knn_chance")
+    if purity is not None and purity < chance + 0.05:
+        said.append(
+            f"In the features a point's neighbours carry its class no more often than chance ({purity:.2f} against "
+            f"{chance:.2f}): any cluster of classes seen here is the map's."
+        )
+    return said

@@ -1,0 +1,92 @@
+"""What a map's points can be coloured by: read anew each time, for scores, decisions and tags change under a map."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from core.studio import runs
+from core.studio.clusters.library import Map
+from core.studio.store import Store
+
+NONE = "\u2013"
+
+
+def fits(store: Store, m: Map) -> list[dict]:
+    """Runs whose readings can colour the map, best first: those on its own encoder, then the study's others."""
+    found = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
+    found.sort(key=lambda r: (r["parent"] == m.about["run"], r["created"]), reverse=True)
+    return [{"id": r["id"], "name": r["name"], "method": r["method"], "parent": r["parent"]} for r in found]
+
+
+def _has_readings(store: Store, run: str) -> bool:
+    return store.one("SELECT 1 FROM readings WHERE run = ? LIMIT 1", [run]) is not None
+
+
+def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
+    """[{"name", "title", "names", "codes"}] for categories, [{"name", "title", "values"}] for numbers (None: unknown).
+
+    MedMix versions have no score, decision or tag of their own: theirs stay unknown.
+    """
+    points = m.points
+    cases = {c["id"]: c for c in store.query("SELECT * FROM cases WHERE study = ?", [m.about["study"]])}
+    own = np.asarray(points.lesions) == 0
+    missing = {"split": NONE, "label": NONE, "tags": "[]", "modality": None}
+    rows = [cases.get(int(c), missing) for c in points.case_id]
+    out = [
+        {"name": "class", "title": "Class", "names": list(m.about["groups"]), "codes": points.group.tolist()},
+        category("split", "Split", [r["split"] for r in rows]),
+        category("label", "Label", [r["label"] if o else "synthetic" for r, o in zip(rows, own, strict=True)]),
+    ]
+    if fit:
+        out += _readings(store, points, own, fit)
+    out += _reviews(store, points, own, m.about["study"])
+    tags = [", ".join(sorted(json.loads(r["tags"] or "[]"))) if o else "" for r, o in zip(rows, own, strict=True)]
+    if any(tags):
+        out.append(category("tag", "Tag", [t or NONE for t in tags]))
+    for name, title in (("modality", "Modality"), ("width", "Image width"), ("bits", "Bits")):
+        values = [r.get(name) for r in rows]
+        if len(set(values)) > 1:
+            out.append(category(name, title, [NONE if v is None else str(v) for v in values]))
+    return out
+
+
+def category(name: str, title: str, values: list[str]) -> dict:
+    """Codes by the order of names; the unknown comes last."""
+    names = sorted(set(values), key=lambda v: (v == NONE, v))
+    code = {v: i for i, v in enumerate(names)}
+    return {"name": name, "title": title, "names": names, "codes": [code[v] for v in values]}
+
+
+def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
+    found = {
+        r["case_id"]: r
+        for r in store.query(
+            "SELECT case_id, score, score_roi, percentile, percentile_roi, flagged, flagged_roi FROM readings"
+            " WHERE run = ?",
+            [fit],
+        )
+    }
+    rows = [found.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
+    flagged = [NONE if r is None else "flagged" if r["flagged_roi"] else "not flagged" for r in rows]
+    return [
+        {"name": "percentile", "title": "Percentile", "values": [r and r["percentile_roi"] for r in rows]},
+        {"name": "score", "title": "Score", "values": [r and r["score_roi"] for r in rows]},
+        category("flagged", "Flagged", flagged),
+    ]
+
+
+def _reviews(store: Store, points, own: np.ndarray, study: str) -> list[dict]:
+    latest = {}
+    for r in store.query(
+        "SELECT r.case_id, r.decision, r.reader FROM reviews r JOIN cases c ON c.id = r.case_id"
+        " WHERE c.study = ? AND r.active = 1 ORDER BY r.id",
+        [study],
+    ):
+        latest[r["case_id"]] = r
+    rows = [latest.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
+    return [
+        category("decision", "Decision", [r["decision"] if r else NONE for r in rows]),
+        category("reader", "Reader", [r["reader"] if r else NONE for r in rows]),
+    ]

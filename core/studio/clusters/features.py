@@ -1,0 +1,150 @@
+"""Features of a point set at one epoch of a run: computed once, then kept by content in the home's cache."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from core.studio import runs
+from core.studio.clusters.config import MapConfig
+from core.studio.clusters.points import PointImages, PointSet
+from core.studio.home import Home
+from core.studio.store import NotFound, Store
+
+VERSION = 1  # raise it when the same inputs give other features
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One saved encoder of a run."""
+
+    epoch: int
+    folder: Path
+
+    @property
+    def digest(self) -> str:
+        """Of its weights and centres."""
+        return "".join(_digest(f, f.stat().st_mtime_ns) for f in sorted(self.folder.glob("*.safetensors")))
+
+
+@functools.lru_cache(4096)
+def _digest(file: Path, changed: int) -> str:
+    with open(file, "rb") as stream:
+        return (
+            hashlib.file_digest(stream, "sha256").hexdigest()[:16] if hasattr(hashlib, "file_digest") else _sha(stream)
+        )
+
+
+def _sha(stream) -> str:  # Python 3.10
+    digest = hashlib.sha256()
+    while block := stream.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def encoder_run(store: Store, run_id: str) -> dict:
+    """The pre-training run that `run_id` is, or that it was fitted on."""
+    run = runs.get_run(store, run_id)
+    if run["kind"] == "pretrain":
+        return run
+    if run["parent"] is None:
+        raise ValueError(f"run {run_id} was fitted on no encoder of this home: choose a pre-training run")
+    return runs.get_run(store, run["parent"])
+
+
+def snapshots(store: Store, run: dict) -> list[Snapshot]:
+    """Saved encoders of a pre-training run by epoch; epoch 0 is the untrained one. Empty before the first is saved."""
+    folder = store.home.path / run["folder"]
+    found = [
+        Snapshot(int(about.parent.name), about.parent)
+        for about in sorted((folder / "epochs").glob("*/encoder.json"))
+        if about.parent.name.isdigit()
+    ]
+    if not found and (folder / "encoder.json").exists():
+        found = [Snapshot(0, folder)]
+    return found
+
+
+def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
+    """The snapshots that a map of `config` shows. NotFound says which epochs there are."""
+    have = {s.epoch: s for s in snapshots(store, run)}
+    if not have:
+        raise NotFound(f"run {run['id']} has saved no encoder yet: train it first")
+    missing = [e for e in config.epochs if e not in have]
+    if missing:
+        listed = ", ".join(map(str, have))
+        raise NotFound(f"run {run['id']} has no snapshot of epoch {missing[0]}; there are: {listed}")
+    return [have[e] for e in config.epochs] if config.epochs else [have[max(have)]]
+
+
+def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str:
+    kind = {"centred": "projected"}.get(config.feature, config.feature)
+    told = f"{VERSION} {snapshot.digest} {points.key} {kind}"
+    return hashlib.sha256(told.encode()).hexdigest()[:24]
+
+
+def centres_of(snapshot: Snapshot) -> np.ndarray | None:
+    """The class centres c_0 .. c_k saved with an encoder: float32 (k+1, 128), or None."""
+    from core.engine.encoder import load_centres
+
+    centres = load_centres(snapshot.folder)
+    return None if centres is None else centres.float().cpu().numpy()
+
+
+def features_of(
+    home: Home,
+    snapshot: Snapshot,
+    points: PointSet,
+    images: np.ndarray,
+    config: MapConfig,
+    *,
+    device="cpu",
+    report: Callable[[int, int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> np.ndarray:
+    """float32 (N, D) of `config.feature`, from the cache or from the encoder."""
+    from core.engine import embed
+    from core.engine.encoder import load_encoder
+
+    file = home.cache / "clusters" / "features" / f"{features_key(snapshot, points, config)}.npy"
+    if file.exists():
+        found = np.load(file, mmap_mode="r")
+    else:
+        kind = "projected" if config.feature == "centred" else config.feature
+        encoder = load_encoder(snapshot.folder, device)
+        found = embed.encode(
+            encoder, PointImages(points, images), kind, device=device, report=report, should_stop=should_stop
+        )
+        _save(file, found)
+    return finish(found, snapshot, points, config)
+
+
+def finish(found: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
+    """What is kept is f; centring it is a subtraction, done when it is read."""
+    from core.engine import embed
+
+    if config.feature != "centred":
+        return np.asarray(found)
+    centres = centres_of(snapshot)
+    if centres is None:
+        raise ValueError("this encoder was saved without class centres: choose projected or backbone features")
+    return embed.centred(np.asarray(found), centres, np.minimum(points.lesions, len(centres) - 1))
+
+
+def kept_features(home: Home, key: str) -> np.ndarray | None:
+    """Memory map of cached features by their key, for reading from the page's process."""
+    file = home.cache / "clusters" / "features" / f"{key}.npy"
+    return np.load(file, mmap_mode="r") if file.exists() else None
+
+
+def _save(file: Path, values: np.ndarray) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{id(values)}.part")
+    with open(part, "wb") as stream:
+        np.save(stream, values)
+    part.replace(file)

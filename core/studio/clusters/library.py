@@ -1,0 +1,156 @@
+"""The maps of a home: made once per content, listed in the database, read by the page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import sqlite_utils
+
+from core.studio import jobs, studies
+from core.studio.clusters.config import MapConfig
+from core.studio.clusters.features import Snapshot, chosen, encoder_run
+from core.studio.clusters.points import PointSet, load_points, points_key
+from core.studio.migrations import migration
+from core.studio.store import NotFound, Store, now
+
+VERSION = 1  # raise it when the same configuration gives another map
+
+
+@migration("0300_cluster_maps")
+def _(db: sqlite_utils.Database) -> None:
+    db.conn.execute(
+        "CREATE TABLE cluster_maps (key TEXT PRIMARY KEY, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,"
+        " run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, config TEXT NOT NULL, created TEXT NOT NULL,"
+        " job INTEGER, points INTEGER, epochs TEXT, seconds REAL)"
+    )
+    db.conn.execute("CREATE INDEX cluster_maps_by_study ON cluster_maps (study, created)")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides a map, before it is made."""
+
+    key: str
+    points_key: str
+    study: dict
+    run: dict
+    config: MapConfig
+    snapshots: tuple[Snapshot, ...]
+    size: int
+    strong: str
+    options: dict
+    k: int
+
+
+def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
+    """What a map of `config` of a run would be; its key is the same whenever its content is."""
+    from core.studio.scores import size_of  # brings torch, which listing and reading maps do without
+
+    run = encoder_run(store, run_id)
+    study = studies.show_study(store, run["study"])
+    shots = tuple(chosen(store, run, config))
+    told = run["config"]
+    size, k, strong = size_of(store, run), int(told.get("k", 3)), told.get("strong", "medmix")
+    options = {**told.get("medmix" if strong == "medmix" else "strong_options", {}), "k": k}
+    points = points_key(study, size, strong, options, config.points)
+    settled = config.replace(epochs=[s.epoch for s in shots]) if not config.epochs else config
+    content = [VERSION, points, [s.digest for s in shots], settled.to_dict()]
+    key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+    return Plan(key, points, study, run, settled, shots, size, strong, options, k)
+
+
+def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") -> dict:
+    """Ask for a map: {"key", "ready", "job"}. What is there, or is being made, is not made again."""
+    made = plan(store, run_id, config)
+    if (map_folder(store, made.key) / "map.json").exists() and _row(store, made.key):
+        return {"key": made.key, "ready": True, "job": None}
+    row = _row(store, made.key)
+    if row and row["job"]:
+        job = store.one("SELECT status FROM jobs WHERE id = ?", [row["job"]])
+        if job and job["status"] in ("queued", "running"):
+            return {"key": made.key, "ready": False, "job": row["job"]}
+    args = {"config": made.config.to_dict(), "device": device}
+    job = jobs.submit(store, [{"verb": "embed", "run": made.run["id"], "args": args}])
+    enter(store, made, job=job)
+    return {"key": made.key, "ready": False, "job": job}
+
+
+def enter(store: Store, made: Plan, **values) -> None:
+    """Write the map's row, or change it."""
+    row = {"key": made.key, "study": made.study["id"], "run": made.run["id"], "config": made.config.to_json()}
+    with store.write() as db:
+        if _row(store, made.key) is None:
+            db["cluster_maps"].insert({**row, "created": now()})
+        if values:
+            db["cluster_maps"].update(made.key, values)
+
+
+def _row(store: Store, key: str) -> dict | None:
+    return store.one("SELECT * FROM cluster_maps WHERE key = ?", [key])
+
+
+def map_folder(store: Store, key: str) -> Path:
+    return store.home.cache / "clusters" / "maps" / key
+
+
+@dataclass
+class Map:
+    """A finished map. coords float32 (E, N, 2), one per epoch; about: what map.json holds."""
+
+    key: str
+    about: dict
+    coords: np.ndarray
+    points: PointSet
+
+    @property
+    def config(self) -> MapConfig:
+        return MapConfig.from_dict(self.about["config"])
+
+
+def open_map(store: Store, key: str) -> Map:
+    """NotFound if it has not been made (or its cache was cleared)."""
+    folder = map_folder(store, key)
+    if not key.isalnum() or not (folder / "map.json").exists():
+        raise NotFound("this map has not been made, or the cache was cleared: draw it again")
+    stamp = (folder / "map.json").stat().st_mtime_ns
+    known = _opened.get((folder, stamp))
+    if known is not None:
+        return known
+    about = json.loads((folder / "map.json").read_text())
+    points = load_points(store.home, about["points_key"])
+    if points is None:
+        raise NotFound("the images of this map were cleared from the cache: draw it again")
+    while len(_opened) >= 8:
+        _opened.pop(next(iter(_opened)), None)
+    _opened[folder, stamp] = found = Map(key, about, np.load(folder / "coords.npy", mmap_mode="r"), points)
+    return found
+
+
+_opened: dict[tuple[Path, int], Map] = {}  # the last few, for a page asks for hundreds of thumbnails of one map
+
+
+def list_maps(store: Store, study: str) -> list[dict]:
+    """Finished and unfinished maps of a study, newest first, each with its job's state."""
+    rows = store.query(
+        "SELECT m.*, r.name AS run_name, j.status AS job_status, j.progress, j.message FROM cluster_maps m"
+        " JOIN runs r ON r.id = m.run LEFT JOIN jobs j ON j.id = m.job WHERE m.study = ? ORDER BY m.created DESC",
+        [study],
+    )
+    for row in rows:
+        row["config"] = json.loads(row["config"])
+        row["epochs"] = json.loads(row["epochs"] or "[]")
+        row["ready"] = (map_folder(store, row["key"]) / "map.json").exists()
+    return rows
+
+
+def forget(store: Store, key: str) -> None:
+    """Take a map off the list and out of the cache; features and images stay for other maps."""
+    if _row(store, key) is None:
+        raise NotFound("there is no such map")
+    store.execute("DELETE FROM cluster_maps WHERE key = ?", [key])
+    shutil.rmtree(map_folder(store, key), ignore_errors=True)

@@ -1,0 +1,117 @@
+"""From features to a flat map: t-SNE, UMAP or PCA, seeded so that the same seed gives the same map.
+
+Fits run on one thread: scikit-learn's t-SNE is several times faster so on a busy machine, and sums are then added in
+one order, so that two processes agree to the last bit.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
+
+from core.studio.clusters.config import MapConfig
+
+MOVED_EXAGGERATION = 1.0  # a map that starts from another needs no early exaggeration: its clusters already stand
+MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # UMAP: measured, see tests/studio/clusters/test_align.py
+
+
+def fit_map(features: np.ndarray, config: MapConfig, start: np.ndarray | None = None) -> np.ndarray:
+    """features (N, D) -> coordinates float32 (N, 2), centred at 0 with unit root mean square radius.
+
+    start: (N, 2) coordinates of the map before; t-SNE and UMAP begin there (PCA has nothing to begin).
+    """
+    features = np.ascontiguousarray(features, np.float32)
+    if len(features) < 4:
+        raise ValueError(f"a map needs at least four points; there are {len(features)}")
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tidy(_FITS[config.method](features, config, start))
+
+
+def tidy(coords: np.ndarray) -> np.ndarray:
+    """Centre at 0, root mean square radius 1: float32, so that maps of every method share one scale."""
+    coords = np.asarray(coords, np.float64)
+    coords = coords - coords.mean(0)
+    size = np.sqrt((coords**2).sum(1).mean())
+    return (coords / (size if size > 0 else 1.0)).astype(np.float32)
+
+
+def pca_coords(features: np.ndarray, components: int = 2) -> np.ndarray:
+    """First principal components, float64 (N, components); each axis's sign fixed by its largest loading."""
+    components = min(components, *features.shape)
+    out = PCA(components, svd_solver="full" if len(features) <= 5000 else "covariance_eigh").fit_transform(
+        features.astype(np.float64)
+    )
+    if components < 2:
+        out = np.pad(out, ((0, 0), (0, 2 - components)))
+    return out
+
+
+def _pca(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> np.ndarray:
+    return pca_coords(features)
+
+
+def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> np.ndarray:
+    reduced = pca_coords(features, 50) if min(features.shape) > 50 else features.astype(np.float64)
+    perplexity = min(config.perplexity, (len(features) - 1) / 3)
+    if start is None:
+        first = pca_coords(features)
+        first, exaggeration = first / max(first[:, 0].std(), 1e-12) * 1e-4, 12.0
+    else:
+        # the scale that a finished t-SNE of this many points has, so that the old map is already near its rest
+        first, exaggeration = start.astype(np.float64) * _tsne_radius(len(features)), MOVED_EXAGGERATION
+    fit = TSNE(
+        2,
+        perplexity=perplexity,
+        early_exaggeration=exaggeration,
+        max_iter=config.iterations,
+        init=first.astype(np.float32),
+        random_state=config.seed,
+        method="barnes_hut" if len(features) > 200 else "exact",
+    )
+    return fit.fit_transform(reduced.astype(np.float32))
+
+
+def _tsne_radius(n: int) -> float:
+    """About the root mean square radius of a finished map of n points (21 was measured at 300, 24 at 600)."""
+    return 0.8 * np.sqrt(n)
+
+
+def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> np.ndarray:
+    import umap  # takes seconds and compiles at the first fit: never in the page's process
+
+    model = umap.UMAP(
+        n_neighbors=min(config.neighbours, len(features) - 1),
+        min_dist=config.min_dist,
+        random_state=config.seed,
+        n_jobs=1,
+        init=pca_start(features) if start is None else start,
+        n_epochs=None if start is None else MOVED_EPOCHS,
+        learning_rate=1.0 if start is None else MOVED_RATE,
+    )
+    return model.fit_transform(features)
+
+
+def pca_start(features: np.ndarray) -> np.ndarray:
+    """A seedless start for UMAP: float32 (N, 2). Spectral starts differ between machines and fail on small graphs."""
+    return tidy(pca_coords(features))
+
+
+def place(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
+    """Where new features (M, D) belong on a finished map: float32 (M, 2), the map itself untouched.
+
+    The mean of their k nearest neighbours' places, weighted by 1 / distance: right where they coincide with a point.
+    """
+    k = min(k, len(features))
+    distance, index = NearestNeighbors(n_neighbors=k).fit(features).kneighbors(new)
+    weight = 1 / np.maximum(distance, 1e-9)
+    weight /= weight.sum(1, keepdims=True)
+    return np.einsum("mk,mkc->mc", weight, coords[index]).astype(np.float32)
+
+
+_FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}

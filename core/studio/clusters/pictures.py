@@ -1,0 +1,96 @@
+"""The picture behind a point: a case's own image, or the MedMix version that was embedded."""
+
+from __future__ import annotations
+
+import zlib
+
+import cv2
+import numpy as np
+
+from core.studio import cache, runs
+from core.studio.clusters.library import Map
+from core.studio.decode import read_image
+from core.studio.masks import get_mask
+from core.studio.review.scales import pixel_scale
+from core.studio.store import Store
+
+_open: dict[tuple, np.ndarray] = {}
+
+
+def check(m: Map, point: int) -> int:
+    """`point` if the map has it; ValueError otherwise."""
+    if not 0 <= point < len(m.points):
+        raise ValueError(f"this map has points 0 to {len(m.points) - 1}, not {point}")
+    return point
+
+
+def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
+    """uint8 (side, side, 3) RGB, as the encoder sees the image (squared)."""
+    check(m, point)
+    mixed = int(m.points.mixed[point])
+    image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
+    return cache.shrink(np.asarray(image), side, side)
+
+
+def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
+    """uint8 (H, W, 3) RGB: a case's image in its own proportions, at most `side` long; a MedMix version is square."""
+    check(m, point)
+    mixed = int(m.points.mixed[point])
+    if mixed >= 0:
+        image = np.asarray(m.points.mixed_images()[mixed])
+        return cv2.resize(image, (side, side), interpolation=cv2.INTER_CUBIC if len(image) < side else cv2.INTER_AREA)
+    case = store.one("SELECT path, frame FROM cases WHERE id = ?", [int(m.points.case_id[point])])
+    if case is None:
+        raise ValueError("this case is no longer in the study")
+    image = read_image(case["path"], case["frame"])
+    scale = min(1.0, side / max(image.shape[:2]))
+    return cache.shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+
+
+def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
+    """Outlines of what is known to be lesion (pasted by MedMix, or the case's mask): rings of [x, y] in 0 .. 1."""
+    check(m, point)
+    mixed = int(m.points.mixed[point])
+    mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, int(m.points.case_id[point]))
+    if mask is None or not mask.any():
+        return []
+    rings, _ = cv2.findContours(np.ascontiguousarray(mask, np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_TC89_L1)
+    height, width = mask.shape
+    return [((ring[:, 0] + 0.5) / (width, height)).round(4).tolist() for ring in rings if len(ring) > 2]
+
+
+def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
+    """RGBA uint8 (side, side, 4) to be stretched over the picture: a case's heat map by run `fit`.
+
+    One scale for all images of the run, from held-out normals; what normal images show too stays transparent.
+    """
+    check(m, point)
+    case_id = int(m.points.case_id[point])
+    query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ? AND map IS NOT NULL"
+    row = store.one(query, [fit, case_id]) if m.points.lesions[point] == 0 else None
+    if row is None:
+        raise ValueError("this run has no heat map of this image")
+    codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"])
+    values = row["map_lo"] + codes.astype(np.float32) / 65535 * (row["map_hi"] - row["map_lo"])
+    scale = pixel_scale(store, runs.get_run(store, fit))
+    values = cv2.resize(values, (side, side), interpolation=cv2.INTER_LINEAR)
+    level = np.clip((values - scale["lo"]) / (scale["hi"] - scale["lo"]), 0, 1)
+    coloured = cv2.applyColorMap((level * 255).astype(np.uint8), cv2.COLORMAP_INFERNO)[:, :, ::-1]
+    return np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])
+
+
+def _mask(store: Store, case_id: int) -> np.ndarray | None:
+    row = store.one(
+        "SELECT id FROM lesion_masks WHERE case_id = ? AND source IN ('import', 'hand') ORDER BY version DESC LIMIT 1",
+        [case_id],
+    )
+    return get_mask(store, row["id"]) if row else None
+
+
+def _arrays(store: Store, m: Map) -> np.ndarray:
+    """The study's images at the map's size, mapped once per study state."""
+    key = (str(store.home.path), m.about["study"], m.about["points_key"])
+    if key not in _open:
+        _open.clear()
+        _open[key] = cache.load_arrays(store, m.about["study"], m.about["size"]).images
+    return _open[key]

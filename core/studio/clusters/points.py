@@ -1,0 +1,194 @@
+"""Which images a map shows: real ones by split and label, and MedMix versions A_1 .. A_k of normal ones.
+
+A point set is made once per (study, size, MedMix, PointsConfig) and kept in the home's cache: every epoch, every run of
+the same configuration and every map then speaks of the very same images.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from core.studio.clusters.config import PointsConfig
+from core.studio.home import Home
+
+REAL = ("Normal, training", "Normal, held out", "Normal, test", "Abnormal, test", "Unlabelled, test")
+BATCH = 32  # images mixed together: a donor is another image of the same batch (Sec. MedMix)
+_SUBSCRIPT = str.maketrans("0123456789", "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089")
+
+
+def group_name(lesions: int) -> str:
+    """How the class A_n is called on the map and in its legend."""
+    return f"A{str(lesions).translate(_SUBSCRIPT)}, {lesions} pasted lesion{'s' if lesions > 1 else ''}"
+
+
+@dataclass
+class PointSet:
+    """N images. All columns are (N,): `case_id`; `row` in the study's arrays; `lesions` n of A_n (0 for a real image);
+    `group` index into `groups`; `mixed` row in the MedMix images, or -1."""
+
+    key: str
+    study: str
+    size: int
+    groups: list[str]
+    case_id: np.ndarray
+    row: np.ndarray
+    lesions: np.ndarray
+    group: np.ndarray
+    mixed: np.ndarray
+    folder: Path
+
+    COLUMNS = ("case_id", "row", "lesions", "group", "mixed")
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def classes(self) -> np.ndarray:
+        """(N,) n of A_n, what pre-training separates: normals of training and hold-out 0, MedMix n, test images -1."""
+        real = np.isin(self.group, [self.groups.index(g) for g in REAL[2:] if g in self.groups])
+        return np.where(real, -1, self.lesions)
+
+    def truth(self) -> np.ndarray:
+        """(N,) 0 for normal and 1 for abnormal test images, -1 for all others."""
+        out = np.full(len(self), -1)
+        for value, name in ((0, REAL[2]), (1, REAL[3])):
+            if name in self.groups:
+                out[self.group == self.groups.index(name)] = value
+        return out
+
+    def mixed_images(self) -> np.ndarray:
+        """Memory map uint8 (M, S, S, 3) of the MedMix versions."""
+        return np.load(self.folder / "mixed.npy", mmap_mode="r")
+
+    def mixed_mask(self, mixed: int) -> np.ndarray:
+        """uint8 (S, S): 1 where MedMix pasted."""
+        packed = np.load(self.folder / "mixed_masks.npy", mmap_mode="r")[mixed]
+        return np.unpackbits(packed)[: self.size**2].reshape(self.size, self.size)
+
+
+class PointImages:
+    """The images of a point set in its order, read on demand: `len()` and slices, as `embed.encode` wants them."""
+
+    def __init__(self, points: PointSet, images: np.ndarray):
+        self.points, self.images = points, images
+        self.mixed = points.mixed_images() if (points.mixed >= 0).any() else None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, which) -> np.ndarray:
+        rows, mixed = np.atleast_1d(self.points.row[which]), np.atleast_1d(self.points.mixed[which])
+        out = np.empty((len(rows), *self.images.shape[1:]), np.uint8)
+        for i, (row, mix) in enumerate(zip(rows, mixed, strict=True)):
+            out[i] = self.mixed[mix] if mix >= 0 else self.images[row]
+        return out
+
+
+def points_key(study: dict, size: int, strong: str, options: dict, config: PointsConfig) -> str:
+    """Content address: the study's fingerprint and everything that decides which images there are."""
+    told = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def points_folder(home: Home, key: str) -> Path:
+    return home.cache / "clusters" / "points" / key
+
+
+def load_points(home: Home, key: str) -> PointSet | None:
+    """The point set if it has been made."""
+    folder = points_folder(home, key)
+    if not (folder / "about.json").exists():
+        return None
+    about = json.loads((folder / "about.json").read_text())
+    with np.load(folder / "points.npz") as columns:
+        return PointSet(key=key, folder=folder, **about, **{c: columns[c] for c in PointSet.COLUMNS})
+
+
+def make_points(home: Home, key: str, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> PointSet:
+    """Choose the images, make their MedMix versions with `mix` (a member of STRONG), keep all of it in the cache."""
+    pick = _Pick(config.seed)
+    split, label = np.asarray(arrays.split), np.asarray(arrays.label)
+    train = pick(np.flatnonzero((split == "train") & (label != "abnormal")), config.train)
+    holdout = pick(np.flatnonzero(split == "holdout"), config.holdout)
+    test = [
+        pick(np.flatnonzero((split == "test") & (label == name)), most)
+        for name, most in (
+            ("normal", config.test_normal),
+            ("abnormal", config.abnormal),
+            ("unknown", config.test_normal + config.abnormal),
+        )
+    ]
+    groups, parts = [], []
+    for name, rows in zip(REAL, (train, holdout, *test), strict=True):
+        if len(rows):
+            parts.append((rows, 0, len(groups), np.full(len(rows), -1)))
+            groups.append(name)
+    base = {"train": train, "holdout": holdout, "all": np.sort(np.concatenate([holdout, train]))}[config.mix_of]
+    base = pick(base, config.mixed)
+    folder = points_folder(home, key)
+    folder.mkdir(parents=True, exist_ok=True)
+    if len(base) > 1:
+        _mix_all(folder, mix, k, config.seed, np.asarray(arrays.images[base]), np.asarray(arrays.roi[base]))
+        for n in range(1, k + 1):
+            parts.append((base, n, len(groups), np.arange(len(base)) + (n - 1) * len(base)))
+            groups.append(group_name(n))
+    if sum(len(p[0]) for p in parts) < 4:
+        raise ValueError(f"study {study['name']!r} has too few images for a map: it takes at least four")
+    row = np.concatenate([p[0] for p in parts]).astype(np.int64)
+    points = PointSet(
+        key=key,
+        study=study["id"],
+        size=size,
+        groups=groups,
+        case_id=np.asarray(arrays.case_ids, np.int64)[row],
+        row=row,
+        lesions=np.concatenate([np.full(len(p[0]), p[1]) for p in parts]).astype(np.int64),
+        group=np.concatenate([np.full(len(p[0]), p[2]) for p in parts]).astype(np.int64),
+        mixed=np.concatenate([p[3] for p in parts]).astype(np.int64),
+        folder=folder,
+    )
+    np.savez(folder / "points.npz", **{c: getattr(points, c) for c in PointSet.COLUMNS})
+    about = json.dumps({"study": points.study, "size": size, "groups": groups})
+    (folder / "about.json").write_text(about)  # last: a folder that has it is complete
+    return points
+
+
+class _Pick:
+    """At most `most` of the rows, in order; every call draws afresh from one seed, so that limits do not interact."""
+
+    def __init__(self, seed: int):
+        self.seed = seed
+
+    def __call__(self, rows: np.ndarray, most: int) -> np.ndarray:
+        if len(rows) <= most:
+            return rows
+        return np.sort(np.random.default_rng(self.seed).choice(rows, most, replace=False))
+
+
+def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.ndarray) -> None:
+    """MedMix versions A_1 .. A_k of images uint8 (B, S, S, 3) into mixed.npy (k B, S, S, 3) and mixed_masks.npy."""
+    import torch
+
+    from core.engine.device import to_batch
+
+    count, side = len(images), images.shape[1]
+    out = np.lib.format.open_memmap(folder / "mixed.npy", "w+", np.uint8, (k * count, *images.shape[1:]))
+    masks = np.zeros((k * count, (side * side + 7) // 8), np.uint8)
+    starts = list(range(0, count, BATCH))
+    if len(starts) > 1 and count - starts[-1] < 2:
+        starts.pop()  # one image alone would have no other to take a patch from
+    for n in range(1, k + 1):
+        for b, start in enumerate(starts):
+            stop = starts[b + 1] if b + 1 < len(starts) else count
+            draw = torch.Generator().manual_seed(seed * 1_000_003 + n * 10_007 + b)
+            inside = torch.from_numpy(np.ascontiguousarray(roi[start:stop]))
+            mixed = mix(to_batch(images[start:stop], torch.device("cpu")), n, draw, roi=inside)
+            at = slice((n - 1) * count + start, (n - 1) * count + stop)
+            out[at] = (mixed.images.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
+            masks[at] = np.packbits(mixed.masks.numpy().reshape(stop - start, -1), axis=1)
+    out.flush()
+    np.save(folder / "mixed_masks.npy", masks)

@@ -1,0 +1,127 @@
+"""The job step "embed": point set -> features of each epoch -> aligned maps -> honest numbers -> the home's cache."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+
+from core.engine import separation
+from core.engine.detectors.base import Stopped
+from core.engine.device import pick_device
+from core.studio import cache
+from core.studio.clusters import library
+from core.studio.clusters.align import procrustes
+from core.studio.clusters.config import METHODS, MapConfig
+from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
+from core.studio.clusters.maps import fit_map, place
+from core.studio.clusters.points import load_points, make_points
+from core.studio.steps import Work, step
+
+SAMPLE = 2000  # points compared pairwise for the honest numbers
+
+
+@step("embed")
+def embed(work: Work) -> str:
+    """args: {"config": MapConfig as a dict}. Returns the map's key; a map that is there already is left alone."""
+    made = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
+    folder = library.map_folder(work.store, made.key)
+    library.enter(work.store, made)
+    if (folder / "map.json").exists():
+        return made.key
+    started = time.monotonic()
+    _Maker(work, made).make(folder, started)
+    return made.key
+
+
+class _Maker:
+    """One map in the making. Each epoch takes three parts of progress: features, map, numbers."""
+
+    def __init__(self, work: Work, made: library.Plan):
+        self.work, self.made, self.config = work, made, made.config
+        self.device = pick_device(work.device)
+        self.total = 3 * len(made.snapshots) + 1
+
+    def tell(self, done: float, message: str) -> None:
+        if self.work.should_stop():
+            raise Stopped
+        self.work.report({"step": round(1000 * done / self.total), "steps": 1000, "message": message})
+
+    def make(self, folder, started: float) -> None:
+        made, store = self.made, self.work.store
+        self.tell(0, "Preparing the images")
+        arrays = cache.load_arrays(store, made.study["id"], made.size)
+        points = load_points(store.home, made.points_key) or self._points(arrays)
+        maps, epochs = [], []
+        for e, snapshot in enumerate(made.snapshots):
+            where = f"epoch {snapshot.epoch}"
+            at = 1 + 3 * e
+            features = features_of(
+                store.home,
+                snapshot,
+                points,
+                arrays.images,
+                self.config,
+                device=self.device,
+                report=lambda i, n, at=at, where=where: self.tell(at + i / n, f"Features of {where}: image {i} of {n}"),
+                should_stop=self.work.should_stop,
+            )
+            self.tell(at + 1, f"{METHODS[self.config.method]} of {where}, {len(features)} points")
+            before = maps[-1] if maps and self.config.align else None
+            coords = fit_map(features, self.config, before)
+            coords = coords if before is None else procrustes(coords, before)
+            maps.append(coords)
+            self.tell(at + 2, f"Numbers of {where}")
+            epochs.append(self._about(snapshot, points, features, coords))
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "coords.npy", np.stack(maps))
+        about = {
+            "config": self.config.to_dict(),
+            "run": made.run["id"],
+            "run_name": made.run["name"],
+            "study": made.study["id"],
+            "points_key": made.points_key,
+            "groups": points.groups,
+            "size": made.size,
+            "epochs": epochs,
+            "seconds": round(time.monotonic() - started, 2),
+        }
+        part = folder / "map.part"
+        part.write_text(json.dumps(about))
+        part.replace(folder / "map.json")  # last: a folder that has it is complete
+        shown = json.dumps([s.epoch for s in made.snapshots])
+        library.enter(store, made, points=len(points), epochs=shown, seconds=about["seconds"])
+
+    def _points(self, arrays):
+        from core.engine.registry import STRONG
+
+        made = self.made
+        kind = STRONG.get(made.strong)
+        mix = kind(kind.Config.from_dict(made.options))
+        return make_points(
+            self.work.store.home, made.points_key, made.study, made.size, mix, made.k, self.config.points, arrays
+        )
+
+    def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
+        """What is said of one epoch: numbers of the pseudo classes and of real lesions, radii, frozen centres."""
+        said = {"epoch": snapshot.epoch, "features_key": features_key(snapshot, points, self.config), "numbers": {}}
+        trusted = separation.trust(features, coords, sample=SAMPLE)
+        for name, labels in (("classes", points.classes()), ("lesions", points.truth())):
+            keep = labels >= 0
+            if len(np.unique(labels[keep])) > 1:
+                plain = None
+                if self.config.feature == "centred" and name == "classes":
+                    plain = kept_features(self.work.store.home, said["features_key"])[keep]
+                said["numbers"][name] = separation.honest(
+                    features[keep], coords[keep], labels[keep], plain=plain, sample=SAMPLE, trusted=trusted
+                )
+        said["trustworthiness"] = trusted
+        said["radii"] = [separation.radius(features[points.group == g]) for g in range(len(points.groups))]
+        said["centres"] = None
+        centres = centres_of(snapshot)
+        if centres is not None and self.config.feature in ("projected", "centred"):
+            # f - c_n puts every centre at the origin of the centred space
+            spots = centres if self.config.feature == "projected" else np.zeros((1, features.shape[1]), np.float32)
+            said["centres"] = place(features, coords, spots).round(5).tolist()
+        return said

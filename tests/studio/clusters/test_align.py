@@ -1,0 +1,64 @@
+"""Aligned epochs move less than unaligned ones; Procrustes turns and mirrors, and does nothing else."""
+
+import numpy as np
+import pytest
+
+from core.studio.clusters import align, maps
+from core.studio.clusters.config import MapConfig
+
+
+def drifting(n: int = 240, d: int = 32, epochs: int = 3):
+    """Features of `epochs` epochs in six clusters; 30 % of the points wander, the others stay: (list, bool (N,))."""
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(6, d)) * 1.2
+    x = means[rng.integers(0, 6, n)] + rng.normal(size=(n, d))
+    moves = rng.random(n) < 0.3
+    series = [x]
+    for _ in range(epochs - 1):
+        x = x.copy()
+        x[moves] += rng.normal(size=(moves.sum(), d)) * 0.6
+        series.append(x)
+    return series, moves
+
+
+def unaligned(series, method: str) -> np.ndarray:
+    """Fits that know nothing of each other, each with a seed of its own."""
+    return np.stack([maps.fit_map(x, MapConfig(method=method, seed=e)) for e, x in enumerate(series)])
+
+
+@pytest.mark.parametrize("method", ["tsne", "umap"])
+def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
+    series, moves = drifting()
+    aligned = align.displacement(align.fit_series(series, len(series), MapConfig(method=method)), ~moves)
+    free = align.displacement(unaligned(series, method), ~moves)
+    assert aligned <= free / 4, f"{aligned:.3f} against {free:.3f}"
+
+
+def test_aligned_maps_are_as_faithful_as_free_ones():
+    from core.engine.separation import trust
+
+    series, _ = drifting()
+    aligned = align.fit_series(series, len(series), MapConfig(method="tsne"))
+    free = unaligned(series, "tsne")
+    for e in range(len(series)):
+        assert trust(series[e], aligned[e]) > trust(series[e], free[e]) - 0.03
+
+
+def test_procrustes_undoes_a_turn_and_a_mirror_and_keeps_every_distance():
+    rng = np.random.default_rng(1)
+    onto = rng.normal(size=(50, 2)).astype(np.float32)
+    turn = np.array([[np.cos(2.0), -np.sin(2.0)], [np.sin(2.0), np.cos(2.0)]])
+    moved = (onto * [1, -1]) @ turn + 3
+    np.testing.assert_allclose(align.procrustes(moved, onto), onto, atol=1e-5)
+    other = rng.normal(size=(50, 2))
+    back = align.procrustes(other, onto)
+    np.testing.assert_allclose(
+        np.linalg.norm(back[0] - back[1:], axis=1), np.linalg.norm(other[0] - other[1:], axis=1), rtol=1e-5
+    )
+
+
+def test_without_align_each_epoch_is_a_fit_of_its_own():
+    series, _ = drifting(60)
+    config = MapConfig(method="tsne", align=False)
+    found = align.fit_series(series, 2, config)
+    np.testing.assert_array_equal(found[1], maps.fit_map(series[1], config))
