@@ -33,15 +33,13 @@ def run(args) -> int:
 def open_page(args, walk: bool = False) -> int:
     """Serve until interrupted, or until the window is closed."""
     from core.engine.device import pick_device
-    from core.studio import jobs
+    from core.studio import demo, jobs
 
     pick_device(args.device)
     store = open_store(args)
     store.set_setting("device", args.device)
-    if store.one("SELECT 1 FROM studies") is None and not getattr(args, "no_demo", False):
-        waiting = store.query("SELECT id FROM jobs WHERE verb = 'demo' AND status IN ('queued', 'running', 'paused')")
-        if not waiting:
-            jobs.submit(store, [{"verb": "demo", "args": {"seed": 0, "device": args.device}}], start=False)
+    if not getattr(args, "no_demo", False):
+        demo.offer(store, args.device)
     jobs.ensure_worker(store)  # also wakes what an earlier session left queued
     from app.server import serve
 

@@ -28,12 +28,11 @@ def run(args) -> int:
 
     started = time.monotonic()
     store = open_store(args)
-    if store.one("SELECT 1 FROM runs WHERE id = ?", [args.what]):
+    if runs.exists(store, args.what):
         study, fits = runs.get_run(store, args.what)["study"], [args.what]
     else:
         study = show_study(store, args.what)["id"]
-        scored = {r["run"] for r in store.query("SELECT DISTINCT run FROM readings")}
-        fits = [r["id"] for r in runs.list_runs(store, study, "fit") if r["id"] in scored and r["status"] == "done"]
+        fits = results.scored_fits(store, study)
         if not fits:
             raise UserError(f"no run of {study} has been scored; `fit RUN --score` does both")
     rois = {"yes": [True], "no": [False], "both": [True, False]}[args.roi]
@@ -48,7 +47,7 @@ def run(args) -> int:
     for protocol in protocols:
         rows += [results.baseline_row(store, study, size, roi, protocol, bootstrap=args.bootstrap) for roi in rois]
     say(args, as_csv(rows) if args.format == "csv" else table(rows, COLUMNS))
-    if any(r["n_normal"] + r["n_abnormal"] for r in rows) and args.format == "text":
+    if args.format == "text":
         say(args, f"Thresholds: {', '.join(protocols)}; pixels: {args.pixel_rule}")
     return finish(args, {"study": study, "seconds": round(time.monotonic() - started, 2), "rows": rows})
 

@@ -22,7 +22,7 @@ def config_of(args, store):
     """The preset with the command's changes."""
     from app.verbs._common import UserError
     from core.engine.pretrain import PRETRAIN_PRESETS
-    from core.studio.runs import get_run, run_folder
+    from core.studio.runs import exists, get_run, run_folder
 
     if args.preset not in PRETRAIN_PRESETS:
         raise UserError(f"there is no preset {args.preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
@@ -31,7 +31,7 @@ def config_of(args, store):
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
     if args.init:
-        is_run = store.one("SELECT 1 FROM runs WHERE id = ?", [args.init]) is not None
+        is_run = exists(store, args.init)
         if is_run and get_run(store, args.init)["kind"] != "pretrain":
             raise UserError(f"{args.init} is not an encoder's run")
         changes["encoder.init"] = str(run_folder(store, args.init)) if is_run else args.init

@@ -14,6 +14,7 @@ def add(subparsers) -> None:
 def run(args) -> int:
     from core.engine.device import pick_device
     from core.studio import jobs, runs
+    from core.studio.results import flagged_counts
 
     pick_device(args.device)
     store = open_store(args)
@@ -26,11 +27,8 @@ def run(args) -> int:
         return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")
     follow(args, store, job, "Scoring")
     summary = runs.get_run(store, args.run_id)["summary"]
-    flags = "SELECT sum(flagged) AS plain, sum(flagged_roi) AS roi, count(*) AS n FROM readings r "
-    flags += "JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'"
-    found = store.one(flags, [args.run_id])
-    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], "test": found["n"]}
-    payload |= {"flagged": found["plain"], "flagged_roi": found["roi"], "seconds": summary["score_seconds"]}
-    payload |= {k: summary[k] for k in ("threshold", "threshold_roi")}
-    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {found['n']} test cases "
-    return finish(args, payload, text + f"{found['roi']} are flagged. Next: evaluate {args.run_id}")
+    found = flagged_counts(store, args.run_id)
+    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **found}
+    payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}
+    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {found['test']} test cases "
+    return finish(args, payload, text + f"{found['flagged_roi']} are flagged. Next: evaluate {args.run_id}")

@@ -13,7 +13,7 @@ import cv2
 
 from core.studio import jobs
 from core.studio.pipeline import chain, create_fit, create_pretrain, create_untrained
-from core.studio.results import BASELINE, baseline_row, evaluate_run
+from core.studio.results import baseline_row, evaluate_run
 from core.studio.steps import Work, step
 from core.studio.store import Store
 from core.studio.studies import import_study
@@ -114,6 +114,13 @@ def demo_rows(store: Store, study: str, runs: dict[str, str], size: int, protoco
     return rows + [baseline_row(store, study, size, roi, protocol) for roi in (True, False)]
 
 
+def offer(store: Store, device: str = "auto") -> int | None:
+    """In a home without a study: queue the drawing of the demo and all that follows, once. Returns the job, if new."""
+    if store.one("SELECT 1 FROM studies") or store.one("SELECT 1 FROM jobs WHERE verb = 'demo' AND status != 'failed'"):
+        return None
+    return jobs.submit(store, [{"verb": "demo", "args": {"seed": 0, "device": device}}], start=False)
+
+
 @step("demo")
 def _demo_step(work: Work) -> None:
     """Draw the demo study, then queue its training and detectors as a job of their own."""
@@ -125,6 +132,3 @@ def _demo_step(work: Work) -> None:
     study = make_demo(work.store, seed, on_progress=told)
     runs = create_demo_runs(work.store, study, seed)
     jobs.submit(work.store, demo_steps(runs, evaluate=True, device=work.device), start=False)
-
-
-__all__ = ["BASELINE", "create_demo_runs", "demo_id", "demo_rows", "demo_steps", "make_demo", "shown_detectors"]

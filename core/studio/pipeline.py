@@ -12,7 +12,7 @@ from core.engine.detectors.base import Stopped
 from core.engine.device import pick_device
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.studio import runs
-from core.studio.results import evaluate_run
+from core.studio.results import evaluate_run, has_known_test
 from core.studio.scores import FLAG_PERCENTILE, rows_of, size_of, write_readings
 from core.studio.steps import Work, step
 from core.studio.store import Store, now
@@ -222,7 +222,7 @@ def _predict(detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop
         if should_stop():
             raise Stopped("scoring was stopped; it starts again from the held-out normals")
         part = index[start : start + CHUNK]
-        images, roi = np.asarray(rows_of(arrays.images, part)), np.asarray(rows_of(arrays.roi, part))
+        images, roi = np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part))
         prediction = detector.predict(images)
         scores["plain"].append(detector.image_score(prediction))
         scores["roi"].append(detector.image_score(prediction, roi))
@@ -270,8 +270,7 @@ def _score_step(work: Work) -> None:
 def _evaluate_step(work: Work) -> None:
     """With and without the region of interest; a study without known test labels has nothing to evaluate."""
     study = runs.get_run(work.store, work.run)["study"]
-    labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
-    if work.store.one(labels, [study])["n"] < 2:
+    if not has_known_test(work.store, study):
         work.report({"message": "No evaluation: the study has no labelled normal and abnormal test images"})
         return
     protocols = work.args.get("protocols", ["held-out"])

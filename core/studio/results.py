@@ -65,6 +65,31 @@ def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol
     return keep_row(store, study, None, {**row, **who, "seconds": round(time.monotonic() - started, 2)})
 
 
+def scored_fits(store: Store, study: str) -> list[str]:
+    """Finished fits of a study that have readings, oldest first."""
+    rows = store.query(
+        "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' "
+        "AND EXISTS (SELECT 1 FROM readings WHERE run = runs.id) ORDER BY created, id",
+        [study],
+    )
+    return [row["id"] for row in rows]
+
+
+def flagged_counts(store: Store, run_id: str) -> dict:
+    """{"test": cases, "flagged": of them, "flagged_roi": of them} among a scored run's test cases."""
+    return store.one(
+        "SELECT count(*) AS test, coalesce(sum(flagged), 0) AS flagged, coalesce(sum(flagged_roi), 0) AS flagged_roi "
+        "FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'",
+        [run_id],
+    )
+
+
+def has_known_test(store: Store, study: str) -> bool:
+    """Whether the study has labelled normal and abnormal test cases, so that it can be evaluated."""
+    labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
+    return store.one(labels, [study])["n"] == 2
+
+
 def known_test(arrays: StudyArrays) -> np.ndarray:
     """Test rows whose label is known. ValueError unless there are normals and abnormals among them."""
     test = arrays.index("test")

@@ -85,6 +85,11 @@ def get_run(store: Store, run_id: str) -> dict:
     return parsed(row, *_JSON)
 
 
+def exists(store: Store, run_id: str) -> bool:
+    """Whether there is such a run."""
+    return store.one("SELECT 1 FROM runs WHERE id = ?", [run_id]) is not None
+
+
 def list_runs(
     store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
 ) -> list[dict]:
