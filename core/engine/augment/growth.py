@@ -201,6 +201,8 @@ class _Fields:
         )[..., None, None]
         half = F.normalize(light + torch.tensor([0.0, 0.0, 1.0], device=self.device).view(1, 3, 1, 1), dim=1)
         facing = ((normal + self._noise("bumps")) * half).sum(1).clamp(0, 1)
-        self._highlight = facing ** p["gloss"] * p["shine"]
+        # A flat top would shine all over: real highlights are broken up by the surface's wetness.
+        wet = self._noise("fine")[:, 0].clamp(0, 1)
+        self._highlight = facing ** p["gloss"] * p["shine"] * wet * 1.5
         lambert = (normal * light).sum(1).clamp_min(0)
         return (p["ambient"] + (1 - p["ambient"]) * lambert) * p["exposure"]
