@@ -43,7 +43,12 @@ def reading(store: Store, case_id: int, run: str, roi: bool = True) -> dict | No
         return None
     end = "_roi" if roi and row["score_roi"] is not None else ""
     out = {k: row[k + end] for k in ("score", "percentile", "flagged")}
-    return {"run": run, **out, "has_map": bool(row["has_map"]), "words": scales.in_words(out["percentile"], out["flagged"])}
+    return {
+        "run": run,
+        **out,
+        "has_map": bool(row["has_map"]),
+        "words": scales.in_words(out["percentile"], out["flagged"]),
+    }
 
 
 def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[dict]) -> dict:

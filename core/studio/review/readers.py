@@ -40,7 +40,9 @@ def known_readers(store: Store, study: str | None = None) -> list[str]:
     return sorted(names, key=str.lower)
 
 
-def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1, seed: int = 0) -> dict[str, int]:
+def assign(
+    store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1, seed: int = 0
+) -> dict[str, int]:
     """Deal the study's test cases out evenly, each to `per_case` readers; what was dealt before stays.
 
     Returns cases per reader. ValueError if there are fewer readers than `per_case`.
@@ -68,7 +70,9 @@ def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: i
                 rows.append((case_id, name, by, now()))
                 load[name] += 1
         db.conn.executemany("INSERT INTO assignments (case_id, reader, by, created) VALUES (?, ?, ?, ?)", rows)
-        audit.record(store, by, "assign", study=study, after={"readers": names, "per_case": per_case, "cases": len(rows)})
+        audit.record(
+            store, by, "assign", study=study, after={"readers": names, "per_case": per_case, "cases": len(rows)}
+        )
     return load
 
 

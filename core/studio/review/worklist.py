@@ -48,7 +48,15 @@ def seen_by(store: Store, query: Query) -> Query:
         return query
     decision = query.decision if query.decision != "against" else ""
     return replace(
-        query, sort="blind", descending=False, flagged=None, has_mask=None, tag="", text="", decision=decision, hidden=True
+        query,
+        sort="blind",
+        descending=False,
+        flagged=None,
+        has_mask=None,
+        tag="",
+        text="",
+        decision=decision,
+        hidden=True,
     )
 
 
@@ -98,14 +106,22 @@ def _parts(q: Query) -> list[tuple[str, list, str]]:
         column = f"r.{_column(q, 'score')}"  # the percentile rises with the score; the score also breaks its ties
         return [
             # CROSS JOIN fixes the order of the loops: along the index on (run, score), never the other way round.
-            ("readings r CROSS JOIN cases c ON c.id = r.case_id AND r.run = ? AND " + column + " IS NOT NULL", [q.run], column),
+            (
+                "readings r CROSS JOIN cases c ON c.id = r.case_id AND r.run = ? AND " + column + " IS NOT NULL",
+                [q.run],
+                column,
+            ),
             (left + " AND " + column + " IS NOT NULL", [q.run], "NULL"),
         ]
     if q.sort == "reviewed":
-        joined = "current_reviews v CROSS JOIN " + left.replace("cases c", "cases c ON c.id = v.case_id AND v.reader = ? AND v.stage = 'first'", 1)
+        joined = "current_reviews v CROSS JOIN " + left.replace(
+            "cases c", "cases c ON c.id = v.case_id AND v.reader = ? AND v.stage = 'first'", 1
+        )
         return [(joined, [q.reader, q.run], "v.created")]
     if q.sort == "disagreement":
-        joined = "case_votes v CROSS JOIN " + left.replace("cases c", "cases c ON c.id = v.case_id AND v.study = ? AND v.disagreement > 0", 1)
+        joined = "case_votes v CROSS JOIN " + left.replace(
+            "cases c", "cases c ON c.id = v.case_id AND v.study = ? AND v.disagreement > 0", 1
+        )
         return [(joined, [q.study, q.run], "v.disagreement")]
     column = {"name": "c.name", "added": "c.added", "blind": "c.sha256"}[q.sort]
     return [(left, [q.run], column)]
@@ -160,7 +176,8 @@ def _dressed(store: Store, q: Query, rows: list[dict]) -> list[dict]:
         part = ids[start : start + 500]
         marks = ", ".join("?" * len(part))
         for k in store.query(
-            f"SELECT case_id, stage, decision FROM current_reviews WHERE reader = ? AND case_id IN ({marks})", [q.reader, *part]
+            f"SELECT case_id, stage, decision FROM current_reviews WHERE reader = ? AND case_id IN ({marks})",
+            [q.reader, *part],
         ):
             said.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
         for v in store.query(f"SELECT case_id, disagreement FROM case_votes WHERE case_id IN ({marks})", part):
@@ -212,9 +229,7 @@ def counts(store: Store, q: Query) -> dict:
     source = "cases c LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id" if needs_run else "cases c"
     params = [q.run, *values] if needs_run else values
     total = store.one(f"SELECT count(*) AS n FROM {source} WHERE {' AND '.join(where)}", params)["n"]
-    last = (
-        "(SELECT case_id, decision, max(stage) FROM current_reviews WHERE reader = ? AND stage != 'adjudication' GROUP BY case_id)"
-    )
+    last = "(SELECT case_id, decision, max(stage) FROM current_reviews WHERE reader = ? AND stage != 'adjudication' GROUP BY case_id)"
     rows = store.query(
         f"SELECT k.decision, count(*) AS n FROM {last} k CROSS JOIN {source.replace('cases c', 'cases c ON c.id = k.case_id', 1)} "
         f"WHERE {' AND '.join(where)} GROUP BY k.decision",
@@ -241,7 +256,9 @@ def _jump(store: Store, q: Query, number: int) -> list[dict]:
         order = "DESC" if q.descending else "ASC"
         ordered = f"c.id {order}" if column == "NULL" else f"{column} {order}, {_tie(q, column)} {order}"
         body = f"FROM {source} WHERE {' AND '.join(here)}"
-        row = store.one(f"SELECT {column} AS value, c.id {body} ORDER BY {ordered} LIMIT 1 OFFSET ?", [*given, *values, skip])
+        row = store.one(
+            f"SELECT {column} AS value, c.id {body} ORDER BY {ordered} LIMIT 1 OFFSET ?", [*given, *values, skip]
+        )
         if row is not None:
             return [{"key": [part, row["value"], row["id"]]}]
         skip -= store.one(f"SELECT count(*) AS n {body}", [*given, *values])["n"]

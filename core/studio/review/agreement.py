@@ -1,0 +1,119 @@
+"""Agreement between readers: Cohen's and Fleiss' kappa with intervals, confusion, the cases on which they differ."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from core.studio.review.decisions import DECISIONS
+from core.studio.store import Store
+
+Z = 1.959963984540054  # two-sided 95 %
+
+
+def cohen(table: np.ndarray) -> dict:
+    """table (k, k) of counts, one reader's rows by the other's columns -> {"kappa", "low", "high", "n", "agreement"}.
+
+    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969). kappa is None where chance alone agrees fully.
+    """
+    n = float(table.sum())
+    if n == 0:
+        return {"kappa": None, "low": None, "high": None, "n": 0, "agreement": None}
+    p = table / n
+    rows, columns = p.sum(1), p.sum(0)
+    seen, chance = float(np.trace(p)), float(rows @ columns)
+    out = {"n": int(n), "agreement": seen}
+    if chance >= 1 - 1e-12:
+        return {**out, "kappa": None, "low": None, "high": None}
+    kappa = (seen - chance) / (1 - chance)
+    diagonal = np.diag(p)
+    a = float((diagonal * (1 - (rows + columns) * (1 - kappa)) ** 2).sum())
+    weights = (columns[:, None] + rows[None, :]) ** 2
+    off = p * weights
+    b = (1 - kappa) ** 2 * float(off.sum() - np.trace(off))
+    c = (kappa - chance * (1 - kappa)) ** 2
+    error = math.sqrt(max(a + b - c, 0) / n) / (1 - chance)
+    return {**out, "kappa": kappa, "low": max(kappa - Z * error, -1.0), "high": min(kappa + Z * error, 1.0)}
+
+
+def fleiss(counts: np.ndarray, seed: int = 0, rounds: int = 1000) -> dict:
+    """counts (N, k): how many of the same number of readers chose each decision for each case.
+
+    The interval is a bootstrap over cases (the classical standard error holds only where kappa is 0).
+    """
+    if len(counts) == 0:
+        return {"kappa": None, "low": None, "high": None, "n": 0, "readers": 0}
+    readers = int(counts[0].sum())
+    if readers < 2 or (counts.sum(1) != readers).any():
+        raise ValueError("Fleiss' kappa takes cases that the same number of readers, two or more, have read")
+
+    def kappa(c: np.ndarray) -> float:
+        share = c.sum(0) / c.sum()
+        each = ((c**2).sum(1) - readers) / (readers * (readers - 1))
+        chance = float((share**2).sum())
+        return float("nan") if chance >= 1 - 1e-12 else (float(each.mean()) - chance) / (1 - chance)
+
+    value = kappa(counts)
+    draw = np.random.default_rng(seed)
+    drawn = [kappa(counts[draw.integers(0, len(counts), len(counts))]) for _ in range(rounds)]
+    drawn = [v for v in drawn if not math.isnan(v)]
+    low, high = np.percentile(drawn, (2.5, 97.5)) if drawn else (None, None)
+    out = {"kappa": None if math.isnan(value) else value, "n": len(counts), "readers": readers}
+    return {**out, "low": None if low is None else float(low), "high": None if high is None else float(high)}
+
+
+def opinions(store: Store, study: str, stage: str = "last") -> dict[int, dict[str, str]]:
+    """case -> reader -> decision. stage: 'first', 'second', or 'last' (the second where there is one)."""
+    rows = store.query(
+        "SELECT k.case_id, k.reader, k.stage, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
+        "WHERE c.study = ? AND k.stage != 'adjudication' ORDER BY k.stage",
+        [study],
+    )
+    found: dict[int, dict[str, str]] = {}
+    for row in rows:
+        if stage == "last" or row["stage"] == stage:
+            found.setdefault(row["case_id"], {})[row["reader"]] = row["decision"]
+    return found
+
+
+def agreement(store: Store, study: str, stage: str = "last") -> dict:
+    """{"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's word}."""
+    said = opinions(store, study, stage)
+    readers = sorted({r for case in said.values() for r in case})
+    index = {d: i for i, d in enumerate(DECISIONS)}
+    pairs = []
+    for a, b in itertools.combinations(readers, 2):
+        table = np.zeros((3, 3), int)
+        for case in said.values():
+            if a in case and b in case:
+                table[index[case[a]], index[case[b]]] += 1
+        if table.sum():
+            pairs.append({"readers": [a, b], "confusion": table.tolist(), **cohen(table)})
+    full = [case for case in said.values() if len(case) == len(readers)]
+    every = None
+    if len(readers) > 2 and full:
+        counts = np.array([[sum(d == c for c in case.values()) for d in DECISIONS] for case in full])
+        every = fleiss(counts)
+    names = {r["id"]: r["name"] for r in store.query("SELECT id, name FROM cases WHERE study = ?", [study])}
+    settled = {
+        r["case_id"]: {"reader": r["reader"], "decision": r["decision"]}
+        for r in store.query(
+            "SELECT k.* FROM current_reviews k JOIN cases c ON c.id = k.case_id WHERE c.study = ? AND k.stage = 'adjudication'",
+            [study],
+        )
+    }
+    differ = [
+        {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)}
+        for i, case in sorted(said.items())
+        if len(set(case.values())) > 1
+    ]
+    return {
+        "stage": stage,
+        "readers": readers,
+        "decisions": list(DECISIONS),
+        "pairs": pairs,
+        "fleiss": every,
+        "differ": differ,
+    }

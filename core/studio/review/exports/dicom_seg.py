@@ -1,0 +1,107 @@
+"""DICOM-SEG by highdicom, for cases that came as DICOM: one segmentation object for each lesion mask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pydicom
+
+from core.studio.masks import decode_mask
+from core.studio.review import audit
+from core.studio.review.exports.names import Names
+from core.studio.review.exports.pictures import newest_masks
+from core.studio.store import Store
+
+_NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "ReferringPhysicianName", "StudyID")
+
+
+def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
+    """One .dcm in `folder` for each DICOM case with a mask. {"files": n, "passed_over": n} (cases that are no DICOM)."""
+    from core.studio.dicom import is_dicom
+
+    names = Names(store, study, keep_names)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    files, passed = 0, 0
+    for row in newest_masks(store, study):
+        mask = decode_mask(row["png"])
+        if not is_dicom(Path(row["path"])) or not mask.any():
+            passed += 1
+            continue
+        source = pydicom.dcmread(row["path"])
+        if not keep_names:
+            _anonymise(source, names, row)
+        segment(source, mask, row["frame"], row["note"]).save_as(folder / f"seg-{row['id']}-v{row['version']}.dcm")
+        files += 1
+    audit.record(store, by, "export", study=study, after={"format": "dicom-seg", "files": files, "named": keep_names})
+    return {"files": files, "passed_over": passed, "folder": str(folder)}
+
+
+def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = ""):
+    """A highdicom Segmentation of one source image (or one of its frames); mask (H, W) of 0 and 1."""
+    import highdicom as hd
+    from pydicom.sr.codedict import codes
+
+    _complete(source)
+    described = hd.seg.SegmentDescription(
+        segment_number=1,
+        segment_label=(label or "Lesion")[:64],
+        segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
+        segmented_property_type=codes.SCT.Lesion,
+        algorithm_type=hd.seg.SegmentAlgorithmTypeValues.SEMIAUTOMATIC,
+        algorithm_identification=hd.AlgorithmIdentificationSequence(
+            name="PMSACL Studio", version="1", family=codes.DCM.ArtificialIntelligence
+        ),
+    )
+    frames = int(source.get("NumberOfFrames", 1) or 1)
+    pixels = mask.astype(np.uint8)[None]
+    if frames > 1:
+        pixels = np.zeros((frames, *mask.shape), np.uint8)
+        pixels[frame] = mask
+    return hd.seg.Segmentation(
+        source_images=[source],
+        pixel_array=pixels,
+        segmentation_type=hd.seg.SegmentationTypeValues.BINARY,
+        segment_descriptions=[described],
+        series_instance_uid=hd.UID(),
+        series_number=900,
+        sop_instance_uid=hd.UID(),
+        instance_number=1,
+        manufacturer="PMSACL Studio",
+        manufacturer_model_name="PMSACL Studio",
+        software_versions="1",
+        device_serial_number="1",
+        omit_empty_frames=True,
+    )
+
+
+def _complete(source: pydicom.Dataset) -> None:
+    """What highdicom asks of a source and some devices leave out; values that mean 'not known'."""
+    for keyword in ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime",
+                    "AccessionNumber", "ReferringPhysicianName"):  # fmt: skip
+        if keyword not in source:
+            setattr(source, keyword, "")
+    for keyword in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
+        if keyword not in source:
+            setattr(source, keyword, pydicom.uid.generate_uid())
+
+
+def _anonymise(source: pydicom.Dataset, names: Names, row: dict) -> None:
+    for keyword in _NAMED:
+        if keyword in source:
+            setattr(source, keyword, "")
+    source.PatientID = "patient-" + names.uid(str(row["sha256"]))[-10:]
+    for element in source.iterall():
+        if element.VR == "UI" and element.keyword not in (
+            "SOPClassUID",
+            "TransferSyntaxUID",
+            "MediaStorageSOPClassUID",
+        ):
+            if element.keyword.endswith("InstanceUID") or element.keyword in (
+                "FrameOfReferenceUID",
+                "ReferencedSOPInstanceUID",
+            ):
+                element.value = names.uid(str(element.value))
+        elif element.VR == "DA" and isinstance(element.value, str):
+            element.value = names.day(element.value)

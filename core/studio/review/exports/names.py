@@ -1,0 +1,76 @@
+"""De-identification: names, identifiers and dates are remapped, the same way each time for one study and secret."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from datetime import datetime, timedelta
+
+from core.studio.store import Store
+
+UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
+
+
+class Names:
+    """Maps a study's names. `keep=True` leaves everything as it is."""
+
+    def __init__(self, store: Store, study: str, keep: bool = False):
+        self.keep = keep
+        self.study = study
+        if not keep:
+            secret = store.setting(f"deidentify:{study}")
+            if secret is None:
+                secret = secrets.token_hex(32)
+                store.set_setting(f"deidentify:{study}", secret)
+            self._key = bytes.fromhex(secret)
+            # One shift for the whole study keeps intervals; up to ten years back.
+            self._shift = timedelta(days=-(1 + int.from_bytes(self._digest("shift")[:4], "big") % 3650))
+
+    def _digest(self, text: str) -> bytes:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
+
+    def case(self, case: dict) -> str:
+        """A case's name without suffix."""
+        return (
+            case["name"].rsplit(".", 1)[0] if self.keep else f"case-{self._digest('case %d' % case['id']).hex()[:12]}"
+        )
+
+    def reader(self, name: str | None) -> str | None:
+        """A reader's name."""
+        return name if self.keep or name is None else f"reader-{self._digest('reader ' + name).hex()[:6]}"
+
+    def uid(self, uid: str) -> str:
+        """A DICOM UID."""
+        return uid if self.keep else UID_ROOT + str(int.from_bytes(self._digest("uid " + uid)[:16], "big"))
+
+    def when(self, text: str | None) -> str | None:
+        """An ISO time, shifted."""
+        if self.keep or not text:
+            return text
+        moved = datetime.fromisoformat(text.replace("Z", "+00:00")) + self._shift
+        return moved.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def day(self, text: str) -> str:
+        """A DICOM date YYYYMMDD, shifted; '' for anything else."""
+        if self.keep:
+            return text
+        try:
+            return (datetime.strptime(text, "%Y%m%d") + self._shift).strftime("%Y%m%d")
+        except ValueError:
+            return ""
+
+
+def warn_of_text(store: Store, case_ids: list[int]) -> list[int]:
+    """Cases whose picture may carry burned-in text (the region of interest leaves text out): to be looked at by a person."""
+    import numpy as np
+
+    from core.engine import roi
+    from core.studio.decode import read_image
+
+    found = []
+    for case_id in case_ids:
+        row = store.one("SELECT path, frame FROM cases WHERE id = ?", [case_id])
+        if np.asarray(roi.find_text(read_image(row["path"], row["frame"]))).any():
+            found.append(case_id)
+    return found

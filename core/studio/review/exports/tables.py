@@ -1,0 +1,47 @@
+"""Decisions as CSV, one line for each review that counts."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from core.studio.review import audit
+from core.studio.review.exports.names import Names
+from core.studio.store import Store
+
+COLUMNS = (
+    "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile", "flagged",
+    "label", "has_mask",
+)  # fmt: skip
+
+
+def export_csv(
+    store: Store, study: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
+) -> dict:
+    """Write `target`; score, percentile and flag are those of `run`, or of the run the reader saw. {"rows", "file"}."""
+    names = Names(store, study, keep_names)
+    rows = store.query(
+        "SELECT v.*, c.id AS case_number, c.name, c.split, c.label, coalesce(r.score_roi, r.score) AS score, "
+        "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
+        "EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
+        "JOIN reviews v ON v.id = k.review_id JOIN cases c ON c.id = v.case_id "
+        "LEFT JOIN readings r ON r.case_id = c.id AND r.run = coalesce(?, v.run) WHERE c.study = ? ORDER BY v.id",
+        [run, study],
+    )
+    with Path(target).open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(COLUMNS)
+        for row in rows:
+            row |= {
+                "case": names.case({"id": row["case_number"], "name": row["name"]}),
+                "reader": names.reader(row["reader"]),
+                "created": names.when(row["created"]),
+            }
+            out.writerow([_plain(row[c]) for c in COLUMNS])
+    audit.record(store, by, "export", study=study, after={"format": "csv", "rows": len(rows), "named": keep_names})
+    return {"rows": len(rows), "file": str(target)}
+
+
+def _plain(value):
+    """A spreadsheet must not take a comment for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -1,0 +1,160 @@
+"""The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel."""
+
+from __future__ import annotations
+
+import math
+import zlib
+
+import cv2
+import numpy as np
+
+from core.studio.masks import decode_mask, truth_masks
+from core.studio.review.agreement import opinions
+from core.studio.review.scales import pixel_scale
+from core.studio.runs import get_run
+from core.studio.store import Store
+
+Z = 1.959963984540054
+
+
+def wilson(hits: int, n: int) -> dict:
+    """{"value", "low", "high", "hits", "n"}: a share and its 95 % Wilson score interval (Wilson 1927)."""
+    if n == 0:
+        return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
+    p = hits / n
+    centre = (p + Z * Z / (2 * n)) / (1 + Z * Z / n)
+    half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
+    low, high = (0.0 if hits == 0 else centre - half), (1.0 if hits == n else centre + half)
+    return {"value": p, "low": low, "high": high, "hits": hits, "n": n}
+
+
+def confusion(truth: np.ndarray, found: np.ndarray) -> dict:
+    """Two bool arrays (N,) -> counts, sensitivity, specificity, PPV and NPV with intervals."""
+    tp, fp = int((truth & found).sum()), int((~truth & found).sum())
+    fn, tn = int((truth & ~found).sum()), int((~truth & ~found).sum())
+    return {
+        "tp": tp, "fp": fp, "fn": fn, "tn": tn,
+        "sensitivity": wilson(tp, tp + fn), "specificity": wilson(tn, tn + fp),
+        "ppv": wilson(tp, tp + fp), "npv": wilson(tn, tn + fn),
+    }  # fmt: skip
+
+
+def readings(store: Store, study: str, run: str, roi: bool = True) -> list[dict]:
+    """Test cases the run has scored: id, name, label, score, percentile, flagged, highest score first."""
+    end = "_roi" if roi else ""
+    return store.query(
+        f"SELECT c.id, c.name, c.label, r.score{end} AS score, r.percentile{end} AS percentile, r.flagged{end} AS flagged "
+        f"FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.study = ? AND c.split = 'test' "
+        f"AND r.score{end} IS NOT NULL ORDER BY score DESC, c.id",
+        [run, study],
+    )
+
+
+def truth_of(store: Store, study: str, rows: list[dict], against: str) -> dict[int, bool]:
+    """case -> abnormal? `against` 'labels' (of the import) or 'readers' (their majority; adjudication settles; unsure is none)."""
+    if against == "labels":
+        return {r["id"]: r["label"] == "abnormal" for r in rows if r["label"] != "unknown"}
+    settled = {
+        r["case_id"]: r["decision"]
+        for r in store.query(
+            "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
+            "WHERE c.study = ? AND k.stage = 'adjudication'",
+            [study],
+        )
+    }
+    out = {}
+    for case, said in opinions(store, study, "last").items():
+        votes = list(said.values())
+        sick, well = votes.count("abnormal"), votes.count("normal")
+        word = settled.get(case) or ("abnormal" if sick > well else "normal" if well > sick else None)
+        if word in ("abnormal", "normal"):
+            out[case] = word == "abnormal"
+    known = {r["id"] for r in rows}
+    return {case: sick for case, sick in out.items() if case in known}
+
+
+def operating_point(store: Store, study: str, run: str, against: str = "labels", roi: bool = True) -> dict:
+    """{"roc": [[fpr, tpr]...], "auroc", "point": [fpr, tpr], confusion...}; roc is None where only one kind is known."""
+    rows = readings(store, study, run, roi)
+    truth = truth_of(store, study, rows, against)
+    rows = [r for r in rows if r["id"] in truth]
+    sick = np.array([truth[r["id"]] for r in rows], bool)
+    found = np.array([bool(r["flagged"]) for r in rows], bool)
+    out = {"against": against, "run": run, "roc": None, "auroc": None, "point": None, **confusion(sick, found)}
+    if sick.any() and not sick.all():
+        from sklearn.metrics import roc_auc_score, roc_curve
+
+        scores = np.array([r["score"] for r in rows])
+        fpr, tpr, _ = roc_curve(sick, scores)
+        out["roc"] = [[float(a), float(b)] for a, b in zip(fpr, tpr, strict=True)]
+        out["auroc"] = float(roc_auc_score(sick, scores))
+        out["point"] = [1 - out["specificity"]["value"], out["sensitivity"]["value"]]
+    return out
+
+
+def changed_minds(store: Store, study: str) -> dict:
+    """How second decisions differ from first ones, per reader, and whether the change was right where the label is known."""
+    rows = store.query(
+        "SELECT a.reader, a.decision AS first, b.decision AS second, c.label, c.id, c.name FROM current_reviews a "
+        "JOIN current_reviews b ON b.case_id = a.case_id AND b.reader = a.reader AND b.stage = 'second' "
+        "JOIN cases c ON c.id = a.case_id WHERE a.stage = 'first' AND c.study = ? ORDER BY a.reader, c.id",
+        [study],
+    )
+    readers: dict[str, dict] = {}
+    for r in rows:
+        held = readers.setdefault(
+            r["reader"],
+            {"both": 0, "to_abnormal": 0, "to_normal": 0, "to_unsure": 0, "for_better": 0, "for_worse": 0, "cases": []},
+        )
+        held["both"] += 1
+        if r["first"] == r["second"]:
+            continue
+        held[f"to_{r['second']}"] += 1
+        held["cases"].append({k: r[k] for k in ("id", "name", "first", "second", "label")})
+        if r["label"] in ("normal", "abnormal"):
+            held["for_better"] += r["second"] == r["label"]
+            held["for_worse"] += r["first"] == r["label"]
+    return readers
+
+
+def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
+    """Dice at the run's pixel threshold for each case with a lesion mask, and its mean in groups of lesion size.
+
+    The heat map is brought to the mask's own resolution, as the viewer does.
+    """
+    truth = truth_masks(store, study)
+    level = pixel_scale(store, get_run(store, run))["threshold"]
+    points = []
+    for case_id, mask_id in sorted(truth.items()):
+        row = store.one(
+            "SELECT r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM readings r JOIN lesion_masks m ON m.id = ? "
+            "JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND r.case_id = ? AND r.map IS NOT NULL",
+            [mask_id, run, case_id],
+        )
+        if row is None:
+            continue
+        mask = decode_mask(row["png"]).astype(bool)
+        codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"])
+        heat = (row["map_lo"] + codes.astype(np.float32) / 65535 * (row["map_hi"] - row["map_lo"])).astype(np.float32)
+        found = cv2.resize(heat, mask.shape[::-1], interpolation=cv2.INTER_LINEAR) >= level
+        total = int(mask.sum() + found.sum())
+        dice = 2 * int((mask & found).sum()) / total if total else 1.0
+        points.append({"case": case_id, "name": row["name"], "size": float(mask.mean()), "dice": dice})
+    points.sort(key=lambda p: p["size"])
+    parts = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
+    summary = [
+        {
+            "from": p[0]["size"], "to": p[-1]["size"], "n": len(p),
+            "dice": float(np.mean([x["dice"] for x in p])), "sd": float(np.std([x["dice"] for x in p])),
+        }
+        for p in parts
+    ]  # fmt: skip
+    return {"points": points, "groups": summary, "threshold": level}
+
+
+def prediction_panel(store: Store, study: str, run: str, count: int = 12, roi: bool = True) -> list[dict]:
+    """Cases for the paper's prediction panel: evenly through the scores, each right or wrong at the threshold."""
+    rows = [r for r in readings(store, study, run, roi) if r["label"] != "unknown"]
+    if len(rows) > count:
+        rows = [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
+    return [{**r, "right": bool(r["flagged"]) == (r["label"] == "abnormal")} for r in rows]

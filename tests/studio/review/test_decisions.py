@@ -1,0 +1,80 @@
+"""Decisions are added, counted once, undone and redone across cases."""
+
+import pytest
+
+from core.studio.review import audit, decisions
+from core.studio.store import NotFound
+
+
+def _ids(store, count=3):
+    return [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id LIMIT ?", [count])]
+
+
+def _words(store, reader="ann"):
+    rows = store.query("SELECT case_id, decision FROM current_reviews WHERE reader = ? ORDER BY case_id", [reader])
+    return {r["case_id"]: r["decision"] for r in rows}
+
+
+def test_the_latest_counts_and_the_earlier_stays(room):
+    store, _ = room
+    case = _ids(store, 1)[0]
+    decisions.decide(store, case, "ann", "normal")
+    decisions.decide(store, case, "ann", "abnormal", comment="a second look")
+    decisions.decide(store, case, "ben", "unsure")
+    assert _words(store) == {case: "abnormal"} and _words(store, "ben") == {case: "unsure"}
+    assert [r["decision"] for r in decisions.history(store, case, "ann")] == ["normal", "abnormal"]
+    votes = store.one("SELECT * FROM case_votes WHERE case_id = ?", [case])
+    assert (votes["readers"], votes["abnormal"], votes["unsure"], votes["disagreement"]) == (2, 1, 1, 0.5)
+
+
+def test_undo_and_redo_walk_back_and_forth(room):
+    store, _ = room
+    a, b, c = _ids(store)
+    decisions.decide(store, a, "ann", "normal")
+    decisions.decide(store, b, "ann", "abnormal")
+    decisions.decide(store, a, "ann", "unsure")
+    assert decisions.undo(store, "room", "ann")["case"] == a and _words(store) == {a: "normal", b: "abnormal"}
+    assert decisions.undo(store, "room", "ann")["case"] == b and _words(store) == {a: "normal"}
+    assert decisions.redo(store, "room", "ann")["case"] == b and decisions.redo(store, "room", "ann")["case"] == a
+    assert _words(store) == {a: "unsure", b: "abnormal"} and decisions.redo(store, "room", "ann") is None
+    decisions.undo(store, "room", "ann")
+    decisions.decide(store, c, "ann", "normal")
+    assert decisions.redo(store, "room", "ann") is None  # a new decision closes the way forward
+    for _ in range(3):
+        assert decisions.undo(store, "room", "ann")
+    assert decisions.undo(store, "room", "ann") is None and _words(store) == {}
+    assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 4 and audit.verify(store)["ok"]
+
+
+def test_undo_is_the_readers_own(room):
+    store, _ = room
+    case = _ids(store, 1)[0]
+    decisions.decide(store, case, "ann", "normal")
+    assert decisions.undo(store, "room", "ben") is None and _words(store) == {case: "normal"}
+
+
+def test_the_same_request_twice_is_one_decision(room):
+    store, _ = room
+    case = _ids(store, 1)[0]
+    first = decisions.decide(store, case, "ann", "normal", token="t1")
+    assert decisions.decide(store, case, "ann", "abnormal", token="t1") == first
+    assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 1 == audit.verify(store)["events"]
+    undone = decisions.undo(store, "room", "ann", token="t2")
+    assert decisions.undo(store, "room", "ann", token="t2") == undone
+
+
+def test_a_failure_leaves_neither_review_nor_event(room, monkeypatch):
+    store, _ = room
+    case = _ids(store, 1)[0]
+    monkeypatch.setattr(audit, "seal", lambda row: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        decisions.decide(store, case, "ann", "normal")
+    assert store.one("SELECT (SELECT count(*) FROM reviews) + (SELECT count(*) FROM events) AS n")["n"] == 0
+
+
+def test_mistakes_are_sentences(room):
+    store, _ = room
+    with pytest.raises(ValueError, match="one of normal, abnormal, unsure"):
+        decisions.decide(store, _ids(store, 1)[0], "ann", "maybe")
+    with pytest.raises(NotFound, match="no case 999"):
+        decisions.decide(store, 999, "ann", "normal")
