@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.engine.augment.placement import CANDIDATES, Room, place
+from core.engine.augment.placement import CANDIDATES, Room, place_all
 
 
 def draw_boxes(
@@ -13,13 +13,8 @@ def draw_boxes(
 ) -> Tensor:
     """counts (B,), lengths (B, k, 2) height and width in pixels -> (B, k, 4) y0, x0, y1, x1; 0 where unused."""
     b, k = lengths.shape[:2]
-    room = Room(roi, side)
     u = torch.rand(b, k, CANDIDATES, 2, generator=generator)
-    boxes = torch.zeros(b, k, 4, dtype=torch.long)
-    for slot in range(int(counts.max()) if b else 0):
-        taken = boxes[:, :slot] if apart else None
-        boxes[:, slot] = place(torch.arange(b), u[:, slot], lengths[:, slot], room, 0.95, taken)
-        boxes[:, slot] *= (counts > slot)[:, None]
+    boxes = place_all(counts, u, lengths, Room(roi, side), 0.95, apart)
     boxes[..., 2:] += boxes[..., :2]
     return boxes
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.colour import PLAIN, jitter_factors
-from core.engine.augment.placement import CANDIDATES, Room, place, sides
+from core.engine.augment.placement import CANDIDATES, Room, place, place_all, sides
 from core.engine.augment.settings import BLENDS, DONORS, SHAPES, MedMixConfig
 from core.engine.augment.shapes import HARMONICS, outline
 
@@ -81,14 +81,8 @@ def draw_lesions(
     points = torch.rand(b, k, POINTS, 4, generator=generator)
     seed = torch.randint(2**31 - 1, (b, k), generator=generator)
 
-    boxes = torch.zeros(b, k, 4, dtype=torch.long)
     lengths = sides(u[..., 0:2], config.size, config.aspect, side)
-    everyone = torch.arange(b)
-    for slot in range(int(counts.max()) if b else 0):
-        keep = boxes[:, :slot] if config.avoid_overlap else None
-        boxes[:, slot] = place(everyone, spots[:, slot], lengths[:, slot], room, config.inside, keep)
-        boxes[:, slot] *= (counts > slot)[:, None]
-
+    boxes = place_all(counts, spots, lengths, room, config.inside, config.avoid_overlap)
     image, slot = torch.nonzero(torch.arange(k)[None] < counts[:, None], as_tuple=True)
     u, box, cuts, points, seed = (t[image, slot] for t in (u, boxes, cuts, points, seed))
     kind = _choose(u[:, 2], config.choices("donor", DONORS))

@@ -94,6 +94,29 @@ def place(
     return box[torch.arange(len(box)), best].long()
 
 
+def place_all(counts: Tensor, u: Tensor, lengths: Tensor, room: Room, inside: float, apart: bool) -> Tensor:
+    """counts (B,) lesions for each image, u (B, k, T, 2), lengths (B, k, 2) -> boxes (B, k, 4) y0, x0, h, w; 0: unused.
+
+    Where lesions that must be apart find no room, all of that image's are made smaller and placed anew.
+    """
+    boxes = torch.zeros(*lengths.shape[:2], 4, dtype=torch.long)
+    todo = torch.arange(len(counts))
+    for shrink in (1.0, 0.7, 0.5, 0.35, 0.25, 0.1):
+        clash = torch.zeros(len(todo), dtype=torch.bool)
+        boxes[todo] = 0
+        for slot in range(int(counts[todo].max()) if len(todo) else 0):
+            wanted = (lengths[todo, slot] * shrink).round_().clamp_(min=min(LEAST, room.side))
+            taken = boxes[todo, :slot] if apart else None
+            box = place(todo, u[todo, slot], wanted, room, inside, taken) * (counts[todo] > slot)[:, None]
+            if apart and slot:
+                clash |= (_overlap(box[:, None].to(u.dtype), taken.to(u.dtype))[:, 0] > 0) & (counts[todo] > slot)
+            boxes[todo, slot] = box
+        todo = todo[clash]
+        if not len(todo):
+            break
+    return boxes
+
+
 def _overlap(box: Tensor, taken: Tensor) -> Tensor:
     """boxes (M, T, 4), taken (M, m, 4) -> (M, T): part of a box's area lost, plus 1 if it touches any at all."""
     a, b = box[:, :, None], taken[:, None]

@@ -1,8 +1,8 @@
 """MedMix and two weak views of 256 images, batched, against a per-image pipeline of PIL, torchvision and OpenCV.
 
-Both start from decoded images in memory (ours a float tensor, theirs PIL images) and end in float tensors of two weak
-views each, in batches of 32. Image i is made one of class A_{i mod 4}. Both run in one process with the same number of threads allowed.
-The pipeline's blur is OpenCV's, which is many times as fast as torchvision's: the harder opponent.
+Both start from decoded images in memory (ours a float tensor, theirs PIL images) and end in float tensors: two weak
+views of each image, in batches of 32. Image i is made one of class A_{i mod 4}. Both run in one process with the same
+number of threads. The pipeline's blur is OpenCV's, many times as fast as torchvision's: the harder opponent.
 """
 
 from __future__ import annotations
