@@ -107,7 +107,6 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
         if name.startswith("optimiser."):
             _, index, key = name.split(".")
             like = parameters[int(index)]
-            if value.shape == like.shape:
-                value = torch.empty_like(like, dtype=value.dtype).copy_(value)
-            state.setdefault(int(index), {})[key] = value
+            kept = torch.empty_like(like if value.shape == like.shape else value, dtype=value.dtype, device="cpu")
+            state.setdefault(int(index), {})[key] = kept.copy_(value)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})

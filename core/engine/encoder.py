@@ -141,7 +141,9 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
     if not (folder / ABOUT).is_file():
         raise weights.BadWeights(f"{folder} holds no encoder ({ABOUT}); give the folder of a finished pre-training run")
     try:
-        encoder = Encoder(EncoderConfig.from_dict(json.loads((folder / ABOUT).read_text())["encoder"]))
+        config = EncoderConfig.from_dict(json.loads((folder / ABOUT).read_text())["encoder"])
+        with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
+            encoder = Encoder(config)
         encoder.load_state_dict(load_file(folder / WEIGHTS))
     except (OSError, KeyError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
         raise weights.BadWeights(f"the encoder in {folder} cannot be read: {error}") from error

@@ -129,7 +129,11 @@ def _same(old: dict, new: dict, folder: Path) -> None:
 
 
 def _result(trainer: Trainer, folder: Path) -> PretrainResult:
-    alarm = trainer.watch.alarm
-    message = alarm or f"Trained {trainer.step} of {trainer.steps} steps; the features did not collapse."
+    watch = trainer.watch
+    message = watch.alarm or f"Trained {trainer.step} of {trainer.steps} steps without collapse.{watch.told()}"
+    if watch.past and not watch.alarm:
+        message = f"Trained {trainer.step} of {trainer.steps} steps. For a while this was wrong: {watch.past}"
     encoder = load_encoder(folder, trainer.device)
-    return PretrainResult(encoder, load_centres(folder), folder, checkpoint.history(folder), alarm is not None, message)
+    return PretrainResult(
+        encoder, load_centres(folder), folder, checkpoint.history(folder), watch.alarm is not None, message
+    )

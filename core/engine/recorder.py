@@ -31,7 +31,7 @@ class Recorder:
         t = self.trainer
         where = {"step": t.step, "steps": t.steps, "epoch": math.ceil(t.step / t.per_epoch), "epochs": t.config.epochs}
         line = {**where, **numbers, "memory": _memory(t.device)}
-        self.lines.append({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()})
+        self.lines.append(_plain(line))
         return self.lines[-1]
 
     def epoch_done(self, numbers: dict) -> None:
@@ -75,6 +75,15 @@ class Recorder:
         t = self.trainer
         about = {"objective": t.config.objective, "epoch": t.epoch, **extra}
         save_encoder(t.encoder, folder, about, t.centres, half=half)
+
+
+def _plain(value):
+    """JSON has no NaN and no infinity: None stands for both."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _memory(device: torch.device) -> int:

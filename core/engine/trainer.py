@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.engine import centres as kinds
 from core.engine.checkpoint import generator, optimiser_state, restore_optimiser
-from core.engine.collapse import CollapseWatch, feature_state
+from core.engine.collapse import CollapseWatch, feature_state, remedies
 from core.engine.device import autocast, to_batch
 from core.engine.encoder import build_encoder
 from core.engine.objective import Outcome, Views
@@ -54,7 +54,7 @@ class Trainer:
         self.objective.to(device)
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
         self.optimiser = build_optimiser(config, self.parameters)
-        self.watch = CollapseWatch(self.objective.classes)
+        self.watch = CollapseWatch(self.objective.classes, remedies(config))
         self.centres: Tensor | None = None
         self.centred: int | None = None  # the step they were last set before
         self.best: dict | None = None
