@@ -13,19 +13,19 @@ LIMIT = 0.3
 
 
 def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """masks 0/1 (N, S, S) -> weights float32 (N, S, S), regions int (N,).
+    """masks 0/1 (N, S, S) -> weights float64 (N, S, S), regions int (N,).
 
     A lesion pixel weighs 1 / (pixels of its region that count), so each region weighs 1; every other pixel weighs 0.
     Regions are 8-connected and found before `valid` takes pixels away; one with no pixel left is no region.
     """
-    weights, regions = np.zeros(masks.shape, np.float32), np.zeros(len(masks), np.int64)
+    weights, regions = np.zeros(masks.shape), np.zeros(len(masks), np.int64)
     for i, mask in enumerate(masks):
         if not mask.any():
             continue
         count, parts = cv2.connectedComponents((mask > 0).astype(np.uint8), connectivity=8)
         if valid is not None:
             parts[~valid[i]] = 0
-        areas = np.bincount(parts.ravel(), minlength=count).astype(np.float64)
+        areas = np.bincount(parts.ravel(), minlength=count).astype(float)
         areas[0] = np.inf
         areas[areas == 0] = np.inf
         weights[i] = (1 / areas)[parts]
@@ -55,7 +55,7 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
     order = np.argsort(-values, kind="stable")
     last = np.flatnonzero(np.diff(values[order], append=np.nan))
     false = np.cumsum(np.concatenate([np.ones(len(healthy)), np.zeros(len(scores))])[order])[last]
-    overlap = np.cumsum(np.concatenate([np.zeros(len(healthy)), weight.astype(np.float64)])[order])[last]
+    overlap = np.cumsum(np.concatenate([np.zeros(len(healthy)), weight])[order])[last]
     total = np.count_nonzero(inside & (masks == 0))
     return area_to(false / total, overlap / regions.sum(), limit)
 

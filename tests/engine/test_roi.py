@@ -1,0 +1,118 @@
+"""The region of interest, on drawn images whose field of view is known, and on real ones where they are at hand."""
+
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from core.engine.phantom import draw_case
+from core.engine.roi import find_roi
+
+
+def tissue(height=200, width=240, seed=0):
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(90, 200, (8, 10, 3)).astype(np.uint8)
+    return cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+def overlap(found, truth):
+    return (found & truth).sum() / (found | truth).sum()
+
+
+def octagon(height, width, cut=50):
+    y, x = np.mgrid[0:height, 0:width]
+    u, v = np.minimum(x, width - 1 - x), np.minimum(y, height - 1 - y)
+    return (u + v >= cut).astype(np.uint8)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1, 3])
+def test_an_octagon_is_found_at_any_size(scale):
+    h, w = round(200 * scale), round(240 * scale)
+    truth = octagon(h, w, round(50 * scale))
+    found = find_roi(tissue(h, w) * truth[..., None])
+    assert found.dtype == np.uint8 and found.shape == (h, w)
+    assert overlap(found, truth) > 0.97
+
+
+def test_a_round_view_is_found():
+    y, x = np.mgrid[0:200, 0:300]
+    truth = (np.hypot(y - 100, x - 150) < 90).astype(np.uint8)
+    assert overlap(find_roi(tissue(200, 300) * truth[..., None]), truth) > 0.97
+
+
+@pytest.mark.parametrize("frame", [0, 30])
+@pytest.mark.parametrize("corner", [(slice(135, None), slice(None, 75)), (slice(None, 60), slice(160, None))])
+def test_an_inset_is_cut_out(corner, frame):
+    truth = octagon(200, 240, 30)
+    image = tissue() * truth[..., None]
+    image[corner] = frame
+    rows, columns = (range(*s.indices(n)) for s, n in zip(corner, image.shape[:2], strict=True))
+    image[rows[4] : rows[-4], columns[4] : columns[-4]] = 0
+    truth[corner] = 0
+    assert overlap(find_roi(image), truth) > 0.96
+
+
+def test_a_dark_lumen_stays_inside_even_at_the_edge():
+    image = tissue()
+    cv2.circle(image, (230, 110), 45, (3, 2, 2), -1)
+    assert find_roi(image)[70:150, 190:].mean() > 0.95
+
+
+def test_burned_in_text_is_left_out_and_highlights_are_not():
+    image = tissue(288, 340) // 2 + 40
+    image = cv2.GaussianBlur(image, (0, 0), 3)
+    plain = find_roi(image)
+    assert plain.all()
+    cv2.putText(image, "12/03/2014 09:41", (20, 60), cv2.FONT_HERSHEY_PLAIN, 0.8, (255, 255, 255), 1)
+    cv2.circle(image, (200, 150), 4, (255, 255, 255), -1)
+    cv2.circle(image, (240, 171), 6, (255, 255, 255), -1)
+    found = find_roi(image)
+    assert found[52:60, 25:130].mean() < 0.2
+    assert found[100:].all()
+    assert found.mean() > 0.97
+
+
+def test_grey_and_empty_images():
+    assert find_roi(tissue()[..., 0]).all()
+    assert find_roi(np.zeros((40, 50, 3), np.uint8)).all()
+    with pytest.raises(ValueError, match="uint8"):
+        find_roi(np.zeros((40, 50, 3), np.float32))
+
+
+def test_it_finds_the_drawn_frames_octagon_and_keeps_their_lesions():
+    kept = []
+    for i in range(6):
+        case = draw_case((5, 2, i), 128, lesions=1)
+        roi = find_roi(case.image)
+        assert 0.70 < roi.mean() < 0.97
+        assert not roi[:6, :6].any() and not roi[-6:, -6:].any()
+        kept.append(roi[case.mask > 0].mean())
+    assert np.mean(kept) > 0.99
+
+
+@pytest.mark.parametrize("name", ["hyperkvasir", "idrid"])
+def test_real_lesions_stay_inside(real, name):
+    folder = Path(real(name)) / "test"
+    kept, areas, start = [], [], time.process_time()
+    for path in sorted((folder / "abnormal").iterdir())[:40]:
+        image = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB)
+        roi = find_roi(image)
+        areas.append(roi.mean())
+        mask = cv2.imread(str(folder / "mask" / f"{path.stem}.png"), cv2.IMREAD_GRAYSCALE) > 0
+        kept.append(roi[mask].mean())
+    assert np.mean(kept) > 0.98 and np.min(kept) > 0.8
+    assert 0.6 < np.mean(areas) < 0.95
+    assert (time.process_time() - start) / len(areas) < 0.1
+
+
+def test_real_insets_are_cut_out(real):
+    """98 % of hyperkvasir's normals have a black inset in the lower left corner."""
+    lit = []
+    for path in sorted((Path(real("hyperkvasir")) / "test" / "normal").iterdir())[:40]:
+        image = cv2.imread(str(path))
+        h, w = image.shape[:2]
+        corner = (slice(int(0.75 * h), h), slice(0, int(0.25 * w)))
+        lit.append((find_roi(image)[corner] * (image[corner].max(2) < 10)).mean())
+    assert np.mean(lit) < 0.05
