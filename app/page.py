@@ -29,7 +29,8 @@ def _tab_module(name: str) -> ModuleType | None:
 
 def head() -> str:
     """What must be in the page's head before anything is painted: colours, style sheets, the page's own script."""
-    sheets = [f"static/{p.name}" for p in sorted((APP / "static").glob("*.css"))]
+    shared = sorted((APP / "static").glob("*.css"), key=lambda p: (p.name != "studio.css", p.name))
+    sheets = [f"static/{p.name}" for p in shared]
     sheets += [p.relative_to(APP).as_posix() for p in sorted((APP / "widgets").glob("*/*.css"))]
     links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
     ground = f"html,body{{background:{PALETTE['ground']}!important;color:{PALETTE['text']};color-scheme:dark}}"

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from core.studio import dropped, overview, studies
+from core.studio import demo, dropped, overview, studies
 from core.studio.imports import Imports
 
 KEEP = {"Cache-Control": "private, max-age=3600"}
@@ -28,12 +28,13 @@ def routes(ctx) -> APIRouter:
             raise ValueError("give the path of a folder, or drop files on the page")
 
         def from_path(progress):
-            return studies.import_study(store, name, folder.strip(), copy=keep, on_progress=progress)
+            return studies.import_study(store, name, folder.strip(), copy=keep, on_progress=progress).to_dict()
 
         def from_drop(progress):
             try:
                 dropped.unpack(home, drop)
-                return studies.import_study(store, name, dropped.root_of(home, drop), copy=True, on_progress=progress)
+                root = dropped.root_of(home, drop)
+                return studies.import_study(store, name, root, copy=True, on_progress=progress).to_dict()
             finally:
                 dropped.discard(home, drop)
 
@@ -57,9 +58,12 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/demo")
     def draw_demo():
-        from core.studio.demo import import_demo
+        def draw(progress):
+            study = demo.make_demo(ctx.store(), on_progress=progress)
+            cases = studies.show_study(ctx.store(), study)["cases"]
+            return {"study": study, "accepted": cases, "rejected": [], "duplicates": []}
 
-        return {"ok": True, "task": imports.start(lambda progress: import_demo(ctx.store(), on_progress=progress))}
+        return {"ok": True, "task": imports.start(draw)}
 
     @router.get("/{study}/overview")
     def show(study: str):

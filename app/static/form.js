@@ -134,7 +134,8 @@ export class Form {
   }
   _text(f, id, told) {
     const box = el('input', { type: 'text', id });
-    box.onchange = () => told(box.value);
-    return { beside: box, put: (v) => { box.value = v ?? ''; } };
+    let several = false;
+    box.onchange = () => told(several ? box.value.split(',').map((t) => t.trim()).filter(Boolean) : box.value);
+    return { beside: box, put: (v) => { several = Array.isArray(v); box.value = several ? v.join(', ') : v ?? ''; } };
   }
 }

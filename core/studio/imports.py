@@ -21,7 +21,7 @@ class Imports:
         self._lock = threading.Lock()
 
     def start(self, work: Callable) -> str:
-        """`work(on_progress)` gives an ImportReport. Returns a token for `state`."""
+        """`work(on_progress)` gives the report, a dict with "study". Returns a token for `state`."""
         token = secrets.token_hex(8)
         task = {"state": "running", "done": 0, "total": 0, "started": time.time()}
         with self._lock:
@@ -34,7 +34,7 @@ class Imports:
 
         def run() -> None:
             try:
-                report = work(progress).to_dict()
+                report = work(progress)
                 self._store.set_setting(f"import:{report['study']}", report)
                 task.update(state="done", report=report)
             except ValueError as error:

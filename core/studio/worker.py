@@ -58,13 +58,14 @@ class Reporter:
 
 
 def flatten(values: dict) -> list[tuple[str, float]]:
-    """Numbers of a report by name; a list gives name_0, name_1, ...; text and larger things are left out."""
+    """Numbers of a report by name; a list gives name_0, name_1, ..., a matrix name_0_0, ...; the rest is left out."""
     found = []
     for name, value in values.items():
         several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None
-        for key, one in ((f"{name}_{i}", v) for i, v in enumerate(several)) if several else ((name, value),):
-            if isinstance(one, (int, float)) and not isinstance(one, bool):
-                found.append((key, float(one) if math.isfinite(one) else math.nan))
+        if several:
+            found += flatten({f"{name}_{i}": v for i, v in enumerate(several)})
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            found.append((name, float(value) if math.isfinite(value) else math.nan))
     return found
 
 
