@@ -20,7 +20,7 @@ class IGDConfig(Config):
     w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss; gamma: the critic's mix.
     map_gauss: whether a patch's classifier has its part in the local heat map, as it has in the local score.
     sigma: blur of the heat map in pixels at 256. width, critic_width: channels at full resolution.
-    max_steps: bound on the steps of each model, 0 for none.
+    max_steps: bound on the steps of each model, 0 for none. autocast: bf16 networks where the device gains by it.
     """
 
     encoder: str = "frozen"
@@ -54,6 +54,7 @@ class IGDConfig(Config):
     local_share: float = 0.5
     map_gauss: bool = False
     sigma: float = 0.0
+    autocast: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:

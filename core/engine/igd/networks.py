@@ -58,7 +58,7 @@ class Generator(nn.Module):
         x = self.last(self.up(self.open(self.first(z))))
         if x.shape[2] != self.size:  # a side that is no power of two times 4..7
             x = F.interpolate(x, (self.size, self.size), mode="bilinear", align_corners=False)
-        return torch.sigmoid(x)
+        return torch.sigmoid(x.float())
 
 
 class Critic(nn.Module):
@@ -74,4 +74,4 @@ class Critic(nn.Module):
         self.body = nn.Sequential(*layers, nn.Conv2d(channels, 1, 3, padding=1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.body(x - 0.5).mean((1, 2, 3))
+        return self.body(x - 0.5).float().mean((1, 2, 3))

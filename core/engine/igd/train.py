@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from core.engine.detectors.base import Report, Stop, Stopped
+from core.engine.device import autocast
 from core.engine.files import write_tensors
 from core.engine.igd import losses
 from core.engine.igd.config import IGDConfig
@@ -80,12 +81,14 @@ class Trainer:
         share = 0.5 * torch.rand(len(x), generator=_draw(seed, self.step, 1)).to(x.device)
 
         model.critic.requires_grad_(False)
-        z = model.encode(x, features)
-        # One pass of the generator for both halves: batch norm then sees codes and their mixtures alike.
-        fake, between = model.generator(torch.cat([z, losses.mixed(z, share)])).chunk(2)
+        with autocast(x.device, config.autocast):
+            z = model.encode(x, features)
+            # One pass of the generator for both halves: batch norm then sees codes and their mixtures alike.
+            fake, between = model.generator(torch.cat([z, losses.mixed(z, share)])).chunk(2)
+            verdict = model.critic(between)
         rec = model.reconstruction(x, fake).mean()
         gauss = losses.gauss(z, model.centre, model.sigma).mean()
-        reg = losses.fooling(model.critic(between))
+        reg = losses.fooling(verdict)
         loss = rec + config.w_gauss * gauss + config.w_reg * reg
         self.makers.zero_grad(set_to_none=True)
         loss.backward()
@@ -93,7 +96,8 @@ class Trainer:
 
         model.critic.requires_grad_(True)
         fake, between = fake.detach(), between.detach()
-        verdicts = model.critic(torch.cat([between, fake + config.gamma * (x - fake)]))
+        with autocast(x.device, config.autocast):
+            verdicts = model.critic(torch.cat([between, fake + config.gamma * (x - fake)]))
         told = losses.critic(verdicts[: len(x)], share, verdicts[len(x) :])
         self.critics.zero_grad(set_to_none=True)
         told.backward()
