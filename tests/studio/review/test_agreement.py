@@ -1,0 +1,104 @@
+"""Kappas against scikit-learn and a loop from the definition; Wilson against SciPy; operating points by hand."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from sklearn.metrics import cohen_kappa_score
+
+from core.studio.review import agreement, decisions, results
+from core.studio.review.decisions import DECISIONS
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cohen_is_scikit_learns(seed):
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 3, 80)
+    b = np.where(rng.random(80) < 0.6, a, rng.integers(0, 3, 80))
+    table = np.zeros((3, 3), int)
+    np.add.at(table, (a, b), 1)
+    found = agreement.cohen(table)
+    assert found["kappa"] == pytest.approx(cohen_kappa_score(a, b), abs=1e-12)
+    assert found["low"] < found["kappa"] < found["high"] <= 1
+
+
+def test_cohens_interval_covers_as_it_should():
+    rng = np.random.default_rng(1)
+    p = np.array([[0.5, 0.1], [0.1, 0.3]])
+    true = agreement.cohen(p * 1000)["kappa"]
+    drawn = [agreement.cohen(rng.multinomial(150, p.ravel()).reshape(2, 2)) for _ in range(1500)]
+    inside = np.mean([d["low"] <= true <= d["high"] for d in drawn])
+    assert 0.925 < inside < 0.97
+
+
+def test_cohen_has_no_value_where_chance_explains_all():
+    assert agreement.cohen(np.diag([9, 0, 0]))["kappa"] is None and agreement.cohen(np.zeros((3, 3)))["n"] == 0
+
+
+def test_fleiss_is_the_definition():
+    # Fleiss (1971): the worked example of 10 subjects, 14 raters and 5 categories gives 0.210.
+    counts = np.array(
+        [[0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1],
+         [7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7]]
+    )  # fmt: skip
+    found = agreement.fleiss(counts)
+    assert found["kappa"] == pytest.approx(0.210, abs=5e-4) and found["low"] < 0.21 < found["high"]
+    with pytest.raises(ValueError, match="same number of readers"):
+        agreement.fleiss(np.array([[2, 0], [1, 0]]))
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 5), (5, 5), (3, 7), (40, 90), (1, 200)])
+def test_wilson_is_scipys(hits, n):
+    reference = binomtest(hits, n).proportion_ci(0.95, "wilson")
+    found = results.wilson(hits, n)
+    assert (found["low"], found["high"]) == pytest.approx((reference.low, reference.high), abs=1e-9)
+
+
+def test_a_studys_agreement_and_its_disagreements(room):
+    store, run = room
+    ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id")]
+    rng = np.random.default_rng(0)
+    said = {r: rng.integers(0, 3, len(ids)) for r in ("ann", "ben", "cleo")}
+    for reader, words in said.items():
+        for i, w in zip(ids, words, strict=True):
+            decisions.decide(store, i, reader, DECISIONS[w])
+    decisions.decide(store, ids[0], "chief", "abnormal", adjudication=True)
+    found = agreement.agreement(store, "room")
+    assert [p["readers"] for p in found["pairs"]] == [["ann", "ben"], ["ann", "cleo"], ["ben", "cleo"]]
+    for pair in found["pairs"]:
+        a, b = pair["readers"]
+        assert pair["kappa"] == pytest.approx(cohen_kappa_score(said[a], said[b]), abs=1e-12)
+    assert found["fleiss"]["n"] == len(ids)
+    differ = {d["case"] for d in found["differ"]}
+    assert differ == {i for k, i in enumerate(ids) if len({w[k] for w in said.values()}) > 1}
+    settled = next((d for d in found["differ"] if d["case"] == ids[0]), None)
+    assert settled is None or settled["adjudication"] == {"reader": "chief", "decision": "abnormal"}
+
+
+def test_operating_point_against_labels_and_against_readers(room):
+    store, run = room
+    rows = results.readings(store, "room", run)
+    found = results.operating_point(store, "room", run)
+    sick = np.array([r["label"] == "abnormal" for r in rows])
+    flagged = np.array([bool(r["flagged"]) for r in rows])
+    assert found["sensitivity"]["value"] == pytest.approx(flagged[sick].mean())
+    assert found["specificity"]["value"] == pytest.approx(1 - flagged[~sick].mean())
+    assert found["point"][1] == found["sensitivity"]["value"] and found["roc"][0] == [0, 0]
+    for r in rows[:4]:
+        decisions.decide(store, r["id"], "ann", "abnormal")
+    decisions.decide(store, rows[5]["id"], "ann", "unsure")
+    decisions.decide(store, rows[-1]["id"], "ann", "normal")
+    decisions.decide(store, rows[0]["id"], "chief", "normal", adjudication=True)
+    against = results.operating_point(store, "room", run, "readers")
+    assert against["tp"] + against["fn"] == 3 and against["fp"] + against["tn"] == 2
+
+
+def test_dice_by_size_is_the_viewers(room):
+    store, run = room
+    found = results.dice_by_size(store, "room", run)
+    assert len(found["points"]) == 6 == sum(g["n"] for g in found["groups"])
+    assert all(0 <= p["dice"] <= 1 for p in found["points"])
+    sizes = [p["size"] for p in found["points"]]
+    assert sizes == sorted(sizes)
+    panel = results.prediction_panel(store, "room", run, 5)
+    assert len(panel) == 5 and panel[0]["score"] >= panel[-1]["score"]
+    assert all(p["right"] == (bool(p["flagged"]) == (p["label"] == "abnormal")) for p in panel)

@@ -1,0 +1,65 @@
+"""Blind-first: two decisions kept side by side, the first one final; who is blind and who is not."""
+
+import pytest
+
+from core.studio.accounts import add_reader
+from core.studio.review import blind, cases, decisions, readers, results
+from core.studio.review.blind import Hidden
+
+
+@pytest.fixture
+def blinded(room):
+    store, run = room
+    blind.set_blind(store, "room", True, "root")
+    for name, role in (("ann", "reader"), ("chief", "adjudicator")):
+        add_reader(store, name, "long enough", role)
+    return store, run
+
+
+def test_the_first_decision_opens_the_case_and_the_second_is_kept_beside_it(blinded):
+    store, run = blinded
+    case = store.one("SELECT * FROM cases WHERE label = 'abnormal'")
+    runs = cases.scored_runs(store, "room")
+    before = cases.detail(store, case["id"], "ann", run, runs)
+    assert before["blind"] and set(before) == {"id", "v", "width", "height", "bits", "name", "blind", "mine"}
+    assert case["name"] not in str(before)
+    with pytest.raises(Hidden):
+        blind.demand(store, case, "ann")
+    blind.demand(store, case, "chief")
+    assert decisions.decide(store, case["id"], "ann", "normal", run=run, shown={"heat": True})["stage"] == "first"
+    review = decisions.history(store, case["id"])[0]
+    assert review["run"] is None and review["shown"] == {"blind": True}  # whatever the page claims
+    after = cases.detail(store, case["id"], "ann", run, runs)
+    assert not after["blind"] and after["readings"][run]["percentile"] is not None and "others" not in after
+    assert decisions.decide(store, case["id"], "ann", "abnormal", run=run)["stage"] == "second"
+    minds = results.changed_minds(store, "room")["ann"]
+    assert (minds["both"], minds["to_abnormal"], minds["for_better"], minds["for_worse"]) == (1, 1, 1, 0)
+    assert decisions.undo(store, "room", "ann")["decision"] is None
+    with pytest.raises(ValueError, match="first decision stands"):
+        decisions.undo(store, "room", "ann")
+
+
+def test_one_case_opened_opens_no_other_and_for_nobody_else(blinded):
+    store, _ = blinded
+    a, b = store.query("SELECT * FROM cases WHERE split = 'test' LIMIT 2")
+    decisions.decide(store, a["id"], "ann", "normal")
+    assert not blind.hides(store, a, "ann") and blind.hides(store, b, "ann") and blind.hides(store, a, "ben")
+
+
+def test_rights_follow_roles(blinded):
+    store, _ = blinded
+    assert not readers.rights(store, "ann", False)["adjudicate"] and readers.rights(store, "chief", False)["adjudicate"]
+    assert readers.rights(store, "reader", True)["administer"] and blind.applies(store, "room", "reader")
+    with pytest.raises(ValueError, match="Only an administrator"):
+        readers.demand(store, "chief", False, "administer")
+
+
+def test_double_reading_is_dealt_evenly_and_topped_up(room):
+    store, _ = room
+    load = readers.assign(store, "room", ["ann", "ben", "cleo"], "root", per_case=2)
+    assert sum(load.values()) == 24 and max(load.values()) - min(load.values()) <= 1
+    per_case = store.query("SELECT case_id, count(DISTINCT reader) AS n FROM assignments GROUP BY case_id")
+    assert len(per_case) == 12 and all(r["n"] == 2 for r in per_case)
+    assert readers.assign(store, "room", ["ann", "ben", "cleo"], "root", per_case=2) == load
+    with pytest.raises(ValueError, match="name at least as many"):
+        readers.assign(store, "room", ["ann"], "root", per_case=2)

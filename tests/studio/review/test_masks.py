@@ -1,0 +1,41 @@
+"""Mask versions: pixel for pixel, never overwritten, restored as a new version."""
+
+import numpy as np
+import pytest
+
+from core.studio.review import audit, masks
+
+
+def _case(store, label="abnormal"):
+    return store.one("SELECT * FROM cases WHERE split = 'test' AND label = ? ORDER BY id", [label])
+
+
+def test_versions_add_up_and_earlier_ones_stay(room):
+    store, run = room
+    case = _case(store)
+    rng = np.random.default_rng(0)
+    drawn = [(rng.random((60, 72)) > p).astype(np.uint8) for p in (0.5, 0.99, 1.0)]
+    imported = masks.pixels(store, masks.latest(store, case["id"])["id"])
+    saved = [masks.save(store, case["id"], m, "ann") for m in drawn]
+    assert [s["version"] for s in saved] == [2, 3, 4]
+    for mask, s in zip(drawn, saved, strict=True):
+        assert np.array_equal(masks.pixels(store, s["mask"]), mask)
+    first = masks.versions(store, case["id"])[-1]
+    assert first["source"] == "import" and np.array_equal(masks.pixels(store, first["id"]), imported)
+    back = masks.restore(store, saved[0]["mask"], "ben")
+    assert back["version"] == 5 and masks.version(store, back["mask"])["png"] == masks.version(store, saved[0]["mask"])["png"]
+    taken = masks.save(store, case["id"], drawn[0], "ann", source="run", run=run, threshold=0.5)
+    row = masks.version(store, taken["mask"])
+    assert (row["source"], row["run"], row["threshold"], row["reader"]) == ("run", run, 0.5, "ann")
+    assert audit.verify(store)["ok"] and audit.trail(store)[0]["before"]["version"] == 5
+
+
+def test_mistakes_are_sentences(room):
+    store, _ = room
+    case = _case(store)
+    with pytest.raises(ValueError, match="72 x 61 pixels, its image 72 x 60"):
+        masks.save(store, case["id"], np.zeros((61, 72)), "ann")
+    with pytest.raises(ValueError, match="names its run"):
+        masks.save(store, case["id"], np.zeros((60, 72)), "ann", source="run")
+    with pytest.raises(ValueError, match="no lesion mask 999"):
+        masks.restore(store, 999, "ann")
