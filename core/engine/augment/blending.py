@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SWEEPS = 8  # Jacobi sweeps per level
-LEAST = 6  # pixels; the coarsest level of the pyramid
+STEPS = 12  # of conjugate gradients; the guess they start from has the large scales right
+LEAST = 6  # pixels; the coarsest level of the guess
 
 
 def mix(under: Tensor, over: Tensor, alpha: Tensor) -> Tensor:
@@ -18,27 +18,43 @@ def mix(under: Tensor, over: Tensor, alpha: Tensor) -> Tensor:
 def membrane(rim: Tensor, inside: Tensor) -> Tensor:
     """The harmonic function within `inside` that continues `rim` from outside.
 
-    rim (L, C, H, W): values known outside; inside bool (L, H, W): where they are sought. Laplace's equation, Jacobi
-    sweeps from coarse to fine (the coarse solution is the fine one's first guess). Edges of the window repeat.
+    rim (L, C, H, W): values known outside; inside bool (L, H, W): where they are sought. Laplace's equation by a few
+    conjugate gradients from a guess made coarse to fine. Beyond the window its edge repeats.
     """
-    hole = inside[:, None]
-    height, width = rim.shape[-2:]
-    if min(height, width) > LEAST:
-        half = ((height + 1) // 2, (width + 1) // 2)
-        known = (~hole).to(rim.dtype)
-        weight = F.adaptive_avg_pool2d(known, half)
-        coarse = F.adaptive_avg_pool2d(rim * known, half) / weight.clamp(min=1e-6)
-        guess = membrane(coarse, (weight <= 0)[:, 0])
-        guess = F.interpolate(guess, (height, width), mode="bilinear", align_corners=False)
-    else:
-        known = (~hole).to(rim.dtype)
+    hole = inside[:, None].to(rim.dtype)
+    field = torch.where(inside[:, None], _guess(rim, hole), rim)
+    left = -_laplace(field) * hole
+    way, size = left, left.square().sum((2, 3), keepdim=True)
+    for _ in range(STEPS):
+        bent = _laplace(way) * hole
+        step = size / (way * bent).sum((2, 3), keepdim=True).clamp(min=1e-12)
+        field = field + step * way
+        left = left - step * bent
+        before, size = size, left.square().sum((2, 3), keepdim=True)
+        way = left + size / before.clamp(min=1e-12) * way
+    return field
+
+
+def _laplace(z: Tensor) -> Tensor:
+    p = F.pad(z, (1, 1, 1, 1), mode="replicate")
+    return 4 * z - p[..., :-2, 1:-1] - p[..., 2:, 1:-1] - p[..., 1:-1, :-2] - p[..., 1:-1, 2:]
+
+
+def _guess(rim: Tensor, hole: Tensor) -> Tensor:
+    """Averages of what is known, handed down from coarse to fine, two Jacobi sweeps each."""
+    known = 1 - hole
+    if min(rim.shape[-2:]) <= LEAST:
         total = known.sum((2, 3), keepdim=True).clamp(min=1)
         guess = ((rim * known).sum((2, 3), keepdim=True) / total).expand_as(rim)
-    field = torch.where(hole, guess, rim)
-    for _ in range(SWEEPS):
-        p = F.pad(field, (1, 1, 1, 1), mode="replicate")
-        mean = 0.25 * (p[..., :-2, 1:-1] + p[..., 2:, 1:-1] + p[..., 1:-1, :-2] + p[..., 1:-1, 2:])
-        field = torch.where(hole, mean, rim)
+    else:
+        half = tuple((n + 1) // 2 for n in rim.shape[-2:])
+        weight = F.adaptive_avg_pool2d(known, half)
+        coarse = F.adaptive_avg_pool2d(rim * known, half) / weight.clamp(min=1e-6)
+        guess = _guess(coarse, (weight <= 0).to(rim.dtype))
+        guess = F.interpolate(guess, rim.shape[-2:], mode="bilinear", align_corners=False)
+    field = torch.where(hole > 0, guess, rim)
+    for _ in range(2):
+        field = field - 0.25 * hole * _laplace(field)
     return field
 
 

@@ -97,7 +97,7 @@ def place(
 def place_all(counts: Tensor, u: Tensor, lengths: Tensor, room: Room, inside: float, apart: bool) -> Tensor:
     """counts (B,) lesions for each image, u (B, k, T, 2), lengths (B, k, 2) -> boxes (B, k, 4) y0, x0, h, w; 0: unused.
 
-    Where lesions that must be apart find no room, all of that image's are made smaller and placed anew.
+    Where they find no room (inside the region, apart if they must be), that image's are made smaller and placed anew.
     """
     boxes = torch.zeros(*lengths.shape[:2], 4, dtype=torch.long)
     todo = torch.arange(len(counts))
@@ -108,8 +108,12 @@ def place_all(counts: Tensor, u: Tensor, lengths: Tensor, room: Room, inside: fl
             wanted = (lengths[todo, slot] * shrink).round_().clamp_(min=min(LEAST, room.side))
             taken = boxes[todo, :slot] if apart else None
             box = place(todo, u[todo, slot], wanted, room, inside, taken) * (counts[todo] > slot)[:, None]
+            bad = torch.zeros_like(clash)
             if apart and slot:
-                clash |= (_overlap(box[:, None].to(u.dtype), taken.to(u.dtype))[:, 0] > 0) & (counts[todo] > slot)
+                bad |= _overlap(box[:, None].to(u.dtype), taken.to(u.dtype))[:, 0] > 0
+            if room.known:
+                bad |= room.part_inside(todo, box[:, None])[:, 0] < 0.8 * inside
+            clash |= bad & (counts[todo] > slot)
             boxes[todo, slot] = box
         todo = todo[clash]
         if not len(todo):

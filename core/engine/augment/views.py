@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from core.engine.augment.colour import LUMA, apply_colour, colour_map
 
+PER_THREAD = 256**2  # pixels worked on at once by each thread of a CPU
 REACH = 3  # standard deviations; where the blur's kernel ends
 
 
@@ -31,9 +32,9 @@ class WeakDraws:
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
     """x (B, 3, S, S) in [0, 1] -> its views, the same shape."""
     side = x.shape[-1]
-    # on a CPU as many images at once as there are threads: each stays in its core's cache
-    chunk = torch.get_num_threads() if x.device.type == "cpu" else 4096
-    chunk = max(chunk, chunk * 65536 // side**2)
+    chunk = len(x)
+    if x.device.type == "cpu":  # what stays in each core's cache
+        chunk = max(1, torch.get_num_threads() * PER_THREAD // side**2)
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     matrix, offset = colour_map(drawn.factors, drawn.order)
     grey = torch.where(drawn.grey[:, None, None], torch.tensor(LUMA).expand(3, 3), torch.eye(3))
