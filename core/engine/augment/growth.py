@@ -52,6 +52,8 @@ class GrowthConfig(Config):
 
 GROWTH_PRESETS = {
     "growth": GrowthConfig(),
+    # Up to most of the frame, some half transparent: polyps seen from near.
+    "body": GrowthConfig(radius=(0.08, 0.38), edge=(0.012, 0.3), texture=0.25, alpha=(0.6, 1.0)),
     # Bright, soft-edged and nearly flat: exudates and opacities rather than polyps.
     "flat": GrowthConfig(
         radius=(0.01, 0.12), edge=(0.1, 0.4), height=(0.02, 0.2), shadow=0.05, shine=0.05, tint=0.35, alpha=(0.4, 1.0)

@@ -92,6 +92,10 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         bulge=(0.0, 0.3),
         contrast=(0.2, 0.5),
     ),
+    # lesions that fill much of the frame, of every origin: what the lesion head learns from beside `endoscopy`
+    "large": _SOFT.replace(
+        size=(0.15, 0.6), opacity=(0.4, 1.0), donor="other+same+texture", bulge=(0.0, 0.6), shading=(0.0, 0.5)
+    ),
     # families
     "cut": _SOFT.replace(shape="rectangle", softness=(0.0, 0.0), blend="paste", bulge=(0.0, 0.0), shading=(0.0, 0.0)),
     "seam": _SOFT.replace(blend="poisson", opacity=(0.8, 1.0), donor="other", p_jitter=0.3),

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 from core.engine.config import BadConfig, Config
 
+ENDOSCOPY = (
+    "growth:body", "growth:body", "medmix:endoscopy", "medmix:large", "medmix:zoom", "medmix:stain",
+)  # fmt: skip
+FUNDUS = ("growth:flat", "medmix:fundus", "medmix:fundus", "medmix:soft")
+XRAY = ("medmix:xray", "medmix:xray", "medmix:large", "medmix:zoom")
+ULTRASOUND = ("growth:body", "medmix:ultrasound", "medmix:ultrasound", "medmix:zoom")
 MODES = ("frozen", "finetune", "joint")
 
 
@@ -24,8 +30,8 @@ class LesionHeadConfig(Config):
     """
 
     preset: str = "quick"
-    families: tuple[str, ...] = ("growth:growth", "growth:growth", "medmix:soft")
-    held_out: tuple[str, ...] = ("medmix:quick",)
+    families: tuple[str, ...] = ENDOSCOPY
+    held_out: tuple[str, ...] = ("medmix:lens", "medmix:mottle", "medmix:seam")
     k: int = 3
     mode: str = "finetune"
     w_lesion: float = 1.0
@@ -37,7 +43,7 @@ class LesionHeadConfig(Config):
     alpha: float = 2.0
     width: int = 64
     batch: int = 16
-    steps: int = 1000
+    steps: int = 1600
     lr: float = 1e-3
     weight_decay: float = 1e-2
     warmup: float = 0.2
@@ -61,5 +67,8 @@ class LesionHeadConfig(Config):
 
 LESION_PRESETS = {
     "quick": LesionHeadConfig(),
+    "fundus": LesionHeadConfig(preset="fundus", families=FUNDUS),
+    "xray": LesionHeadConfig(preset="xray", families=XRAY),
+    "ultrasound": LesionHeadConfig(preset="ultrasound", families=ULTRASOUND),
     "full": LesionHeadConfig(preset="full", steps=8000, ema=0.999, batch=32),
 }

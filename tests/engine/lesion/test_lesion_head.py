@@ -107,9 +107,9 @@ def test_stopped_and_resumed_is_not_stopped(tmp_path):
 
 
 def test_finds_what_it_was_taught():
-    """Sixty steps on plain grounds: pasted growths of new images are found, and their place too."""
+    """A hundred and twenty steps on plain grounds: pasted growths of new images are found, and their place too."""
     config = LesionHeadConfig(
-        steps=60, batch=8, width=32, lr=2e-3, ema=0.9, validation=0.0, families=("growth:growth",)
+        steps=120, batch=8, width=32, lr=2e-3, ema=0.9, validation=0.0, families=("growth:growth",)
     )
     head = LesionHead.fit(encoder(), normals(40), config)
     x = torch.from_numpy(normals(16, seed=9)).permute(0, 3, 1, 2).float() / 255

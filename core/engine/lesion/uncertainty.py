@@ -1,0 +1,80 @@
+"""How sure a detector is of an image: how much its answer moves when the image does not really change.
+
+A mirrored or slightly larger picture of the same tissue should score the same. Where it does not, the reader is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from core.engine.detectors.base import Detector, Prediction
+
+SCALES = (1.0, 1.15)
+
+
+@dataclass
+class Steadiness:
+    """Over V views of N images. scores (V, N), the given view first; score_sd (N,); map_sd float32 (N, h, w)."""
+
+    scores: np.ndarray
+    score_sd: np.ndarray
+    map_sd: np.ndarray
+    mean: Prediction
+
+    def sure(self, spread: float) -> np.ndarray:
+        """(N,) in 0..1: 1 where no view changes the score, 0.5 where they differ by `spread`.
+
+        spread: standard deviation of the scores of held-out normals, the unit that a difference counts in.
+        """
+        return 1 / (1 + (self.score_sd / max(spread, 1e-12)) ** 2)
+
+
+def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Steadiness:
+    """Views: mirrored or not, at each of SCALES (cut to the middle). images uint8 (N, S, S, 3), roi (N, S, S) or None.
+
+    Maps are turned back before they are averaged; the mean of all views is a prediction of its own.
+    """
+    size, scores, maps = images.shape[1], [], []
+    for scale in SCALES:
+        for mirrored in (False, True):
+            view, inside = _zoom(images, scale), None if roi is None else _zoom(roi[..., None], scale)[..., 0]
+            if mirrored:
+                view = np.ascontiguousarray(view[:, :, ::-1])
+                inside = None if inside is None else np.ascontiguousarray(inside[:, :, ::-1])
+            prediction = detector.predict(view)
+            scores.append(detector.image_score(prediction, inside))
+            back = prediction.maps[:, :, ::-1] if mirrored else prediction.maps
+            maps.append(_unzoom(np.ascontiguousarray(back), scale))
+    scores = np.stack(scores)
+    stack = np.stack(maps)
+    # Outside the middle an enlarged view has seen nothing: those cells are NaN there and left out.
+    assert stack.shape[-1] <= size
+    return Steadiness(scores, scores.std(0), np.nanstd(stack, 0), Prediction(np.nanmean(stack, 0).astype(np.float32)))
+
+
+def _zoom(images: np.ndarray, scale: float) -> np.ndarray:
+    """uint8 (N, S, S, C), enlarged by `scale` and cut to its middle, at the same size."""
+    if scale == 1.0:
+        return images
+    size = images.shape[1]
+    x = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float()
+    grown = F.interpolate(x, size=round(size * scale), mode="bilinear", align_corners=False)
+    edge = (grown.shape[-1] - size) // 2
+    cut = grown[:, :, edge : edge + size, edge : edge + size]
+    return cut.round().clamp(0, 255).byte().permute(0, 2, 3, 1).contiguous().numpy()
+
+
+def _unzoom(maps: np.ndarray, scale: float) -> np.ndarray:
+    """Maps (N, h, w) of an enlarged view -> the whole image's grid, NaN where the view did not reach."""
+    if scale == 1.0:
+        return maps
+    size = maps.shape[-1]
+    small = F.interpolate(torch.from_numpy(maps)[:, None], size=round(size / scale), mode="area")[:, 0].numpy()
+    out = np.full_like(maps, np.nan)
+    edge = (size - small.shape[-1]) // 2
+    out[:, edge : edge + small.shape[1], edge : edge + small.shape[2]] = small
+    return out
