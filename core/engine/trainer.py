@@ -158,7 +158,7 @@ class Trainer:
                 found[name] = [square[i : i + classes] for i in range(0, classes**2, classes)]
         self.broken = not math.isfinite(found["loss"])
         alarm = self.watch.update(
-            self.step,
+            self.step + 1,
             math.nan if self.broken else found["spread"],
             found["class_distance"],
             found.get("aug_accuracy"),

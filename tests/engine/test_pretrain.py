@@ -70,7 +70,8 @@ def test_a_request_to_stop_is_met_at_the_next_step_with_a_checkpoint(tmp_path):
 
 def test_kill_in_mid_training_then_resume(tmp_path):
     def start(folder, pause):
-        return subprocess.Popen([sys.executable, "-m", "tests.engine._train", str(folder), *([str(pause)] if pause else [])])
+        command = [sys.executable, "-m", "tests.engine._train", str(folder)]
+        return subprocess.Popen(command + [str(pause)] * (pause > 0))
 
     killed = start(tmp_path / "a", 0.3)
     deadline = time.monotonic() + 240

@@ -1,0 +1,11 @@
+"""The bench of a pre-training step measures what it says."""
+
+from __future__ import annotations
+
+from core.engine.benches import pretrain
+
+
+def test_both_steps_see_as_many_images():
+    found = pretrain.run(quick=True, device="cpu")
+    assert found["images_per_step"] == 4 * 4 * 2 and found["size"] == 128
+    assert found["ratio"] == found["seconds"]["pmsacl"] / found["seconds"]["bare"] > 0.8
