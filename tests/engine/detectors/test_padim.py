@@ -1,0 +1,138 @@
+"""PaDiM: against a plain loop, saved and loaded, and scored inside a region of interest."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.engine.config import BadConfig
+from core.engine.detectors.base import Stopped
+from core.engine.detectors.padim import PaDiM, PaDiMConfig, draw_channels
+from core.engine.encoder import EncoderConfig, build_encoder
+from core.engine.registry import DETECTORS
+
+PLAIN = PaDiMConfig(channels=20, sigma=0.0, batch=7)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return build_encoder(EncoderConfig(seed=3))
+
+
+@pytest.fixture(scope="module")
+def images():
+    """24 images of 64 px: smooth, alike, each with noise of its own."""
+    draw = np.random.default_rng(0)
+    y, x = np.mgrid[:64, :64] / 64
+    base = np.stack([150 + 60 * x, 90 + 40 * y, 80 + 20 * x * y], -1)
+    return np.clip(base + draw.normal(0, 12, (24, 64, 64, 3)), 0, 255).astype(np.uint8)
+
+
+def with_spot(images, y=40, x=40):
+    spotted = images.copy()
+    spotted[:, y : y + 10, x : x + 10] = (20, 200, 220)
+    return spotted
+
+
+def test_registry_lists_it():
+    assert "padim" in DETECTORS.names()
+    assert DETECTORS.get("padim") is PaDiM and DETECTORS.about("padim")["title"] == "PaDiM"
+
+
+def test_maps_are_numpys_mahalanobis_distances(encoder, images):
+    padim = PaDiM.fit(encoder, images, PLAIN)
+    got = padim.predict(images[:2]).maps
+
+    def joined(batch):
+        with torch.inference_mode():
+            maps = encoder.maps(torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 255)
+        kept = [
+            torch.nn.functional.interpolate(maps[name], 16, mode="nearest") for name in ("layer1", "layer2", "layer3")
+        ]
+        drawn = torch.randperm(448, generator=torch.Generator().manual_seed(PLAIN.seed))[:20].sort().values
+        return torch.cat(kept, 1)[:, drawn].double().numpy()
+
+    x, t = joined(images), joined(images[:2])
+    expected = np.zeros((2, 16, 16))
+    for i in range(16):
+        for j in range(16):
+            mean = x[:, :, i, j].mean(0)
+            inverse = np.linalg.inv(np.cov(x[:, :, i, j], rowvar=False) + 0.01 * np.eye(20))
+            for b in range(2):
+                expected[b, i, j] = np.sqrt((t[b, :, i, j] - mean) @ inverse @ (t[b, :, i, j] - mean))
+    np.testing.assert_allclose(got, expected, rtol=1e-3)
+
+
+def test_batches_do_not_matter(encoder, images):
+    a = PaDiM.fit(encoder, images, PLAIN).predict(images[:3], batch=1)
+    b = PaDiM.fit(encoder, images, PLAIN.replace(batch=24)).predict(images[:3])
+    np.testing.assert_allclose(a.maps, b.maps, rtol=2e-3)
+
+
+def test_a_spot_is_found(encoder, images):
+    padim = PaDiM.fit(encoder, images[:20], PaDiMConfig())
+    plain, spotted = padim.predict(images[20:]), padim.predict(with_spot(images[20:]))
+    assert padim.image_score(spotted).min() > padim.image_score(plain).max()
+    y, x = np.unravel_index(spotted.maps[0].argmax(), spotted.maps[0].shape)
+    assert 9 <= y <= 13 and 9 <= x <= 13  # pixels 40..50 are cells 10..12
+
+
+def test_score_in_a_region_of_interest(encoder, images):
+    padim = PaDiM.fit(encoder, images[:20], PaDiMConfig())
+    spotted = padim.predict(with_spot(images[20:]))
+    with_it, without = np.ones((4, 64, 64), np.uint8), np.ones((4, 64, 64), np.uint8)
+    without[:, 24:, 24:] = 0
+    whole = padim.image_score(spotted)
+    assert np.array_equal(padim.image_score(spotted, with_it), whole)
+    inside = padim.image_score(spotted, without)
+    assert (inside < 0.7 * whole).all()
+    cells = np.ones((16, 16), bool)
+    cells[6:, 6:] = False
+    np.testing.assert_array_equal(inside, [m[cells].max() for m in spotted.maps])
+
+
+def test_save_and_load(encoder, images, tmp_path):
+    padim = PaDiM.fit(encoder, images, PaDiMConfig(seed=5))
+    padim.save(tmp_path / "fit")
+    again = PaDiM.load(tmp_path / "fit")
+    a, b = padim.predict(images), again.predict(images)
+    assert np.array_equal(a.maps, b.maps)
+    assert np.array_equal(padim.image_score(a), again.image_score(b))
+    assert again.config == padim.config
+
+
+def test_channels_are_drawn_once_from_the_seed():
+    widths = {"layer1": 64, "layer2": 128, "layer3": 256}
+    a, b, c = (draw_channels(widths, 100, seed, torch.device("cpu")) for seed in (0, 0, 1))
+    assert all(torch.equal(a[name], b[name]) for name in widths)
+    assert any(a[name].tolist() != c[name].tolist() for name in widths)
+    assert sum(map(len, a.values())) == 100
+    assert all(len(a[name].unique()) == len(a[name]) and a[name].max() < width for name, width in widths.items())
+
+
+def test_the_encoder_is_not_changed(encoder, images):
+    before = {k: v.clone() for k, v in encoder.state_dict().items()}
+    PaDiM.fit(encoder, images, PLAIN)
+    assert all(torch.equal(v, before[k]) for k, v in encoder.state_dict().items())
+
+
+def test_progress_and_stop(encoder, images):
+    seen = []
+    PaDiM.fit(encoder, images, PLAIN, report=seen.append)
+    assert [v["step"] for v in seen] == [1, 2, 3, 4] and seen[-1]["steps"] == 4 and seen[-1]["images"] == 24
+    with pytest.raises(Stopped):
+        PaDiM.fit(encoder, images, PLAIN, should_stop=lambda: True)
+
+
+def test_mistakes_are_told(encoder, images, tmp_path):
+    padim = PaDiM.fit(encoder, images, PLAIN)
+    with pytest.raises(ValueError, match="64 x 64"):
+        padim.predict(np.zeros((1, 32, 32, 3), np.uint8))
+    with pytest.raises(ValueError, match="at least 2"):
+        PaDiM.fit(encoder, images[:1], PLAIN)
+    with pytest.raises(ValueError, match="448"):
+        PaDiM.fit(encoder, images, PLAIN.replace(channels=500))
+    with pytest.raises(ValueError, match="fit one first"):
+        PaDiM.load(tmp_path)
+    for bad in ({"layers": ("layer2", "layer1")}, {"layers": ()}, {"epsilon": 0.0}, {"channels": 0}):
+        with pytest.raises(BadConfig):
+            PaDiMConfig(**bad)
