@@ -35,14 +35,14 @@ def make_demo(
     store: Store,
     seed: int = 0,
     counts: dict[str, int] | None = None,
-    side: int = SIDE,
+    side: int | None = None,
     on_progress: Progress | None = None,
 ) -> str:
     """Draw the study of a seed into the home (PNG, masks beside) and import it; one that is there is left as it is."""
     study = demo_id(seed)
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
         return study
-    counts = {**COUNTS, **(counts or {})}
+    counts, side = {**COUNTS, **(counts or {})}, side or SIDE
     folder = store.home.files / study
     shutil.rmtree(folder, ignore_errors=True)
     for name in (*FOLDERS.values(), "test/mask"):

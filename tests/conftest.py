@@ -1,0 +1,99 @@
+"""Fixtures for every floor: a home of its own for each test, a tiny study, the real images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _no_users_home(tmp_path, monkeypatch):
+    """Nothing that a test starts may touch the home of whoever runs it."""
+    monkeypatch.setenv("PMSACL_HOME", str(tmp_path / "default-home"))
+
+
+@pytest.fixture
+def home(tmp_path):
+    from core.studio.home import Home
+
+    return Home.at(tmp_path / "home")
+
+
+@pytest.fixture
+def store(home):
+    from core.studio.store import Store
+
+    opened = Store(home)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def real() -> Callable[[str], Path]:
+    """real("hyperkvasir") -> its folder. Skips where there are no real images; on CI that is a failure."""
+
+    def find(name: str) -> Path:
+        folder = Path(os.environ.get("PMSACL_DATA", ROOT.parent / "shared" / "data")) / name
+        if not folder.is_dir():
+            if os.environ.get("CI") == "true":
+                pytest.fail(f"on CI the real images must be there: {folder} is not")
+            pytest.skip(f"no real images at {folder}; set PMSACL_DATA")
+        return folder
+
+    return find
+
+
+def picture(seed: int, size: tuple[int, int] = (64, 48), blob: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """A smooth coloured picture (H, W, 3) of its own, and its mask (H, W); with `blob`, a bright round lesion in it."""
+    rng = np.random.default_rng(seed)
+    width, height = size
+    base = rng.integers(60, 190, (6, 8, 3)).astype(np.uint8)
+    image = cv2.resize(base, (width, height), interpolation=cv2.INTER_CUBIC).astype(np.int16)
+    image = np.clip(image + rng.integers(-9, 10, image.shape), 0, 255).astype(np.uint8)
+    mask = np.zeros((height, width), np.uint8)
+    if blob:
+        centre = int(rng.integers(16, width - 16)), int(rng.integers(16, height - 16))
+        cv2.circle(mask, centre, 9, 1, -1)
+        image[mask > 0] = (250, 240, 60)
+    return image, mask
+
+
+def write(path: Path, image: np.ndarray) -> Path:
+    """RGB or grey to a file of the suffix's kind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = image[..., ::-1] if image.ndim == 3 else image
+    assert cv2.imwrite(str(path), data)
+    return path
+
+
+def plain_folder(root: Path, train: int = 24, normal: int = 6, abnormal: int = 6) -> Path:
+    """A folder in the plain layout."""
+    for i in range(train):
+        write(root / "train/normal" / f"n{i:03d}.png", picture(i)[0])
+    for i in range(normal):
+        write(root / "test/normal" / f"t{i:03d}.png", picture(1000 + i)[0])
+    for i in range(abnormal):
+        image, mask = picture(2000 + i, blob=True)
+        write(root / "test/abnormal" / f"a{i:03d}.png", image)
+        write(root / "test/mask" / f"a{i:03d}.png", mask * 255)
+    return root
+
+
+@pytest.fixture
+def tiny_folder(tmp_path) -> Path:
+    return plain_folder(tmp_path / "images")
+
+
+@pytest.fixture
+def tiny_study(store, tiny_folder) -> str:
+    """Id of a study of 24 training normals (6 of them held out), 6 normal and 6 abnormal test images."""
+    from core.studio.studies import import_study
+
+    return import_study(store, "tiny", tiny_folder).study
