@@ -1,0 +1,323 @@
+"""The review room in a real browser: reading by keyboard alone, live threshold, drawing, blind readers side by side."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.studio import accounts, studies
+from core.studio import store as stores
+from core.studio.review import audit, blind, masks
+from tests.app.conftest import REAL, Served
+from tests.studio.review.conftest import add_readings, draw_folder
+
+STUDY = "room"
+ROOM = "document.querySelector('.widget-viewer')"
+CASES = 50
+
+
+def make_home(base: Path, cases: int = CASES) -> Path:
+    """Fundus images of 512 pixels where they are at hand, else small drawn ones; two scored runs."""
+    source, folder = REAL / "idrid", base / "images"
+    if source.is_dir():
+        for part, count in (("train/normal", 12), ("test/normal", cases - cases // 2), ("test/abnormal", cases // 2)):
+            (folder / part).mkdir(parents=True)
+            for path in sorted((source / part).iterdir())[:count]:
+                shutil.copy(path, folder / part)
+        (folder / "test/mask").mkdir()
+        for path in (folder / "test/abnormal").iterdir():
+            shutil.copy(source / "test/mask" / f"{path.stem}.png", folder / "test/mask")
+    else:
+        draw_folder(folder, 12, cases - cases // 2, cases // 2)
+    store = stores.open(str(base / "home"))
+    studies.import_study(store, STUDY, folder)
+    add_readings(store, STUDY, "padim")
+    add_readings(store, STUDY, "lesion-head", seed=1)
+    store.close()
+    return base / "home"
+
+
+@pytest.fixture(scope="module")
+def room_home(tmp_path_factory):
+    return make_home(tmp_path_factory.mktemp("room"))
+
+
+@pytest.fixture(scope="module")
+def room_server(room_home):
+    server = Served(room_home)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def page_url(room_server):
+    return room_server.url
+
+
+def enter(page, url):
+    page.goto(f"{url}?study={STUDY}&tab=review")
+    page.wait_for_function(f"{ROOM}?.room?.picture", timeout=40_000)
+
+
+def settle(page):
+    page.evaluate(f"{ROOM}.idle()")
+
+
+def rows(home, sql, *params):
+    with sqlite3.connect(home / "studio.sqlite") as db:
+        return db.execute(sql, params).fetchall()
+
+
+def test_fifty_cases_by_keyboard_alone(page, page_url, room_home):
+    enter(page, page_url)
+    order, shown = page.evaluate(f"[...{ROOM}.room.list.rows.keys()]"), []
+    page.evaluate(
+        f"""{ROOM}.room.painted = (r) => {{
+            const now = r.detail.id; window.seen ||= []; if (window.seen.at(-1) !== now) window.seen.push(now) }}; {ROOM}.room.draw()"""
+    )
+    keys = ["n", "a", "u"] * (CASES // 3 + 1)
+    for start in range(0, CASES, 10):  # ten keys, hit fast
+        for key in keys[start : start + 10]:
+            page.keyboard.press(key)
+        settle(page)
+    said = rows(room_home, "SELECT case_id, decision, stage FROM reviews ORDER BY id")
+    words = {"n": "normal", "a": "abnormal", "u": "unsure"}
+    assert [r[0] for r in said] == order[:CASES]
+    assert [r[1] for r in said] == [words[k] for k in keys[:CASES]]
+    shown = page.evaluate("window.seen")
+    assert shown[: len(order)] == order[: len(shown)]
+    assert page.locator(".rv-tally b").inner_text() == f"{CASES} of {CASES} read"
+    told = rows(room_home, "SELECT shown, seconds FROM events WHERE kind = 'decision'")
+    assert len(told) == CASES and all('"run":' in s and sec is not None for s, sec in told)
+    for _ in range(3):
+        page.keyboard.press("z")
+    page.keyboard.press("y")
+    settle(page)
+    assert rows(room_home, "SELECT count(*) FROM reviews WHERE active = 1")[0][0] == CASES - 2
+    store = stores.open(str(room_home))
+    assert audit.verify(store)["ok"]
+
+
+def test_the_next_case_is_painted_soon(page, page_url):
+    enter(page, page_url)
+    took = page.evaluate(
+        f"""async () => {{ const out = [];
+        for (let i = 0; i < 20; i++) {{
+            const start = performance.now();
+            document.dispatchEvent(new KeyboardEvent('keydown', {{ key: 'ArrowRight', bubbles: true }}));
+            await {ROOM}.idle();
+            out.push({ROOM}.room.shownAt - start);
+        }} return out }}"""
+    )
+    print("key to next image painted, ms:", [round(t) for t in took], "p95", round(np.percentile(took, 95)))
+    assert np.median(took) < 1000  # the aim is 150 ms on a free machine; a busy one must not fail the suite
+
+
+def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
+    enter(page, page_url)
+    for _ in range(CASES):
+        if page.evaluate(f"Boolean({ROOM}.room.lesion)"):
+            break
+        page.keyboard.press("ArrowRight")
+        settle(page)
+    page.wait_for_function(f"{ROOM}.room.counts")
+    asked = []
+    page.on("request", lambda r: asked.append(r.url))
+    slider = page.locator(".rv-threshold")
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for step in range(12):
+        page.mouse.move(box["x"] + 5 + step * (box["width"] - 12) / 14, box["y"] + box["height"] / 2)
+    seen = [u for u in asked]
+    page.mouse.up()
+    assert seen == []
+    found = page.evaluate(
+        f"""(() => {{ const r = {ROOM}.room; return {{ id: r.detail.id, mask: r.maskId, run: r.run, level: r.heat.level,
+        dice: Number(document.querySelector('.rv-dice').textContent), components: r.heat.components }} }})()"""
+    )
+    import zlib
+
+    import torch
+
+    store = stores.open(str(room_home))
+    lesion = masks.pixels(store, found["mask"]).astype(bool)
+    row = store.one("SELECT * FROM readings WHERE run = ? AND case_id = ?", [found["run"], found["id"]])
+    codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"]).astype(np.float64)
+    heat = torch.from_numpy(row["map_lo"] + codes / 65535 * (row["map_hi"] - row["map_lo"]))
+    full = torch.nn.functional.interpolate(heat[None, None], lesion.shape, mode="bilinear", align_corners=False)[0, 0].numpy()
+    above = full >= found["level"]
+    dice = 2 * (above & lesion).sum() / (above.sum() + lesion.sum())
+    assert above.any() and found["dice"] == pytest.approx(dice, abs=2e-3)
+
+
+def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, room_home):
+    enter(page, page_url)
+    before = page.evaluate(f"{ROOM}.room.detail.masks.length")
+    page.keyboard.press("b")
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x - 60, y)
+    page.mouse.down()
+    page.mouse.move(x + 40, y + 30, steps=5)
+    page.mouse.up()
+    page.mouse.move(x, y - 80)
+    page.mouse.down()
+    page.mouse.up()
+    page.keyboard.press("z")  # the dot goes, the stroke stays
+    page.keyboard.press("p")
+    for dx, dy in ((80, 40), (140, 40), (110, 110)):
+        page.mouse.click(x + dx, y + dy)
+    page.keyboard.press("Enter")
+    drawn = page.evaluate(f"({{ id: {ROOM}.room.detail.id, sum: {ROOM}.room.editor.mask.reduce((a, b) => a + b), all: [...{ROOM}.room.editor.mask].join('') }})")
+    page.keyboard.press("s")
+    settle(page)
+    store = stores.open(str(room_home))
+    versions = masks.versions(store, drawn["id"])
+    assert len(versions) == before + 1 and versions[0]["source"] == "hand" and versions[0]["reader"] == "reader"
+    kept = masks.pixels(store, versions[0]["id"])
+    assert kept.sum() == drawn["sum"] > 300
+    assert "".join(map(str, kept.ravel())) == drawn["all"]
+    page.wait_for_function(f"{ROOM}.room.maskId === {versions[0]['id']} && {ROOM}.room.lesion")
+    assert page.evaluate(f"[...{ROOM}.room.lesion.pixels].join('')") == drawn["all"]
+
+
+def test_typing_a_comment_decides_nothing_and_is_kept(page, page_url, room_home):
+    enter(page, page_url)
+    count = rows(room_home, "SELECT count(*) FROM reviews")[0][0]
+    case = page.evaluate(f"{ROOM}.room.detail.id")
+    page.keyboard.press("c")
+    page.keyboard.type("an unusual naevus <b>")
+    assert rows(room_home, "SELECT count(*) FROM reviews")[0][0] == count
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    settle(page)
+    assert rows(room_home, "SELECT case_id, decision, comment FROM reviews ORDER BY id DESC LIMIT 1") == [
+        (case, "abnormal", "an unusual naevus <b>")
+    ]
+    assert page.locator(".rv-comment").input_value() != "an unusual naevus <b>"
+
+
+def test_keys_can_be_changed_and_stay_changed(page, page_url):
+    enter(page, page_url)
+    page.keyboard.press("?")
+    page.locator(".rv-keys > div", has_text="Invert the image").locator("button").click()
+    page.keyboard.press("q")
+    page.locator(".rv-help .main").click()
+    page.keyboard.press("q")
+    assert page.evaluate(f"{ROOM}.room.show.invert") is True
+    page.wait_for_timeout(300)
+    enter(page, page_url)
+    page.keyboard.press("q")
+    assert page.evaluate(f"{ROOM}.room.show.invert") is True
+    page.keyboard.press("i")
+    assert page.evaluate(f"{ROOM}.room.show.invert") is True
+
+
+def sign_in(browser, url, name):
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    page.goto(f"{url}sign-in")
+    page.locator("input[name=name]").fill(name)
+    page.locator("input[name=password]").fill("a long password")
+    page.locator("button[type=submit], button").first.click()
+    page.wait_for_url(url + "**")
+    return context, page
+
+
+def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
+    from sklearn.metrics import cohen_kappa_score
+
+    home = make_home(tmp_path, 6)
+    store = stores.open(str(home))
+    for name in ("ann", "ben"):
+        accounts.add_reader(store, name, "a long password")
+    blind.set_blind(store, STUDY, True, "root")
+    runs = [r["id"] for r in store.query("SELECT id FROM runs")]
+    cases = store.query("SELECT * FROM cases WHERE split = 'test'")
+    server = Served(home, "--readers")
+    try:
+        pages = [sign_in(browser, server.url, name) for name in ("ann", "ben")]
+        for _, page in pages:
+            enter(page, server.url)
+            html = page.content()
+            assert not page.locator(".rv-ai").is_visible() and page.locator(".rv-veil").is_visible()
+            assert not any(c["name"] in html for c in cases)
+            for case in cases:
+                for path in (f"heat?run={runs[0]}", f"heat?run={runs[1]}", "mask.png", "mask.bits"):
+                    assert page.request.get(f"{server.url}api/case/{case['id']}/{path}").status == 400
+                told = page.request.get(f"{server.url}api/review/case/{case['id']}?study={STUDY}&run={runs[0]}").json()
+                assert set(told["case"]) == {"id", "v", "width", "height", "bits", "name", "blind", "mine"}
+                frames = page.request.get(f"{server.url}api/review/timeline/{case['id']}?run={runs[0]}").json()
+                assert frames["frames"] == []
+            for sort in ("percentile", "score", "disagreement", "name"):
+                listed = page.request.get(f"{server.url}api/review/list?study={STUDY}&run={runs[0]}&sort={sort}&flagged=1").json()
+                assert [r["id"] for r in listed["rows"]] == [c["id"] for c in sorted(cases, key=lambda c: c["sha256"])]
+                assert not any({"score", "percentile", "flagged"} & set(r) for r in listed["rows"])
+        words = {"ann": "nanann", "ben": "naaaun"}
+        for i in range(6):
+            for (_, page), name in zip(pages, words, strict=True):
+                page.keyboard.press(words[name][i])
+                settle(page)
+                assert page.locator(".rv-ai").is_visible(), "after the commit the reading is shown"
+                page.keyboard.press(words[name][i])  # the second decision
+                settle(page)
+        assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 24
+        from core.studio.review.agreement import agreement
+
+        long = {"n": "normal", "a": "abnormal", "u": "unsure"}
+        said = [[long[k] for k in words[name]] for name in words]
+        assert agreement(store, STUDY)["pairs"][0]["kappa"] == pytest.approx(cohen_kappa_score(*said), abs=1e-12)
+        assert audit.verify(store)["ok"]
+        for context, _ in pages:
+            context.close()
+    finally:
+        server.stop()
+
+
+def test_killed_in_the_middle_loses_no_answered_decision(tmp_path):
+    import json
+    import random
+    import threading
+    import urllib.request
+
+    home = make_home(tmp_path, 4)
+    store = stores.open(str(home))
+    ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test'")]
+    server, answered, total = Served(home), [], 300
+    draw = random.Random(0)
+
+    def send(i: int) -> bool:
+        body = json.dumps({"case": ids[i % len(ids)], "decision": "normal", "comment": f"number {i}", "token": f"t{i}"})
+        request = urllib.request.Request(
+            f"{server.url}api/review/decide", body.encode(), {"Content-Type": "application/json"}, method="POST"
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)["ok"]
+        except OSError:
+            return False
+
+    i = 0
+    for _ in range(3):
+        stop = threading.Timer(draw.uniform(0.3, 1.5), server.kill)
+        stop.start()
+        while i < total:
+            if not send(i):
+                break
+            answered.append(i)
+            i += 1
+        stop.join()
+        server.start()
+    while i < total:
+        assert send(i)
+        answered.append(i)
+        i += 1
+    server.stop()
+    kept = [int(r["comment"].split()[1]) for r in store.query("SELECT comment FROM reviews")]
+    assert len(kept) == len(set(kept)) and set(answered) <= set(kept)
+    assert audit.verify(store)["ok"] and audit.verify(store)["events"] == len(kept)
