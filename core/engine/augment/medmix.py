@@ -23,7 +23,8 @@ from core.engine.registry import STRONG
 __all__ = ["MEDMIX_PRESETS", "MedMix", "MedMixConfig", "Mixed", "paint"]
 
 FAINT = 1 / 255  # a lesion this thin cannot move a grey level: it is not there
-_CHUNK = {"cpu": 32}  # windows painted at once: on a CPU what fits its cache, elsewhere all
+# pixels of windows painted at once: on a CPU what fits a core's cache, elsewhere all
+_BUDGET = {"cpu": 2**15}
 
 
 @STRONG.register("medmix", title="MedMix", section="Sec. MedMix")
@@ -58,13 +59,14 @@ class MedMix(Strong):
 
 def paint(images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tensor | None, pool: Tensor | None) -> None:
     """Put `lesions` (on the CPU) into images (B, 3, S, S) and alpha (B, S, S), in place; donors are read from x."""
-    chunk = _CHUNK.get(x.device.type, 4096)
+    budget = _BUDGET.get(x.device.type, 2**28)
     extent = lesions.box[:, 2:].amax(1)
     for slot in range(int(lesions.slot.max()) + 1):
         rows = torch.nonzero(lesions.slot == slot)[:, 0]
-        rows = rows[extent[rows].argsort()]  # like sizes together: small windows for small lesions
-        for part in rows.split(chunk):
-            window = min(x.shape[-1], int(extent[part].max()))
+        rows = rows[extent[rows].argsort(descending=True)]  # like sizes together: small windows for small lesions
+        while len(rows):
+            window = min(x.shape[-1], int(extent[rows[0]]))
+            part, rows = rows.tensor_split([max(1, budget // window**2)])
             _paint(images, alpha, x, lesions.pick(part).to(x.device), window, roi, pool)
 
 

@@ -45,9 +45,9 @@ def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
     drawn_pieces = (*_reading(drawn, side), grey @ matrix, grey @ offset, kernel)
     pieces = (t.to(x.device).split(chunk) for t in (order, *(p[order] for p in drawn_pieces)))
     for most, part, rows, cols, colour, shift, taps in zip(widest, *pieces, strict=True):
-        view = resample(x[part], rows, cols)
+        view = resample(x.index_select(0, part), rows, cols)
         view = apply_colour(view, colour, shift, view.mean((2, 3)))
-        out[part] = blur(view, taps, most).clamp_(0, 1)
+        out.index_copy_(0, part, blur(view, taps, most).clamp_(0, 1))
     return out
 
 
@@ -91,8 +91,9 @@ def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
         padding = (0, 0, reach, reach) if axis == 2 else (reach, reach, 0, 0)
         wide, length = F.pad(x, padding, mode="reflect"), x.shape[axis]
         x = wide.narrow(axis, reach, length) * kernel[:, 0]
+        both = torch.empty_like(x)
         for j in range(1, reach + 1):
-            both = wide.narrow(axis, reach - j, length) + wide.narrow(axis, reach + j, length)
+            torch.add(wide.narrow(axis, reach - j, length), wide.narrow(axis, reach + j, length), out=both)
             x.addcmul_(both, kernel[:, j])
     return x
 

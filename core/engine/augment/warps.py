@@ -18,15 +18,15 @@ REACH = 0.7  # radius of a control point's lens, of half the patch's side
 def deform(v: Tensor, u: Tensor, lesions: Lesions) -> tuple[Tensor, Tensor]:
     """All three, in the order bulge, fisheye, wave, each only where it has any strength."""
     steps = (
-        (lesions.bulge > 0, lambda v, u, it: bulge(v, u, it.bulge)),
-        ((lesions.fisheye > 0).any(1), lambda v, u, it: fisheye(v, u, it.points, it.fisheye)),
-        (lesions.wave > 0, lambda v, u, it: wave(v, u, it.points, it.lengths, it.wave)),
+        (bulge, lesions.bulge > 0, (lesions.bulge,)),
+        (fisheye, (lesions.fisheye > 0).any(1), (lesions.points, lesions.fisheye)),
+        (wave, lesions.wave > 0, (lesions.points, lesions.lengths, lesions.wave)),
     )
     v, u = v.contiguous(), u.contiguous()
-    for wanted, warp in steps:
+    for warp, wanted, parameters in steps:
         rows = torch.nonzero(wanted)[:, 0]
         if len(rows):
-            v[rows], u[rows] = warp(v[rows], u[rows], lesions.pick(rows))
+            v[rows], u[rows] = warp(v[rows], u[rows], *(p[rows] for p in parameters))
     return v, u
 
 

@@ -128,7 +128,7 @@ def test_a_moving_setting_leaves_the_lesions_in_place():
 def test_a_lesion_does_not_depend_on_how_many_are_painted_at_once(name, monkeypatch):
     x = tissue(9, 48)
     whole = MedMix(MEDMIX_PRESETS[name])(x, 3, seeded(4))
-    monkeypatch.setattr("core.engine.augment.medmix._CHUNK", {"cpu": 1})
+    monkeypatch.setattr("core.engine.augment.medmix._BUDGET", {"cpu": 1})
     single = MedMix(MEDMIX_PRESETS[name])(x, 3, seeded(4))
     # the gradient-domain solver works on the window, whose size follows the chunk
     torch.testing.assert_close(whole.images, single.images, atol=1e-5 if name == "paper" else 0.05, rtol=0)
