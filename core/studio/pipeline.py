@@ -190,7 +190,7 @@ def score_run(
     maps, scores, extras = _predict(detector, arrays, held, should_stop)
     calibrations = {
         "plain": Calibration.of(scores["plain"], maps),
-        "roi": Calibration.of(scores["roi"], maps, np.asarray(rows_of(arrays.roi, held))),
+        "roi": Calibration.of(scores["roi"], maps, np.array(rows_of(arrays.roi, held))),
     }
     write_readings(store, run_id, arrays.case_ids[held], maps, scores, calibrations, extras)
     test = arrays.index("test")

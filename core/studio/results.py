@@ -30,7 +30,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         np.asarray(arrays.masks[test]),
         arrays.has_mask[test],
         roi=np.asarray(arrays.roi[test]) if roi else None,
-        holdout_roi=np.asarray(rows_of(arrays.roi, held)) if roi else None,
+        holdout_roi=np.array(rows_of(arrays.roi, held)) if roi else None,
         holdout_scores=read_scores(store, run_id, arrays.case_ids[held], roi),
         holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
         protocol=protocol,
