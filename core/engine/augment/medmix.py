@@ -51,6 +51,7 @@ class MedMix(Strong):
                 corners = torch.where((lesions.donor < 0)[:, None], 0, corners)
             getattr(mixed, name)[lesions.image, lesions.slot] = corners.to(x.device)
         mixed.donors[lesions.image, lesions.slot] = lesions.donor.to(x.device)
+        roi = None if roi is None else roi.to(x.device)
         mixed.images = x.clone(memory_format=torch.contiguous_format)
         paint(mixed.images, mixed.alpha, x, lesions, roi, pool)
         mixed.masks = mixed.alpha > 0
@@ -83,7 +84,7 @@ def _paint(
 
     cover = coverage(depth(v, u, it.shape, it.waves), it.softness)
     if roi is not None:
-        cover = cover * windows.gather(roi[:, None].to(x.device, cover.dtype), it.image, top, left, window)[:, 0]
+        cover = cover * windows.gather(roi[:, None], it.image, top, left, window)[:, 0].to(cover.dtype)
     within = ((rows >= 0) & (rows < h[:, None]))[:, :, None] & ((cols >= 0) & (cols < w[:, None]))[:, None]
     over = appearance(x, it, v, u, rows, cols, within, pool)
 

@@ -85,12 +85,12 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         donor="here+texture+same",
         match=(0.7, 1.0),
         p_jitter=1.0,
-        jitter=(0.6, 0.4, 0.0, 0.0),
+        jitter=(0.5, 0.4, 0.0, 0.0),
         p_noise=0.5,
-        noise=(0.02, 0.08),
+        noise=(0.01, 0.04),
         noise_colour=False,
         bulge=(0.0, 0.3),
-        contrast=(0.2, 0.5),
+        contrast=(0.1, 0.35),
     ),
     # lesions that fill much of the frame, of every origin: what the lesion head learns from beside `endoscopy`
     "large": _SOFT.replace(
