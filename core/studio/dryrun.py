@@ -74,8 +74,8 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     except (torch.OutOfMemoryError, MemoryError):
         return {"fits": False, "free": free, "message": "It does not fit: the device ran out of memory in the first "
                 "steps. Take a smaller batch or smaller images."}  # fmt: skip
-    step = min(times[1:]) if len(times) > 1 else times[0]  # the first one also warms up
-    step = sum(times[1:]) / len(times[1:]) if len(times) > 1 else step
+    counted = times[1:] or times  # the first one also warms up
+    step = sum(counted) / len(counted)
     cuda = place.type == "cuda"
     memory = (
         torch.cuda.max_memory_allocated(place) if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -91,10 +91,14 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
         "images": len(train),
         "memory": memory,
         "free": free,
-        "device": torch.cuda.get_device_name(place) if cuda else f"CPU, {torch.get_num_threads()} threads",
+        "device": torch.cuda.get_device_name(place) if cuda else "CPU, " + _count(torch.get_num_threads(), "thread"),
         "timed": len(times),
     }
     return {**found, "message": "It fits." if found["fits"] else "It may not fit: take a smaller batch."}
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def free_memory(place) -> int:

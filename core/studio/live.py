@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from core.engine.collapse import CollapseWatch
+from core.engine.collapse import CollapseWatch, remedies
+from core.engine.pretrain_config import PretrainConfig
 from core.studio import jobs, runs
 from core.studio.store import Store, parsed
 
 POINTS = 500  # of a series, at most about twice as many
-SPARSE = "val_"  # told once an epoch: never thinned
 MATRIX = ("aug_confusion", "class_distances")
 _JSON = ("chain", "args")
 
@@ -25,7 +25,7 @@ def stride_of(last: int) -> int:
 def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
     """{"series": {name: [[step, value], ...]}, "stride", "last", "reset"}: what is new since step `after`.
 
-    When the run has outgrown `stride`, everything is given anew and "reset" is true. Matrices are left out.
+    What is told once an epoch (val_...) is never thinned. When the run has outgrown `stride`, everything is given anew and "reset" is true. Matrices are left out.
     """
     last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
     wanted = stride_of(last or 0)
@@ -68,7 +68,7 @@ class Alarms:
         """The sentence standing after the run's last stored step, or None."""
         names = ("spread", "class_distance", "aug_accuracy")
         with self._lock:
-            watch, seen = self._watches.get(run["id"], (CollapseWatch(run["config"].get("k", 3) + 1), 0))
+            watch, seen = self._watches.get(run["id"]) or (self._new(run), 0)
             rows = self._store.query(
                 f"SELECT name, step, value FROM metrics WHERE run = ? AND step > ? AND name IN ({', '.join('?' * 3)}) "
                 "ORDER BY step",
@@ -84,6 +84,11 @@ class Alarms:
                 seen = step
             self._watches[run["id"]] = (watch, seen)
             return watch.alarm
+
+    @staticmethod
+    def _new(run: dict) -> CollapseWatch:
+        config = PretrainConfig.from_dict(run["config"])
+        return CollapseWatch(config.k + 1, remedies(config))
 
 
 def jobs_of_runs(store: Store, study: str | None = None) -> dict[str, dict]:
@@ -162,8 +167,6 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 def total_steps(store: Store, run: dict) -> dict:
     """{"steps", "per_epoch", "images"} of a pre-training, worked out from its configuration and study."""
-    from core.engine.pretrain_config import PretrainConfig
-
     images = store.one("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "per_epoch": 0, "images": images}
@@ -184,7 +187,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
         "data": study,
         "job": brief(jobs_of_runs(store).get(run_id)),
         "plan": total_steps(store, run),
-        "alarm": alarms.of(run) if run["kind"] == "pretrain" else None,
+        "alarm": alarms.of(run) if run["kind"] == "pretrain" and run["config"].get("epochs") else None,
         "confusion": matrix(store, run_id, MATRIX[0]),
         "distances": matrix(store, run_id, MATRIX[1]),
         "log": runs.read_log(store, run_id, 100),

@@ -10,7 +10,7 @@ export class RunView {
     this.charts = {
       losses: new Chart({ title: 'Losses' }),
       accuracy: new Chart({ title: 'Classes told apart', low: 0, high: 1 }),
-      apart: new Chart({ title: 'Distances', low: 0 }),
+      apart: new Chart({ title: 'Distances of classes', low: 0 }),
       spread: new Chart({ title: 'Spread of the features', low: 0 }),
     };
     const block = (title, name) => {
@@ -19,7 +19,7 @@ export class RunView {
       return el('div', { class: `block ${name}` }, el('b', {}, title), inside);
     };
     this.$('.board').append(this.charts.losses.element, this.charts.accuracy.element, this.charts.apart.element, this.charts.spread.element,
-      block('In this batch', 'strip'), block('Speed and confusion', 'facts'));
+      block('In this batch', 'strip'), block('Speed and confusion', 'figures'));
     this.#wire();
   }
 
@@ -34,7 +34,7 @@ export class RunView {
       this.stripStep = null;
       this.stripAfter = 0;
       this.strip.replaceChildren();
-      this.facts.replaceChildren();
+      this.figures.replaceChildren();
       for (const chart of Object.values(this.charts)) chart.put([]);
     }
     return this.look().catch((e) => this.studio.toast(e.message, 'bad'));
@@ -134,8 +134,8 @@ export class RunView {
     const k = (this.data.run.config.k ?? 3) + 1;
     this.charts.losses.put([line('total', 'loss', 5, { thick: true }), line('l_ctr', 'l_ctr', 0), line('l_PMSACL', 'l_con', 1), line('l_aug', 'l_aug', 2), line('l_pos', 'l_pos', 3), line('held out', 'val_loss', 4, { dash: true })]);
     this.charts.accuracy.options.lines = [{ at: 1 / k, label: 'guessing' }];
-    this.charts.accuracy.put([line('training', 'aug_accuracy', 0), line('held-out normals and their MedMix', 'val_accuracy', 1, { thick: true })]);
-    this.charts.apart.put([line('between classes', 'class_distance', 5, { thick: true }), ...Array.from({ length: k }, (_, n) => line(`to c${n}`, `centre_distance_${n}`, n))]);
+    this.charts.accuracy.put([line('training', 'aug_accuracy', 0), line('held out', 'val_accuracy', 1, { thick: true })]);
+    this.charts.apart.put([line('between', 'class_distance', 5, { thick: true }), ...Array.from({ length: k }, (_, n) => line(`to c${n}`, `centre_distance_${n}`, n))]);
     this.charts.spread.put([line('spread', 'spread', 0, { thick: true })]);
     const start = (s.spread || []).slice(0, 5).map((p) => p[1]).filter((v) => v != null).sort((a, b) => a - b);
     this.charts.spread.options.lines = start.length ? [{ at: start[Math.floor(start.length / 2)] * 0.1, label: 'collapse' }] : [];
@@ -170,7 +170,7 @@ export class RunView {
       });
       parts.push(grid);
     }
-    this.facts.replaceChildren(...parts);
+    this.figures.replaceChildren(...parts);
   }
 
   // The samples of a step follow from the run's seed; they are made again, seldom enough not to slow the training.

@@ -1,0 +1,122 @@
+"""The MedMix tab: repaints as settings change, outlines, presets, YAML, figures, the way to the training."""
+
+from __future__ import annotations
+
+import yaml
+
+
+def painted(page) -> int:
+    return int(page.locator(".widget-medmix").get_attribute("data-painted") or 0)
+
+
+def open_tab(page, url, go):
+    go(page, url, "MedMix")
+    page.wait_for_selector(".widget-medmix[data-painted]")
+
+
+def change(page, act) -> None:
+    before = painted(page)
+    act()
+    page.wait_for_function(f"Number(document.querySelector('.widget-medmix').dataset.painted) > {before}")
+
+
+def mosaic(page, row: int) -> str:
+    """A fingerprint of one row of the canvas."""
+    return page.evaluate(
+        """(row) => { const c = document.querySelector('.medmix-room canvas'); const h = 256;
+        const d = c.getContext('2d').getImageData(0, row * h, c.width, h).data; let s = 0;
+        for (let i = 0; i < d.length; i += 4) s = (s * 31 + d[i] + 7 * d[i + 1]) % 1e9; return String(s); }""",
+        row,
+    )
+
+
+def set_number(page, key: str, value) -> None:
+    box = page.locator(f"[data-key='{key}'] input[type=number]").first
+    box.fill(str(value))
+    box.press("Enter")
+
+
+def test_a_slider_changes_lesions_and_nothing_else(page, page_url, go):
+    open_tab(page, page_url, go)
+    normal, one = mosaic(page, 0), mosaic(page, 1)
+    assert page.locator(".grid polygon").count() >= 18
+    change(page, lambda: page.get_by_label("Size of a lesion, highest").fill("0.6"))
+    assert mosaic(page, 0) == normal
+    larger = mosaic(page, 1)
+    assert larger != one
+    change(page, lambda: page.get_by_label("Size of a lesion, highest").fill("0.35"))
+    assert mosaic(page, 1) == one, "the same setting gives the same draws"
+    change(page, lambda: page.get_by_role("button", name="Other samples").click())
+    assert mosaic(page, 0) != normal
+
+
+def test_classes_weak_views_and_two_settings(page, page_url, go):
+    open_tab(page, page_url, go)
+    change(page, lambda: set_number(page, "k", 5))
+    assert page.locator(".grid .class-name").count() == 6
+    change(page, lambda: page.get_by_label("Beside it").select_option(label="paper"))
+    assert page.locator(".grid").count() == 2
+    normal = mosaic(page, 0)
+    change(page, lambda: page.get_by_label("Weak views").check())
+    assert mosaic(page, 0) != normal
+    page.get_by_label("Lesions", exact=True).uncheck()
+    assert page.locator(".grid polygon").count() == 0
+
+
+def test_where_lesions_were_cut(page, page_url, go):
+    open_tab(page, page_url, go)
+    assert page.locator("rect.cut").count() == 0
+    page.get_by_label("Cut from").check()
+    assert page.locator("rect.cut").count() >= 4
+
+
+def test_a_wrong_value_is_told_beside_its_field(page, page_url, go):
+    open_tab(page, page_url, go)
+    set_number(page, "k", 9)
+    error = page.locator("[data-key=k] .error")
+    error.filter(has_text="must be 1..7").wait_for()
+
+
+def test_every_augmentation_can_be_looked_at(page, page_url, go):
+    open_tab(page, page_url, go)
+    for name in ("Rotation", "Permutation", "Cutout", "Gaussian noise", "CutMix"):
+        change(page, lambda name=name: page.get_by_label("Augmentation").select_option(label=name))
+        assert page.locator(".grid .class-name").count() == 4
+
+
+def test_presets_have_versions_and_travel_as_yaml(page, page_url, go, tmp_path):
+    open_tab(page, page_url, go)
+    for value, version in ((0.4, "v1"), (0.5, "v2")):
+        change(page, lambda value=value: page.get_by_label("Size of a lesion, highest").fill(str(value)))
+        page.get_by_role("button", name="Save as…").click()
+        page.get_by_label("Name of the preset").fill("Flat polyps")
+        page.get_by_role("button", name="Save", exact=True).click()
+        page.locator(".toast.good").filter(has_text=f"Flat polyps · {version}").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="YAML ↓").click()
+    saved = tmp_path / "preset.yaml"
+    download.value.save_as(saved)
+    data = yaml.safe_load(saved.read_text())
+    assert (data["preset"], data["version"], data["config"]["size"][1]) == ("Flat polyps", 2, 0.5)
+    data["config"]["size"] = [0.2, 0.7]
+    saved.write_text(yaml.safe_dump(data))
+    change(page, lambda: page.locator("input.yaml").set_input_files(str(saved)))
+    assert page.locator("[data-key=size] output").inner_text() == "0.2 – 0.7"
+
+
+def test_the_grid_is_saved_as_a_figure(page, page_url, go, tmp_path):
+    open_tab(page, page_url, go)
+    for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
+        with page.expect_download() as download:
+            page.get_by_label("Save the grid as a figure").select_option(kind)
+        download.value.save_as(tmp_path / "figure")
+        assert (tmp_path / "figure").read_bytes().startswith(start)
+
+
+def test_numbers_beside_the_picture(page, page_url, go):
+    open_tab(page, page_url, go)
+    page.get_by_role("button", name="Numbers").click()
+    page.wait_for_selector(".numbers.panel[data-done]", timeout=120_000)
+    text = page.locator(".numbers.panel").inner_text()
+    assert "Linear probe tells the classes apart" in text and "Weak views that lose most of it" in text
+    assert page.locator(".numbers .matrix span").count() == 25

@@ -1,0 +1,108 @@
+"""The shell: dark at once, nothing for strangers, one study for all tabs."""
+
+from __future__ import annotations
+
+import shutil
+import urllib.error
+import urllib.request
+
+import pytest
+
+from app.sessions import Sessions
+from tests.app.conftest import STUDY, Served
+
+PRIVATE = ["config", "gradio_api/info", "api/training/forms", "api/study/small/overview", "page/widgets/study/study.js"]
+
+
+def status(url: str, **headers) -> int:
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_page_is_dark_before_anything_is_painted(page, page_url):
+    page.goto(page_url, wait_until="commit")
+    seen = set()
+    for _ in range(20):
+        seen.add(page.evaluate("document.body && getComputedStyle(document.body).backgroundColor"))
+        page.wait_for_timeout(50)
+    assert seen - {None} == {"rgb(13, 16, 19)"}
+
+
+def test_address_opens_study_and_tab(page, page_url, go):
+    go(page, page_url, "MedMix")
+    assert page.evaluate("window.Studio.study") == STUDY
+    assert "tab=medmix" in page.url
+    page.reload()
+    page.wait_for_selector(".widget-medmix[data-ready]")
+    assert page.get_by_role("tab", name="MedMix", exact=True).get_attribute("aria-selected") == "true"
+
+
+def test_other_hosts_and_other_pages_are_refused(page_url):
+    assert status(page_url, Host="studio.example") == 403
+    request = urllib.request.Request(
+        page_url + "api/study/drop", method="POST", headers={"Origin": "http://evil.example"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=20)
+    assert refused.value.code == 403
+
+
+def test_sources_beside_the_page_are_not_served(page_url):
+    assert status(page_url + "page/widgets/__init__.py") == 404
+    assert status(page_url + "page/static/../server.py") == 404
+
+
+@pytest.fixture(scope="module")
+def shared(small_home, tmp_path_factory):
+    """A server with sign-in, on a copy of the small home with one reader."""
+    from core.studio import accounts, store
+
+    home = tmp_path_factory.mktemp("readers") / "home"
+    shutil.copytree(small_home, home)
+    opened = store.open(str(home))
+    accounts.add_reader(opened, "Ada", "a long password")
+    opened.close()
+    server = Served(home, "--readers")
+    yield server
+    server.stop()
+
+
+def test_strangers_see_nothing(shared):
+    assert [status(shared.url + path) for path in PRIVATE] == [401] * len(PRIVATE)
+    page = urllib.request.urlopen(urllib.request.Request(shared.url, headers={"Accept": "text/html"}), timeout=20)
+    assert page.url.endswith("/sign-in")
+    assert "small" not in page.read().decode()
+
+
+def test_sign_in_and_out(shared, browser):
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    page.goto(shared.url)
+    page.get_by_label("Name").fill("Ada")
+    page.get_by_label("Password").fill("a wrong password")
+    page.get_by_role("button", name="Sign in").click()
+    assert "do not belong together" in page.get_by_role("alert").inner_text()
+    page.get_by_label("Name").fill("Ada")
+    page.get_by_label("Password").fill("a long password")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_function("window.Studio && window.Studio.started", timeout=30_000)
+    cookie = context.cookies()[0]
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+    assert context.request.get(shared.url + "config", max_redirects=0).status == 401
+    context.close()
+
+
+def test_cookies_cannot_be_made_up_or_altered(tmp_path):
+    ours, theirs = Sessions(tmp_path), Sessions(tmp_path / "..")
+    good = ours.make("Ada")
+    assert ours.name_of(good) == "Ada"
+    assert Sessions(tmp_path).name_of(good) == "Ada", "a restart signs nobody out"
+    assert theirs.name_of(good) is None
+    assert ours.name_of(good[:-4] + "AAAA") is None
+    assert ours.name_of(None) is None and ours.name_of("nonsense!") is None
+    assert Sessions(tmp_path, hours=-1).name_of(good) is None
+    assert (tmp_path / "session.key").stat().st_mode & 0o077 == 0

@@ -1,0 +1,132 @@
+"""The Training tab: what is on screen is what is trained; pause, reload, resume; the buttons of a run."""
+
+from __future__ import annotations
+
+from core.studio import runs, store
+
+
+def stored(served):
+    return store.open(str(served.home))
+
+
+def set_number(page, key: str, value) -> None:
+    box = page.locator(f".training-room [data-key='{key}'] input[type=number]").first
+    box.fill(str(value))
+    box.press("Enter")
+
+
+def small(page, url, go, epochs: int = 2) -> None:
+    """The tab, with a run settled that takes seconds."""
+    go(page, url, "Training")
+    page.wait_for_selector(".widget-training[data-ready]")
+    for key, value in (("size", 32), ("batch", 4), ("epochs", epochs)):
+        set_number(page, key, value)
+
+
+def begin(page) -> str:
+    """Presses Train; the new run's id."""
+    with page.expect_response("**/api/training/start") as answer:
+        page.get_by_role("button", name="Train", exact=True).click()
+    found = answer.value.json()
+    assert found["ok"], found
+    return found["run"]
+
+
+def state(page, run: str, wanted: str, timeout: int = 150_000) -> None:
+    page.locator(f"tr[data-run='{run}'] .state").filter(has_text=wanted).wait_for(timeout=timeout)
+
+
+def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
+    go(page, page_url, "MedMix")
+    page.wait_for_selector(".widget-medmix[data-painted]")
+    page.get_by_label("Size of a lesion, highest").fill("0.45")
+    page.get_by_role("group", name="Shape").get_by_role("button", name="irregular").click()
+    page.get_by_role("button", name="Train with this").click()
+    page.wait_for_selector(".widget-training[data-ready]")
+    page.locator(".handed").filter(has_text="from the MedMix tab").wait_for()
+    for key, value in (("size", 32), ("batch", 4), ("epochs", 1)):
+        set_number(page, key, value)
+    page.get_by_text("Optimiser", exact=True).first.click()
+    set_number(page, "lr", 0.002)
+    page.locator("[data-key=optimiser] select").select_option("sgd")
+    page.get_by_label("PaDiM", exact=True).check()
+    run = begin(page)
+    config = runs.get_run(stored(served), run)["config"]
+    assert config["medmix"]["size"] == [0.15, 0.45] and config["medmix"]["shape"] == "irregular"
+    wanted = {"size": 32, "batch": 4, "epochs": 1, "lr": 0.002, "optimiser": "sgd", "strong": "medmix"}
+    assert {k: config[k] for k in wanted} == wanted
+    page.locator("tr.child .state").filter(has_text="done").first.wait_for(timeout=240_000)
+    children = [r for r in runs.list_runs(stored(served)) if r["parent"] == run]
+    assert [c["method"] for c in children] == ["padim"]
+    assert stored(served).one("SELECT count(*) AS n FROM readings WHERE run = ?", [children[0]["id"]])["n"] > 0
+
+
+def test_a_wrong_setting_is_told_at_once_and_cannot_start(page, page_url, go):
+    small(page, page_url, go)
+    set_number(page, "batch", 0)
+    page.locator("[data-key=batch] .error").filter(has_text="at least 1").wait_for()
+    assert page.get_by_role("button", name="Train", exact=True).is_disabled()
+    set_number(page, "batch", 4)
+    page.wait_for_function("!document.querySelector('.training-room .start').disabled")
+
+
+def test_dry_run_tells_time_and_memory(page, page_url, go):
+    small(page, page_url, go)
+    page.get_by_role("button", name="Try a few steps").click()
+    page.wait_for_selector(".estimate[data-done]", timeout=150_000)
+    text = page.locator(".estimate").inner_text()
+    assert "an epoch" in text and "of memory" in text and "fits" in text
+
+
+def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, served):
+    small(page, page_url, go, epochs=12)
+    page.get_by_label("PaDiM", exact=True).uncheck()
+    run = begin(page)
+    page.wait_for_function("Number(document.querySelector('.widget-training').dataset.step) >= 2", timeout=150_000)
+    page.get_by_role("button", name="Pause").click()
+    state(page, run, "paused")
+    page.reload()
+    page.wait_for_selector(f"tr[data-run='{run}']", timeout=30_000)
+    state(page, run, "paused")
+    page.locator(f"tr[data-run='{run}']").click()
+    page.get_by_role("button", name="Resume").click()
+    state(page, run, "done")
+    opened = stored(served)
+    steps = [step for step, _ in runs.metrics(opened, run)["loss"]]
+    assert steps == list(range(1, len(steps) + 1))
+    history = (runs.run_folder(opened, run) / "history.jsonl").read_text().splitlines()
+    assert len(history) == len(steps), "no step was done twice"
+
+
+def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
+    opened = stored(served)
+    small(page, page_url, go, epochs=1)
+    page.get_by_label("PaDiM", exact=True).uncheck()
+    run = begin(page)
+    state(page, run, "done")
+    page.locator(".run-name").click()
+    page.get_by_label("Name of the run").fill("First try")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("button", name="Note", exact=True).click()
+    page.get_by_role("textbox", name="Note").fill("lesions too large")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.locator(".said-note").filter(has_text="lesions too large").wait_for()
+    page.locator(".run-name").filter(has_text="First try").wait_for()
+    with page.expect_response("**/repeat") as answer:
+        page.get_by_role("button", name="Repeat", exact=True).click()
+    again = answer.value.json()["run"]
+    assert runs.get_run(opened, again)["config"] == runs.get_run(opened, run)["config"]
+    state(page, again, "done")
+    for one in (run, again):
+        page.locator(f"tr[data-run='{one}'] input").check()
+    page.get_by_role("button", name="Compare").click()
+    page.locator(".differences").filter(has_text="these runs were told the same").wait_for()
+    page.locator(f"tr[data-run='{again}']").click()
+    page.get_by_role("button", name="Delete").click()
+    page.locator("dialog").get_by_role("button", name="Delete").click()
+    page.wait_for_selector(f"tr[data-run='{again}']", state="detached")
+    assert not (opened.home.runs / again).exists()
+    page.locator(f"tr[data-run='{run}']").click()
+    page.get_by_role("button", name="Archive").click()
+    page.wait_for_selector(f"tr[data-run='{run}']", state="detached")
+    assert runs.get_run(opened, run)["archived"]
