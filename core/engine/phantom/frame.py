@@ -100,7 +100,7 @@ class _Lens:
     @classmethod
     def draw(cls, rng: np.random.Generator) -> _Lens:
         lamp = np.array([[0.09, 0.0, 0.0], [-0.09, 0.02, 0.0]], np.float32) * rng.uniform(0.6, 1.4)
-        white = np.array([1.0, rng.uniform(0.93, 1.05), rng.uniform(0.84, 1.02)], np.float32)
+        white = np.array([1.0, rng.uniform(0.93, 1.05), rng.uniform(0.88, 1.02)], np.float32)
         return cls(
             lamp=lamp.astype(np.float32),
             sharp=float(rng.uniform(140, 320)),
@@ -112,7 +112,7 @@ class _Lens:
             shift=(float(rng.normal(0, 0.008)), float(rng.normal(0, 0.008))),
             noise=float(rng.uniform(0.003, 0.009)),
             seed=int(rng.integers(2**31)),
-            bubbles=int(rng.integers(3, 26)) if rng.random() < 0.25 else 0,
+            bubbles=int(rng.integers(3, 26)) if rng.random() < 0.12 else 0,
         )
 
     def develop(self, lit: np.ndarray, exposure: float) -> np.ndarray:

@@ -16,8 +16,8 @@ from core.engine.phantom.noise import fractal
 from core.engine.phantom.render import Surface
 
 KINDS = ("sessile", "lobed", "pedunculated", "flat", "red", "pattern")
-ODDS = (0.33, 0.17, 0.12, 0.16, 0.10, 0.12)
-RADIUS = (0.08, 0.22)  # of the side of the image, drawn evenly in its logarithm
+ODDS = (0.34, 0.19, 0.12, 0.14, 0.12, 0.09)
+RADIUS = (0.09, 0.24)  # of the side of the image, drawn evenly in its logarithm
 
 
 @dataclass
@@ -34,7 +34,7 @@ def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
         Lesion(
             str(rng.choice(KINDS, p=ODDS)),
             float(np.exp(rng.uniform(*np.log(RADIUS)))) * (1 if count == 1 else 0.8),
-            float(rng.uniform(0.4, 1)),
+            float(rng.uniform(0.45, 1)),
         )
         for _ in range(count)
     ]
@@ -163,7 +163,7 @@ def _colour(rng, lesion: Lesion, surface: Surface, cover: np.ndarray, grain: np.
     elif lesion.kind == "pattern":
         tint = np.ones(3)
     else:  # redder, or paler, than the wall around it: as often the one as the other
-        shift = rng.choice((-1, 1)) * rng.uniform(0.05, 0.32) * strength
+        shift = rng.choice((-1, 1)) * rng.uniform(0.15, 0.45) * strength
         tint = np.array([1 - 0.15 * shift, 1 - shift, 1 - 0.9 * shift])
     mottle = 1 + grain[..., None] * np.array([0.03, 0.09, 0.08]) * (0.4 + strength)
     if lesion.kind == "pattern":

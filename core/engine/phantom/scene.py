@@ -53,7 +53,7 @@ def draw_scene(rng: np.random.Generator) -> Scene:
     # near the blind end's pole a pattern drawn over the angle would run together into rays: let it fade
     fade = cv2.resize(pole, FINE[::-1])
     residue = np.zeros(FINE, np.float32)
-    if rng.random() < 0.4:  # islands with a ragged edge
+    if rng.random() < 0.22:  # islands with a ragged edge
         islands = fractal(rng, FINE, (16, 9), 5, 0.7, wrap=True) - rng.uniform(1.2, 2.2)
         residue = np.clip(islands * 4, 0, 1) * np.float32(rng.uniform(0.5, 0.95))
     mottle = fractal(rng, FINE, (16, 9), 4, 0.65, wrap=True) * fade
@@ -63,12 +63,12 @@ def draw_scene(rng: np.random.Generator) -> Scene:
     green = rng.uniform(0.20, 0.33)
     base = np.array([rng.uniform(0.62, 0.74), green, green * rng.uniform(0.42, 0.76)], np.float32)
     vessels = _vessels(rng)
-    visible = np.clip(0.75 + 0.5 * field(rng, (64, 38), (9, 6), wrap=True), 0, 1.2) * rng.uniform(0.15, 0.95)
+    visible = np.clip(0.75 + 0.5 * field(rng, (64, 38), (9, 6), wrap=True), 0, 1.2) * rng.uniform(0.15, 0.8)
     visible = cv2.resize((visible * 255 / 1.2).astype(np.uint8), VESSELS[::-1])
     return Scene(
         radius=radius,
         fields=np.stack([mottle, tint, residue * fade, bumps], -1),
-        wet=pole * np.clip(0.4 + 0.6 * fractal(rng, SHAPE, (14, 7), 3, wrap=True), 0.03, 1.8).astype(np.float32),
+        wet=pole * np.clip(0.25 + 0.55 * fractal(rng, SHAPE, (14, 7), 3, wrap=True), 0.03, 1.8).astype(np.float32),
         vessels=cv2.multiply(vessels, visible, scale=1.2 / 255),
         base=base,
         ochre=np.array([rng.uniform(0.58, 0.70), rng.uniform(0.37, 0.44), rng.uniform(0.08, 0.15)], np.float32),
