@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+TELLS = ("/api/study", "/api/clusters", "/api/training", "/api/results")  # rooms that show scores, labels and names
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 # Gradio evaluates its templates and writes style attributes, hence the two `unsafe` words; nothing comes from outside.
 POLICY = (
@@ -52,6 +53,12 @@ class Guard:
         user = self.ctx.user_of(request)
         request.scope.setdefault("state", {})["user"] = user
         path = request.url.path
+        if user is not None and path.startswith(TELLS) and not self.ctx.single_user:
+            from core.studio.review import blind
+
+            if blind.reads_blind(self.ctx.store(), user):
+                text = "A study is being read blind: until it is done, only Review is open to its readers."
+                return JSONResponse({"ok": False, "error": text}, 403)
         if user is not None or path.startswith(OPEN):
             return None
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):

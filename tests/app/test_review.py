@@ -149,7 +149,9 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
     row = store.one("SELECT * FROM readings WHERE run = ? AND case_id = ?", [found["run"], found["id"]])
     codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"]).astype(np.float64)
     heat = torch.from_numpy(row["map_lo"] + codes / 65535 * (row["map_hi"] - row["map_lo"]))
-    full = torch.nn.functional.interpolate(heat[None, None], lesion.shape, mode="bilinear", align_corners=False)[0, 0].numpy()
+    full = torch.nn.functional.interpolate(heat[None, None], lesion.shape, mode="bilinear", align_corners=False)[
+        0, 0
+    ].numpy()
     above = full >= found["level"]
     dice = 2 * (above & lesion).sum() / (above.sum() + lesion.sum())
     assert above.any() and found["dice"] == pytest.approx(dice, abs=2e-3)
@@ -173,7 +175,9 @@ def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, room
     for dx, dy in ((80, 40), (140, 40), (110, 110)):
         page.mouse.click(x + dx, y + dy)
     page.keyboard.press("Enter")
-    drawn = page.evaluate(f"({{ id: {ROOM}.room.detail.id, sum: {ROOM}.room.editor.mask.reduce((a, b) => a + b), all: [...{ROOM}.room.editor.mask].join('') }})")
+    drawn = page.evaluate(
+        f"({{ id: {ROOM}.room.detail.id, sum: {ROOM}.room.editor.mask.reduce((a, b) => a + b), all: [...{ROOM}.room.editor.mask].join('') }})"
+    )
     page.keyboard.press("s")
     settle(page)
     store = stores.open(str(room_home))
@@ -248,6 +252,13 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
             assert not page.locator(".rv-ai").is_visible() and page.locator(".rv-veil").is_visible()
             assert not any(c["name"] in html for c in cases)
             for case in cases:
+                for path in (
+                    "api/study/room/overview",
+                    "api/study/room/sample",
+                    "api/clusters/runs",
+                    "api/training/runs",
+                ):
+                    assert page.request.get(server.url + path).status == 403
                 for path in (f"heat?run={runs[0]}", f"heat?run={runs[1]}", "mask.png", "mask.bits"):
                     assert page.request.get(f"{server.url}api/case/{case['id']}/{path}").status == 400
                 told = page.request.get(f"{server.url}api/review/case/{case['id']}?study={STUDY}&run={runs[0]}").json()
@@ -255,7 +266,9 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
                 frames = page.request.get(f"{server.url}api/review/timeline/{case['id']}?run={runs[0]}").json()
                 assert frames["frames"] == []
             for sort in ("percentile", "score", "disagreement", "name"):
-                listed = page.request.get(f"{server.url}api/review/list?study={STUDY}&run={runs[0]}&sort={sort}&flagged=1").json()
+                listed = page.request.get(
+                    f"{server.url}api/review/list?study={STUDY}&run={runs[0]}&sort={sort}&flagged=1"
+                ).json()
                 assert [r["id"] for r in listed["rows"]] == [c["id"] for c in sorted(cases, key=lambda c: c["sha256"])]
                 assert not any({"score", "percentile", "flagged"} & set(r) for r in listed["rows"])
         words = {"ann": "nanann", "ben": "naaaun"}
@@ -288,7 +301,7 @@ def test_killed_in_the_middle_loses_no_answered_decision(tmp_path):
     home = make_home(tmp_path, 4)
     store = stores.open(str(home))
     ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test'")]
-    server, answered, total = Served(home), [], 300
+    server, answered, total = Served(home), [], 240
     draw = random.Random(0)
 
     def send(i: int) -> bool:

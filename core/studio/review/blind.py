@@ -50,3 +50,9 @@ def demand(store: Store, case: dict, reader: str) -> None:
     """Hidden, as a sentence, where `hides` says so."""
     if hides(store, case, reader):
         raise Hidden("This study is read blind: decide first, then the heat map, the score and the mask are shown.")
+
+
+def reads_blind(store: Store, reader: str) -> bool:
+    """Whether any study is read blind by `reader`: then the rooms that show what a study holds are closed to them."""
+    query = "SELECT 1 FROM settings WHERE key LIKE 'blind:%' AND value = 'true'"
+    return store.one(query) is not None and role_of(store, reader) not in SIGHTED
