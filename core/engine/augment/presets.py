@@ -96,6 +96,10 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "large": _SOFT.replace(
         size=(0.15, 0.6), opacity=(0.4, 1.0), donor="other+same+texture", bulge=(0.0, 0.6), shading=(0.0, 0.5)
     ),
+    # the place's own tissue, swollen and lit, up to most of the frame
+    "swell": _SOFT.replace(
+        size=(0.2, 0.7), opacity=(0.6, 1.0), donor="here+same", bulge=(0.1, 0.7), shading=(0.1, 0.6)
+    ),
     # families
     "cut": _SOFT.replace(shape="rectangle", softness=(0.0, 0.0), blend="paste", bulge=(0.0, 0.0), shading=(0.0, 0.0)),
     "seam": _SOFT.replace(blend="poisson", opacity=(0.8, 1.0), donor="other", p_jitter=0.3),

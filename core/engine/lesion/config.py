@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from core.engine.config import BadConfig, Config
 
-ENDOSCOPY = (
-    "growth:body", "growth:body", "medmix:endoscopy", "medmix:large", "medmix:zoom", "medmix:stain",
-)  # fmt: skip
+ENDOSCOPY = ("growth:body", "medmix:large", "medmix:swell")
 FUNDUS = ("growth:flat", "medmix:fundus", "medmix:fundus", "medmix:soft")
 XRAY = ("medmix:xray", "medmix:xray", "medmix:large", "medmix:zoom")
 ULTRASOUND = ("growth:body", "medmix:ultrasound", "medmix:ultrasound", "medmix:zoom")

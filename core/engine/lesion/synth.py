@@ -104,5 +104,17 @@ def jitter_view(x: Tensor, masks: Tensor, roi: Tensor | None, generator: torch.G
     view, mask = warped[:, :3], warped[:, 3] > 0.5
     view = view * (1 + 0.15 * normal(1, 1, 1)) * (1 + 0.06 * normal(3, 1, 1))
     mean = view.mean((2, 3), keepdim=True)
-    view = (mean + (view - mean) * (1 + 0.15 * normal(1, 1, 1))).clamp(0, 1)
+    view = mean + (view - mean) * (1 + 0.15 * normal(1, 1, 1))
+    # A paste is resampled and so a little smoother than what lies around it. Blur and grain over everything hide that
+    # trace: a network that lives on it finds pastes, not lesions.
+    view = view.lerp(_smoothed(view), uniform(0, 1, 1, 1, 1))
+    view = (view + uniform(0, 0.04, 1, 1, 1) * normal(*x.shape[1:])).clamp(0, 1)
     return view, mask, None if roi is None else warped[:, 4] > 0.5
+
+
+def _smoothed(x: Tensor) -> Tensor:
+    """Binomial blur of five by five, edges mirrored: (B, C, S, S)."""
+    line = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0], device=x.device, dtype=x.dtype) / 16
+    channels = x.shape[1]
+    kernel = (line[:, None] * line[None]).expand(channels, 1, 5, 5)
+    return F.conv2d(F.pad(x, (2, 2, 2, 2), mode="reflect"), kernel, groups=channels)
