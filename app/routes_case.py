@@ -57,7 +57,9 @@ def routes(ctx) -> APIRouter:
             "X-Image-Offset": repr(offset),
             "X-Image-Gain": repr(gain),
         }
-        return _send(request, f"{case['sha256']}-{case['frame']}-raw", lambda: codes.tobytes(), "application/octet-stream", head)
+        return _send(
+            request, f"{case['sha256']}-{case['frame']}-raw", lambda: codes.tobytes(), "application/octet-stream", head
+        )
 
     @router.get("/mask.png")
     def mask(request: Request, case_id: int, id: int | None = None):
@@ -70,7 +72,9 @@ def routes(ctx) -> APIRouter:
         row = _mask(ctx.store(), seen(request, case_id), id)
         pixels = masks.decode_mask(row["png"])
         head = {"X-Image-Shape": ",".join(map(str, pixels.shape))}
-        return _send(request, f"bits-{row['id']}", lambda: np.packbits(pixels).tobytes(), "application/octet-stream", head)
+        return _send(
+            request, f"bits-{row['id']}", lambda: np.packbits(pixels).tobytes(), "application/octet-stream", head
+        )
 
     @router.get("/heat")
     def heat(request: Request, case_id: int, run: str):
@@ -78,7 +82,8 @@ def routes(ctx) -> APIRouter:
         seen(request, case_id)
         store = ctx.store()
         row = store.one(
-            "SELECT map, map_h, map_w, map_lo, map_hi, created FROM readings WHERE run = ? AND case_id = ? AND map IS NOT NULL",
+            "SELECT map, map_h, map_w, map_lo, map_hi, created FROM readings WHERE run = ? AND case_id = ? AND "
+            "map IS NOT NULL",
             [run, case_id],
         )
         if row is None:
@@ -125,7 +130,8 @@ def _mask(store, case: dict, mask_id: int | None) -> dict:
 
 @functools.lru_cache(maxsize=64)
 def _png(path: str, frame: int, size: int, sha256: str) -> bytes:
-    """PNG of the full image, or of one that fits into size x size. Level 1: large images are sent sooner than squeezed."""
+    """PNG of the full image, or of one that fits into size x size. Level 1: large images are sent sooner than
+    squeezed."""
     image = read_image(path, frame)
     long = max(image.shape[:2])
     if 0 < size < long:

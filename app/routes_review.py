@@ -6,6 +6,7 @@ Every answer that follows from a change says `ok`. ValueErrors become {"ok": fal
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter, Body, Request
@@ -13,6 +14,7 @@ from fastapi import APIRouter, Body, Request
 from core.studio.review import audit, blind, cases, decisions, masks, readers, worklist
 from core.studio.store import NotFound
 
+Json = Annotated[dict, Body()]
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
 LARGEST_MASK = 64 * 1024 * 1024
 
@@ -89,7 +91,7 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "case": _detail(request, case_id, values), "ahead": []}
 
     @router.post("/decide")
-    def decide(request: Request, body: dict = Body()):
+    def decide(request: Request, body: Json):
         """Stores the decision, then (and only then) answers with the next case of the list."""
         store, name = ctx.store(), who(request)
         adjudicating = bool(body.get("adjudication"))
@@ -113,16 +115,21 @@ def routes(ctx) -> APIRouter:
         if blinded or not values:
             # The reader has committed: the same case comes again, now with what the run says.
             row = decisions.case_row(store, case_id)
-            return {"ok": True, **done, "next": _detail(request, case_id, {"study": row["study"], **values}), "ahead": []}
+            return {
+                "ok": True,
+                **done,
+                "next": _detail(request, case_id, {"study": row["study"], **values}),
+                "ahead": [],
+            }
         found = _step(request, values, case_id)
         return {"ok": True, **done, "next": found["case"], "ahead": found["ahead"]}
 
     @router.post("/undo")
-    def undo(request: Request, body: dict = Body()):
+    def undo(request: Request, body: Json):
         return _back(request, body, decisions.undo, "There is nothing to undo.")
 
     @router.post("/redo")
-    def redo(request: Request, body: dict = Body()):
+    def redo(request: Request, body: Json):
         return _back(request, body, decisions.redo, "There is nothing to redo.")
 
     def _back(request: Request, body: dict, act, nothing: str) -> dict:
@@ -169,10 +176,14 @@ def routes(ctx) -> APIRouter:
         store = ctx.store()
         old = masks.version(store, mask_id)
         blind.demand(store, decisions.case_row(store, old["case_id"]), who(request))
-        return {"ok": True, **masks.restore(store, mask_id, who(request)), "masks": masks.versions(store, old["case_id"])}
+        return {
+            "ok": True,
+            **masks.restore(store, mask_id, who(request)),
+            "masks": masks.versions(store, old["case_id"]),
+        }
 
     @router.post("/settings")
-    def settings(request: Request, body: dict = Body()):
+    def settings(request: Request, body: Json):
         """keys and show are the reader's own; labels and blind belong to the study (administrators)."""
         store, name = ctx.store(), who(request)
         for key in ("keys", "show"):
@@ -190,7 +201,7 @@ def routes(ctx) -> APIRouter:
         return {"ok": True}
 
     @router.post("/threshold")
-    def threshold(request: Request, body: dict = Body()):
+    def threshold(request: Request, body: Json):
         """A change of the threshold is an event; it is told once it has come to rest."""
         case_id = int(body["case"])
         row = decisions.case_row(ctx.store(), case_id)

@@ -1,4 +1,5 @@
-"""Review: the reading room. Worklist, viewer and decisions are one widget; the server is asked through its own routes."""
+"""Review: the reading room. Worklist, viewer and decisions are one widget; the server is asked through its own
+routes."""
 
 from __future__ import annotations
 

@@ -77,7 +77,8 @@ def test_fifty_cases_by_keyboard_alone(page, page_url, room_home):
     order, shown = page.evaluate(f"[...{ROOM}.room.list.rows.keys()]"), []
     page.evaluate(
         f"""{ROOM}.room.painted = (r) => {{
-            const now = r.detail.id; window.seen ||= []; if (window.seen.at(-1) !== now) window.seen.push(now) }}; {ROOM}.room.draw()"""
+            const now = r.detail.id; window.seen ||= [];
+            if (window.seen.at(-1) !== now) window.seen.push(now) }}; {ROOM}.room.draw()"""
     )
     keys = ["n", "a", "u"] * (CASES // 3 + 1)
     for start in range(0, CASES, 10):  # ten keys, hit fast
@@ -176,7 +177,8 @@ def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, room
         page.mouse.click(x + dx, y + dy)
     page.keyboard.press("Enter")
     drawn = page.evaluate(
-        f"({{ id: {ROOM}.room.detail.id, sum: {ROOM}.room.editor.mask.reduce((a, b) => a + b), all: [...{ROOM}.room.editor.mask].join('') }})"
+        f"""(() => {{ const r = {ROOM}.room, m = r.editor.mask;
+        return {{ id: r.detail.id, sum: m.reduce((a, b) => a + b), all: [...m].join('') }} }})()"""
     )
     page.keyboard.press("s")
     settle(page)
@@ -290,47 +292,3 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
             context.close()
     finally:
         server.stop()
-
-
-def test_killed_in_the_middle_loses_no_answered_decision(tmp_path):
-    import json
-    import random
-    import threading
-    import urllib.request
-
-    home = make_home(tmp_path, 4)
-    store = stores.open(str(home))
-    ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test'")]
-    server, answered, total = Served(home), [], 240
-    draw = random.Random(0)
-
-    def send(i: int) -> bool:
-        body = json.dumps({"case": ids[i % len(ids)], "decision": "normal", "comment": f"number {i}", "token": f"t{i}"})
-        request = urllib.request.Request(
-            f"{server.url}api/review/decide", body.encode(), {"Content-Type": "application/json"}, method="POST"
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return json.load(answer)["ok"]
-        except OSError:
-            return False
-
-    i = 0
-    for _ in range(3):
-        stop = threading.Timer(draw.uniform(0.3, 1.5), server.kill)
-        stop.start()
-        while i < total:
-            if not send(i):
-                break
-            answered.append(i)
-            i += 1
-        stop.join()
-        server.start()
-    while i < total:
-        assert send(i)
-        answered.append(i)
-        i += 1
-    server.stop()
-    kept = [int(r["comment"].split()[1]) for r in store.query("SELECT comment FROM reviews")]
-    assert len(kept) == len(set(kept)) and set(answered) <= set(kept)
-    assert audit.verify(store)["ok"] and audit.verify(store)["events"] == len(kept)

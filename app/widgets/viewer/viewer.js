@@ -88,6 +88,7 @@ export async function mount(root, studio) {
   }
   studio.on('study', show)
   studio.on('tab', show)
+  studio.on('case', (id) => opened && goTo(room, id))
   new ResizeObserver(show).observe(root)
   // The room fills what the page leaves of the window.
   const fit = () => studio.shown(root) && root.style.setProperty('--height', `${Math.floor(innerHeight - root.getBoundingClientRect().top - scrollY - 12)}px`)

@@ -16,7 +16,8 @@ Z = 1.959963984540054  # two-sided 95 %
 def cohen(table: np.ndarray) -> dict:
     """table (k, k) of counts, one reader's rows by the other's columns -> {"kappa", "low", "high", "n", "agreement"}.
 
-    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969). kappa is None where chance alone agrees fully.
+    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969). kappa is None where chance alone agrees
+    fully.
     """
     n = float(table.sum())
     if n == 0:
@@ -79,7 +80,8 @@ def opinions(store: Store, study: str, stage: str = "last") -> dict[int, dict[st
 
 
 def agreement(store: Store, study: str, stage: str = "last") -> dict:
-    """{"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's word}."""
+    """{"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's
+    word}."""
     said = opinions(store, study, stage)
     readers = sorted({r for case in said.values() for r in case})
     index = {d: i for i, d in enumerate(DECISIONS)}
@@ -100,7 +102,8 @@ def agreement(store: Store, study: str, stage: str = "last") -> dict:
     settled = {
         r["case_id"]: {"reader": r["reader"], "decision": r["decision"]}
         for r in store.query(
-            "SELECT k.* FROM current_reviews k JOIN cases c ON c.id = k.case_id WHERE c.study = ? AND k.stage = 'adjudication'",
+            "SELECT k.* FROM current_reviews k JOIN cases c ON c.id = k.case_id WHERE c.study = ? AND k.stage = "
+            "'adjudication'",
             [study],
         )
     }

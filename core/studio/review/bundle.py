@@ -47,8 +47,10 @@ class BadBundle(ValueError):
 @migration("0210_events_from_elsewhere")
 def _(db) -> None:
     db.conn.execute(
-        "CREATE TABLE foreign_events (bundle TEXT NOT NULL, id INTEGER NOT NULL, at TEXT, who TEXT, kind TEXT, study TEXT, "
-        "case_id INTEGER, before TEXT, after TEXT, shown TEXT, seconds REAL, previous TEXT NOT NULL, hash TEXT NOT NULL, "
+        "CREATE TABLE foreign_events (bundle TEXT NOT NULL, id INTEGER NOT NULL, at TEXT, who TEXT, kind TEXT, "
+        "study TEXT, "
+        "case_id INTEGER, before TEXT, after TEXT, shown TEXT, seconds REAL, previous TEXT NOT NULL, hash TEXT "
+        "NOT NULL, "
         "PRIMARY KEY (bundle, id)) WITHOUT ROWID"
     )
     for act in ("UPDATE", "DELETE"):
@@ -65,7 +67,10 @@ def export_bundle(store: Store, study: str, target: Path, by: str, images: bool 
     audit.record(store, by, "export", study=study, after={"format": "bundle", "images": images, "runs": runs})
     target = Path(target)
     partial = target.with_name(target.name + ".partial")
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder, zipfile.ZipFile(partial, "w", allowZip64=True) as out:
+    with (
+        tempfile.TemporaryDirectory(dir=target.parent) as folder,
+        zipfile.ZipFile(partial, "w", allowZip64=True) as out,
+    ):
         rows = _rows_out(store, study, Path(folder) / "rows.sqlite")
         files = {}
         if images:
@@ -119,7 +124,9 @@ def import_bundle(store: Store, source: Path, by: str) -> dict:
         with zipfile.ZipFile(source) as bundle, tempfile.TemporaryDirectory(dir=store.home.path) as folder:
             manifest = json.loads(bundle.read("manifest.json"))
             if manifest["format"] != FORMAT:
-                raise BadBundle(f"this bundle has format {manifest['format']}; this installation reads {FORMAT}: update it")
+                raise BadBundle(
+                    f"this bundle has format {manifest['format']}; this installation reads {FORMAT}: update it"
+                )
             study = manifest["study"]
             if store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
                 raise BadBundle(f"there is already a study {study!r} here")
@@ -176,7 +183,9 @@ def _rows_in(store: Store, file: Path, moved: dict[str, str], mark: str) -> dict
                 row["path"] = moved.get(row["path"], row["path"])
             known = "OR IGNORE " if table in ("readers", "settings") else ""
             names = ", ".join(f'"{c}"' for c in row)
-            db.execute(f'INSERT {known}INTO "{table}" ({names}) VALUES ({", ".join("?" * len(row))})', list(row.values()))
+            db.execute(
+                f'INSERT {known}INTO "{table}" ({names}) VALUES ({", ".join("?" * len(row))})', list(row.values())
+            )
             counts[table] += 1
     events = [dict(e) for e in source.execute("SELECT * FROM events ORDER BY id")]
     source.close()

@@ -8,7 +8,6 @@ from core.studio.review import blind, decisions, masks, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.store import Store
 
-
 TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD"}
 
 
@@ -84,7 +83,8 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
     }
     if not blinded:
         out["others"] = store.query(
-            "SELECT k.reader, k.stage, k.decision, r.comment FROM current_reviews k JOIN reviews r ON r.id = k.review_id "
+            "SELECT k.reader, k.stage, k.decision, r.comment FROM current_reviews k JOIN reviews r ON r.id = "
+            "k.review_id "
             "WHERE k.case_id = ? AND k.reader != ? ORDER BY k.reader, k.stage",
             [case_id, reader],
         )
@@ -99,8 +99,10 @@ def timeline(store: Store, case_id: int, run: str) -> list[dict]:
     """A recording's frames in time: [{"id", "frame", "percentile", "flagged"}]; empty for a single image."""
     case = decisions.case_row(store, case_id)
     rows = store.query(
-        "SELECT c.id, c.frame, coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.score_roi, r.score) AS score, "
-        "coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id "
+        "SELECT c.id, c.frame, coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.score_roi, "
+        "r.score) AS score, "
+        "coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r ON r.run = ? AND "
+        "r.case_id = c.id "
         "WHERE c.study = ? AND c.path = ? ORDER BY c.frame",
         [run, case["study"], case["path"]],
     )

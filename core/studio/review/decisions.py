@@ -121,7 +121,10 @@ def redo(store: Store, study: str, reader: str, token: str | None = None) -> dic
         known = _answered(store, token)
         if known is not None:
             return known
-        query = "SELECT r.* FROM undone u JOIN reviews r ON r.id = u.review_id WHERE u.reader = ? AND u.study = ? ORDER BY r.id LIMIT 1"
+        query = (
+            "SELECT r.* FROM undone u JOIN reviews r ON r.id = u.review_id "
+            "WHERE u.reader = ? AND u.study = ? ORDER BY r.id LIMIT 1"
+        )
         last = store.one(query, [reader, study])
         if last is None:
             return None

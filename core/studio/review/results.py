@@ -1,4 +1,5 @@
-"""The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel."""
+"""The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction
+panel."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def readings(store: Store, study: str, run: str, roi: bool = True) -> list[dict]
     """Test cases the run has scored: id, name, label, score, percentile, flagged, highest score first."""
     end = "_roi" if roi else ""
     return store.query(
-        f"SELECT c.id, c.name, c.label, r.score{end} AS score, r.percentile{end} AS percentile, r.flagged{end} AS flagged "
+        f"SELECT c.id, c.name, c.label, r.score{end} AS score, r.percentile{end} AS percentile, r.flagged{end} "
+        "AS flagged "
         f"FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.study = ? AND c.split = 'test' "
         f"AND r.score{end} IS NOT NULL ORDER BY score DESC, c.id",
         [run, study],
@@ -51,7 +53,8 @@ def readings(store: Store, study: str, run: str, roi: bool = True) -> list[dict]
 
 
 def truth_of(store: Store, study: str, rows: list[dict], against: str) -> dict[int, bool]:
-    """case -> abnormal? `against` 'labels' (of the import) or 'readers' (their majority; adjudication settles; unsure is none)."""
+    """case -> abnormal? `against` 'labels' (of the import) or 'readers' (their majority; adjudication settles;
+    unsure is none)."""
     if against == "labels":
         return {r["id"]: r["label"] == "abnormal" for r in rows if r["label"] != "unknown"}
     settled = {
@@ -74,7 +77,8 @@ def truth_of(store: Store, study: str, rows: list[dict], against: str) -> dict[i
 
 
 def operating_point(store: Store, study: str, run: str, against: str = "labels", roi: bool = True) -> dict:
-    """{"roc": [[fpr, tpr]...], "auroc", "point": [fpr, tpr], confusion...}; roc is None where only one kind is known."""
+    """{"roc": [[fpr, tpr]...], "auroc", "point": [fpr, tpr], confusion...}; roc is None where only one kind is
+    known."""
     rows = readings(store, study, run, roi)
     truth = truth_of(store, study, rows, against)
     rows = [r for r in rows if r["id"] in truth]
@@ -93,7 +97,8 @@ def operating_point(store: Store, study: str, run: str, against: str = "labels",
 
 
 def changed_minds(store: Store, study: str) -> dict:
-    """How second decisions differ from first ones, per reader, and whether the change was right where the label is known."""
+    """How second decisions differ from first ones, per reader, and whether the change was right where the label is
+    known."""
     rows = store.query(
         "SELECT a.reader, a.decision AS first, b.decision AS second, c.label, c.id, c.name FROM current_reviews a "
         "JOIN current_reviews b ON b.case_id = a.case_id AND b.reader = a.reader AND b.stage = 'second' "
@@ -127,7 +132,8 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
     points = []
     for case_id, mask_id in sorted(truth.items()):
         row = store.one(
-            "SELECT r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM readings r JOIN lesion_masks m ON m.id = ? "
+            "SELECT r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM readings r JOIN lesion_masks "
+            "m ON m.id = ? "
             "JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND r.case_id = ? AND r.map IS NOT NULL",
             [mask_id, run, case_id],
         )

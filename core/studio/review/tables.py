@@ -39,11 +39,13 @@ STATEMENTS = [
   WHEN EXISTS (SELECT 1 FROM events WHERE id = NEW.id OR hash = NEW.hash)
   BEGIN SELECT RAISE(ABORT, 'the audit trail is never changed'); END""",
     """CREATE TABLE current_reviews (
-  case_id INTEGER NOT NULL, reader TEXT NOT NULL, stage TEXT NOT NULL, review_id INTEGER NOT NULL, decision TEXT NOT NULL,
+  case_id INTEGER NOT NULL, reader TEXT NOT NULL, stage TEXT NOT NULL, review_id INTEGER NOT NULL, decision TEXT NOT
+  NULL,
   created TEXT NOT NULL, PRIMARY KEY (case_id, reader, stage)) WITHOUT ROWID""",
     "CREATE INDEX current_reviews_by_reader ON current_reviews (reader, stage, created, case_id)",
     """CREATE TABLE case_votes (
-  case_id INTEGER PRIMARY KEY, study TEXT NOT NULL, readers INTEGER NOT NULL, normal REAL NOT NULL, abnormal REAL NOT NULL,
+  case_id INTEGER PRIMARY KEY, study TEXT NOT NULL, readers INTEGER NOT NULL, normal REAL NOT NULL, abnormal REAL NOT
+  NULL,
   unsure REAL NOT NULL, disagreement REAL NOT NULL)""",
     "CREATE INDEX case_votes_by_disagreement ON case_votes (study, disagreement, case_id)",
     f"CREATE TRIGGER reviews_added AFTER INSERT ON reviews BEGIN {_CURRENT} {_VOTES} END",
@@ -52,7 +54,8 @@ STATEMENTS = [
   {_CURRENT} {_VOTES} END""",
     """CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews
   BEGIN SELECT RAISE(ABORT, 'reviews are never deleted'); END""",
-    """CREATE TRIGGER reviews_said_once BEFORE UPDATE OF case_id, reader, decision, comment, created, seconds, run, shown, stage
+    """CREATE TRIGGER reviews_said_once BEFORE UPDATE OF case_id, reader, decision, comment, created, seconds, run,
+    shown, stage
   ON reviews BEGIN SELECT RAISE(ABORT, 'a review is never rewritten: add another'); END""",
     """CREATE TRIGGER lesion_masks_kept BEFORE UPDATE ON lesion_masks
   BEGIN SELECT RAISE(ABORT, 'a lesion mask is never rewritten: add a version'); END""",

@@ -1,4 +1,5 @@
-"""The worklist: order, filters, counts and "next unread", all in SQL, paged by key so that no page costs more than another.
+"""The worklist: order, filters, counts and "next unread", all in SQL, paged by key so that no page costs more than
+another.
 
 A page's cursor is its last row's (part, value, id). Orders by score have two parts: cases the run has scored, along
 an index, then those it has not.
@@ -67,7 +68,10 @@ def _filters(q: Query) -> tuple[list[str], list]:
     if q.flagged is not None:
         where.append(f"coalesce(r.{_column(q, 'flagged')}, 0) = ?")
         params.append(int(q.flagged))
-    said = "(SELECT k.decision FROM current_reviews k WHERE k.case_id = c.id AND k.reader = ? AND k.stage != 'adjudication' ORDER BY k.stage DESC LIMIT 1)"
+    said = (
+        "(SELECT k.decision FROM current_reviews k WHERE k.case_id = c.id AND k.reader = ? "
+        "AND k.stage != 'adjudication' ORDER BY k.stage DESC LIMIT 1)"
+    )
     if q.decision == "unread":
         where.append(f"{said} IS NULL")
         params.append(q.reader)
@@ -128,7 +132,8 @@ def _parts(q: Query) -> list[tuple[str, list, str]]:
 
 
 def page(store: Store, q: Query, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-    """{"rows": [...], "cursor": (part, value, id) of the last row or None at the end}. `backwards` walks the other way."""
+    """{"rows": [...], "cursor": (part, value, id) of the last row or None at the end}. `backwards` walks the other
+    way."""
     q = seen_by(store, q)
     where, values = _filters(q)
     down = q.descending != backwards
@@ -229,9 +234,13 @@ def counts(store: Store, q: Query) -> dict:
     source = "cases c LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id" if needs_run else "cases c"
     params = [q.run, *values] if needs_run else values
     total = store.one(f"SELECT count(*) AS n FROM {source} WHERE {' AND '.join(where)}", params)["n"]
-    last = "(SELECT case_id, decision, max(stage) FROM current_reviews WHERE reader = ? AND stage != 'adjudication' GROUP BY case_id)"
+    last = (
+        "(SELECT case_id, decision, max(stage) FROM current_reviews "
+        "WHERE reader = ? AND stage != 'adjudication' GROUP BY case_id)"
+    )
     rows = store.query(
-        f"SELECT k.decision, count(*) AS n FROM {last} k CROSS JOIN {source.replace('cases c', 'cases c ON c.id = k.case_id', 1)} "
+        f"SELECT k.decision, count(*) AS n FROM {last} k CROSS JOIN "
+        f"{source.replace('cases c', 'cases c ON c.id = k.case_id', 1)} "
         f"WHERE {' AND '.join(where)} GROUP BY k.decision",
         [q.reader, *params],
     )

@@ -1,4 +1,5 @@
-"""A study of small drawn images with lesion masks and the readings of two made-up runs; and a large one of rows alone."""
+"""A study of small drawn images with lesion masks and the readings of two made-up runs; and a large one of rows
+alone."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def add_readings(store, study: str, method: str, seed: int = 0) -> str:
             db["readings"].insert(
                 {
                     "run": run, "case_id": c["id"], "score": high, "score_roi": high, "percentile": percentile,
-                    "percentile_roi": percentile, "flagged": int(percentile >= 95), "flagged_roi": int(percentile >= 95),
+                    "percentile_roi": percentile, "flagged": int(percentile >= 95), "flagged_roi": int(percentile >=
+                    95),
                     "map": zlib.compress(codes.tobytes()), "map_h": 16, "map_w": 16, "map_lo": low, "map_hi": high,
                     "created": now(),
                 }
@@ -51,7 +53,9 @@ def draw_folder(folder, train: int = 10, normal: int = 6, abnormal: int = 6):
             image = cv2.resize(rng.integers(60, 200, (6, 6, 3), np.uint8), (72, 60), interpolation=cv2.INTER_CUBIC)
             if part == "test/abnormal":
                 mask = np.zeros((60, 72), np.uint8)
-                cv2.circle(mask, (int(rng.integers(20, 50)), int(rng.integers(20, 40))), int(rng.integers(4, 14)), 255, -1)
+                cv2.circle(
+                    mask, (int(rng.integers(20, 50)), int(rng.integers(20, 40))), int(rng.integers(4, 14)), 255, -1
+                )
                 image[mask > 0] = (20, 40, 220)
                 (folder / "test/mask").mkdir(exist_ok=True)
                 cv2.imwrite(str(folder / "test/mask" / f"{part[5]}{i:02}.png"), mask)
@@ -74,14 +78,16 @@ def fill(store, n: int, study: str = "large", reviewed: int = 0) -> list[int]:
     with store.write() as db:
         db.execute("INSERT INTO studies (id, name, created) VALUES (?, ?, ?)", [study, study, now()])
         db.execute(
-            "INSERT INTO runs (id, study, kind, name, method, created, status) VALUES ('r', ?, 'fit', 'r', 'padim', ?, 'done')",
+            "INSERT INTO runs (id, study, kind, name, method, created, status) VALUES ('r', ?, 'fit', 'r', "
+            "'padim', ?, 'done')",
             [study, now()],
         )
         db.conn.executemany(
             'INSERT INTO cases (study, name, path, split, label, width, height, bits, sha256, "row", added, tags) '
             "VALUES (?, ?, ?, 'test', 'unknown', 512, 512, 8, ?, ?, ?, ?)",
             (
-                (study, f"image-{draw.randrange(10**9):09}.png", f"/nowhere/{i}", f"{draw.getrandbits(256):064x}", i, now(),
+                (study, f"image-{draw.randrange(10**9):09}.png", f"/nowhere/{i}", f"{draw.getrandbits(256):064x}", i,
+                now(),
                  json.dumps(["odd"] if i % 2 else []))
                 for i in range(n)
             ),
@@ -89,7 +95,8 @@ def fill(store, n: int, study: str = "large", reviewed: int = 0) -> list[int]:
         ids = [row[0] for row in db.execute("SELECT id FROM cases WHERE study = ? ORDER BY id", [study])]
         scored = [(i, round(draw.random(), 3)) for i in ids if i % 10]  # ties on purpose, and a tenth not scored
         db.conn.executemany(
-            "INSERT INTO readings (run, case_id, score, score_roi, percentile, percentile_roi, flagged, flagged_roi, created) "
+            "INSERT INTO readings (run, case_id, score, score_roi, percentile, percentile_roi, flagged, "
+            "flagged_roi, created) "
             "VALUES ('r', ?, ?, ?, ?, ?, ?, ?, ?)",
             ((i, s, s, 100 * s, 100 * s, int(s > 0.95), int(s > 0.95), now()) for i, s in scored),
         )

@@ -14,7 +14,8 @@ from core.studio.store import Store
         "UPDATE events SET who = 'somebody' WHERE id = 1",
         "DELETE FROM events WHERE id = 2",
         "DELETE FROM events",
-        "INSERT OR REPLACE INTO events SELECT 1, at, 'x', kind, study, case_id, before, after, shown, seconds, previous, 'f' FROM events WHERE id = 2",
+        "INSERT OR REPLACE INTO events SELECT 1, at, 'x', kind, study, case_id, before, after, shown, seconds, "
+        "previous, 'f' FROM events WHERE id = 2",
         "UPDATE reviews SET decision = 'normal'",
         "UPDATE reviews SET comment = 'x'",
         "DELETE FROM reviews",
@@ -43,7 +44,10 @@ def _decided(store: Store, count: int = 4) -> list[int]:
         (["DROP TRIGGER events_no_update", "UPDATE events SET who = 'eve' WHERE id = 2"], "event 2 was altered"),
         (["DROP TRIGGER events_no_delete", "DELETE FROM events WHERE id = 2"], "event 2 is missing"),
         (["DROP TRIGGER events_no_delete", "DELETE FROM events WHERE id = 4"], "has no event"),
-        (["DROP TRIGGER reviews_said_once", "UPDATE reviews SET decision = 'normal' WHERE id = 3"], "review 3 is not what"),
+        (
+            ["DROP TRIGGER reviews_said_once", "UPDATE reviews SET decision = 'normal' WHERE id = 3"],
+            "review 3 is not what",
+        ),
         (["DROP TRIGGER reviews_no_delete", "DELETE FROM reviews WHERE id = 1"], "review 1 is gone"),
     ],
 )
@@ -81,5 +85,10 @@ def test_the_trail_names_who_when_from_to_and_what_was_shown(room):
     case = _decided(store, 1)[0]
     decisions.decide(store, case, "ann", "normal", seconds=1.0, shown={"run": "r", "threshold": 0.4, "heat": False})
     event = audit.trail(store, case_id=case)[0]
-    assert (event["who"], event["kind"], event["before"], event["after"]["decision"]) == ("ann", "decision", "abnormal", "normal")
+    assert (event["who"], event["kind"], event["before"], event["after"]["decision"]) == (
+        "ann",
+        "decision",
+        "abnormal",
+        "normal",
+    )
     assert event["shown"] == {"run": "r", "threshold": 0.4, "heat": False} and event["seconds"] == 1.0

@@ -54,6 +54,7 @@ def test_into_a_home_in_use_numbers_move_and_the_trail_stays_readable(room, bare
     fill(bare, 20, reviewed=0)
     decisions.decide(bare, 1, "cleo", "normal")
     import_bundle(bare, tmp_path / "room.zip", "root")
+
     def words(s):
         return s.query(
             "SELECT c.name, k.reader, k.decision, r.comment FROM current_reviews k JOIN cases c ON c.id = k.case_id "

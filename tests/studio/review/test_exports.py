@@ -20,12 +20,12 @@ def test_csv_holds_what_counts_and_no_names(room, tmp_path):
     store, run = room
     a, b = store.query("SELECT * FROM cases WHERE split = 'test' ORDER BY id LIMIT 2")
     decisions.decide(store, a["id"], "Dr Ann", "normal", run=run)
-    decisions.decide(store, a["id"], "Dr Ann", "abnormal", comment="=1+1, \"so\"\nit is", run=run, seconds=3)
+    decisions.decide(store, a["id"], "Dr Ann", "abnormal", comment='=1+1, "so"\nit is', run=run, seconds=3)
     decisions.decide(store, b["id"], "Dr Ann", "unsure")
     export_csv(store, "room", tmp_path / "out.csv", "root", run=run)
     text = (tmp_path / "out.csv").read_text()
     rows = list(csv.DictReader((tmp_path / "out.csv").open(newline="")))
-    assert [r["decision"] for r in rows] == ["abnormal", "unsure"] and rows[0]["comment"] == "'=1+1, \"so\"\nit is"
+    assert [r["decision"] for r in rows] == ["abnormal", "unsure"] and rows[0]["comment"] == '\'=1+1, "so"\nit is'
     reading = store.one("SELECT * FROM readings WHERE case_id = ?", [b["id"]])
     assert float(rows[1]["score"]) == reading["score_roi"]
     assert "Ann" not in text and a["name"].split(".")[0] not in text and rows[0]["reader"] == rows[1]["reader"]
@@ -67,7 +67,13 @@ def ct(path, shape=(48, 40), name="Doe^Jane"):
     ds.file_meta.MediaStorageSOPInstanceUID = ds.SOPInstanceUID = generate_uid()
     ds.StudyInstanceUID, ds.SeriesInstanceUID, ds.FrameOfReferenceUID = (generate_uid() for _ in range(3))
     ds.PatientName, ds.PatientID, ds.Modality, ds.StudyDate = name, "12345", "CT", "20240131"
-    ds.PatientBirthDate, ds.PatientSex, ds.StudyTime, ds.StudyID, ds.AccessionNumber = "19700101", "F", "101500", "7", "acc-1"
+    ds.PatientBirthDate, ds.PatientSex, ds.StudyTime, ds.StudyID, ds.AccessionNumber = (
+        "19700101",
+        "F",
+        "101500",
+        "7",
+        "acc-1",
+    )
     ds.ReferringPhysicianName = "Who^Doctor"
     ds.Rows, ds.Columns = shape
     ds.SamplesPerPixel, ds.PhotometricInterpretation, ds.PixelRepresentation = 1, "MONOCHROME2", 1

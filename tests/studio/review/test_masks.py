@@ -23,7 +23,10 @@ def test_versions_add_up_and_earlier_ones_stay(room):
     first = masks.versions(store, case["id"])[-1]
     assert first["source"] == "import" and np.array_equal(masks.pixels(store, first["id"]), imported)
     back = masks.restore(store, saved[0]["mask"], "ben")
-    assert back["version"] == 5 and masks.version(store, back["mask"])["png"] == masks.version(store, saved[0]["mask"])["png"]
+    assert (
+        back["version"] == 5
+        and masks.version(store, back["mask"])["png"] == masks.version(store, saved[0]["mask"])["png"]
+    )
     taken = masks.save(store, case["id"], drawn[0], "ann", source="run", run=run, threshold=0.5)
     row = masks.version(store, taken["mask"])
     assert (row["source"], row["run"], row["threshold"], row["reader"]) == ("run", run, 0.5, "ann")

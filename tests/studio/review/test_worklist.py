@@ -32,7 +32,8 @@ def _plain(store, query):
     """The same order, by Python."""
     rows = store.query(
         "SELECT c.*, r.score, r.flagged, (SELECT decision FROM reviews v WHERE v.case_id = c.id AND v.reader = 'ann' "
-        "ORDER BY v.id DESC LIMIT 1) AS word, (SELECT created FROM reviews v WHERE v.case_id = c.id AND v.reader = 'ann') AS at "
+        "ORDER BY v.id DESC LIMIT 1) AS word, (SELECT created FROM reviews v WHERE v.case_id = c.id AND v.reader "
+        "= 'ann') AS at "
         "FROM cases c LEFT JOIN readings r ON r.case_id = c.id AND r.run = 'r'"
     )
     if query.flagged is not None:
@@ -64,7 +65,15 @@ def _plain(store, query):
 @pytest.mark.parametrize("descending", [True, False])
 @pytest.mark.parametrize(
     "filters",
-    [{}, {"flagged": True}, {"decision": "unread"}, {"decision": "normal"}, {"decision": "against"}, {"text": "7"}, {"tag": "odd"}],
+    [
+        {},
+        {"flagged": True},
+        {"decision": "unread"},
+        {"decision": "normal"},
+        {"decision": "against"},
+        {"text": "7"},
+        {"tag": "odd"},
+    ],
 )
 def test_pages_are_the_sorted_list_without_gap_or_repeat(large, sort, descending, filters):
     query = Query("large", "ann", "r", sort=sort, descending=descending, **filters)

@@ -17,7 +17,8 @@ _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "Re
 
 
 def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
-    """One .dcm in `folder` for each DICOM case with a mask. {"files": n, "passed_over": n} (cases that are no DICOM)."""
+    """One .dcm in `folder` for each DICOM case with a mask. {"files": n, "passed_over": n} (cases that are no
+    DICOM)."""
     from core.studio.dicom import is_dicom
 
     names = Names(store, study, keep_names)

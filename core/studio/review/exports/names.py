@@ -32,9 +32,9 @@ class Names:
 
     def case(self, case: dict) -> str:
         """A case's name without suffix."""
-        return (
-            case["name"].rsplit(".", 1)[0] if self.keep else f"case-{self._digest('case %d' % case['id']).hex()[:12]}"
-        )
+        if self.keep:
+            return case["name"].rsplit(".", 1)[0]
+        return f"case-{self._digest('case ' + str(case['id'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
         """A reader's name."""
@@ -62,7 +62,8 @@ class Names:
 
 
 def warn_of_text(store: Store, case_ids: list[int]) -> list[int]:
-    """Cases whose picture may carry burned-in text (the region of interest leaves text out): to be looked at by a person."""
+    """Cases whose picture may carry burned-in text (the region of interest leaves text out): to be looked at by a
+    person."""
     import numpy as np
 
     from core.engine import roi

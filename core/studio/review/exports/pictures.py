@@ -41,7 +41,8 @@ def _file(name: str, case_id: int) -> str:
 
 
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """COCO: every test image, one annotation for each mask, its segmentation as compressed RLE. {"images", "annotations"}."""
+    """COCO: every test image, one annotation for each mask, its segmentation as compressed RLE. {"images",
+    "annotations"}."""
     from pycocotools import mask as rle
 
     names = Names(store, study, keep_names)

@@ -10,7 +10,8 @@ from core.studio.review.exports.names import Names
 from core.studio.store import Store
 
 COLUMNS = (
-    "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile", "flagged",
+    "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile",
+    "flagged",
     "label", "has_mask",
 )  # fmt: skip
 

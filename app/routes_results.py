@@ -1,0 +1,32 @@
+"""The results page's JSON: operating points, agreement, changed minds, Dice by size, the prediction panel."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from core.studio.review import agreement, blind, cases, results
+
+
+def routes(ctx) -> APIRouter:
+    router = APIRouter(prefix="/api/results", include_in_schema=False)
+
+    @router.get("/{study}")
+    def everything(request: Request, study: str, run: str = "", roi: int = 1):
+        """All figures of one run; run '': the default one. A blind reader is refused (app/guard.py)."""
+        store, who = ctx.store(), ctx.user_of(request)
+        runs = cases.scored_runs(store, study)
+        out = {"ok": True, "runs": runs, "run": None, "agreement": agreement.agreement(store, study)}
+        out["minds"] = results.changed_minds(store, study)
+        out["blind"] = blind.applies(store, study, who)
+        if runs:
+            chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
+            out |= {
+                "run": chosen,
+                "labels": results.operating_point(store, study, chosen, "labels", bool(roi)),
+                "readers": results.operating_point(store, study, chosen, "readers", bool(roi)),
+                "sizes": results.dice_by_size(store, study, chosen),
+                "panel": results.prediction_panel(store, study, chosen, 14, bool(roi)),
+            }
+        return out
+
+    return router

@@ -1,0 +1,86 @@
+"""Killed with SIGKILL at random moments while decisions arrive: each one answered `ok` is there afterwards, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+
+from core.studio import store as stores
+from core.studio import studies
+from core.studio.review import audit
+from tests.app.conftest import ROOT
+from tests.studio.review.conftest import draw_folder
+
+TOTAL = 2000
+KILLS = 5
+# The review room's own routes on their own, so that a start takes a second and not ten.
+SERVER = """
+import socket, sys, threading, types, uvicorn
+from fastapi import FastAPI
+from core.studio import store
+from app.routes_review import routes
+local = threading.local()
+def opened():
+    if not hasattr(local, "store"):
+        local.store = store.open(sys.argv[1])
+    return local.store
+server = FastAPI()
+server.include_router(routes(types.SimpleNamespace(store=opened, single_user=True, user_of=lambda r: "reader")))
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(server, log_level="error")).run(sockets=[s])
+"""
+
+
+def start(home) -> tuple[subprocess.Popen, str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(home)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    return process, f"http://127.0.0.1:{process.stdout.readline().strip()}/api/review/decide"
+
+
+def send(url: str, case: int, number: int) -> bool:
+    body = json.dumps({"case": case, "decision": "normal", "comment": f"number {number}", "token": f"t{number}"})
+    request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"}, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)["ok"]
+    except (OSError, ValueError):
+        return False
+
+
+def test_no_answered_decision_is_lost_and_none_is_doubled(tmp_path):
+    home = tmp_path / "home"
+    store = stores.open(str(home))
+    studies.import_study(store, "room", draw_folder(tmp_path / "images"))
+    ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test'")]
+    draw, answered, number = random.Random(0), [], 0
+    process, url = start(home)
+    # A kill falls while some decision is under way: after a drawn number of answers and a drawn part of a second.
+    moments = sorted(draw.sample(range(50, TOTAL - 50), KILLS))
+    try:
+        while number < TOTAL:
+            if moments and len(answered) >= moments[0]:
+                moments.pop(0)
+                threading.Timer(draw.uniform(0, 0.02), process.send_signal, [signal.SIGKILL]).start()
+            if send(url, ids[number % len(ids)], number):
+                answered.append(number)
+                number += 1
+            else:  # the same request again, as the page does: its token tells a repetition from a second decision
+                process.wait(30)
+                process, url = start(home)
+    finally:
+        process.kill()
+        process.wait()
+    kept = [int(r["comment"].split()[1]) for r in store.query("SELECT comment FROM reviews ORDER BY id")]
+    assert not moments and kept == answered == list(range(TOTAL))
+    found = audit.verify(store)
+    assert found["ok"] and found["events"] == TOTAL
