@@ -25,7 +25,8 @@ def stride_of(last: int) -> int:
 def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
     """{"series": {name: [[step, value], ...]}, "stride", "last", "reset"}: what is new since step `after`.
 
-    What is told once an epoch (val_...) is never thinned. When the run has outgrown `stride`, everything is given anew and "reset" is true. Matrices are left out.
+    What is told once an epoch (val_...) is never thinned; matrices are left out. When the run has outgrown `stride`,
+    everything is given anew and "reset" is true.
     """
     last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
     wanted = stride_of(last or 0)

@@ -71,7 +71,7 @@ class Served:
         command = [sys.executable, "-m", "app.server", "--home", str(self.home), "--port", str(port), *self.arguments]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240  # seconds; 5 on a quiet machine
         while time.monotonic() < deadline:
             lines = [line for line in self.log.read_text().splitlines() if line.startswith("http")]
             if lines:
