@@ -102,12 +102,12 @@ def weights(store, run):
 
 
 def test_kill_minus_nine_in_mid_training_then_resume_gives_the_same_weights(store, tiny_study):
-    config = TINY.replace(epochs=12)
+    config = TINY.replace(epochs=8)
     calm, killed = (pipeline.create_pretrain(store, tiny_study, config) for _ in range(2))
     load_arrays(store, tiny_study, 32)
     job = jobs.submit(store, pipeline.chain(killed, device="cpu"))
     steps = 0
-    end = time.monotonic() + 200
+    end = time.monotonic() + 280
     while steps < 6 and time.monotonic() < end:
         time.sleep(0.05)
         steps = max((s for s, _ in runs.metrics(store, killed).get("loss", [])), default=0)
