@@ -58,7 +58,7 @@ export async function mount(root, studio) {
     const x = (v) => 34 + 250 * Math.sqrt(v / Math.max(...s.points.map((p) => p.size)));
     const dots = s.points.map((p) => el('circle', { cx: x(p.size), cy: 144 - 130 * p.dice, r: 3, fill: 'var(--accent)', 'fill-opacity': 0.7 }, el('title', {}, `${p.name}: Dice ${p.dice.toFixed(2)}`)));
     const rows = s.groups.map((g) => el('tr', {}, el('td', { class: 'num' }, `${(100 * g.from).toFixed(2)} to ${(100 * g.to).toFixed(2)} %`), el('td', { class: 'num' }, `${g.dice.toFixed(3)} ± ${g.sd.toFixed(3)}`), el('td', { class: 'num' }, String(g.n))));
-    return el('div', { class: 'rs-two' }, el('svg', { viewBox: '0 0 300 170' }, el('rect', { x: 34, y: 14, width: 256, height: 130, fill: 'none', stroke: 'var(--line)' }), dots,
+    return el('div', { class: 'rs-two rs-plot' }, el('svg', { viewBox: '0 0 300 170' }, el('rect', { x: 34, y: 14, width: 256, height: 130, fill: 'none', stroke: 'var(--line)' }), dots,
       el('text', { x: 28, y: 20, 'text-anchor': 'end' }, '1'), el('text', { x: 28, y: 148, 'text-anchor': 'end' }, '0'), el('text', { x: 162, y: 162, 'text-anchor': 'middle' }, 'lesion’s share of the image, root scale')),
     el('table', {}, el('tr', {}, ['Lesion size', 'Dice, mean ± sd', 'cases'].map((t) => el('th', {}, t))), rows));
   }
