@@ -41,7 +41,7 @@ class LesionHeadConfig(Config):
     alpha: float = 2.0
     width: int = 64
     batch: int = 16
-    steps: int = 1600
+    steps: int = 1200
     lr: float = 1e-3
     weight_decay: float = 1e-2
     warmup: float = 0.2

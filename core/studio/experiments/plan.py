@@ -36,6 +36,7 @@ def comparison(head: dict | None = None) -> list[Arm]:
         Arm("PaDiM", "padim"),
         Arm("IGD", "igd"),
         Arm("Lesion head", "lesion-head", fit=head or {}),
+        Arm("Lesion head + PaDiM", "combined"),
     ]
 
 
