@@ -23,6 +23,9 @@ def add(subparsers) -> None:
     parser.add_argument("--arms", help="only these, by number from 0: 0,3")
     parser.add_argument("--set-pretrain", action="append", default=[], metavar="KEY=VALUE", help="for every encoder")
     parser.add_argument("--set-fit", action="append", default=[], metavar="KEY=VALUE", help="for every lesion head")
+    parser.add_argument(
+        "--fit-preset", default="quick", help="of the lesion head: quick, fundus, xray, ultrasound, full"
+    )
     parser.add_argument("--bootstrap", type=int, default=1000)
     parser.add_argument("--out", metavar="FILE", help="also write the rows and the table here, as JSON")
 
@@ -56,6 +59,7 @@ def run(args) -> int:
         a.replace(pretrain={**a.pretrain, **pretrain}, fit={**a.fit, **(fit if a.detector == "lesion-head" else {})})
         for a in arms
     ]
+    arms = [a.replace(fit_preset=args.fit_preset) if a.detector in ("lesion-head", "combined") else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     rows = conduct(
