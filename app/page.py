@@ -13,7 +13,8 @@ from app.theme import PALETTE, variables
 TABS = ("study", "medmix", "training", "clusters", "review", "results")
 TITLES = {"medmix": "MedMix"}
 BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
-<span class="research">research use, not a medical device</span></div>"""
+<span class="research">research use, not a medical device</span>
+<button id="at-work" hidden title="What is being worked on; click for the Training tab"></button></div>"""
 
 
 def _tab_module(name: str) -> ModuleType | None:

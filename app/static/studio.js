@@ -137,6 +137,36 @@
     },
   });
 
+  // The bar says what is at work. A study that appears by itself (the demo, an import elsewhere) joins the picker; the
+  // first one is opened with its training in view.
+  let known = null;
+  async function watch() {
+    try {
+      if (Studio.started && !document.hidden) {
+        const { studies, job } = await Studio.api('/api/status');
+        const list = studies.join(' ');
+        if (known !== null && list !== known) {
+          const first = known === '' && studies.length;
+          Studio.chooseStudy(first ? studies[0] : Studio.study);
+          if (first) Studio.openTab('training');
+        }
+        known = list;
+        const sign = document.querySelector('#at-work');
+        if (sign) {
+          sign.hidden = !job;
+          const text = job && (job.status === 'running' ? `${Math.round(100 * job.progress)} % · ${job.message}` : 'waiting to start');
+          if (job && sign.textContent !== text) sign.textContent = text;
+          sign.onclick = () => Studio.openTab('training');
+        }
+        Studio.emit('status', { studies, job });
+      }
+    } catch (error) {
+      console.debug(error.message);
+    }
+    setTimeout(watch, 2000);
+  }
+  watch();
+
   // The address follows clicks on tabs only: Gradio's own select events also fire while the page loads.
   document.addEventListener('click', (event) => {
     const button = event.target.closest?.('#rooms > .tab-wrapper button[role=tab], #rooms button[role=tab][id^=tab-]');

@@ -33,6 +33,8 @@ MEDMIX = {
         numbers("jitter", "Colour jitter", _JITTER, 1, 0.02, "Strength of each; hue at most 0.5."),
         number("p_noise", "Chance of Gaussian noise", 0, 1, 0.05, _CHANCE),
         span("noise", "Noise", 0, 0.4, 0.005, "Standard deviation, of the range 0 to 1."),
+        flag("noise_colour", "Noise in each channel", "Else the same grain in all three."),
+        span("match", "Colour brought to its place", 0, 1, 0.05, "How far, before it is pasted; 0 leaves it."),
         span("shading", "Light from one side", 0, 1, 0.02),
     ],
     "Deformation": [

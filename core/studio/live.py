@@ -113,6 +113,17 @@ def brief(job: dict | None) -> dict | None:
     return {**{k: job.get(k) for k in keys}, "steps": [s["verb"] for s in job["chain"]]}
 
 
+def now(store: Store) -> dict:
+    """For the page's bar: {"studies": ids, "job": the one at work (or the next), "waiting": how many wait}."""
+    going = jobs.list_jobs(store, "running", "queued")
+    at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
+    return {
+        "studies": [r["id"] for r in store.query("SELECT id FROM studies ORDER BY id")],
+        "job": brief(at_work),
+        "waiting": sum(j["status"] == "queued" for j in going),
+    }
+
+
 def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
     """The study's runs, newest first, each with its job, its latest headline numbers and its evaluation."""
     at_work = jobs_of_runs(store)

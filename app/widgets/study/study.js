@@ -190,6 +190,10 @@ export async function mount(root, studio) {
       toast(error.message, 'bad');
     }
   };
+  // While the demo is drawn elsewhere, the empty room says so.
+  studio.on('status', ({ job }) => {
+    if (!studio.study && job && job.verb === 'demo') $('.empty p').textContent = `${job.message || 'The demo study is about to be drawn'}. Its training starts by itself.`;
+  });
   studio.on('study', show);
   if (studio.started) show();
   else studio.on('started', show);
