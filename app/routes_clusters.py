@@ -1,4 +1,4 @@
-"""Routes of the Clusters tab: ask for maps, read them, the pictures behind their points, neighbours."""
+"""Routes of the Clusters tab: ask for maps, read them, the pictures behind their points, neighbours, what leaves it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from typing import Annotated
 
 import cv2
 import numpy as np
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
-from core.studio.clusters import columns, explore, library, pictures
+from core.studio.clusters import actions, columns, explore, library, pictures
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.features import snapshots
-from core.studio.runs import list_runs
+from core.studio.review import blind
+from core.studio.runs import get_run, list_runs
 
 KEEP = {"Cache-Control": "private, max-age=86400, immutable"}  # an address holds the map's content key
+MEDIA = {
+    "svg": "image/svg+xml",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
 
 
 def png(image: np.ndarray) -> Response:
@@ -27,10 +35,21 @@ def png(image: np.ndarray) -> Response:
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/clusters")
 
-    @router.get("/runs")
-    def encoder_runs(study: str):
-        """Encoders that a map can be drawn of, newest first, with the epochs that were saved."""
+    def sighted(request: Request, study: str):
+        """The store, if the reader may see labels and scores of the study: a map shows them all at once."""
         store = ctx.store()
+        if blind.applies(store, study, ctx.user_of(request)):
+            raise blind.Hidden("This study is read blind; its maps show labels and open when you no longer read it so.")
+        return store
+
+    def opened(request: Request, key: str):
+        m = library.open_map(ctx.store(), key)
+        return sighted(request, m.about["study"]), m
+
+    @router.get("/runs")
+    def encoder_runs(request: Request, study: str):
+        """Encoders that a map can be drawn of, newest first, with the epochs that were saved."""
+        store = sighted(request, study)
         found = []
         for run in reversed(list_runs(store, study, "pretrain")):
             epochs = [s.epoch for s in snapshots(store, run)]
@@ -40,64 +59,114 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "runs": found}
 
     @router.get("/maps")
-    def maps(study: str):
-        return {"ok": True, "maps": library.list_maps(ctx.store(), study)}
+    def maps(request: Request, study: str):
+        store = sighted(request, study)
+        return {"ok": True, "maps": library.list_maps(store, study), "views": actions.list_views(store, study)}
 
     @router.post("/maps")
-    def ask(run: Annotated[str, Body()], config: Annotated[dict, Body()]):
-        return {"ok": True, **library.request(ctx.store(), run, MapConfig.from_dict(config))}
+    def ask(request: Request, run: Annotated[str, Body()], config: Annotated[dict, Body()]):
+        store = sighted(request, get_run(ctx.store(), run)["study"])
+        return {"ok": True, **library.request(store, run, MapConfig.from_dict(config))}
 
     @router.delete("/maps/{key}")
-    def forget(key: str):
+    def forget(request: Request, key: str):
         library.forget(ctx.store(), key)
         return {"ok": True}
 
     @router.get("/maps/{key}")
-    def about(key: str):
+    def about(request: Request, key: str):
         """What is known of a map, its points' identities and the runs whose readings can colour it."""
-        store = ctx.store()
-        m = library.open_map(store, key)
-        identity = {"case_id": m.points.case_id.tolist(), "lesions": m.points.lesions.tolist()}
-        fits = columns.fits(store, m)
-        return {"ok": True, "key": key, **m.about, "points": identity, "fits": fits}
+        store, m = opened(request, key)
+        points = m.points
+        identity = {"case_id": points.case_id.tolist(), "lesions": points.lesions.tolist()}
+        if points.place is not None:
+            identity["place"] = points.place.tolist()
+        return {"ok": True, "key": key, **m.about, "points": identity, "fits": columns.fits(store, m)}
 
     @router.get("/maps/{key}/coords")
-    def coords(key: str):
+    def coords(request: Request, key: str):
         """Little-endian float32 (E, N, 2)."""
-        m = library.open_map(ctx.store(), key)
+        _, m = opened(request, key)
         data = np.ascontiguousarray(m.coords, "<f4").tobytes()
         return Response(data, media_type="application/octet-stream", headers=KEEP)
 
     @router.get("/maps/{key}/columns")
-    def colours(key: str, fit: str | None = None):
-        store = ctx.store()
-        return {"ok": True, "columns": columns.columns(store, library.open_map(store, key), fit)}
+    def colours(request: Request, key: str, fit: str | None = None):
+        return {"ok": True, "columns": columns.columns(*opened(request, key), fit)}
 
     @router.get("/maps/{key}/points/{point}")
-    def point(key: str, point: int, fit: str | None = None):
-        store = ctx.store()
-        return {"ok": True, **explore.describe(store, library.open_map(store, key), point, fit)}
+    def point(request: Request, key: str, point: int, fit: str | None = None):
+        return {"ok": True, **explore.describe(*opened(request, key), point, fit)}
 
     @router.get("/maps/{key}/points/{point}/thumb.png")
-    def thumb(key: str, point: int, side: int = 96):
-        store = ctx.store()
-        return png(pictures.thumbnail(store, library.open_map(store, key), point, min(max(side, 16), 256)))
+    def thumb(request: Request, key: str, point: int, side: int = 96):
+        return png(pictures.thumbnail(*opened(request, key), point, min(max(side, 16), 256)))
 
     @router.get("/maps/{key}/points/{point}/image.png")
-    def image(key: str, point: int, side: int = 512):
-        store = ctx.store()
-        return png(pictures.picture(store, library.open_map(store, key), point, min(max(side, 32), 2048)))
+    def image(request: Request, key: str, point: int, side: int = 512):
+        return png(pictures.picture(*opened(request, key), point, min(max(side, 32), 2048)))
 
     @router.get("/maps/{key}/points/{point}/heat.png")
-    def heat(key: str, point: int, fit: str):
-        store = ctx.store()
-        return png(pictures.heat(store, library.open_map(store, key), point, fit))
+    def heat(request: Request, key: str, point: int, fit: str):
+        return png(pictures.heat(*opened(request, key), point, fit))
 
     @router.get("/maps/{key}/points/{point}/neighbours")
-    def neighbours(key: str, point: int, epoch: int = -1, k: int = 10):
+    def neighbours(request: Request, key: str, point: int, epoch: int = -1, k: int = 10):
         """Nearest in feature space, not on the map. `epoch` is an index into the map's epochs."""
-        store = ctx.store()
-        m = library.open_map(store, key)
-        return {"ok": True, "neighbours": explore.neighbours(store, m, point, epoch, min(max(k, 1), 50))}
+        found = explore.neighbours(*opened(request, key), point, epoch, min(max(k, 1), 50))
+        return {"ok": True, "neighbours": found}
+
+    @router.post("/maps/{key}/tag")
+    def tag(
+        request: Request,
+        key: str,
+        points: Annotated[list[int], Body()],
+        tag: Annotated[str, Body()],
+        remove: Annotated[bool, Body()] = False,
+    ):
+        return {"ok": True, **actions.tag(*opened(request, key), points, tag, remove)}
+
+    @router.post("/maps/{key}/worklist")
+    def worklist(request: Request, key: str, points: Annotated[list[int], Body(embed=True)]):
+        return {"ok": True, **actions.to_worklist(*opened(request, key), points, ctx.user_of(request))}
+
+    @router.get("/maps/{key}/file.{format}")
+    def file(
+        request: Request,
+        key: str,
+        format: str,
+        fit: str | None = None,
+        colour: str = "class",
+        epoch: int | None = None,
+        hide: str = "",
+    ):
+        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet)."""
+        from core.studio.clusters import figure, table
+
+        store, m = opened(request, key)
+        if format in table.FORMATS:
+            data = table.write(store, m, format, fit)
+        else:
+            found = {c["name"]: c for c in columns.columns(store, m, fit)}
+            column = found.get(colour) if colour != "class" and "codes" in found.get(colour, {}) else None
+            hidden = set(filter(None, hide.split("|"))) if column is None else set()
+            groups = [g for g in m.about["groups"] if g not in hidden]
+            data = figure.draw(m, format, None if epoch is None else [epoch], column, groups)
+        name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
+        return Response(
+            data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'}
+        )
+
+    @router.post("/views")
+    def save_view(
+        request: Request, study: Annotated[str, Body()], name: Annotated[str, Body()], state: Annotated[dict, Body()]
+    ):
+        store = sighted(request, study)
+        return {"ok": True, "id": actions.save_view(store, study, name, ctx.user_of(request), state)}
+
+    @router.delete("/views/{view}")
+    def delete_view(view: int):
+        actions.delete_view(ctx.store(), view)
+        return {"ok": True}
 
     return router

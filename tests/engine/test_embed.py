@@ -1,9 +1,8 @@
-"""Features, their centring, and neighbours: against slow, plain versions and scikit-learn's brute force."""
+"""Features of images and of places in them: against the encoder asked image by image."""
 
 import numpy as np
 import pytest
 import torch
-from sklearn.neighbors import NearestNeighbors
 
 from core.engine import embed
 from core.engine.detectors.base import Stopped
@@ -44,20 +43,6 @@ def test_encode_reports_and_stops(encoder, images):
         embed.encode(encoder, images[:0])
 
 
-def test_centred_is_the_equation_row_by_row():
-    rng = np.random.default_rng(1)
-    f, c, n = rng.normal(size=(9, 5)), rng.normal(size=(4, 5)), rng.integers(0, 4, 9)
-    found = embed.centred(f, c, n)
-    for i in range(9):
-        d = f[i] - c[n[i]]
-        np.testing.assert_allclose(found[i], d / np.sqrt((d**2).sum()), rtol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
-    with pytest.raises(ValueError, match="no centre"):
-        embed.centred(f, c, n + 4)
-    with pytest.raises(ValueError, match="9 features have 8 classes"):
-        embed.centred(f, c, n[:8])
-
-
 def test_patch_features_are_the_lattice_read_at_the_places(encoder, images):
     places = np.random.default_rng(2).integers(0, 16, (7, 3))
     found = embed.patch_features(encoder, images, places, grid=4, batch=3)
@@ -70,19 +55,3 @@ def test_patch_features_are_the_lattice_read_at_the_places(encoder, images):
     np.testing.assert_allclose(found[5, 1, :64], mean, atol=1e-5)
     np.testing.assert_allclose(found[5, 1, 64:192], maps["layer2"][0, :, row, col], atol=1e-5)
     np.testing.assert_allclose(found[5, 1, 192:], maps["layer3"][0, :, row // 2, col // 2], atol=1e-5)
-
-
-def test_neighbours_equal_scikit_learns_brute_force():
-    x = np.random.default_rng(3).normal(size=(300, 32)).astype(np.float32)
-    distance, index = NearestNeighbors(n_neighbors=11, algorithm="brute").fit(x.astype(np.float64)).kneighbors()
-    for i in (0, 17, 299):
-        got, far = embed.nearest(x, i, 11)
-        np.testing.assert_array_equal(got, index[i])
-        np.testing.assert_allclose(far, distance[i], rtol=1e-5)
-
-
-def test_neighbours_among_the_allowed_only_and_never_oneself():
-    x = np.zeros((6, 2), np.float32)  # all at one place: ties go to the smaller index
-    assert embed.nearest(x, 2, 3)[0].tolist() == [0, 1, 3]
-    allowed = np.array([0, 0, 1, 0, 1, 1], bool)
-    assert embed.nearest(x, 2, 10, allowed)[0].tolist() == [4, 5]

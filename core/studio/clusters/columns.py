@@ -7,6 +7,7 @@ import json
 import numpy as np
 
 from core.studio import runs
+from core.studio.clusters import patches
 from core.studio.clusters.library import Map
 from core.studio.store import Store
 
@@ -39,6 +40,9 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
         category("split", "Split", [r["split"] for r in rows]),
         category("label", "Label", [r["label"] if o else "synthetic" for r, o in zip(rows, own, strict=True)]),
     ]
+    if points.in_lesion is not None:
+        names = [*patches.NAMES]
+        out.insert(0, {"name": "patch", "title": "Patch", "names": names, "codes": (points.in_lesion % 3).tolist()})
     if fit:
         out += _readings(store, points, own, fit)
     out += _reviews(store, points, own, m.about["study"])

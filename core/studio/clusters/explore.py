@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 
-from core.engine.embed import nearest
+from core.engine.vectors import nearest
 from core.studio.clusters import pictures
 from core.studio.clusters.features import Snapshot, finish, kept_features
-from core.studio.clusters.library import Map, plan
+from core.studio.clusters.library import Map
 from core.studio.store import NotFound, Store
 
 
@@ -24,6 +24,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
         "lesions": lesions,
         "group": m.about["groups"][int(m.points.group[point])],
         "case": {**case, "tags": json.loads(case["tags"])} if case else None,
+        "box": m.points.patches.box(m.points.place[point]) if m.points.patches else None,
         "outline": pictures.outline(store, m, point),
         "reading": None,
         "reviews": [],
@@ -53,14 +54,17 @@ def features(store: Store, m: Map, epoch: int = -1) -> np.ndarray:
     count = len(m.about["epochs"])
     if not -count <= epoch < count:
         raise ValueError(f"this map has {count} epochs; index {epoch} is none of them")
-    kept = kept_features(store.home, m.about["epochs"][epoch]["features_key"])
-    if kept is None:
-        raise NotFound("the features of this map were cleared from the cache: draw it again")
-    return finish(kept, snapshot(store, m, epoch), m.points, m.config)
+    said = m.about["epochs"][epoch]
+    if _last.get("key") != (key := (str(store.home.path), m.key, said["epoch"])):
+        kept = kept_features(store.home, said["features_key"])
+        if kept is None:
+            raise NotFound("the features of this map were cleared from the cache: draw it again")
+        snapshot = Snapshot(said["epoch"], store.home.path / said["snapshot"])
+        _last.update(key=key, features=finish(kept, snapshot, m.points, m.config))
+    return _last["features"]
 
 
-def snapshot(store: Store, m: Map, epoch: int) -> Snapshot:
-    return plan(store, m.about["run"], m.config).snapshots[epoch]
+_last: dict = {}  # of the map and epoch looked at last: neighbours are asked for one point after the other
 
 
 def neighbours(store: Store, m: Map, point: int, epoch: int = -1, k: int = 10) -> list[dict]:

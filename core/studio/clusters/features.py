@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import load_file
 
+from core.engine.vectors import centred
 from core.studio import runs
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.points import PointImages, PointSet
@@ -85,15 +87,15 @@ def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
 def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str:
     kind = {"centred": "projected"}.get(config.feature, config.feature)
     told = f"{VERSION} {snapshot.digest} {points.key} {kind}"
+    if kind == "patch":
+        told += f" {config.grid} {config.patches} {config.seed}"
     return hashlib.sha256(told.encode()).hexdigest()[:24]
 
 
 def centres_of(snapshot: Snapshot) -> np.ndarray | None:
     """The class centres c_0 .. c_k saved with an encoder: float32 (k+1, 128), or None."""
-    from core.engine.encoder import load_centres
-
-    centres = load_centres(snapshot.folder)
-    return None if centres is None else centres.float().cpu().numpy()
+    file = snapshot.folder / "centres.safetensors"
+    return load_file(file)["centres"].astype(np.float32) if file.exists() else None
 
 
 def features_of(
@@ -117,23 +119,26 @@ def features_of(
     else:
         kind = "projected" if config.feature == "centred" else config.feature
         encoder = load_encoder(snapshot.folder, device)
-        found = embed.encode(
-            encoder, PointImages(points, images), kind, device=device, report=report, should_stop=should_stop
-        )
+        how = {"device": device, "report": report, "should_stop": should_stop}
+        if kind == "patch":
+            times = points.patches.place.shape[1]
+            whole = PointImages(points, images, every=times)
+            found = embed.patch_features(encoder, whole, points.patches.place, grid=points.patches.grid, **how)
+            found = found.reshape(len(points), -1)
+        else:
+            found = embed.encode(encoder, PointImages(points, images), kind, **how)
         _save(file, found)
     return finish(found, snapshot, points, config)
 
 
 def finish(found: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
     """What is kept is f; centring it is a subtraction, done when it is read."""
-    from core.engine import embed
-
     if config.feature != "centred":
         return np.asarray(found)
     centres = centres_of(snapshot)
     if centres is None:
         raise ValueError("this encoder was saved without class centres: choose projected or backbone features")
-    return embed.centred(np.asarray(found), centres, np.minimum(points.lesions, len(centres) - 1))
+    return centred(np.asarray(found), centres, np.minimum(points.lesions, len(centres) - 1))
 
 
 def kept_features(home: Home, key: str) -> np.ndarray | None:

@@ -14,11 +14,12 @@ import sqlite_utils
 from core.studio import jobs, studies
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.features import Snapshot, chosen, encoder_run
+from core.studio.clusters.patches import Patches, spread
 from core.studio.clusters.points import PointSet, load_points, points_key
 from core.studio.migrations import migration
 from core.studio.store import NotFound, Store, now
 
-VERSION = 1  # raise it when the same configuration gives another map
+VERSION = 2  # raise it when the same configuration gives another map
 
 
 @migration("0300_cluster_maps")
@@ -125,6 +126,10 @@ def open_map(store: Store, key: str) -> Map:
     points = load_points(store.home, about["points_key"])
     if points is None:
         raise NotFound("the images of this map were cleared from the cache: draw it again")
+    if (folder / "patches.npz").exists():
+        with np.load(folder / "patches.npz") as kept:
+            places = Patches(about["config"]["grid"], kept["place"], kept["lesion"])
+        points = spread(points, places)
     while len(_opened) >= 8:
         _opened.pop(next(iter(_opened)), None)
     _opened[folder, stamp] = found = Map(key, about, np.load(folder / "coords.npy", mmap_mode="r"), points)

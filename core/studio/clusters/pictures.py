@@ -25,11 +25,17 @@ def check(m: Map, point: int) -> int:
 
 
 def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
-    """uint8 (side, side, 3) RGB, as the encoder sees the image (squared)."""
+    """uint8 (side, side, 3) RGB, as the encoder sees the image (squared); of a patch, it and what is around it."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
-    return cache.shrink(np.asarray(image), side, side)
+    image = np.asarray(image)
+    if m.points.patches is not None:
+        x0, y0, x1, y1 = m.points.patches.box(m.points.place[point])
+        length, reach = len(image), (x1 - x0)
+        x, y = (np.clip([a - reach, b + reach], 0, 1) * length for a, b in ((x0, x1), (y0, y1)))
+        image = np.ascontiguousarray(image[int(y[0]) : int(np.ceil(y[1])), int(x[0]) : int(np.ceil(x[1]))])
+    return cache.shrink(image, side, side)
 
 
 def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:

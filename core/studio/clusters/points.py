@@ -10,6 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,8 +42,11 @@ class PointSet:
     group: np.ndarray
     mixed: np.ndarray
     folder: Path
+    patches: object | None = None  # of a patch map (patches.py): the lattice, the cell of each point,
+    place: np.ndarray | None = None  # and whether it lies in a lesion (1, 0, or -1: unknown)
+    in_lesion: np.ndarray | None = None
 
-    COLUMNS = ("case_id", "row", "lesions", "group", "mixed")
+    COLUMNS: ClassVar = ("case_id", "row", "lesions", "group", "mixed")
 
     def __len__(self) -> int:
         return len(self.row)
@@ -71,17 +75,19 @@ class PointSet:
 
 
 class PointImages:
-    """The images of a point set in its order, read on demand: `len()` and slices, as `embed.encode` wants them."""
+    """The images of a point set in its order, read on demand: `len()` and slices, as `embed.encode` wants them.
 
-    def __init__(self, points: PointSet, images: np.ndarray):
-        self.points, self.images = points, images
+    `every`: of a patch map, how many points one image has."""
+
+    def __init__(self, points: PointSet, images: np.ndarray, every: int = 1):
+        self.row, self.which, self.images = points.row[::every], points.mixed[::every], images
         self.mixed = points.mixed_images() if (points.mixed >= 0).any() else None
 
     def __len__(self) -> int:
-        return len(self.points)
+        return len(self.row)
 
-    def __getitem__(self, which) -> np.ndarray:
-        rows, mixed = np.atleast_1d(self.points.row[which]), np.atleast_1d(self.points.mixed[which])
+    def __getitem__(self, at) -> np.ndarray:
+        rows, mixed = np.atleast_1d(self.row[at]), np.atleast_1d(self.which[at])
         out = np.empty((len(rows), *self.images.shape[1:]), np.uint8)
         for i, (row, mix) in enumerate(zip(rows, mixed, strict=True)):
             out[i] = self.mixed[mix] if mix >= 0 else self.images[row]

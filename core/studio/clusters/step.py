@@ -11,7 +11,7 @@ from core.engine import separation
 from core.engine.detectors.base import Stopped
 from core.engine.device import pick_device
 from core.studio import cache
-from core.studio.clusters import library
+from core.studio.clusters import library, patches
 from core.studio.clusters.align import procrustes
 from core.studio.clusters.config import METHODS, MapConfig
 from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
@@ -53,6 +53,8 @@ class _Maker:
         self.tell(0, "Preparing the images")
         arrays = cache.load_arrays(store, made.study["id"], made.size)
         points = load_points(store.home, made.points_key) or self._points(arrays)
+        if self.config.feature == "patch":
+            points = patches.spread(points, patches.choose(points, arrays, self.config))
         maps, epochs = [], []
         for e, snapshot in enumerate(made.snapshots):
             where = f"epoch {snapshot.epoch}"
@@ -76,6 +78,8 @@ class _Maker:
             epochs.append(self._about(snapshot, points, features, coords))
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "coords.npy", np.stack(maps))
+        if points.patches is not None:
+            np.savez(folder / "patches.npz", place=points.patches.place, lesion=points.patches.lesion)
         about = {
             "config": self.config.to_dict(),
             "run": made.run["id"],
@@ -105,9 +109,17 @@ class _Maker:
 
     def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
         """What is said of one epoch: numbers of the pseudo classes and of real lesions, radii, frozen centres."""
-        said = {"epoch": snapshot.epoch, "features_key": features_key(snapshot, points, self.config), "numbers": {}}
+        said = {
+            "epoch": snapshot.epoch,
+            "snapshot": str(snapshot.folder.relative_to(self.work.store.home.path)),
+            "features_key": features_key(snapshot, points, self.config),
+            "numbers": {},
+        }
         trusted = separation.trust(features, coords, sample=SAMPLE)
-        for name, labels in (("classes", points.classes()), ("lesions", points.truth())):
+        kinds = {"classes": points.classes(), "lesions": points.truth()}
+        if points.patches is not None:
+            kinds = {"patches": points.in_lesion}
+        for name, labels in kinds.items():
             keep = labels >= 0
             if len(np.unique(labels[keep])) > 1:
                 plain = None

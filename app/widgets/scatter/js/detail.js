@@ -17,16 +17,18 @@ export class Detail {
     this.shown = { key: pane.map.key, point: i };
     const query = pane.fit ? `?fit=${encodeURIComponent(pane.fit)}` : '';
     const base = `${pane.map.base}/points/${i}`;
-    const [said, near] = await Promise.all([
-      studio.api(`${base}${query}`), studio.api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`),
-    ]);
+    const asked = studio.api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`);
+    const said = await studio.api(`${base}${query}`);
     if (token !== this.token) return;
-    pane.plot.neighbours = near.neighbours.map((n) => n.point);
+    this.render(pane, said, base);
+    const { neighbours } = await asked;
+    if (token !== this.token) return;
+    pane.plot.neighbours = neighbours.map((n) => n.point);
     pane.plot.redraw(false);
-    this.render(pane, said, near.neighbours, base);
+    this.near(pane, neighbours);
   }
 
-  render(pane, said, near, base) {
+  render(pane, said, base) {
     const { el } = this.studio;
     const name = said.case?.name || 'case removed';
     const frame = el('div', { class: 'frame' }, el('img', { class: 'image', src: `${base}/image.png?side=512`, alt: name, 'data-case': said.case_id, 'data-point': said.point }));
@@ -40,6 +42,10 @@ export class Detail {
       frame.append(el('svg', { class: 'outline', viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, rings));
       layers.push(this.layer(frame, 'outline', said.lesions ? 'Pasted lesions' : 'Lesion mask'));
     }
+    if (said.box) {
+      const [x, y, x1, y1] = said.box;
+      frame.append(el('svg', { class: 'outline patch', viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, el('rect', { x, y, width: x1 - x, height: y1 - y })));
+    }
     const facts = [el('b', {}, said.group)];
     if (said.reading) facts.push(this.score(said.reading));
     for (const r of said.reviews.slice(0, 3)) facts.push(el('span', { class: 'dim' }, `${r.reader}: ${r.decision}${r.comment ? `, \u201c${r.comment}\u201d` : ''}`));
@@ -48,9 +54,14 @@ export class Detail {
       el('div', { class: 'head' }, el('h2', { title: name }, said.lesions ? `${name}, A${String.fromCharCode(0x2080 + said.lesions)}` : name), this.link(said)),
       frame, el('div', { class: 'layers' }, layers), el('div', { class: 'facts' }, facts),
       el('h3', {}, 'Nearest in feature space'),
-      el('div', { class: 'near' }, near.map((n) => el('button', { class: 'thumb', 'data-point': n.point, title: `Distance ${n.distance.toFixed(4)}`, onclick: () => this.room.click(pane, n.point, false) },
-        el('img', { src: pane.map.thumb(n.point), alt: '', loading: 'lazy' }), el('i', { style: `background:${this.room.colourOf(pane, n.point)}` }), el('span', { class: 'num' }, n.distance.toFixed(3))))),
+      el('div', { class: 'near' }),
     );
+  }
+
+  near(pane, neighbours) {
+    const { el } = this.studio;
+    this.root.querySelector('.near')?.replaceChildren(...neighbours.map(({ point, distance }) => el('button', { class: 'thumb', 'data-point': point, title: `Distance ${distance.toFixed(4)}`, onclick: () => this.room.click(pane, point, false) },
+      el('img', { src: pane.map.thumb(point), alt: '' }), el('i', { style: `background:${this.room.colourOf(pane, point)}` }), el('span', { class: 'num' }, distance.toFixed(3)))));
   }
 
   score({ percentile_roi: percentile, score_roi: score, flagged_roi: flagged }) {

@@ -27,8 +27,28 @@ export class Gallery {
     this.root.hidden = false;
     this.root.replaceChildren(
       el('div', { class: 'head' }, el('h2', {}, `${points.length.toLocaleString('en')} selected`)),
-      el('div', { class: 'parts' }, parts), grid, more,
+      el('div', { class: 'parts' }, parts), this.actions(pane, points), grid, more,
     );
+  }
+
+  // Tags and the worklist speak of cases: MedMix versions among the points are left out, and it is said.
+  actions(pane, points) {
+    const { el, api, toast } = this.studio;
+    const act = async (what, body, say) => {
+      try {
+        const done = await api(`${pane.map.base}/${what}`, { points: Array.from(points), ...body });
+        toast(say(done) + (done.left_out ? ` ${done.left_out} points are no cases for it and were left out.` : ''), 'good');
+        await Promise.all(this.room.shown.map((p) => p.refreshColumns(p.fit)));
+        this.room.legend.render(pane);
+      } catch (error) {
+        toast(error.message, 'bad');
+      }
+    };
+    const name = el('input', { type: 'text', class: 'tag', placeholder: 'tag', maxlength: 60, 'aria-label': 'Tag' });
+    const tag = () => name.value.trim() && act('tag', { tag: name.value }, (d) => `${d.cases} cases tagged \u201c${d.tag}\u201d.`);
+    name.addEventListener('keydown', (event) => { if (event.key === 'Enter') tag(); });
+    return el('div', { class: 'actions' }, name, el('button', { onclick: tag }, 'Tag'),
+      el('button', { class: 'worklist', title: 'Assign these test cases to you: the reading room lists them', onclick: () => act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`) }, 'To worklist'));
   }
 
   tile(pane, i) {

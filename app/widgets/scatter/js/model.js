@@ -14,7 +14,7 @@ export async function loadMap(studio, key) {
     centres: about.epochs.map((e) => e.centres),
     fits: about.fits,
     thumb: (i, side = 96) => `${base}/points/${i}/thumb.png?side=${side}`,
-    title: titleOf(about),
+    title: titleOf({ ...about, count: n }),
     _index: null,
     // Where a point of another map is on this one, or -1.
     find(id) {
@@ -27,10 +27,11 @@ export async function loadMap(studio, key) {
 export const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
 export const FEATURES = { centred: 'centred', projected: 'projected', backbone: 'backbone', patch: 'patches' };
 
-export function titleOf({ config, run_name: run, epochs }) {
+export function titleOf({ config, run_name: run, epochs, count }) {
   const e = epochs.map((x) => (typeof x === 'object' ? x.epoch : x));
   const when = e.length > 1 ? `epochs ${e[0]}\u2013${e[e.length - 1]}` : `epoch ${e[0]}`;
-  return `${METHODS[config.method]} of ${FEATURES[config.feature]} \u00b7 ${run} \u00b7 ${when}`;
+  const seed = config.seed ? ` \u00b7 seed ${config.seed}` : '';
+  return `${METHODS[config.method]} of ${FEATURES[config.feature]} \u00b7 ${run} \u00b7 ${when} \u00b7 ${(count || 0).toLocaleString('en')} points${seed}`;
 }
 
 export async function loadColumns(studio, map, fit) {

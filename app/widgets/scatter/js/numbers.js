@@ -30,7 +30,7 @@ export class Numbers {
     const trust = this.row('Trustworthiness', trusted, 2, 'of the map: 1 when neighbours on it are neighbours in the features', epochs.map((e) => e.trustworthiness), at, [0.5, 1]);
     const warnings = (values.warnings || []).map((text) => el('p', { class: 'warning' }, text));
     this.root.replaceChildren(
-      el('h2', { title: 'Measured in the original feature space, not on the map' }, 'How far apart, in the features'),
+      el('h2', { title: 'Measured in the original feature space, not on the map' }, 'Classes, in feature space'),
       el('div', { class: 'group which-classes' }, tabs),
       el('table', {}, el('tbody', {}, ...rows, trust)),
       ...warnings,

@@ -49,7 +49,7 @@ function drawClasses(plot) {
   const { ink, colouring } = plot;
   const { scale, dx, dy } = plot.view();
   classStats(plot).forEach((s, c) => {
-    if (s.n < 3) return;
+    if (s.n < 3 || plot.names[c] === '\u2013') return;
     const [x, y, r] = [s.x * scale + dx, -s.y * scale + dy, s.radius * scale];
     ink.lineWidth = 1;
     ink.strokeStyle = css(colouring.table[c]);

@@ -52,14 +52,13 @@ export class Pane {
     this.recolour();
   }
 
-  get column() {
-    return this.columns.get(this.room.colour) || this.columns.get('class');
-  }
+  // `column` is what the points on the screen are coloured by, whatever has been chosen since.
   recolour() {
     if (!this.map) return;
-    const { column } = this;
+    const column = this.columns.get(this.room.colour) || this.columns.get('class');
     const done = colouring(column, this.room.hidden.get(column.name) || new Set());
-    this.plot.codes = column.codes;
+    this.column = column;
+    Object.assign(this.plot, { codes: column.codes, names: column.names });
     this.plot.setColours(done, done);
   }
 

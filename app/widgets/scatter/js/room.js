@@ -1,17 +1,19 @@
-// The cluster browser: panes, the one selection they share, colours, and what is shown beside the maps.
+// The cluster browser: the study's maps, its panes and tools.
 import { Detail } from './detail.js';
 import { Form } from './form.js';
 import { Gallery } from './gallery.js';
 import { Legend } from './legend.js';
 import { titleOf } from './model.js';
+import { Menus } from './menus.js';
 import { Numbers } from './numbers.js';
 import { Pane } from './pane.js';
-import { css } from './palette.js';
+import { Selecting } from './selecting.js';
 
 const TOOLS = { v: 'pan', b: 'box', l: 'lasso' };
 
-export class Room {
+export class Room extends Selecting {
   constructor(root, studio) {
+    super();
     Object.assign(this, { root, studio, tool: 'pan', colour: 'class', hidden: new Map(), maps: [], fit: null });
     this.$ = (s) => root.querySelector(s);
     this.form = new Form(this.$('.draw'), studio, { asked: (key, ready) => this.asked(key, ready) });
@@ -29,6 +31,7 @@ export class Room {
     this.$('.split').onclick = () => this.setSplit(this.panes[1].root.hidden);
     this.$('.clear').onclick = () => this.clear();
     this.$('.isolate').onclick = () => this.isolate();
+    this.menus = new Menus(root, studio, this);
   }
 
   get shown() { return this.panes.filter((p) => !p.root.hidden && p.map); }
@@ -48,12 +51,13 @@ export class Room {
 
   async listMaps() {
     const { study } = this;
-    const { maps } = await this.studio.api(`/api/clusters/maps?study=${encodeURIComponent(study)}`);
+    const { maps, views } = await this.studio.api(`/api/clusters/maps?study=${encodeURIComponent(study)}`);
     if (study !== this.study) return;
+    this.menus.views = views;
     this.maps = maps;
     const ready = maps.filter((m) => m.ready);
     for (const pane of this.panes) {
-      pane.pick.replaceChildren(...ready.map((m) => this.studio.el('option', { value: m.key }, titleOf(m))));
+      pane.pick.replaceChildren(...ready.map((m) => this.studio.el('option', { value: m.key }, titleOf({ ...m, count: m.points }))));
       if (pane.map) pane.pick.value = pane.map.key;
     }
     const waiting = maps.find((m) => !m.ready && ['queued', 'running'].includes(m.job_status));
@@ -78,16 +82,23 @@ export class Room {
     if (ready) this.form.progress(null);
   }
 
+  // A map is opened; what was selected, here or in the other pane, stays selected.
   async show(pane, key) {
+    const from = this.shown.find((p) => p !== pane) || this.shown[0];
+    const ids = from ? this.pointsOf(from).map((i) => from.map.ids[i]) : [];
+    const focus = from && from.plot.focus >= 0 ? from.map.ids[from.plot.focus] : null;
     try {
       if (!(await pane.open(key))) return;
     } catch (error) {
       this.studio.toast(error.message, 'bad');
       return;
     }
+    const selected = new Uint8Array(pane.map.n);
+    for (const i of ids.map((id) => pane.map.find(id))) if (i >= 0) selected[i] = 1;
+    pane.plot.focus = focus == null ? -1 : pane.map.find(focus);
+    pane.plot.setSelected(selected);
     this.active = pane;
     this.fit = pane.fit;
-    this.share(pane);
     this.emptiness();
     this.aside();
   }
@@ -103,127 +114,6 @@ export class Room {
       : ready ? 'Choose an encoder and a method on the left, then draw the map: every point is an image, as the encoder sees it.'
         : 'Train an encoder in the Training tab. Its first snapshot can be mapped while the training goes on.';
   }
-
-  // Beside the maps -----------------------------------------------------------------------------
-  aside() {
-    const pane = this.active.map ? this.active : this.panes[0];
-    this.legend.render(pane);
-    this.numbers.render(pane);
-    this.side(pane);
-  }
-  side(pane) {
-    const points = pane.map ? this.pointsOf(pane) : [];
-    this.$('.clear').disabled = !points.length && !pane.plot.only;
-    this.$('.isolate').disabled = !points.length;
-    if (points.length > 1) this.gallery.render(pane, points);
-    else if (pane.plot.focus >= 0) this.detail.show(pane, pane.plot.focus).catch((e) => this.studio.toast(e.message, 'bad'));
-    else this.detail.blank(pane.map);
-  }
-  activate(pane) {
-    if (this.active === pane) return;
-    this.active = pane;
-    this.legend.render(pane);
-    this.numbers.render(pane);
-  }
-  epochChanged(pane, still) {
-    if (this.active === pane) this.numbers.render(pane);
-    if (!still && this.active === pane && pane.plot.focus >= 0 && this.pointsOf(pane).length < 2) this.side(pane);
-  }
-
-  // Selection: one for both panes, by the identity of the points --------------------------------
-  pointsOf(pane) {
-    const out = [];
-    pane.plot.selected?.forEach((v, i) => v && out.push(i));
-    return out;
-  }
-  click(pane, i, add) {
-    if (i < 0) { this.clear(); return; }
-    if (add) {
-      const points = new Set(this.pointsOf(pane));
-      if (!points.delete(i)) points.add(i);
-      this.select(pane, [...points], false);
-    } else this.focus(pane, i);
-  }
-  focus(pane, i) {
-    this.active = pane;
-    const id = pane.map.ids[i];
-    for (const p of this.shown) {
-      p.plot.focus = p === pane ? i : p.map.find(id);
-      p.plot.neighbours = [];
-      if (this.pointsOf(p).length < 2) p.plot.setSelected(new Uint8Array(p.map.n));
-      p.plot.redraw();
-    }
-    this.detail.show(pane, i).catch((e) => this.studio.toast(e.message, 'bad'));
-    this.legend.render(pane);
-    this.numbers.render(pane);
-  }
-  select(pane, found, add) {
-    const selected = add ? pane.plot.selected.slice() : new Uint8Array(pane.map.n);
-    for (const i of found) selected[i] = 1;
-    pane.plot.focus = -1;
-    pane.plot.neighbours = [];
-    pane.plot.setSelected(selected);
-    this.active = pane;
-    this.share(pane);
-    this.aside();
-  }
-  // What is selected in one pane is selected in the other.
-  share(pane) {
-    for (const other of this.shown) {
-      if (other === pane) continue;
-      const selected = new Uint8Array(other.map.n);
-      for (const i of this.pointsOf(pane)) {
-        const j = other.map.find(pane.map.ids[i]);
-        if (j >= 0) selected[j] = 1;
-      }
-      other.plot.focus = pane.plot.focus >= 0 ? other.map.find(pane.map.ids[pane.plot.focus]) : -1;
-      other.plot.neighbours = [];
-      other.plot.setSelected(selected);
-    }
-  }
-  clear() {
-    for (const p of this.shown) {
-      Object.assign(p.plot, { focus: -1, neighbours: [], only: null });
-      p.plot.setSelected(new Uint8Array(p.map.n));
-      p.recolour();
-    }
-    this.aside();
-  }
-  isolate() {
-    for (const p of this.shown) {
-      p.plot.only = p.plot.selected.slice();
-      p.recolour();
-    }
-  }
-  flash(pane, i) {
-    for (const p of this.shown) {
-      p.plot.hover = i < 0 ? -1 : p === pane ? i : p.map.find(pane.map.ids[i]);
-      p.plot.redraw(false);
-    }
-  }
-
-  // Colours ---------------------------------------------------------------------------------------
-  colourBy(name) { this.colour = name; this.recolour(); }
-  recolour() { this.shown.forEach((p) => p.recolour()); this.legend.render(this.active); this.side(this.active); }
-  async scoresOf(fit) {
-    this.fit = fit;
-    await Promise.all(this.shown.map((p) => p.refreshColumns(fit)));
-    this.recolour();
-  }
-  toggle(column, name) {
-    const off = this.hidden.get(column) || new Set();
-    if (!off.delete(name)) off.add(name);
-    this.hidden.set(column, off);
-    this.recolour();
-  }
-  alone(column, name, names) {
-    const off = this.hidden.get(column) || new Set();
-    const already = names.every((n) => off.has(n) === (n !== name));
-    this.hidden.set(column, already ? new Set() : new Set(names.filter((n) => n !== name)));
-    this.recolour();
-  }
-  colourOf(pane, i) { return css(pane.plot.colours[i]); }
-  colourCss(pane, code) { return css(pane.plot.colouring.table[code]); }
 
   // Tools -----------------------------------------------------------------------------------------
   setTool(tool) {
@@ -243,7 +133,7 @@ export class Room {
     else if (this.panes[0].map) {
       const ready = this.maps.filter((m) => m.ready);
       const other = ready.find((m) => m.key !== this.panes[0].map.key) || ready[0];
-      this.show(this.panes[1], other.key).then(() => { this.active = this.panes[0]; this.share(this.panes[0]); this.aside(); });
+      return this.show(this.panes[1], other.key).then(() => { this.active = this.panes[0]; this.aside(); });
     }
   }
   key(key) {

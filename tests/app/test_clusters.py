@@ -1,0 +1,217 @@
+"""The Clusters tab in a real browser: points are who they say, lasso takes what is visible, maps are linked."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from core.studio import runs
+from core.studio import store as stores
+from core.studio.clusters import explore, library
+from core.studio.clusters.config import MapConfig, PointsConfig
+from core.studio.steps import STEPS, Work
+from tests.app.conftest import STUDY, Served
+from tests.studio.clusters.conftest import snapshots
+
+POINTS = PointsConfig(train=20, holdout=20, mixed=10, test_normal=10, abnormal=10)
+
+
+@pytest.fixture(scope="module")
+def mapped(small_home, tmp_path_factory):
+    """A copy of the small study's home with an encoder of three epochs and two maps: PCA of all, t-SNE of the last."""
+    home = tmp_path_factory.mktemp("clusters") / "home"
+    shutil.copytree(small_home, home)
+    store = stores.open(str(home))
+    config = {"size": 32, "k": 3, "strong": "medmix", "medmix": {}}
+    run = runs.create_run(store, STUDY, "pretrain", "pmsacl", config)
+    snapshots(runs.run_folder(store, run), 3)
+    runs.update_run(store, run, status="done")
+    keys = []
+    for config in (
+        MapConfig(method="tsne", iterations=250, points=POINTS),
+        MapConfig(method="pca", epochs=(0, 1, 2), points=POINTS),
+    ):
+        keys.append(STEPS["embed"](Work(store, run, {"config": config.to_dict(), "device": "cpu"})))
+    server = Served(home)
+    yield server, store, run, keys
+    server.stop()
+
+
+class Maps:
+    """The widget as a test sees it."""
+
+    def __init__(self, page):
+        self.page = page
+
+    def get(self, expression: str, argument=None):
+        code = f"(a) => {{ const room = document.querySelector('.widget-scatter').scatter; return {expression}; }}"
+        return self.page.evaluate(code, argument)
+
+    def place(self, i: int, pane: int = 0) -> tuple[float, float]:
+        x, y, left, top = self.get(
+            f"(() => {{ const p = room.panes[{pane}].plot; const s = p.screen(a), b = p.over.getBoundingClientRect();"
+            " return [s.x, s.y, b.left, b.top]; })()",
+            i,
+        )
+        return left + x, top + y
+
+    def alone(self, pane: int = 0) -> int:
+        """A visible point with no other near it on the screen, so that a click can only mean this one."""
+        return self.get(
+            f"""(() => {{
+              const p = room.panes[{pane}].plot, n = room.panes[{pane}].map.n;
+              const at = Array.from({{length: n}}, (_, i) => p.screen(i));
+              const apart = (i, j) => Math.hypot(at[i].x - at[j].x, at[i].y - at[j].y);
+              let best = -1, far = 0;
+              for (let i = 0; i < n; i++) {{
+                if (!p.visible[i]) continue;
+                let d = 1e9;
+                for (let j = 0; j < n; j++) if (j !== i && p.visible[j]) d = Math.min(d, apart(i, j));
+                if (d > far) {{ far = d; best = i; }}
+              }}
+              return best;
+            }})()"""
+        )
+
+    def lasso(self, x0, y0, x1, y1) -> None:
+        self.page.get_by_role("button", name="Lasso", exact=True).click()
+        self.page.mouse.move(x0, y0)
+        self.page.mouse.down()
+        for x, y in ((x1, y0), (x1, y1), (x0, y1), (x0, y0)):
+            self.page.mouse.move(x, y, steps=5)
+        self.page.mouse.up()
+        self.page.wait_for_timeout(150)
+
+    def selected(self, pane: int = 0) -> list[int]:
+        return self.get(f"room.pointsOf(room.panes[{pane}])")
+
+
+@pytest.fixture
+def maps(page, mapped, go) -> Maps:
+    go(page, mapped[0].url, "Clusters")
+    page.wait_for_function("document.querySelector('.widget-scatter')?.scatter?.panes[0].map", timeout=60_000)
+    page.wait_for_function("document.querySelector('.widget-scatter').scatter.panes[0].plot.width > 0")
+    page.wait_for_timeout(300)
+    return Maps(page)
+
+
+def click_shows(maps: Maps, i: int, pane: int = 0) -> None:
+    """Clicks point i and checks, by id, that its image comes."""
+    maps.page.mouse.click(*maps.place(i, pane))
+    image = maps.page.locator(f".detail .image[data-point='{i}']")
+    image.wait_for()
+    case, lesions = maps.get(f"[room.panes[{pane}].map.cases[a], room.panes[{pane}].map.lesions[a]]", i)
+    assert image.get_attribute("data-case") == str(case)
+    assert f"/points/{i}/image.png" in image.get_attribute("src")
+    heading = maps.page.locator(".detail h2").inner_text()
+    assert heading.endswith(f"A{chr(0x2080 + lesions)}") == (lesions > 0)
+
+
+def test_a_click_gives_the_right_image_after_filter_isolate_and_epoch_change(maps, mapped):
+    page = maps.page
+    click_shows(maps, maps.alone())
+    page.get_by_role("button", name="Hide Normal, training").click()
+    i = maps.alone()
+    assert maps.get("room.panes[0].column.names[room.panes[0].column.codes[a]]", i) != "Normal, training"
+    click_shows(maps, i)
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 3)
+    chosen = set(maps.selected())
+    page.get_by_role("button", name="Isolate").click()
+    page.get_by_role("button", name="Move", exact=True).click()
+    assert set(maps.get("[...room.panes[0].plot.visible].flatMap((v, i) => v ? [i] : [])")) == chosen
+    click_shows(maps, maps.alone())
+    page.keyboard.press("Escape")
+    maps.get("room.panes[0].seek(0)")
+    assert page.locator(".pane[data-pane='0'] .epoch").inner_text() == "epoch 0"
+    click_shows(maps, maps.alone())
+
+
+def test_the_lasso_takes_visible_points_only(maps):
+    page = maps.page
+    page.get_by_role("button", name="Hide Abnormal, test").click()
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    names = maps.get(
+        "room.pointsOf(room.panes[0]).map((i) => room.panes[0].column.names[room.panes[0].column.codes[i]])"
+    )
+    everything = maps.get("room.panes[0].map.n")
+    hidden = maps.get("room.panes[0].plot.colouring.counts[room.panes[0].column.names.indexOf('Abnormal, test')]")
+    assert "Abnormal, test" not in names and len(names) == everything - hidden and hidden > 0
+    assert page.locator(".detail h2").inner_text() == f"{len(names)} selected"
+
+
+def test_two_maps_share_one_selection_by_identity(maps):
+    page = maps.page
+    page.get_by_role("button", name="Two maps").click()
+    page.wait_for_function("document.querySelector('.widget-scatter').scatter.panes[1].map")
+    page.wait_for_timeout(300)
+    assert maps.get("room.panes[0].map.key !== room.panes[1].map.key")
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
+    ids = "room.pointsOf(room.panes[{0}]).map((i) => room.panes[{0}].map.ids[i]).sort()"
+    here, there = maps.get(ids.format(0)), maps.get(ids.format(1))
+    assert here == there and 0 < len(here) < maps.get("room.panes[0].map.n")
+
+
+def test_neighbours_on_the_page_equal_brute_force(maps, mapped):
+    _, store, _, keys = mapped
+    i = maps.alone()
+    maps.page.mouse.click(*maps.place(i))
+    maps.page.locator(".near .thumb").nth(9).wait_for()
+    shown = [int(b.get_attribute("data-point")) for b in maps.page.locator(".near .thumb").all()]
+    m = library.open_map(store, keys[1])
+    x = np.asarray(explore.features(store, m), np.float64)
+    assert shown == NearestNeighbors(n_neighbors=10, algorithm="brute").fit(x).kneighbors()[1][i].tolist()
+
+
+def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
+    page = maps.page
+    page.get_by_label("Method", exact=True).select_option("pca")
+    page.get_by_label("Features", exact=True).select_option("backbone")
+    page.get_by_text("Settings", exact=True).click()
+    for label, value in (("Normals, each split", "10"), ("Abnormal", "10"), ("MedMix, each Aₙ", "5")):
+        page.get_by_label(label, exact=True).fill(value)
+    page.get_by_role("button", name="Draw map").click()
+    page.wait_for_function(
+        "document.querySelector('.widget-scatter').scatter.panes[0].map.about.config.feature === 'backbone'",
+        timeout=120_000,
+    )
+    job = mapped[1].one("SELECT * FROM jobs ORDER BY id DESC")
+    assert job["verb"] == "embed" and job["status"] in ("running", "done")
+    assert maps.get("room.panes[0].map.n") < 60
+    assert threading.active_count() < 50  # nothing was fitted here
+
+
+def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):
+    page, store = maps.page, mapped[1]
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    page.get_by_label("Tag", exact=True).fill("looked at")
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.get_by_text("cases tagged").wait_for()
+    assert store.one("SELECT count(*) AS n FROM cases WHERE tags LIKE '%looked at%'")["n"] > 10
+    page.locator(".menu.views summary").click()
+    page.get_by_label("Name of this view").fill("all of it")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("saved.").wait_for()
+    count = len(maps.selected())
+    go(page, mapped[0].url, "Clusters")
+    page.wait_for_function("document.querySelector('.widget-scatter')?.scatter?.panes[0].map", timeout=60_000)
+    assert maps.selected() == []
+    page.locator(".menu.views summary").click()
+    page.get_by_role("button", name="all of it", exact=True).click()
+    page.get_by_text(f"{count} selected").wait_for()
+
+
+def test_figures_and_tables_are_downloaded(maps):
+    page = maps.page
+    for group, start in (("SVG", b"<?xml"), ("CSV", b"epoch,point,x,y,case_id")):
+        page.locator(".menu.out summary").click()
+        with page.expect_download() as caught:
+            page.locator(".menu.out a", has_text=group).first.click()
+        assert Path(caught.value.path()).read_bytes().startswith(start)
+        page.wait_for_timeout(100)
