@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 from fastapi import APIRouter, Body, Request
 
-from core.studio.review import audit, blind, cases, decisions, masks, readers, worklist
+from core.studio.review import audit, blind, cases, decisions, findings, masks, readers, worklist
 from core.studio.store import NotFound
 
 Json = Annotated[dict, Body()]
@@ -45,7 +45,7 @@ def routes(ctx) -> APIRouter:
             "blind": blind.is_blind(store, study),
             "blinded": blinded,
             "runs": runs,
-            "labels": store.setting(f"labels:{study}", ["polyp", "lesion", "artefact"]),
+            "labels": findings.labels(store, study),
             "keys": store.setting(f"keys:{name}", {}),
             "show": store.setting(f"show:{name}", {}),
         }
@@ -157,7 +157,7 @@ def routes(ctx) -> APIRouter:
         if len(bits) != wanted:
             raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
         pixels = np.unpackbits(np.frombuffer(bits, np.uint8), count=row["width"] * row["height"])
-        threshold = given.get("threshold")
+        threshold, label = given.get("threshold"), given.get("label", "")
         with store.write():
             saved = masks.save(
                 store,
@@ -167,8 +167,10 @@ def routes(ctx) -> APIRouter:
                 source="run" if given.get("source") == "run" else "hand",
                 run=given.get("run") or None,
                 threshold=float(threshold) if threshold else None,
-                note=given.get("note", "")[:2000],
+                note=(given.get("note") or label)[:2000],
             )
+            if label:
+                findings.add(store, case_id, label, name, given.get("note", ""), saved["version"])
         return {"ok": True, **saved, "masks": masks.versions(store, case_id)}
 
     @router.post("/restore/{mask_id}")
@@ -190,11 +192,7 @@ def routes(ctx) -> APIRouter:
             if isinstance(body.get(key), dict):
                 store.set_setting(f"{key}:{name}", body[key])
         if "labels" in body:
-            labels = [str(v).strip()[:60] for v in body["labels"] if str(v).strip()]
-            with store.write():
-                before = store.setting(f"labels:{body['study']}")
-                store.set_setting(f"labels:{body['study']}", labels)
-                audit.record(store, name, "labels", study=body["study"], before=before, after=labels)
+            findings.set_labels(store, body["study"], [str(v) for v in body["labels"]], name)
         if "blind" in body:
             readers.demand(store, name, ctx.single_user, "administer")
             blind.set_blind(store, body["study"], bool(body["blind"]), name)

@@ -134,7 +134,9 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
     page.mouse.down()
     for step in range(12):
         page.mouse.move(box["x"] + 5 + step * (box["width"] - 12) / 14, box["y"] + box["height"] / 2)
-    seen = [u for u in asked]
+    seen = [
+        u for u in asked if not u.endswith("/api/status")
+    ]  # the shell asks that every few seconds, whatever one does
     page.mouse.up()
     assert seen == []
     found = page.evaluate(

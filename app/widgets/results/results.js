@@ -83,6 +83,15 @@ export async function mount(root, studio) {
     const pick = el('select', { 'aria-label': 'Run', onchange: () => { run = pick.value; show(true); } }, r.runs.map((x) => el('option', { value: x.id, selected: x.id === r.run }, `${x.title} · ${x.name} · ${x.created.slice(0, 10)}`)));
     const out = [['csv', 'Decisions, CSV'], ['coco', 'Masks, COCO'], ['png', 'Masks, PNG'], ['dicom-seg', 'DICOM-SEG'], ['bundle', 'Whole study, bundle']]
       .map(([kind, text]) => el('a', { href: `/api/export/${encodeURIComponent(study)}/${kind}`, download: '', title: kind === 'bundle' ? 'Names are kept: for moving a study between installations' : 'Names and dates are remapped; burned-in text in images is not' }, text));
+    const blind = el('button', { 'aria-pressed': String(r.blind), title: 'Readers decide before they see score, heat map and mask', onclick: async () => {
+      try {
+        await studio.api('/api/review/settings', { study, blind: !r.blind });
+      } catch (error) {
+        studio.toast(error.message, 'bad');
+      }
+      show(true);
+    } }, r.blind ? 'Blind-first reading: on' : 'Blind-first reading: off');
+    out.push(blind);
     const exports = el('section', { class: 'panel rs-wide' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Take it with you'), out));
     if (!r.runs.length) {
       page.replaceChildren(el('p', { class: 'panel rs-wide' }, 'No run has scored this study yet: train and fit one in Training.'), el('section', { class: 'panel rs-wide' }, el('h2', {}, 'Agreement of readers'), agreement(r.agreement)), exports);

@@ -7,6 +7,7 @@ import { helpSheet } from './js/help.js'
 import { DRAWING, compare, leave, restore, save, takeTool, use } from './js/drawing.js'
 import { decide, goTo, move, travel } from './js/reading.js'
 import { idle } from './js/api.js'
+import { timeline } from './js/timeline.js'
 
 const LAYOUT_RING = ['one', 'two', 'three', 'compare']
 const MASK_RING = { outline: 'fill', fill: 'off', off: 'outline' }
@@ -37,6 +38,7 @@ export async function mount(root, studio) {
       room.set({ roi: !room.show.roi })
       if (room.show.roi) room.fetchRoi()
     },
+    peak: () => recording.peak(),
     detector: () => {
       const runs = room.setup.runs.filter((r) => r.first)
       const at = runs.findIndex((r) => r.id === room.run)
@@ -59,6 +61,7 @@ export async function mount(root, studio) {
   const keys = new Keys(act, listening)
   const stage = frame(room, keys, act)
   const help = helpSheet(room, keys)
+  const recording = timeline(room, stage.line)
   Object.assign(room, {
     act,
     goTo: (id) => goTo(room, id),
@@ -66,9 +69,11 @@ export async function mount(root, studio) {
     compareMask: (id) => compare(room, id),
     restore: () => restore(room),
     leaveDrawing: () => leave(room),
+    entered: () => recording.follow(),
     opened: () => {
       keys.own = room.setup.keys || {}
       room.relabel()
+      room.judges()
       room.arrange()
     },
   })

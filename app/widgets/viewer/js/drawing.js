@@ -44,7 +44,7 @@ export function save(room) {
   return enqueue(async () => {
     const label = room.side.mask.label()
     const run = editor.origin?.source === 'run' && editor.history.length === 1 ? editor.origin : { source: 'hand' }
-    const params = { source: run.source, note: label }
+    const params = { source: run.source, label }
     if (run.run) Object.assign(params, { run: run.run, threshold: run.threshold })
     const drawn = editor.mask
     const answer = await postBytes(`/api/review/mask/${detail.id}`, params, pack(drawn))

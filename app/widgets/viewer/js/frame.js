@@ -5,7 +5,7 @@ import { gestures } from './view.js'
 import { LAYOUTS } from './paint.js'
 import { label } from './keys.js'
 
-const NAMED = { image: 'Image', overlay: '', mask: 'Lesion mask', second: '', nearest: 'Nearest normal' }
+const NAMED = { image: 'Image', overlay: '', mask: 'Lesion mask', second: '' }
 const PRESETS = {
   CT: [['Soft tissue', 40, 400], ['Lung', -600, 1500], ['Bone', 400, 1800], ['Brain', 40, 80], ['Liver', 60, 160]],
   any: [['Dark parts', 0.22, 0.5], ['Bright parts', 0.75, 0.5], ['High contrast', 0.5, 0.45]],
@@ -19,6 +19,11 @@ export function frame(room, keys, act) {
     (key) => room.setLayout(key), room.show.layout)
   const button = (text, tip, name) => h('button', { type: 'button', title: tip, on: { click: () => act(name) } }, text)
   const top = h('div', { class: 'rv-top' }, title, state, h('span', { class: 'rv-gap' }), zoom, button('Fit', 'Fit the image (F)', 'fit'), button('1:1', 'One image pixel on one screen pixel (1)', 'full'), layouts.row, button('?', 'Keys (?)', 'help'))
+  const judge = h('button', { type: 'button', hidden: true, title: 'Your decisions settle what readers differ on', on: { click: () => {
+    room.adjudicating = !room.adjudicating
+    judge.setAttribute('aria-pressed', String(room.adjudicating))
+  } } }, 'Adjudicate')
+  top.insertBefore(judge, zoom)
   const panes = h('div', { class: 'rv-panes' })
   const flash = h('div', { class: 'rv-flash', 'aria-live': 'polite' })
   const comment = h('input', { type: 'text', class: 'rv-comment', placeholder: 'Comment', 'aria-label': 'Comment', maxLength: 4000 })
@@ -62,7 +67,7 @@ export function frame(room, keys, act) {
       const caption = h('span', { class: 'rv-caption' }, NAMED[kind])
       const box = h('div', { class: 'rv-pane' }, canvas, caption)
       gestures(canvas, room.view, {
-        tool: () => (room.editor.tool && kind !== 'nearest' ? room.editor : null),
+        tool: () => (room.editor.tool ? room.editor : null),
         windowing: (dx, dy) => {
           const now = room.show.window || room.picture?.full || { centre: 127.5, width: 255 }
           const gain = (room.picture?.top || 255) / 400
@@ -104,6 +109,7 @@ export function frame(room, keys, act) {
       if (pane.kind === 'second') pane.caption.textContent = room.second ? of(room.second.run) : 'No second detector has read this case'
     }
   }
+  room.judges = () => { judge.hidden = !['adjudicator', 'administrator'].includes(room.setup.rights.role) }
   room.relabel = () => {
     for (const [name, { el: b, key }] of decisions) {
       if (key) key.textContent = label(keys.of(name))

@@ -8,7 +8,6 @@ export const LAYOUTS = {
   two: ['image', 'overlay'],
   three: ['image', 'overlay', 'mask'],
   compare: ['overlay', 'second'],
-  nearest: ['overlay', 'nearest'],
 }
 
 export function paint(room) {
@@ -18,10 +17,6 @@ export function paint(room) {
     context.setTransform(1, 0, 0, 1, 0, 0)
     context.clearRect(0, 0, pane.canvas.width, pane.canvas.height)
     if (!picture) continue
-    if (pane.kind === 'nearest') {
-      nearest(context, room, view)
-      continue
-    }
     if (pane.kind !== 'mask') picture.draw(context, view, show.window, show.invert)
     const ratio = devicePixelRatio || 1
     const scale = view.scale * ratio
@@ -113,14 +108,4 @@ function drawing(context, room, scale) {
     ring.arc(editor.cursor.x, editor.cursor.y, editor.size / 2, 0, 2 * Math.PI)
     trace(context, ring, editor.tool === 'erase' ? '#fff' : LINES.edit, 1.2, scale)
   }
-}
-
-function nearest(context, room, view) {
-  const image = room.nearest
-  if (!image) return
-  const ratio = devicePixelRatio || 1
-  const { w, h } = room.picture
-  const scale = view.scale * ratio
-  context.imageSmoothingQuality = 'high'
-  context.drawImage(image, view.dx * ratio, view.dy * ratio, w * scale, h * scale)
 }

@@ -90,7 +90,7 @@ export class Room {
     const same = this.detail?.id === detail.id
     if (!same) this.editor.close()
     if (!same) this.editor.tool = null
-    Object.assign(this, { detail, picture, lesion, maskId: mask?.id || null, otherId: null, other: null, roi: null, nearest: null })
+    Object.assign(this, { detail, picture, lesion, maskId: mask?.id || null, otherId: null, other: null, roi: null })
     this.heat = heat && picture ? layers.layer(heat, picture, this.show.colours) : null
     this.second = second && picture ? layers.layer(second, picture, this.show.colours) : null
     if (picture) this.view.setImage(picture.w, picture.h)
@@ -98,6 +98,7 @@ export class Room {
     this.windowControls()
     this.settle()
     this.named?.()
+    this.entered?.()
     this.list.mark(detail.id)
     this.redraw()
     if (this.show.roi) this.fetchRoi()
