@@ -30,13 +30,18 @@ SEEN = 0.5  # a lesion is still in a view if half of it, as the view enlarges it
 
 @torch.inference_mode()
 def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
-    """How a linear probe on an encoder (a run's, or an untrained one) sees the classes of a scene.
+    """How a linear probe on an encoder sees the classes of a scene.
+
+    run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
 
     {"accuracy", "chance", "confusion" (row: true class), "survival", "lost", "near", "words", "seconds", "images",
     "encoder"}. survival: mean part of a lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above
     that keep less than half. near: None, or {"auroc_synthetic", "auroc_real", "closeness", "real"}: see `nearness`.
     """
     started = time.perf_counter()
+    if run == "latest":
+        done = [r["id"] for r in runs.list_runs(store, scene.study, "pretrain") if r["status"] == "done"]
+        run = done[-1] if done else None
     samples = Samples(store, most=2 * IMAGES)
     cases = list({c["id"]: c for c in samples.normals(scene.study, scene.seed, IMAGES)}.values())
     images, roi = samples.load(cases, SIDE)

@@ -147,7 +147,7 @@ def page(browser, page_url):
     """A fresh page at 1366 x 768. It fails the test if a script failed or an outside address was asked for."""
     context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
     opened = context.new_page()
-    opened.set_default_timeout(20_000)
+    opened.set_default_timeout(60_000)  # a busy machine; most waits are well below a second
     wrong: list[str] = []
     opened.on("pageerror", lambda error: wrong.append(f"script: {error}"))
     inside = ("http://127.0.0.1:", "http://localhost:", "data:", "blob:")

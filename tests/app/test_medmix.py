@@ -118,5 +118,5 @@ def test_numbers_beside_the_picture(page, page_url, go):
     page.get_by_role("button", name="Numbers").click()
     page.wait_for_selector(".numbers.panel[data-done]", timeout=120_000)
     text = page.locator(".numbers.panel").inner_text()
-    assert "Linear probe tells the classes apart" in text and "Weak views that lose most of it" in text
+    assert "linear probe tells classes apart" in text and "Weak views that lose most of it" in text
     assert page.locator(".numbers .matrix span").count() == 25

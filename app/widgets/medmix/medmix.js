@@ -287,7 +287,7 @@ export async function mount(root, studio) {
     panel.replaceChildren(el('p', { class: 'dim' }, 'Looking at these settings through an encoder…'), el('progress'));
     $('.measure').disabled = true;
     try {
-      const r = await api('/api/medmix/probe', { scene: { ...scene(form.get(), 6), drop: '' }, encoder: '' });
+      const r = await api('/api/medmix/probe', { scene: { ...scene(form.get(), 6), drop: '' }, encoder: 'latest' });
       const matrix = el('div', { class: 'matrix', style: `grid-template-columns: repeat(${r.confusion.length + 1}, auto)` });
       matrix.append(el('span', { class: 'dim' }, 'is \\ said'), ...r.confusion.map((_, n) => el('span', { class: 'dim' }, `A${n}`)));
       r.confusion.forEach((row, n) => {
@@ -298,11 +298,11 @@ export async function mount(root, studio) {
       panel.replaceChildren(
         el('div', { class: 'top' }, el('h2', {}, 'Before any training'), el('button', { 'aria-label': 'Close', onclick: () => { panel.hidden = true; } }, '✕')),
         ...r.words.map((w) => el('p', { class: w.kind }, w.text)),
-        el('div', { class: 'facts' }, fact('Linear probe tells the classes apart', `${percent(r.accuracy)} (guessing ${percent(r.chance)})`),
-          r.survival == null ? null : fact('Of a lesion, a weak crop keeps', percent(r.survival)),
+        el('div', { class: 'facts' }, fact('A linear probe tells classes apart', `${percent(r.accuracy)} (guessing ${percent(r.chance)})`),
+          r.survival == null ? null : fact('A weak crop keeps, of a lesion', percent(r.survival)),
           r.lost == null ? null : fact('Weak views that lose most of it', percent(r.lost)),
-          r.near ? fact('Real lesions told from normal (AUROC)', r.near.auroc_real.toFixed(2)) : fact('Real lesions', 'too few masks here'),
-          r.near ? fact('Synthetic told by the same line', r.near.auroc_synthetic.toFixed(2)) : null),
+          r.near ? fact('Real lesions told from normal', `AUROC ${r.near.auroc_real.toFixed(2)}`) : fact('Real lesions', 'too few masks here'),
+          r.near ? fact('Synthetic ones by the same line', `AUROC ${r.near.auroc_synthetic.toFixed(2)}`) : null),
         matrix, el('p', { class: 'dim' }, `${r.encoder === 'untrained' ? 'An untrained encoder' : r.encoder}, ${r.images} images at 64 px, ${studio.seconds(r.seconds)}`));
       panel.dataset.done = 'yes';
     } catch (error) {
