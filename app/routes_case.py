@@ -16,6 +16,7 @@ from core.studio.decode import read_image, read_raw
 from core.studio.review import blind, masks, scales
 from core.studio.review.decisions import case_row
 from core.studio.runs import get_run
+from core.studio.scores import stored_map
 from core.studio.unreadable import Unreadable
 
 KEEP = "private, max-age=86400, immutable"  # for addresses that carry the content's own mark (?v=)
@@ -81,13 +82,7 @@ def routes(ctx) -> APIRouter:
         """Little-endian Uint16 (h, w) at the detector's resolution; its range and the run's scale are in headers."""
         seen(request, case_id)
         store = ctx.store()
-        row = store.one(
-            "SELECT map, map_h, map_w, map_lo, map_hi, created FROM readings WHERE run = ? AND case_id = ? AND "
-            "map IS NOT NULL",
-            [run, case_id],
-        )
-        if row is None:
-            raise ValueError("This run has no heat map of the case: score the study with it first.")
+        row = stored_map(store, run, case_id)
         scale = scales.pixel_scale(store, get_run(store, run))
         head = {
             "X-Map-Shape": f"{row['map_h']},{row['map_w']}",

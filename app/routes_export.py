@@ -17,6 +17,7 @@ from core.studio.review.bundle import export_bundle, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv
+from core.studio.studies import study_row
 
 FORMATS = {"csv": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip"}
 
@@ -30,8 +31,7 @@ def routes(ctx) -> APIRouter:
         store, who = ctx.store(), ctx.user_of(request)
         if kind not in FORMATS:
             raise ValueError(f"a study goes out as one of {', '.join(FORMATS)}, not {kind!r}")
-        if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
-            raise ValueError(f"there is no study {study!r}")
+        study_row(store, study)
         if blind.applies(store, study, who) and not ctx.single_user:
             raise ValueError("This study is being read blind: an administrator may export it.")
         if names or kind == "bundle":

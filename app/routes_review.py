@@ -12,7 +12,7 @@ import numpy as np
 from fastapi import APIRouter, Body, Request
 
 from core.studio.review import audit, blind, cases, decisions, findings, masks, readers, worklist
-from core.studio.store import NotFound
+from core.studio.studies import study_row
 
 Json = Annotated[dict, Body()]
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
@@ -32,9 +32,7 @@ def routes(ctx) -> APIRouter:
     def open_study(request: Request, study: str):
         """What the room needs once: runs, labels, settings, counts, rights."""
         store, name = ctx.store(), who(request)
-        row = store.one("SELECT id, name FROM studies WHERE id = ?", [study])
-        if row is None:
-            raise NotFound(f"There is no study {study!r}.")
+        study_row(store, study)
         blinded = blind.applies(store, study, name)
         runs = cases.scored_runs(store, study)
         return {
@@ -76,7 +74,7 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "case": _detail(request, ids[0], values), "ahead": _ahead(store, ids[1:])}
 
     def _ahead(store, ids: list[int]) -> list[dict]:
-        rows = [store.one("SELECT id, sha256, bits FROM cases WHERE id = ?", [i]) for i in ids]
+        rows = [decisions.case_row(store, i) for i in ids]
         return [{"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]} for r in rows]
 
     def _detail(request: Request, case_id: int, values: dict) -> dict:

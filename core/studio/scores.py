@@ -81,6 +81,15 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
     return np.array([found[int(c)] for c in case_ids])
 
 
+def stored_map(store: Store, run_id: str, case_id: int) -> dict:
+    """A reading's heat map as it is kept (map, map_h, map_w, map_lo, map_hi, created). ValueError if there is none."""
+    query = "SELECT map, map_h, map_w, map_lo, map_hi, created FROM readings WHERE run = ? AND case_id = ?"
+    row = store.one(query + " AND map IS NOT NULL", [run_id, case_id])
+    if row is None:
+        raise ValueError("This run has no heat map of the case: score the study with it first.")
+    return row
+
+
 def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
     """Heat maps float32 (N, h, w) of the cases, in their order."""
     maps = []

@@ -24,7 +24,7 @@ from core.studio.unreadable import Unreadable
 
 __all__ = [
     "HOLDOUT_FRACTION", "HOLDOUT_LEAST", "ImportReport", "StudyArrays", "add_cases", "delete_study", "import_study",
-    "list_studies", "load_arrays", "read_image", "read_raw", "show_study", "slug",
+    "list_studies", "load_arrays", "read_image", "read_raw", "show_study", "slug", "study_row",
 ]  # fmt: skip
 
 HOLDOUT_FRACTION = 0.25
@@ -302,13 +302,18 @@ def list_studies(store: Store) -> list[dict]:
     return [_with_counts(store, row) for row in store.query("SELECT * FROM studies ORDER BY created, id")]
 
 
-def show_study(store: Store, study: str) -> dict:
-    """One study as `list_studies` gives it. NotFound names the studies there are."""
+def study_row(store: Store, study: str) -> dict:
+    """The study's own row, nothing counted. NotFound names the studies there are."""
     row = store.one("SELECT * FROM studies WHERE id = ?", [study])
     if row is None:
         known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies ORDER BY id"))
         raise NotFound(f"there is no study {study!r}; there are: {known or 'none yet (study import makes one)'}")
-    return _with_counts(store, row)
+    return row
+
+
+def show_study(store: Store, study: str) -> dict:
+    """One study as `list_studies` gives it. NotFound names the studies there are."""
+    return _with_counts(store, study_row(store, study))
 
 
 def _with_counts(store: Store, row: dict) -> dict:
