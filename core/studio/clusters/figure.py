@@ -92,12 +92,11 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks:
     size = float(np.clip(5000 / max(len(coords), 1), 0.6, 9))
     colours = colours_of(names)
     order = [c for c in range(len(names)) if (codes == c).any()]
-    for z, c in enumerate(order):
-        here = coords[codes == c]
-        axis.scatter(
-            here[:, 0], here[:, 1], s=size, c=colours[c], label=names[c], linewidths=0, alpha=0.8, zorder=2 + z,
-            rasterized=len(coords) > 5000,
-        )  # fmt: skip
+    mixed = np.random.default_rng(0).permutation(len(coords))  # no class lies over another
+    shades = np.array(colours)[codes[mixed]]
+    axis.scatter(*coords[mixed].T, s=size, c=shades, linewidths=0, alpha=0.8, zorder=2, rasterized=len(coords) > 5000)
+    for c in order:
+        axis.plot([], [], "o", color=colours[c], label=names[c], markersize=3.5, markeredgewidth=0)
     for c in order if marks else []:
         here = coords[codes == c]
         if len(here) > 2:

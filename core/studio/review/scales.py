@@ -20,6 +20,8 @@ def pixel_scale(store: Store, run: dict) -> dict:
     """
     summary = run["summary"] if isinstance(run["summary"], dict) else json.loads(run["summary"])
     pixels = summary.get("pixels")
+    if pixels and "lo" in pixels:  # as `score` keeps it: the engine's own scale, also from held-out normals
+        return {k: float(pixels[k]) for k in ("lo", "hi", "threshold")}
     if not pixels:
         values = _held_out_pixels(store, run["id"])
         if values is None:

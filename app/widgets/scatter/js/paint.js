@@ -45,7 +45,8 @@ export class Painter {
   }
 
   // at: x, y of all points in map units; view: scale, dx, dy to pixels. `selected` null when nothing is: all are bright.
-  paint(at, view, { colours, visible, selected, radius, rim, shade = 1 }) {
+  paint(at, view, { colours, visible, selected, radius, rim, order, shade = 1 }) {
+    this.order = order;
     this.pixels.fill(GROUND);
     if (at) {
       if (selected) {
@@ -64,7 +65,9 @@ export class Painter {
     const outer = rim ? stampsOf(radius + 1) : null;
     const s = Math.round(256 * strength);
     const edge = radius + 3;
-    for (let i = 0, n = visible.length; i < n; i += 1) {
+    const { order } = this;
+    for (let k = 0, n = order.length; k < n; k += 1) {
+      const i = order[k];
       if (!visible[i] || (selected && selected[i] !== wanted)) continue;
       const x = at[2 * i] * scale + dx;
       const y = at[2 * i + 1] * -scale + dy;
@@ -99,6 +102,18 @@ export class Painter {
       }
     }
   }
+}
+
+// An order of drawing in which no class lies over another: a shuffle, the same for the same number of points.
+export function shuffled(n) {
+  const order = Int32Array.from({ length: n }, (_, i) => i);
+  let state = 12345;
+  for (let i = n - 1; i > 0; i -= 1) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    const j = Math.floor((state / 4294967296) * (i + 1));
+    [order[i], order[j]] = [order[j], order[i]];
+  }
+  return order;
 }
 
 // Fewer points are drawn larger.

@@ -43,6 +43,8 @@ export function colouring(column, hidden) {
     const counts = new Int32Array(column.names.length);
     const off = column.names.map((name) => hidden.has(name));
     const n = column.codes.length;
+    const none = column.names.indexOf('\u2013');
+    const back = none < 0 ? null : Uint8Array.from(column.codes, (c) => (c === none ? 1 : 0));
     const colours = new Uint32Array(n);
     const visible = new Uint8Array(n);
     for (let i = 0; i < n; i += 1) {
@@ -51,7 +53,7 @@ export function colouring(column, hidden) {
       colours[i] = table[code];
       visible[i] = off[code] ? 0 : 1;
     }
-    return { colours, visible, table, counts };
+    return { colours, visible, back, table, counts };
   }
   const known = column.values.filter((v) => v != null);
   let [low, high] = column.name === 'percentile' ? [0, 100] : [Infinity, -Infinity];
@@ -59,5 +61,6 @@ export function colouring(column, hidden) {
   const grey = pack(parse(NONE));
   const colours = Uint32Array.from(column.values, (v) => (v == null ? grey : ramp((v - low) / (high - low || 1))));
   const visible = Uint8Array.from(column.values, (v) => (v == null && hidden.has('unknown') ? 0 : 1));
-  return { colours, visible, low, high, unknown: column.values.length - known.length, known: known.length };
+  const back = Uint8Array.from(column.values, (v) => (v == null ? 1 : 0)); // the unknown lie under the known
+  return { colours, visible, back, low, high, unknown: column.values.length - known.length, known: known.length };
 }

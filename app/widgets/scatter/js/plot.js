@@ -1,6 +1,6 @@
 // One map on a canvas: the camera, the points' places at any moment between two epochs, one draw per frame.
 import { Grid } from './grid.js';
-import { Painter, radiusFor } from './paint.js';
+import { Painter, radiusFor, shuffled } from './paint.js';
 import { drawOverlay } from './overlay.js';
 
 export class Plot {
@@ -28,6 +28,7 @@ export class Plot {
     const fresh = map.key !== this.map?.key;
     this.map = map;
     this.current = new Float32Array(map.n * 2);
+    this.order = this.mixed = shuffled(map.n);
     this.selected = new Uint8Array(map.n);
     this.some = false;
     this.hover = this.focus = -1;
@@ -53,8 +54,9 @@ export class Plot {
     this.redraw();
   }
 
-  setColours({ colours, visible }, colouring) {
+  setColours({ colours, visible, back }, colouring) {
     this.colours = colours;
+    this.order = back ? Int32Array.from([...this.mixed.filter((i) => back[i]), ...this.mixed.filter((i) => !back[i])]) : this.mixed;
     this.visible = this.only ? visible.map((v, i) => v & this.only[i]) : visible;
     this.colouring = colouring;
     if (this.hover >= 0 && !this.visible[this.hover]) this.hover = -1;
@@ -159,7 +161,7 @@ export class Plot {
       this.radius = radius;
       this.painter.paint(this.visible && this.current, this.view(), {
         colours: this.colours, visible: this.visible, selected: this.some ? this.selected : null, radius,
-        rim: n < 8000, shade: n > 20000 ? 0.8 : 1,
+        order: this.order, rim: n < 8000, shade: n > 20000 ? 0.8 : 1,
       });
     }
     drawOverlay(this);
