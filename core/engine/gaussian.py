@@ -82,11 +82,11 @@ class Level:
     cross: Tensor
 
     @classmethod
-    def zeros(cls, like: Tensor, coarser: int) -> Level:
-        """like: (P, B, c). Means are float64, the rest is as `like`."""
+    def empty(cls, like: Tensor, coarser: int) -> Level:
+        """like: (P, B, c). Means are float64 zeros; the rest is as `like` and has still to be written."""
         p, _, c = like.shape
         mean = like.new_zeros(p, c, dtype=torch.float64)
-        return cls(mean, like.new_zeros(p, c, c), like.new_zeros(p, c, coarser))
+        return cls(mean, like.new_empty(p, c, c), like.new_empty(p, c, coarser))
 
     def families(self, parents: int) -> Tensor:
         """`cross` with the rows of each parent's children as one matrix: a view (parents, P / parents * c, C)."""
@@ -113,18 +113,19 @@ class Moments:
         b = len(maps[0])
         for depth, x in enumerate(self.pyramid.cells(maps)):
             if len(self.levels) == depth:
-                self.levels.append(Level.zeros(x, sum(self.pyramid.channels[:depth])))
+                self.levels.append(Level.empty(x, sum(self.pyramid.channels[:depth])))
             level = self.levels[depth]
             mean = x.mean(1).double()
             step = mean - level.mean
             weight = (self.count * b / (self.count + b)) ** 0.5
             # One more row carries the shift between the batch's mean and the running one.
-            rows = torch.cat([x - mean[:, None].to(x.dtype), (weight * step)[:, None].to(x.dtype)], 1)
-            turned = rows.transpose(1, 2)
-            level.own.baddbmm_(turned, rows)
+            rows = torch.cat([x, (weight * step)[:, None].to(x.dtype)], 1)
+            rows[:, :b] -= mean[:, None].to(x.dtype)
+            turned, kept = rows.transpose(1, 2), int(self.count > 0)
+            level.own.baddbmm_(turned, rows, beta=kept)
             if joined is not None:
                 family = turned.reshape(len(joined), -1, b + 1)
-                level.families(len(joined)).baddbmm_(family, joined)
+                level.families(len(joined)).baddbmm_(family, joined, beta=kept)
             if depth + 1 < len(self.pyramid.grids):
                 joined = rows if joined is None else torch.cat([spread(joined, len(rows)), rows], 2)
             level.mean += step * (b / (self.count + b))
@@ -136,12 +137,13 @@ class Moments:
             raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
         done: list[Level] = []
         for level in self.levels:
-            level.own /= self.count - 1
-            level.cross /= self.count - 1
-            level.own.diagonal(dim1=1, dim2=2).add_(epsilon)
             positions = len(level.own)
             for start, stop in _chunks(positions, len(done[0].own) if done else positions):
-                _factorise(_part(level, start, stop, positions), [_part(d, start, stop, positions) for d in done])
+                part = _part(level, start, stop, positions)
+                for scatter in (part.own, part.cross):
+                    scatter /= self.count - 1
+                part.own.diagonal(dim1=1, dim2=2).add_(epsilon)
+                _factorise(part, [_part(d, start, stop, positions) for d in done])
             level.mean = level.mean.float()
             done.append(level)
         self.levels = []
