@@ -2,32 +2,30 @@
 const GROUND = 0xff13100d; // #0d1013, opaque, little-endian
 const STEPS = 4; // stamps at quarter pixels, so that slow motion does not jump
 
-// Discs of `radius` at STEPS x STEPS offsets; each a list of coverages 0..256 on a square of `side`.
-function stamps(radius) {
+// Discs of `radius` at STEPS x STEPS offsets. Each is a list of the pixels it touches: how far they lie from the disc's
+// corner in an image of that width, and how much of them is covered, 1..256.
+function stamps(radius, width) {
   const side = 2 * Math.ceil(radius) + 2;
   const discs = [];
   for (let oy = 0; oy < STEPS; oy += 1) {
     for (let ox = 0; ox < STEPS; ox += 1) {
-      const disc = new Uint16Array(side * side);
+      const touched = [];
       const cx = side / 2 - 0.5 + (ox + 0.5) / STEPS;
       const cy = side / 2 - 0.5 + (oy + 0.5) / STEPS;
       for (let y = 0; y < side; y += 1) {
         for (let x = 0; x < side; x += 1) {
           const d = Math.hypot(x + 0.5 - cx, y + 0.5 - cy);
-          disc[y * side + x] = Math.round(256 * Math.min(Math.max(radius + 0.5 - d, 0), 1));
+          const cover = Math.round(256 * Math.min(Math.max(radius + 0.5 - d, 0), 1));
+          if (cover) touched.push({ at: y * width + x, x, y, cover });
         }
       }
-      discs.push(disc);
+      discs.push({
+        at: Int32Array.from(touched, (t) => t.at), x: Int32Array.from(touched, (t) => t.x),
+        y: Int32Array.from(touched, (t) => t.y), cover: Int32Array.from(touched, (t) => t.cover),
+      });
     }
   }
   return { side, half: side / 2, discs };
-}
-
-const made = new Map();
-function stampsOf(radius) {
-  const key = Math.round(radius * 4) / 4;
-  if (!made.has(key)) made.set(key, stamps(key));
-  return made.get(key);
 }
 
 export class Painter {
@@ -61,8 +59,8 @@ export class Painter {
 
   pass(at, { scale, dx, dy }, colours, visible, selected, wanted, radius, rim, strength) {
     const { width, height } = this.canvas;
-    const inner = stampsOf(radius);
-    const outer = rim ? stampsOf(radius + 1) : null;
+    const inner = this.stamps(radius);
+    const outer = rim ? this.stamps(radius + 1) : null;
     const s = Math.round(256 * strength);
     const edge = radius + 3;
     const { order } = this;
@@ -77,29 +75,41 @@ export class Painter {
     }
   }
 
+  stamps(radius) {
+    const { width } = this.canvas;
+    if (this.stampWidth !== width) { this.made = new Map(); this.stampWidth = width; }
+    const key = Math.round(radius * 4) / 4;
+    if (!this.made.has(key)) this.made.set(key, stamps(key, width));
+    return this.made.get(key);
+  }
+
   stamp({ side, half, discs }, x, y, colour, strength) {
-    const { width, height } = this.canvas;
     const { pixels } = this;
+    const { width, height } = this.canvas;
     const left = Math.floor(x);
     const top = Math.floor(y);
     const disc = discs[Math.floor((y - top) * STEPS) * STEPS + Math.floor((x - left) * STEPS)];
+    const { at, cover } = disc;
     const red = colour & 0xff00ff;
     const green = colour & 0x00ff00;
+    const solid = 0xff000000 | red | green;
     const x0 = left - half;
     const y0 = top - half;
+    const corner = y0 * width + x0;
     const inside = x0 >= 0 && y0 >= 0 && x0 + side <= width && y0 + side <= height;
-    for (let v = 0, k = 0; v < side; v += 1) {
-      const row = (y0 + v) * width + x0;
-      for (let u = 0; u < side; u += 1, k += 1) {
-        const cover = disc[k];
-        if (cover === 0) continue;
-        if (!inside && (x0 + u < 0 || x0 + u >= width || y0 + v < 0 || y0 + v >= height)) continue;
-        const a = (cover * strength) >> 8;
-        const under = pixels[row + u];
-        const rb = (Math.imul(under & 0xff00ff, 256 - a) + Math.imul(red, a)) >>> 8;
-        const g = (Math.imul(under & 0x00ff00, 256 - a) + Math.imul(green, a)) >>> 8;
-        pixels[row + u] = 0xff000000 | (rb & 0xff00ff) | (g & 0x00ff00);
+    for (let k = 0, n = at.length; k < n; k += 1) {
+      if (!inside) {
+        const px = x0 + disc.x[k];
+        const py = y0 + disc.y[k];
+        if (px < 0 || px >= width || py < 0 || py >= height) continue;
       }
+      const a = (cover[k] * strength) >> 8;
+      const spot = corner + at[k];
+      if (a >= 256) { pixels[spot] = solid; continue; }
+      const under = pixels[spot];
+      const rb = (Math.imul(under & 0xff00ff, 256 - a) + Math.imul(red, a)) >>> 8;
+      const g = (Math.imul(under & 0x00ff00, 256 - a) + Math.imul(green, a)) >>> 8;
+      pixels[spot] = 0xff000000 | (rb & 0xff00ff) | (g & 0x00ff00);
     }
   }
 }
