@@ -30,6 +30,7 @@
     },
     // Asks the picker to read the list of studies again and to choose `id`.
     chooseStudy(id) {
+      known = null; // the list changes by this very choice: the bar must not choose again while the picker answers
       Studio._wanted(`${id || ''}#${Date.now()}`);
     },
     bridge(props, trigger) {
@@ -146,7 +147,7 @@
         const { studies, job } = await Studio.api('/api/status');
         const list = studies.join(' ');
         if (known !== null && list !== known) {
-          const first = known === '' && studies.length;
+          const first = known === '' && studies.length && !Studio.byHand; // who imports here reads the report first
           Studio.chooseStudy(first ? studies[0] : Studio.study);
           if (first) Studio.openTab('training');
         }

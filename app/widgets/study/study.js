@@ -27,6 +27,7 @@ export async function mount(root, studio) {
   }
   async function bring(start, verb) {
     busy(true);
+    studio.byHand = true;
     tell(`${verb}…`, 0, 0);
     try {
       const report = await follow((await start()).task, verb);

@@ -6,7 +6,7 @@ import { frame } from './js/frame.js'
 import { helpSheet } from './js/help.js'
 import { DRAWING, compare, leave, restore, save, takeTool, use } from './js/drawing.js'
 import { decide, goTo, move, travel } from './js/reading.js'
-import { idle } from './js/api.js'
+import { get, idle } from './js/api.js'
 import { timeline } from './js/timeline.js'
 
 const LAYOUT_RING = ['one', 'two', 'three', 'compare']
@@ -91,8 +91,17 @@ export async function mount(root, studio) {
     const wanted = new URL(location.href).searchParams.get('case')
     room.open(studio.study, wanted ? Number(wanted) : null)
   }
+  // Whoever comes back to the tab finds what has been scored meanwhile, at the case where they were.
+  const renew = async () => {
+    show()
+    const study = opened
+    if (!room.setup || room.study !== study || !studio.shown(root)) return
+    const { ok, runs } = await get('/api/review/open', { study })
+    const names = (list) => list.map((r) => r.id).join()
+    if (ok && room.study === study && names(runs) !== names(room.setup.runs)) room.open(study, room.detail?.id)
+  }
   studio.on('study', show)
-  studio.on('tab', show)
+  studio.on('tab', renew)
   studio.on('case', (id) => opened && goTo(room, id))
   new ResizeObserver(show).observe(root)
   // The room fills what the page leaves of the window.
