@@ -36,6 +36,10 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         protocol=protocol,
         **options,
     )
+    normal = test[arrays.label[test] == "normal"]
+    row["conformal"] = conformal(
+        read_scores(store, run_id, arrays.case_ids[held], roi), read_scores(store, run_id, arrays.case_ids[normal], roi)
+    )
     parent = runs.get_run(store, run["parent"])
     seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
     who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
@@ -88,6 +92,21 @@ def has_known_test(store: Store, study: str) -> bool:
     """Whether the study has labelled normal and abnormal test cases, so that it can be evaluated."""
     labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
     return store.one(labels, [study])["n"] == 2
+
+
+def conformal(held: np.ndarray, normals: np.ndarray, alpha: float = 0.05) -> dict:
+    """The conformal threshold of held-out scores, and how many of the test's normals it flags: at most `alpha` of them
+    in the mean. {"alpha", "threshold" or None, "guarantee", "held", "needed", "flagged", "normals"}
+    """
+    from core.engine.calibration import Calibration
+
+    bound = Calibration.of(held).conformal_threshold(alpha)
+    flagged = int((np.asarray(normals) > bound.threshold).sum())
+    threshold = float(bound.threshold) if np.isfinite(bound.threshold) else None  # JSON has no infinity
+    return {
+        "alpha": alpha, "threshold": threshold, "guarantee": bound.guarantee, "held": bound.held,
+        "needed": bound.needed, "flagged": flagged, "normals": len(normals),
+    }  # fmt: skip
 
 
 def known_test(arrays: StudyArrays) -> np.ndarray:
