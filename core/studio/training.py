@@ -34,7 +34,7 @@ def training_forms(store: Store) -> dict:
 
 
 def _detector_order(name: str) -> tuple:
-    usual = ("padim", "igd", "lesion-head")
+    usual = ("lesion-head", "padim", "igd")  # the page offers the first unless told otherwise
     return (usual.index(name) if name in usual else len(usual), name)
 
 
