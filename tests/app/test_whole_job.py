@@ -172,8 +172,8 @@ def test_from_a_folder_to_three_reviews_in_sqlite(page, page_url, real, rows, tm
     assert rows("SELECT status FROM jobs ORDER BY id") == [("done",)]
     assert rows("SELECT kind, method, parent FROM runs ORDER BY created, kind DESC") == [
         ("pretrain", "pmsacl", None),
-        ("fit", "padim", run),
         ("fit", "lesion-head", run),
+        ("fit", "padim", run),
     ]
     assert rows("SELECT count(*) FROM metrics WHERE run = ? AND name = 'loss'", run)[0][0] >= 3
     draw_map(page)
