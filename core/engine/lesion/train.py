@@ -72,7 +72,7 @@ class Trainer:
         views = 2 if c.mode == "joint" else 1
         images, masks = [], []
         for _ in range(views):
-            view, mask, _ = jitter_view(pair.images, pair.masks, roi, generator)
+            view, mask, _ = jitter_view(pair.images, pair.masks, None, generator)
             images.append(view)
             masks.append(mask)
         counts = pair.counts.repeat(views)

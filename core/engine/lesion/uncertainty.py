@@ -38,7 +38,7 @@ def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = 
 
     Maps are turned back before they are averaged; the mean of all views is a prediction of its own.
     """
-    size, scores, maps = images.shape[1], [], []
+    scores, maps = [], []
     for scale in SCALES:
         for mirrored in (False, True):
             view, inside = _zoom(images, scale), None if roi is None else _zoom(roi[..., None], scale)[..., 0]
@@ -52,7 +52,6 @@ def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = 
     scores = np.stack(scores)
     stack = np.stack(maps)
     # Outside the middle an enlarged view has seen nothing: those cells are NaN there and left out.
-    assert stack.shape[-1] <= size
     return Steadiness(scores, scores.std(0), np.nanstd(stack, 0), Prediction(np.nanmean(stack, 0).astype(np.float32)))
 
 

@@ -29,13 +29,13 @@ class Arm(Config):
     fit: dict = field(default_factory=dict)
 
 
-def comparison(head: dict | None = None) -> list[Arm]:
+def comparison() -> list[Arm]:
     """The head against PaDiM and IGD on the same encoder, and PaDiM before any training."""
     return [
         Arm("PaDiM, untrained", "padim", UNTRAINED),
         Arm("PaDiM", "padim"),
         Arm("IGD", "igd"),
-        Arm("Lesion head", "lesion-head", fit=head or {}),
+        Arm("Lesion head", "lesion-head"),
         Arm("Lesion head + PaDiM", "combined"),
     ]
 
