@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from core.studio import dropped, figure, medmix_forms, medmix_view, presets, probe
+from core.studio import donor_pool, dropped, figure, medmix_forms, medmix_view, presets, probe
 
 Scene = Annotated[dict, Body(embed=True)]
 Values = Annotated[dict, Body()]
@@ -40,6 +40,10 @@ def routes(ctx) -> APIRouter:
     @router.post("/probe")
     def numbers(scene: Scene, encoder: str = Body("")):
         return {"ok": True, **probe.probe(ctx.store(), medmix_view.Scene.from_dict(scene), encoder or None)}
+
+    @router.get("/donors")
+    def donors():
+        return {"ok": True, "studies": donor_pool.donor_studies(ctx.store())}
 
     @router.get("/presets")
     def list_presets():

@@ -27,13 +27,13 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/check")
     def check(config: Whole):
-        training.checked(config)
+        training.checked(config, ctx.store())
         return {"ok": True}
 
     @router.post("/dry")
     def dry(config: Values, study: str = Body()):
-        ready = training.checked(config).to_dict()
         store = ctx.store()
+        ready = training.checked(config, store).to_dict()
         return {"ok": True, **dryrun.dry_run(store.home.path, study, ready, store.setting("device", "auto"))}
 
     @router.post("/start")

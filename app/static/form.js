@@ -103,9 +103,27 @@ export class Form {
       select.value = v;
     } };
   }
+  // The studies there are, asked for again whenever the list is about to be opened.
+  _study(f, id, told) {
+    const select = el('select', { id }, el('option', { value: '' }, 'none'));
+    const fill = async () => {
+      const { studies } = await window.Studio.api('/api/medmix/donors');
+      const now = select.value;
+      const known = studies.some((s) => s.id === now) || !now ? studies : [...studies, { id: now, name: now }];
+      select.replaceChildren(el('option', { value: '' }, 'none'), ...known.map((s) => el('option', { value: s.id }, s.name)));
+      select.value = now;
+    };
+    select.onpointerdown = select.onfocus = () => fill().catch(() => {});
+    fill().catch(() => {});
+    select.onchange = () => told(select.value);
+    return { beside: select, put: (v) => {
+      if (![...select.options].some((o) => o.value === v)) select.append(el('option', { value: v }, v));
+      select.value = v;
+    } };
+  }
   _several(f, id, told) {
-    const buttons = f.options.map((o, i) => el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false' }, o));
-    const on = () => buttons.filter((b) => b.getAttribute('aria-pressed') === 'true').map((b) => b.textContent);
+    const buttons = f.options.map((o, i) => el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names?.[o] || o));
+    const on = () => buttons.filter((b) => b.getAttribute('aria-pressed') === 'true').map((b) => b.dataset.option);
     for (const button of buttons) {
       button.onclick = (event) => {
         const was = button.getAttribute('aria-pressed') === 'true';
@@ -119,7 +137,7 @@ export class Form {
     }
     return { body: el('div', { class: 'several', role: 'group', 'aria-label': f.label, title: 'Shift-click to take several' }, buttons), put: (v) => {
       const chosen = v === 'mixed' ? f.options : v.split('+');
-      buttons.forEach((b) => b.setAttribute('aria-pressed', String(chosen.includes(b.textContent))));
+      buttons.forEach((b) => b.setAttribute('aria-pressed', String(chosen.includes(b.dataset.option))));
     } };
   }
   _flag(f, id, told) {

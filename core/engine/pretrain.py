@@ -46,6 +46,8 @@ def pretrain(
     holdout: np.ndarray | None = None,
     roi: np.ndarray | None = None,
     holdout_roi: np.ndarray | None = None,
+    pool: np.ndarray | None = None,
+    pool_roi: np.ndarray | None = None,
     device: torch.device | str = "cpu",
     report: Report | None = None,
     should_stop: Stop | None = None,
@@ -55,6 +57,7 @@ def pretrain(
     """Train an encoder on images uint8 (N, S, S, 3), all normal. roi uint8 (N, S, S), 1 inside.
 
     holdout: normal images that are not trained on; each epoch is validated on them and MedMix of them.
+    pool: normal images of another study, of the same size, that the donor `foreign` cuts from, with pool_roi.
     Goes on from the checkpoint in `folder` if there is one: on a CPU the weights are then bit for bit those of a
     training that never stopped. `max_steps`: return after so many steps in all, as if stopped. A checkpoint is written
     at least every `checkpoint_seconds`. Snapshots of the encoder lie in folder/epochs/0000, 0001, ...
@@ -68,8 +71,12 @@ def pretrain(
         _check(holdout, holdout_roi, config, "held-out images")
     else:
         holdout = None
-    trainer = Trainer(config, Data(images, roi), device)
+    if pool is not None:
+        _check(pool, pool_roi, config, "donors' images")
+    trainer = Trainer(config, Data(images, roi, pool, pool_roi), device)
     about = {"config": json.loads(config.to_json()), "data": checkpoint.fingerprint(images)}
+    if pool is not None:
+        about["pool"] = checkpoint.fingerprint(pool)
     found = checkpoint.load(folder)
     if found is not None:
         _same(found[0], about, folder)
@@ -119,12 +126,13 @@ def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, w
 
 def _same(old: dict, new: dict, folder: Path) -> None:
     """Going on with other settings or images would give weights that no configuration describes."""
-    changed = sorted(k for k in new["config"] if old["config"].get(k) != new["config"][k])
+    before = json.loads(PretrainConfig.from_dict(old["config"]).to_json())  # one that is older than a setting lacks it
+    changed = sorted(k for k in new["config"] if before[k] != new["config"][k])
     if changed:
         raise checkpoint.BadCheckpoint(
             f"{folder} holds a training with another {', '.join(changed)}; resume it as it was or take a new folder"
         )
-    if old["data"] != new["data"]:
+    if (old["data"], old.get("pool")) != (new["data"], new.get("pool")):
         raise checkpoint.BadCheckpoint(f"{folder} holds a training on other images; take a new folder")
 
 

@@ -25,10 +25,15 @@ ORDER, STEP, CENTRES = 0, 1, 2  # purposes of the draws, see checkpoint.generato
 
 @dataclass
 class Data:
-    """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside, or None."""
+    """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside, or None.
+
+    pool uint8 (M, S, S, 3), pool_roi (M, S, S): normal images of another study, for the donor `foreign`.
+    """
 
     images: np.ndarray
     roi: np.ndarray | None
+    pool: np.ndarray | None = None
+    pool_roi: np.ndarray | None = None
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
         inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows])).to(device)
@@ -49,6 +54,9 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.encoder.seed)
             self.objective = OBJECTIVES.get(config.objective)(config, self.encoder)
+        if data.pool is not None:
+            inside = None if data.pool_roi is None else torch.from_numpy(np.array(data.pool_roi))
+            self.objective.cut_from(to_batch(data.pool, device), inside)
         self.format = torch.channels_last if config.channels_last else torch.contiguous_format
         self.encoder.to(device, memory_format=self.format)
         self.objective.to(device)

@@ -10,6 +10,7 @@ import torch
 from core.engine.pretrain_config import PretrainConfig
 from core.engine.trainer import Data, Trainer
 from core.studio import runs
+from core.studio.donor_pool import pool_of
 from core.studio.medmix_view import one_thread
 from core.studio.scores import rows_of
 from core.studio.store import Store
@@ -53,6 +54,6 @@ class BatchStrip:
             config = config.replace(**{"encoder.init": "random"})  # the views do not depend on the weights
             arrays = load_arrays(self._store, run["study"], config.size)
             train = arrays.index("train")
-            data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train))
+            data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool_of(self._store, config))
             self._run, self._trainer = run_id, Trainer(config, data, torch.device("cpu"))
         return self._trainer

@@ -50,17 +50,20 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     from core.engine.pretrain_config import PretrainConfig
     from core.engine.trainer import Data, Trainer
     from core.studio import store
+    from core.studio.donor_pool import pool_of
     from core.studio.scores import rows_of
     from core.studio.studies import load_arrays
 
     chosen, place = PretrainConfig.from_dict(config), pick_device(device)
-    arrays = load_arrays(store.open(home), study, chosen.size)
+    opened = store.open(home)
+    arrays = load_arrays(opened, study, chosen.size)
     train = arrays.index("train")
     if len(train) < 2:
         raise ValueError("the study has fewer than two normal training images")
     free = free_memory(place)
     try:
-        trainer = Trainer(chosen, Data(rows_of(arrays.images, train), rows_of(arrays.roi, train)), place)
+        data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool_of(opened, chosen))
+        trainer = Trainer(chosen, data, place)
         start = time.perf_counter()
         trainer.prepare()
         centring = time.perf_counter() - start

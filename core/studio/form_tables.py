@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from core.engine.augment.settings import BLENDS, DONORS, SHAPES
-from core.studio.forms import choice, flag, integer, number, numbers, span, text
+from core.studio.forms import choice, flag, integer, number, numbers, span, study, text
 
 _JITTER = ("brightness", "contrast", "saturation", "hue")
+_DONORS = {"other": "other image", "same": "same image", "here": "in place", "texture": "drawn", "foreign": "other study"}
 _CHANCE = "The paper: each with probability 25 % (implementation details)."
 
 MEDMIX = {
@@ -24,7 +25,9 @@ MEDMIX = {
         span("opacity", "Opacity", 0.05, 1, 0.05, "Of alpha and poisson blending."),
     ],
     "Where it is cut from": [
-        choice("donor", "Donor", DONORS, "The paper: a random image of the minibatch (Sec. MedMix).", several=True),
+        choice("donor", "Donor", DONORS, "The paper: a random image of the minibatch (Sec. MedMix).", several=True,
+               names=_DONORS),
+        study("donor_study", "Other study", "Its normal images are cut from; with none, a made-up modality is."),
         span("donor_scale", "Size cut, of size pasted", 0.2, 3, 0.05, "Above 1 shrinks what is cut, below 1 enlarges."),
         span("contrast", "Contrast of drawn textures", 0, 1, 0.02, "For the donor 'texture'."),
     ],

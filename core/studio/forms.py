@@ -39,13 +39,21 @@ def span(key: str, label: str, low: float, high: float, step: float, help: str =
     return {"key": key, "label": label, "kind": "range", "min": low, "max": high, "step": step, "help": help}
 
 
-def choice(key: str, label: str, options: typing.Sequence[str], help: str = "", several: bool = False) -> dict:
-    """One of `options`; with `several`, any of them joined by '+'."""
+def choice(
+    key: str,
+    label: str,
+    options: typing.Sequence[str],
+    help: str = "",
+    several: bool = False,
+    names: dict[str, str] | None = None,
+) -> dict:
+    """One of `options`; with `several`, any of them joined by '+'. names: what people read instead of an option."""
     return {
         "key": key,
         "label": label,
         "kind": "several" if several else "choice",
         "options": list(options),
+        "names": names or {},
         "help": help,
     }
 
@@ -60,6 +68,11 @@ def numbers(key: str, label: str, names: typing.Sequence[str], high: float, step
         "key": key, "label": label, "kind": "numbers", "names": list(names), "min": 0, "max": high, "step": step,
         "help": help,
     }  # fmt: skip
+
+
+def study(key: str, label: str, help: str = "") -> dict:
+    """A study of this home, or none."""
+    return {"key": key, "label": label, "kind": "study", "help": help}
 
 
 def text(key: str, label: str, help: str = "") -> dict:

@@ -22,10 +22,12 @@ from core.engine.registry import STRONG
 from core.engine.roi import find_roi
 from core.studio.cache import ROI_SIDE, fraction, shrink
 from core.studio.decode import read_image
+from core.studio.donor_pool import check_pool
 from core.studio.overview import polygons
 from core.studio.store import Store
 
 SIDES = (64, 128, 256, 512)
+POOL = 12  # images of another study that lesions are cut from
 _TOLERANCE = 0.004  # of an outline, in parts of the image's side
 
 
@@ -34,7 +36,6 @@ class Scene(Config):
     """What is looked at. seed chooses the samples and every draw, so a slider moves and nothing else does.
 
     images: which of the study's training normals, by the seed, or the files of `drop`. weak: show the weak views.
-    foreign: another study whose images the donor 'foreign' cuts from.
     """
 
     study: str = ""
@@ -46,7 +47,6 @@ class Scene(Config):
     size: int = 256
     weak: bool = False
     weak_config: dict = field(default_factory=dict)
-    foreign: str = ""
     drop: str = ""
 
     def __post_init__(self) -> None:
@@ -86,13 +86,13 @@ class Samples:
     """Normal images of a study and their regions of interest, decoded once. Safe to share between threads."""
 
     def __init__(self, store: Store, most: int = 96):
-        self._store, self._most = store, most
+        self.store, self._most = store, most
         self._kept: OrderedDict[tuple, tuple[np.ndarray, np.ndarray]] = OrderedDict()
         self._lock = threading.Lock()
 
     def normals(self, study: str, seed: int, count: int) -> list[dict]:
         """`count` training normals, drawn from the seed; ValueError if the study has none."""
-        cases = self._store.query(
+        cases = self.store.query(
             "SELECT id, name, path, frame FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
             'ORDER BY "row"',
             [study],
@@ -150,7 +150,7 @@ def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None) -> Gr
     """Make the classes of a scene. ValueError says which setting does not fit."""
     cases = cases_of(samples, scene, dropped)
     images, roi = samples.load(cases, scene.size)
-    strong = _strong(samples, scene)
+    strong = strong_of(samples, scene, scene.size)
     started = time.perf_counter()
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
     kept, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
@@ -177,12 +177,14 @@ def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None) -> Gr
     )
 
 
-def _strong(samples: Samples, scene: Scene):
+def strong_of(samples: Samples, scene: Scene, size: int):
+    """The scene's augmentation for images of that side, with another study's images in it where it cuts from them."""
     kind = STRONG.get(scene.strong)
     config = kind.Config.from_dict(scene.config)
-    if scene.strong == "medmix" and scene.foreign:
-        pool, _ = samples.load(samples.normals(scene.foreign, scene.seed, 6), scene.size)
-        return kind(config, to_batch(pool, torch.device("cpu")))
+    if scene.strong == "medmix" and config.pooled:
+        check_pool(samples.store, config)
+        pool, roi = samples.load(samples.normals(config.pooled, scene.seed, POOL), size)
+        return kind(config, to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
     return kind(config)
 
 

@@ -12,6 +12,7 @@ from core.engine.detectors.base import Stopped
 from core.engine.device import pick_device
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.studio import runs
+from core.studio.donor_pool import pool_of
 from core.studio.results import evaluate_run, has_known_test
 from core.studio.scores import FLAG_PERCENTILE, rows_of, size_of, write_readings
 from core.studio.steps import Work, step
@@ -95,6 +96,7 @@ def pretrain_run(
         train, held = arrays.index("train"), arrays.index("holdout", label="normal")
         if not len(train):
             raise ValueError(f"study {run['study']} has no normal images to train on")
+        pool, pool_roi = pool_of(store, config, _loading(report))
         result = pretrain(
             rows_of(arrays.images, train),
             config,
@@ -102,6 +104,8 @@ def pretrain_run(
             holdout=rows_of(arrays.images, held) if len(held) else None,
             roi=rows_of(arrays.roi, train),
             holdout_roi=rows_of(arrays.roi, held) if len(held) else None,
+            pool=pool,
+            pool_roi=pool_roi,
             device=place,
             report=report,
             should_stop=should_stop,

@@ -16,12 +16,11 @@ from sklearn.preprocessing import StandardScaler
 from core.engine.augment.weak import WeakConfig, WeakViews
 from core.engine.device import to_batch
 from core.engine.encoder import EncoderConfig, build_encoder, load_encoder
-from core.engine.registry import STRONG
 from core.studio import runs
 from core.studio.cache import fraction, shrink
 from core.studio.decode import read_image
 from core.studio.masks import get_mask, truth_masks
-from core.studio.medmix_view import Samples, Scene
+from core.studio.medmix_view import Samples, Scene, strong_of
 from core.studio.store import Store
 
 SIDE, IMAGES, REAL, VIEWS = 64, 96, 48, 8
@@ -45,8 +44,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
     samples = Samples(store, most=2 * IMAGES)
     cases = list({c["id"]: c for c in samples.normals(scene.study, scene.seed, IMAGES)}.values())
     images, roi = samples.load(cases, SIDE)
-    kind = STRONG.get(scene.strong)
-    strong = kind(kind.Config.from_dict(scene.config))
+    strong = strong_of(samples, scene, SIDE)
     weak = WeakViews(WeakConfig.from_dict(scene.weak_config))
     encoder = _encoder(store, run)
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)

@@ -8,6 +8,7 @@ from core.engine.config import BadConfig
 from core.engine.pretrain_config import PRETRAIN_PRESETS, PretrainConfig
 from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
 from core.studio import jobs, runs
+from core.studio.donor_pool import check_pool
 from core.studio.form_tables import HIDDEN, TABLES
 from core.studio.forms import form
 from core.studio.live import jobs_of_runs
@@ -44,8 +45,11 @@ def _detector(name: str) -> dict:
     return {"title": title, "form": form(kind.Config), "defaults": kind.Config().to_dict()}
 
 
-def checked(config: dict) -> PretrainConfig:
-    """The configuration if it can be trained. BadConfig says which setting cannot, and what it takes."""
+def checked(config: dict, store: Store | None = None) -> PretrainConfig:
+    """The configuration if it can be trained. BadConfig says which setting cannot, and what it takes.
+
+    store: also that the study is there which lesions are cut from.
+    """
     found = PretrainConfig.from_dict(config)
     if found.objective not in OBJECTIVES.names():
         raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {found.objective!r}")
@@ -53,6 +57,8 @@ def checked(config: dict) -> PretrainConfig:
     strong = found.medmix if found.strong == "medmix" else kind.Config.from_dict(found.strong_options)
     if strong.k < found.k:
         raise BadConfig(f"k is {found.k}, but the strong augmentation makes only {strong.k}: raise its own k first")
+    if store is not None and found.strong == "medmix":
+        check_pool(store, found.medmix)
     return found
 
 
@@ -68,7 +74,7 @@ def start(
 
     {"run", "fits", "job"}.
     """
-    ready = checked(config)
+    ready = checked(config, store)
     kinds = {d: DETECTORS.get(d).Config.from_dict(o) for d, o in (detectors or {}).items()}
     run = create_pretrain(store, study, ready, name or None)
     fits = [create_fit(store, run, d, options) for d, options in kinds.items()]

@@ -71,10 +71,14 @@ def draw_lesions(
     generator: torch.Generator,
     roi: Tensor | None = None,
     pool: int = 0,
+    pool_roi: Tensor | None = None,
 ) -> Lesions:
-    """counts long (B,): lesions per image. side: pixels. roi (B, S, S). pool: how many foreign images there are."""
+    """counts long (B,): lesions per image. side: pixels. roi (B, S, S). pool: how many foreign images there are.
+
+    pool_roi (pool, S, S): their regions of interest.
+    """
     b, k = len(counts), config.k
-    room, anywhere = Room(roi, side), Room(None, side)
+    room = Room(roi, side)
     spots = torch.rand(b, k, CANDIDATES, 2, generator=generator)
     cuts = torch.rand(b, k, CANDIDATES, 2, generator=generator)
     u = torch.rand(b, k, 40 + 2 * HARMONICS, generator=generator)
@@ -94,7 +98,8 @@ def draw_lesions(
     away = torch.where((kind == SAME)[:, None], box, 0)[:, None]
     cut = place(donor.clamp(max=b - 1), cuts, scaled, room, config.inside, away, shrink=False)
     if bool(foreign.any()):
-        cut[foreign] = place(donor, cuts, scaled, anywhere, config.inside, shrink=False)[foreign]
+        elsewhere = Room(pool_roi, side)
+        cut[foreign] = place(donor[foreign], cuts[foreign], scaled[foreign], elsewhere, config.inside, shrink=False)
     start = (box[:, :2] + (box[:, 2:] - scaled) / 2).round().long()
     start = torch.minimum(start.clamp_(min=0), side - scaled.long())
     cut = torch.where((kind == HERE)[:, None], torch.cat([start, scaled.long()], 1), cut)

@@ -29,19 +29,27 @@ _BUDGET = {"cpu": 2**15}
 
 @STRONG.register("medmix", title="MedMix", section="Sec. MedMix")
 class MedMix(Strong):
-    """n lesions per image. `pool` (M, 3, S, S) holds images of another modality for the donor `foreign`."""
+    """n lesions per image. `pool` (M, 3, S, S) in [0, 1] holds another study's images for the donor `foreign`.
+
+    pool_roi (M, S, S), 1 inside: where in them lesions may be cut.
+    """
 
     Config = MedMixConfig
 
-    def __init__(self, config: MedMixConfig | None = None, pool: Tensor | None = None) -> None:
+    def __init__(
+        self, config: MedMixConfig | None = None, pool: Tensor | None = None, pool_roi: Tensor | None = None
+    ) -> None:
         super().__init__(config)
-        self.pool = pool
+        self.pool, self.pool_roi = pool, pool_roi
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x, untouched."""
         counts = self.counts(n, x)
         pool = None if self.pool is None else self.pool.to(x.device)
-        lesions = draw_lesions(self.config, counts, x.shape[-1], generator, roi, 0 if pool is None else len(pool))
+        if pool is not None and pool.shape[-1] != x.shape[-1]:
+            raise ValueError(f"the donors' images are {pool.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
+        many = 0 if pool is None else len(pool)
+        lesions = draw_lesions(self.config, counts, x.shape[-1], generator, roi, many, self.pool_roi)
         mixed = self.blank(x, counts)
         if not len(lesions):
             return mixed
@@ -50,7 +58,8 @@ class MedMix(Strong):
             if name == "sources":
                 corners = torch.where((lesions.donor < 0)[:, None], 0, corners)
             getattr(mixed, name)[lesions.image, lesions.slot] = corners.to(x.device)
-        mixed.donors[lesions.image, lesions.slot] = lesions.donor.to(x.device)
+        beyond = len(x) * ((lesions.kind == FOREIGN) & (many > 0))
+        mixed.donors[lesions.image, lesions.slot] = (lesions.donor + beyond).to(x.device)
         roi = None if roi is None else roi.to(x.device)
         mixed.images = x.clone(memory_format=torch.contiguous_format)
         paint(mixed.images, mixed.alpha, x, lesions, roi, pool)

@@ -16,7 +16,7 @@ class Mixed:
     count: long (B,), n of A_n.
     boxes: long (B, k, 4), where each lesion was put: y0, x0, y1, x1 in pixels, y1 and x1 exclusive; 0 where unused.
     sources: long (B, k, 4), the box it was cut from, in image `donors[b, i]`; 0 where it was drawn, not cut.
-    donors: long (B, k), index of the donor within the batch (or within the foreign pool); -1 where there is none.
+    donors: long (B, k), index of the donor within the batch; B + j for image j of a pool; -1 where there is none.
     alpha: float32 (B, S, S) in [0, 1], how much of a pixel is lesion; MedMix's `masks` is alpha > 0.
     The last three are None where an augmentation cuts nothing.
     """

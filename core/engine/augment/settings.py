@@ -29,6 +29,7 @@ class MedMixConfig(Config):
     wave: horizontal displacement, of the patch's side. control_points: of fisheye and wave.
     donor: other (another image of the batch) | same (the image itself, elsewhere) | here (the image itself, in place:
       only deformed) | texture (drawn) | foreign (another modality: the pool given, else a made-up one).
+    donor_study: name of the study whose normal images are that pool; whoever builds the augmentation hands them in.
     donor_scale: side of what is cut, of the side of what is pasted. bulge: magnification of the whole lesion.
     shading: strength of light from one side. contrast: of drawn textures. noise_colour: whether each channel has a
       noise of its own. match: how far the mean colour of what is cut is first brought to that of where it goes.
@@ -54,6 +55,7 @@ class MedMixConfig(Config):
     wave: tuple[float, float] = (0.03, 0.1)
     control_points: int = 3
     donor: str = "other"
+    donor_study: str = ""
     donor_scale: tuple[float, float] = (1.0, 1.0)
     bulge: tuple[float, float] = (0.0, 0.0)
     shading: tuple[float, float] = (0.0, 0.0)
@@ -86,6 +88,11 @@ class MedMixConfig(Config):
             raise BadConfig(f"jitter is brightness, contrast, saturation (0..1) and hue (0..0.5), not {self.jitter}")
         for what, names in (("shape", SHAPES), ("blend", BLENDS), ("donor", DONORS)):
             self.choices(what, names)
+
+    @property
+    def pooled(self) -> str:
+        """The study whose images are needed as the pool, or '' if none is."""
+        return self.donor_study if DONORS.index("foreign") in self.choices("donor", DONORS) else ""
 
     def choices(self, what: str, names: tuple[str, ...]) -> list[int]:
         """The members of `names` that the setting `what` allows, as indices into it."""

@@ -38,6 +38,9 @@ class PMSACL(Objective):
         # f_beta, one fully connected layer.
         self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
 
+    def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
+        self.strong.pool, self.strong.pool_roi = pool, roi
+
     def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Tensor, Tensor]:
         """x^(n) of each image: (B (k+1), 3, S, S), classes 0..k running fastest, and their labels (B (k+1),)."""
         images, _ = make_classes(self.strong, x, self.config.k, generator, roi)

@@ -51,6 +51,18 @@ class LocalPMSACL(PMSACL):
         patches = torch.stack([cut(x, spots[best, each], patch) for spots in (first, second)])
         return patches, inside, places[best, each].to(x.device)
 
+    def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
+        """As patches side by side, those that lie mostly inside the region of interest."""
+        p = self.config.patch
+        patches = pool.unfold(2, p, p).unfold(3, p, p).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
+        inside = None
+        if roi is not None:
+            inside = roi.unfold(1, p, p).unfold(2, p, p).flatten(0, 2)
+            kept = inside.float().mean((1, 2)) >= 0.5
+            if bool(kept.any()):
+                patches, inside = patches[kept], inside[kept]
+        super().cut_from(patches, inside)
+
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
         patches, inside, places = self.pairs(x, generator, roi)
         views = super().views(patches[0], generator, inside)

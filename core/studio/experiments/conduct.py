@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from core.engine.pretrain import PRETRAIN_PRESETS
+from core.engine.pretrain import PRETRAIN_PRESETS, PretrainConfig
 from core.engine.registry import DETECTORS
 from core.studio import runs
 from core.studio.experiments.plan import UNTRAINED, Arm
@@ -66,6 +66,12 @@ def _named(store: Store, study: str, name: str) -> dict | None:
     return next((r for r in runs.list_runs(store, study) if r["name"] == name), None)
 
 
+def _same(store: Store, study: str, config: PretrainConfig) -> dict | None:
+    """An experiment's training of that very configuration: one that is older than a setting has another digest."""
+    trained = (r for r in runs.list_runs(store, study, "pretrain") if r["name"].startswith("experiment "))
+    return next((r for r in trained if r["config"]["epochs"] and PretrainConfig.from_dict(r["config"]) == config), None)
+
+
 def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str) -> str:
     if arm.encoder == UNTRAINED:
         name = f"experiment untrained {size} px seed {seed}"
@@ -75,7 +81,7 @@ def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: s
     else:
         config = PRETRAIN_PRESETS[arm.preset].replace(size=size, seed=seed, **{"encoder.seed": seed, **arm.pretrain})
         name = f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}"
-        found = _named(store, study, name)
+        found = _named(store, study, name) or _same(store, study, config)
         run = found["id"] if found else create_pretrain(store, study, config, name)
     if runs.get_run(store, run)["status"] not in ("done", "collapsed"):
         pretrain_run(store, run, device)

@@ -165,7 +165,7 @@ def test_a_foreign_lesion_comes_from_the_pool():
     plain = dict(p_jitter=0.0, p_noise=0.0, bulge=(0.0, 0.0), shading=(0.0, 0.0), match=(0.0, 0.0))
     config = MEDMIX_PRESETS["cut"].replace(donor="foreign", **plain)
     mixed = MedMix(config, pool)(x, 1, seeded())
-    for image, mask, donor in zip(mixed.images, mixed.masks, mixed.donors[:, 0], strict=True):
+    for image, mask, donor in zip(mixed.images, mixed.masks, mixed.donors[:, 0] - len(x), strict=True):
         assert image[0][mask].max() == 0
         torch.testing.assert_close(image[2][mask], pool[donor, 2, 0, 0].expand(int(mask.sum())))
     made_up = MedMix(config)(x, 1, seeded())
@@ -202,3 +202,15 @@ def test_it_is_registered_and_its_settings_are_kept():
     assert STRONG.get("medmix") is MedMix
     for config in MEDMIX_PRESETS.values():
         assert MedMixConfig.from_json(config.to_json()) == config
+
+
+def test_another_studys_lesions_are_cut_inside_its_region_of_interest():
+    x, pool, roi = tissue(4, 32), torch.zeros(3, 3, 32, 32), torch.zeros(3, 32, 32)
+    pool[:, :, :16], roi[:, :16] = 0.8, 1
+    config = MEDMIX_PRESETS["cut"].replace(donor="foreign", p_jitter=0.0, p_noise=0.0, match=(0.0, 0.0), inside=1.0)
+    mixed = MedMix(config.replace(size=(0.2, 0.3)), pool, roi)(x, 2, seeded())
+    assert mixed.masks.any()
+    torch.testing.assert_close(mixed.images[mixed.masks[:, None].expand_as(x)].min(), torch.tensor(0.8))
+    assert (mixed.donors[:, :2] >= len(x)).all() and (mixed.sources[:, :2, 2] <= 16).all()
+    with pytest.raises(ValueError, match="64 pixels wide"):
+        MedMix(config, torch.zeros(3, 3, 64, 64))(x, 1, seeded())

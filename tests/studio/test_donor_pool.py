@@ -1,0 +1,69 @@
+"""Lesions cut from another study: in the picture, in the numbers, and in the training that is handed the setting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.engine.pretrain_config import PRETRAIN_PRESETS
+from core.studio import donor_pool, medmix_view, runs, studies, training
+from core.studio.pipeline import pretrain_run
+from tests.conftest import plain_folder, write
+
+BLUE = {"donor": "foreign", "donor_study": "blue", "p_jitter": 0.0, "p_noise": 0.0, "blend": "paste"}
+
+
+@pytest.fixture
+def two(store, tmp_path):
+    """The study `tiny`, and one whose images are blue throughout."""
+    plain_folder(tmp_path / "images", 8, 2, 2)
+    studies.import_study(store, "tiny", tmp_path / "images")
+    for i in range(6):
+        image = np.zeros((40, 40, 3), np.uint8)
+        image[..., 2] = 240 + i
+        write(tmp_path / "blue" / f"{i}.png", image)
+    studies.import_study(store, "blue", tmp_path / "blue")
+    return store
+
+
+def is_blue(images: np.ndarray) -> np.ndarray:
+    return (images[..., 2] >= 235) & (images[..., :2] <= 8).all(-1)
+
+
+def test_the_picture_shows_them(two):
+    scene = medmix_view.Scene(study="tiny", samples=2, size=64, config=BLUE)
+    grid = medmix_view.draw_grid(medmix_view.Samples(two), scene)
+    assert not is_blue(grid.images[0]).any() and is_blue(grid.images[1:]).any(axis=(1, 2, 3)).all()
+    assert all(s["donor"] >= 2 for s in grid.sources), "no column of the picture is said to be their origin"
+
+
+def test_a_run_trains_with_them(two, monkeypatch):
+    config = PRETRAIN_PRESETS["quick"].to_dict() | {"size": 32, "batch": 2, "epochs": 1}
+    config["medmix"] |= BLUE
+    made = training.start(two, "tiny", config, "blue lesions", {}, wake=False)
+    assert runs.get_run(two, made["run"])["config"]["medmix"]["donor_study"] == "blue"
+    seen = []
+    from core.engine import trainer
+
+    views = trainer.Trainer.views
+
+    def look(self):
+        found = views(self)
+        seen.append(found)
+        return found
+
+    monkeypatch.setattr(trainer.Trainer, "views", look)
+    assert pretrain_run(two, made["run"], "cpu")["status"] == "done"
+    pixels = np.concatenate([(v.images[v.labels > 0] * 255).permute(0, 2, 3, 1).numpy() for v in seen])
+    # weak views shift colours a little: far more blue than red, as no other image here is
+    assert (pixels[..., 2] - pixels[..., :2].max(-1) > 150).any()
+
+
+def test_a_study_that_is_not_here_is_told_before_the_training(two):
+    config = PRETRAIN_PRESETS["quick"].to_dict()
+    config["medmix"] |= BLUE | {"donor_study": "gone"}
+    with pytest.raises(ValueError, match="no study 'gone' here; choose another"):
+        training.checked(config, two)
+    config["medmix"] |= {"donor": "other"}
+    assert training.checked(config, two).medmix.pooled == ""
+    assert [s["id"] for s in donor_pool.donor_studies(two)] == ["tiny", "blue"]
