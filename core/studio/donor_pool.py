@@ -1,4 +1,4 @@
-"""Another study's normal images, for MedMix's donor `foreign`: a run names the study, the engine is handed the images."""
+"""Another study's normal images for MedMix's donor `foreign`: a run names the study, the engine gets the images."""
 
 from __future__ import annotations
 

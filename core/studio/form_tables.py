@@ -6,7 +6,13 @@ from core.engine.augment.settings import BLENDS, DONORS, SHAPES
 from core.studio.forms import choice, flag, integer, number, numbers, span, study, text
 
 _JITTER = ("brightness", "contrast", "saturation", "hue")
-_DONORS = {"other": "other image", "same": "same image", "here": "in place", "texture": "drawn", "foreign": "other study"}
+_DONORS = {
+    "other": "other image",
+    "same": "same image",
+    "here": "in place",
+    "texture": "drawn",
+    "foreign": "other study",
+}
 _CHANCE = "The paper: each with probability 25 % (implementation details)."
 
 MEDMIX = {
