@@ -1,8 +1,9 @@
 """The lesion head and PaDiM together: what looks pasted, and what looks unlike any normal image at that place.
 
 The head knows lesions it was taught and PaDiM knows only the normal; they err in different places. Each is put on the
-scale of normal images that neither has seen (mean 0, standard deviation 1), and the two are added with equal weight:
-weights learnt on synthetic lesions would favour the one that was trained on synthetic lesions.
+scale of normal images that neither has seen (mean 0, standard deviation 1), and the two are added. How much each counts
+in the score and in the map is learnt on those normals, with lesions of families that the head was not trained on. The
+weights stay equal unless others are clearly better: even held-out families favour what knows synthetic lesions.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from typing_extensions import Self
 
 from core.engine.config import BadConfig, Config
@@ -23,6 +25,7 @@ from core.engine.encoder import Encoder
 from core.engine.files import write_json
 from core.engine.heatmap import upsample
 from core.engine.lesion.config import LESION_PRESETS, LesionHeadConfig
+from core.engine.lesion.validation import SyntheticValidation
 from core.engine.registry import DETECTORS
 
 ABOUT = "combined.json"
@@ -30,13 +33,15 @@ ABOUT = "combined.json"
 
 @dataclass(frozen=True)
 class CombinedConfig(Config):
-    """head, padim: settings of the two. weight: of PaDiM, the head's being 1.
+    """head, padim: settings of the two. learn: weights from synthetic validation data; otherwise `weight` is PaDiM's
+    and the head's is 1.
 
     validation: share of the given normals that neither is fitted on; both scales come from them.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
     padim: PaDiMConfig = field(default_factory=PaDiMConfig)
+    learn: bool = True
     weight: float = 1.0
     validation: float = 0.12
     seed: int = 0
@@ -66,6 +71,28 @@ class Scale(Config):
         )
 
 
+@dataclass(frozen=True)
+class Weights(Config):
+    """PaDiM's weight beside the head's 1: in the image's score and in the map."""
+
+    score: float = 1.0
+    map: float = 1.0
+
+
+_CANDIDATES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
+_CLEARLY = 0.005  # of AUROC: what is within this of the best counts as good as the best
+
+
+def choose_weight(head: np.ndarray, padim: np.ndarray, labels: np.ndarray) -> float:
+    """The weight w for which head + w padim tells the labels apart best; of those as good, the nearest to equal.
+
+    All (N,): standardised scores, or cells of standardised maps. labels 0 or 1, both present.
+    """
+    auroc = {w: roc_auc_score(labels, head + w * padim) for w in _CANDIDATES}
+    good = [w for w in _CANDIDATES if auroc[w] >= max(auroc.values()) - _CLEARLY]
+    return min(good, key=lambda w: abs(np.arctan(w) - np.pi / 4))
+
+
 @DETECTORS.register("combined", title="Lesion head + PaDiM", section="Sec. Conclusion, with PaDiM")
 class Combined(Detector):
     """Maps and scores are sums of the members' standardised ones. extras: `head` and `padim` scores (N,), so that a
@@ -77,8 +104,10 @@ class Combined(Detector):
     Config = CombinedConfig
     presets = {kind: CombinedConfig(head=LESION_PRESETS[kind]) for kind in LESION_PRESETS}
 
-    def __init__(self, config: CombinedConfig, members: dict[str, Detector], scales: dict[str, Scale]) -> None:
-        self.config, self.members, self.scales = config, members, scales
+    def __init__(
+        self, config: CombinedConfig, members: dict[str, Detector], scales: dict[str, Scale], weights: Weights
+    ) -> None:
+        self.config, self.members, self.scales, self.weights = config, members, scales, weights
 
     @classmethod
     def fit(
@@ -106,18 +135,40 @@ class Combined(Detector):
         members = {"head": head, "padim": padim}
         outside = None if roi is None else roi[unseen]
         scales = {name: Scale.of(member, images[unseen], outside) for name, member in members.items()}
-        return cls(config, members, scales)
+        detector = cls(config, members, scales, Weights(config.weight, config.weight))
+        if config.learn:
+            detector.weights = detector._learn(images[unseen], outside)
+        return detector
 
-    def _weights(self) -> dict[str, float]:
-        return {"head": 1.0, "padim": self.config.weight}
+    def _learn(self, images: np.ndarray, roi: np.ndarray | None) -> Weights:
+        """images uint8 (N, S, S, 3), normal, that neither member has seen."""
+        data = SyntheticValidation.draw(images, roi, self.config.head)
+        use = data.use
+        prediction = self.predict(data.images)
+        scores = {name: self._own(name, prediction.extras, data.roi)[use] for name in self.members}
+        if len(set(data.labels[use])) < 2:
+            return Weights(self.config.weight, self.config.weight)
+        maps = {name: self._map(name, prediction.extras[f"{name}.maps"], images.shape[1] // 2) for name in self.members}
+        shape = maps["head"].shape[1:]
+        lesion = roi_at(data.masks.astype(np.uint8), shape)
+        inside = np.ones_like(lesion) if data.roi is None else roi_at(data.roi, shape)
+        cells = {name: values[inside] for name, values in maps.items()}
+        return Weights(
+            choose_weight(scores["head"], scores["padim"], data.labels[use]),
+            choose_weight(cells["head"], cells["padim"], lesion[inside]),
+        )
+
+    def _map(self, name: str, maps: np.ndarray, side: int) -> np.ndarray:
+        """A member's maps (N, h, w), standardised, at (N, side, side)."""
+        scale = self.scales[name]
+        return (upsample(maps, side) - scale.map_mean) / scale.map_sd
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Maps float32 (N, S/2, S/2). extras carry each member's map and its own extras, by `member.name`."""
         total, extras = 0.0, {}
-        for name, weight in self._weights().items():
-            part, scale = self.members[name].predict(images, batch=batch), self.scales[name]
-            maps = upsample(part.maps, images.shape[1] // 2)
-            total = total + weight * (maps - scale.map_mean) / scale.map_sd
+        for name, weight in (("head", 1.0), ("padim", self.weights.map)):
+            part = self.members[name].predict(images, batch=batch)
+            total = total + weight * self._map(name, part.maps, images.shape[1] // 2)
             extras[f"{name}.maps"] = part.maps
             extras |= {f"{name}.{key}": value for key, value in part.extras.items()}
         extras |= {name: self._own(name, extras, None) for name in self.members}
@@ -132,14 +183,15 @@ class Combined(Detector):
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """(N,) float32: the weighted sum of the members' standardised scores."""
-        total = sum(w * self._own(name, prediction.extras, roi) for name, w in self._weights().items())
-        return total.astype(np.float32)
+        head, padim = (self._own(name, prediction.extras, roi) for name in ("head", "padim"))
+        return (head + self.weights.score * padim).astype(np.float32)
 
     def save(self, folder: Path) -> None:
         for name, member in self.members.items():
             member.save(Path(folder) / name)
         scales = {name: scale.to_dict() for name, scale in self.scales.items()}
-        write_json(Path(folder) / ABOUT, {"config": self.config.to_dict(), "scales": scales})
+        about = {"config": self.config.to_dict(), "scales": scales, "weights": self.weights.to_dict()}
+        write_json(Path(folder) / ABOUT, about)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
@@ -147,4 +199,5 @@ class Combined(Detector):
         about = json.loads((folder / ABOUT).read_text())
         members = {"head": LesionHead.load(folder / "head", device), "padim": PaDiM.load(folder / "padim", device)}
         scales = {name: Scale.from_dict(values) for name, values in about["scales"].items()}
-        return cls(CombinedConfig.from_dict(about["config"]), members, scales)
+        config = CombinedConfig.from_dict(about["config"])
+        return cls(config, members, scales, Weights.from_dict(about["weights"]))

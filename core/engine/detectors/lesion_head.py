@@ -28,6 +28,7 @@ from core.engine.lesion.rules import ScoreRule
 from core.engine.lesion.score import Validation, choose_rule, summaries
 from core.engine.lesion.synth import Pairs
 from core.engine.lesion.train import step_generator, train
+from core.engine.lesion.validation import SyntheticValidation
 from core.engine.registry import DETECTORS
 
 WEIGHTS, ABOUT = "lesion-head.safetensors", "lesion-head.json"
@@ -102,23 +103,14 @@ class LesionHead(Detector):
 
     def _choose(self, images: np.ndarray, roi: np.ndarray | None) -> ScoreRule:
         """The score, on normals the network never saw and on lesions of the held-out families in them."""
-        c, generator = self.config, step_generator(self.config.seed, -2)
-        pairs = Pairs(c.held_out or c.families, c.k)
-        inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi))
-        x, parts, masks = to_batch(images, torch.device("cpu")), [images], [np.zeros(images.shape[:3], bool)]
-        for n in range(1, c.k + 1):
-            pair = pairs(x, inside, generator, counts=torch.full((len(images),), n))
-            parts.append((pair.images * 255).round().byte().permute(0, 2, 3, 1).numpy())
-            masks.append(pair.masks.numpy())
-        labels = np.concatenate([m.any((1, 2)) for m in masks]).astype(int)
-        labels[: len(images)] = 0
-        prediction = self.predict(np.concatenate(parts))
-        every = None if roi is None else np.concatenate([roi] * len(parts))
-        # A lesion that was put in but cannot be seen is neither normal nor abnormal: left out.
-        use = np.r_[np.ones(len(images), bool), labels[len(images) :] == 1]
+        data = SyntheticValidation.draw(images, roi, self.config)
+        prediction = self.predict(data.images)
         threshold = float(np.quantile(prediction.maps[: len(images)], 0.98))
-        values = self._summaries(prediction, every, threshold)
-        return choose_rule(Validation({k: v[use] for k, v in values.items()}, labels[use]), threshold, c.seed)
+        values = self._summaries(prediction, data.roi, threshold)
+        use = data.use
+        return choose_rule(
+            Validation({k: v[use] for k, v in values.items()}, data.labels[use]), threshold, self.config.seed
+        )
 
     def _summaries(self, prediction: Prediction, roi: np.ndarray | None, threshold: float) -> dict[str, np.ndarray]:
         extras = prediction.extras

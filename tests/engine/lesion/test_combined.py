@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from core.engine.detectors.combined import Combined, CombinedConfig
+from core.engine.detectors.combined import Combined, CombinedConfig, Weights, choose_weight
 from core.engine.registry import DETECTORS
 from tests.engine.lesion.test_lesion_head import FAST, encoder, normals
 
-CONFIG = CombinedConfig(head=FAST, weight=0.5)
+CONFIG = CombinedConfig(head=FAST, learn=False, weight=0.5)
 
 
 def fitted():
@@ -36,3 +36,23 @@ def test_saved_and_loaded_scores_the_same(tmp_path):
     a, b = detector.predict(images), again.predict(images)
     assert np.allclose(a.maps, b.maps, atol=1e-5)
     assert np.allclose(detector.image_score(a), again.image_score(b), atol=1e-5)
+    assert again.weights == Weights(0.5, 0.5)
+
+
+def test_weight_goes_to_the_member_that_knows():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 300)
+    knows, guesses = labels * 3 + rng.normal(size=600), rng.normal(size=600)
+    assert choose_weight(knows, guesses, labels) < 0.5
+    assert choose_weight(guesses, knows, labels) > 1.5
+    assert choose_weight(knows, knows + 0.1 * rng.normal(size=600), labels) == 1.0  # as good: equal halves
+
+
+def test_learnt_weights_are_used_and_kept(tmp_path):
+    detector = Combined.fit(encoder(), normals(24), CONFIG.replace(learn=True))
+    images = normals(4, seed=7)
+    prediction = detector.predict(images)
+    want = prediction.extras["head"] + detector.weights.score * prediction.extras["padim"]
+    assert np.allclose(detector.image_score(prediction), want, atol=1e-4)
+    detector.save(tmp_path)
+    assert DETECTORS.get("combined").load(tmp_path).weights == detector.weights
