@@ -35,7 +35,6 @@ class Imports:
         def run() -> None:
             try:
                 report = work(progress)
-                self._store.set_setting(f"import:{report['study']}", report)
                 task.update(state="done", report=report)
             except ValueError as error:
                 task.update(state="failed", error=str(error))

@@ -112,6 +112,7 @@ def import_study(
         )
         _insert(store, study, found, report)
     report.duplicates = _duplicates(store, study, found)
+    store.set_setting(f"import:{study}", report.to_dict())
     if size:
         load_arrays(store, study, size, on_progress)
     return report
