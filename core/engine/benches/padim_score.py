@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import torch
 
+from core.engine.benches._paired import medians
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.device import to_batch
 from core.engine.encoder import EncoderConfig, build_encoder
@@ -33,14 +32,7 @@ def run(quick: bool = False) -> dict:
     def whole() -> None:
         encoder.backbone(to_batch(images, torch.device("cpu")))
 
-    seconds: dict = {score: [], bare: [], whole: []}
-    for i in range(rounds + 1):
-        for what, taken in seconds.items():
-            start = time.perf_counter()
-            what()
-            if i:  # the first of each only warms up
-                taken.append(time.perf_counter() - start)
-    scoring, passing, through = (sorted(seconds[what])[rounds // 2] for what in (score, bare, whole))
+    scoring, passing, through = medians([score, bare, whole], rounds)
     return {
         "bench": "padim-score",
         "ratio": scoring / passing,
