@@ -11,7 +11,7 @@ from app.verbs._common import UserError, finish, open_store, options_of, say, ve
 
 def add(subparsers) -> None:
     parser = verb(subparsers, "experiment", "Arms of an experiment over seeds: means and spreads in one table", run)
-    parser.add_argument("name", help="comparison, padim, ablation, head")
+    parser.add_argument("name", help="comparison, padim, ablation, families, head")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "--data", metavar="DIR", help="folder of a study; imported under its own name unless it is there"
@@ -24,7 +24,7 @@ def add(subparsers) -> None:
     parser.add_argument("--set-pretrain", action="append", default=[], metavar="KEY=VALUE", help="for every encoder")
     parser.add_argument("--set-fit", action="append", default=[], metavar="KEY=VALUE", help="for every lesion head")
     parser.add_argument(
-        "--fit-preset", default="quick", help="of the lesion head: quick, fundus, xray, ultrasound, full"
+        "--fit-preset", help="for every lesion head: quick, fundus, xray, ultrasound, full (default: as each arm says)"
     )
     parser.add_argument("--bootstrap", type=int, default=1000)
     parser.add_argument("--out", metavar="FILE", help="also write the rows and the table here, as JSON")
@@ -45,7 +45,7 @@ def study_of(store, args) -> str:
 
 def run(args) -> int:
     from core.studio.experiments.conduct import conduct
-    from core.studio.experiments.plan import EXPERIMENTS
+    from core.studio.experiments.plan import EXPERIMENTS, JUDGED
     from core.studio.experiments.summary import markdown, summarise
 
     if args.name not in EXPERIMENTS:
@@ -59,12 +59,13 @@ def run(args) -> int:
         a.replace(pretrain={**a.pretrain, **pretrain}, fit={**a.fit, **(fit if a.detector == "lesion-head" else {})})
         for a in arms
     ]
-    arms = [a.replace(fit_preset=args.fit_preset) if a.detector in ("lesion-head", "combined") else a for a in arms]
+    if args.fit_preset:
+        arms = [a.replace(fit_preset=args.fit_preset) if a.detector in ("lesion-head", "combined") else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     rows = conduct(
         store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
-        tell=lambda line: say(args, line),
+        judged=args.name in JUDGED, tell=lambda line: say(args, line),
     )  # fmt: skip
     lines = summarise(rows)
     payload = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}

@@ -46,5 +46,5 @@ def gains_by_bf16(device: torch.device) -> bool:
 
 def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:
     """uint8 (B, H, W, 3) -> float32 (B, 3, H, W) in [0, 1] on `device`."""
-    x = torch.from_numpy(np.ascontiguousarray(images)).to(device, non_blocking=True)
+    x = torch.from_numpy(np.require(images, requirements=["C", "W"])).to(device, non_blocking=True)
     return x.permute(0, 3, 1, 2).to(torch.float32).div_(255.0)

@@ -83,7 +83,7 @@ class Detector(abc.ABC):
 
 def roi_at(roi: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """uint8 (N, S, S) -> bool (N, h, w): a map's cell is inside if at least half of it is."""
-    x = torch.from_numpy(np.ascontiguousarray(roi)).float()[:, None]
+    x = torch.from_numpy(np.array(roi)).float()[:, None]
     return torch.nn.functional.interpolate(x, shape, mode="area")[:, 0].numpy() >= 0.5
 
 

@@ -11,12 +11,14 @@ import cv2
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from core.engine.detectors.base import masked_maps
 from core.engine.lesion.rules import ScoreRule
 
 TOP = (0.005, 0.02, 0.05)  # shares of an image's cells
+_FEW = 5  # images of a kind
 
 
 def summaries(
@@ -55,17 +57,19 @@ class Validation:
 def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
     """The summary, or the logistic combination of all, with the best AUROC on validation data.
 
-    The combination is judged on folds it was not fitted on, and must win by 0.005: simpler wins ties.
+    The combination is judged on folds it was not fitted on, and must win by 0.005: simpler wins ties. With fewer than
+    `_FEW` images of either kind nothing can be chosen, and the default rule stands.
     """
+    if np.bincount(data.labels, minlength=2).min() < _FEW:
+        return ScoreRule(threshold=threshold)
     auroc = {name: float(roc_auc_score(data.labels, v)) for name, v in data.values.items()}
     best = max(auroc, key=auroc.get)
     names = tuple(data.values)
     x = np.stack([data.values[n] for n in names], 1)
-    folds = np.random.default_rng(seed).permutation(len(x)) % 5
     held = np.zeros(len(x))
-    for fold in range(5):
-        weights, bias = _logistic(x[folds != fold], data.labels[folds != fold])
-        held[folds == fold] = x[folds == fold] @ weights + bias
+    for fitted, left in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, data.labels):
+        weights, bias = _logistic(x[fitted], data.labels[fitted])
+        held[left] = x[left] @ weights + bias
     auroc["combined"] = float(roc_auc_score(data.labels, held))
     if auroc["combined"] > auroc[best] + 0.005:
         weights, bias = _logistic(x, data.labels)

@@ -9,13 +9,27 @@ import hashlib
 import json
 from collections.abc import Callable
 
+import numpy as np
+
+from core.engine.lesion.validation import judge
 from core.engine.pretrain import PRETRAIN_PRESETS, PretrainConfig
 from core.engine.registry import DETECTORS
 from core.studio import runs
 from core.studio.experiments.plan import UNTRAINED, Arm
-from core.studio.pipeline import create_fit, create_pretrain, create_untrained, fit_run, pretrain_run, score_run
+from core.studio.experiments.summary import SYNTHETIC
+from core.studio.pipeline import (
+    create_fit,
+    create_pretrain,
+    create_untrained,
+    fit_run,
+    load_detector,
+    pretrain_run,
+    score_run,
+)
 from core.studio.results import evaluate_run
+from core.studio.scores import rows_of, size_of
 from core.studio.store import Store
+from core.studio.studies import load_arrays
 
 Tell = Callable[[str], None]
 
@@ -29,12 +43,14 @@ def conduct(
     size: int,
     device: str = "auto",
     bootstrap: int = 1000,
+    judged: bool = False,
     tell: Tell = print,
 ) -> list[dict]:
     """One row of metrics per arm, seed and region of interest, with `label`, `seed` and `dice_best` beside them.
 
     size: side of the images, whatever the presets say. Rows are those of `results.evaluate_run`; `dice_best` takes the
-    one threshold that is best on the test images (optimistic), `dice` the one from held-out normals.
+    one threshold that is best on the test images (optimistic), `dice` the one from held-out normals. judged: rows with
+    the region of interest also hold what `synthetic` gives; a recipe is chosen by that, not by the test's figures.
     """
     rows = []
     for seed in seeds:
@@ -45,15 +61,34 @@ def conduct(
                 best = evaluate_run(store, fit, roi, pixel_rule="best-dice", bootstrap=0)
                 row = evaluate_run(store, fit, roi, bootstrap=bootstrap)
                 row |= {"label": arm.label, "seed": seed, "dice_best": best.get("dice"), "iou_best": best.get("iou")}
+                if judged and roi:
+                    row |= synthetic(store, fit)
                 rows.append(row)
                 if roi:
                     tell(_line(study, row))
     return rows
 
 
+def synthetic(store: Store, fit: str) -> dict:
+    """A fit judged on synthetic lesions in the study's held-out normals: means over families of lesion it was not
+    trained on (`synthetic_auroc`, `synthetic_pixel_auroc`) and each family's own (`families`).
+    """
+    run = runs.get_run(store, fit)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    held = arrays.index("holdout", label="normal")
+    detector = load_detector(store, fit)
+    found = judge(detector, rows_of(arrays.images, held), rows_of(arrays.roi, held))
+    if not found:
+        raise ValueError("no lesion of any family can be seen in the held-out normal images at this size")
+    means = {f"synthetic_{k}": float(np.mean([v[k] for v in found.values()])) for k in ("auroc", "pixel_auroc")}
+    return {**means, "families": found}
+
+
 def _line(study: str, row: dict) -> str:
     numbers = [
-        f"{k} {row[k]:.3f}" for k in ("auroc", "pixel_auroc", "dice", "dice_best", "pro") if row.get(k) is not None
+        f"{k} {row[k]:.3f}"
+        for k in ("auroc", "pixel_auroc", "dice", "dice_best", "pro", *SYNTHETIC)
+        if row.get(k) is not None
     ]
     return f"{study} seed {row['seed']} {row['label']}: {', '.join(numbers)}, {row['seconds']:.0f} s"
 

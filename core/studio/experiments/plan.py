@@ -57,9 +57,20 @@ def ablation() -> list[Arm]:
     ]
 
 
+def families() -> list[Arm]:
+    """What is pasted while learning: every preset of the lesion head, and the paper's rectangles."""
+    presets = ("quick", "fundus", "xray", "ultrasound")
+    return [Arm(preset, "lesion-head", fit_preset=preset) for preset in presets] + [
+        Arm("hard rectangles", "lesion-head", fit={"families": ["medmix:paper"]})
+    ]
+
+
 def head_only() -> list[Arm]:
     """The head on an untrained encoder: the quickest way to try what is pasted."""
     return [Arm("Lesion head", "lesion-head", UNTRAINED)]
 
 
-EXPERIMENTS = {"comparison": comparison, "padim": padim, "ablation": ablation, "head": head_only}
+EXPERIMENTS = {
+    "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "head": head_only,
+}  # fmt: skip
+JUDGED = ("families",)  # experiments that choose: their rows hold AUROCs on synthetic lesions in held-out normals

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-METRICS = ("auroc", "pixel_auroc", "dice", "dice_best", "iou", "pro", "specificity", "sensitivity")
+SYNTHETIC = ("synthetic_auroc", "synthetic_pixel_auroc")
+METRICS = ("auroc", "pixel_auroc", "dice", "dice_best", "iou", "pro", "specificity", "sensitivity", *SYNTHETIC)
 HEADS = {
     "auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "dice_best": "best Dice", "iou": "IoU",
     "pro": "PRO", "specificity": "specificity", "sensitivity": "sensitivity",
+    "synthetic_auroc": "synthetic image AUROC", "synthetic_pixel_auroc": "synthetic pixel AUROC",
 }  # fmt: skip
 
 
@@ -28,7 +30,7 @@ def summarise(rows: list[dict]) -> list[dict]:
     return lines
 
 
-def markdown(lines: list[dict], metrics: tuple[str, ...] = METRICS[:6]) -> str:
+def markdown(lines: list[dict], metrics: tuple[str, ...] = (*SYNTHETIC, *METRICS[:6])) -> str:
     """A table for the README: mean +- standard deviation over seeds; metrics that no line has are left out."""
     shown = [m for m in metrics if any(line.get(m) is not None for line in lines)]
     out = ["| " + " | ".join(["", "region of interest", *(HEADS[m] for m in shown), "seconds"]) + " |"]

@@ -40,3 +40,9 @@ def test_two_halves_of_the_truth_are_combined():
     assert rule.name == "combined" and set(rule.terms) == {"a", "b", "c"}
     assert rule.auroc["combined"] > max(rule.auroc[n] for n in "abc")
     assert ScoreRule.from_json(rule.to_json()) == rule
+
+
+def test_with_hardly_any_images_the_default_rule_stands():
+    values = {"top 2.0%": np.arange(12.0), "area": np.zeros(12)}
+    rule = choose_rule(Validation(values, np.r_[np.zeros(2, int), np.ones(10, int)]), 0.5)
+    assert rule.name == "top 2.0%" and rule.auroc == {} and rule.threshold == 0.5
