@@ -136,8 +136,11 @@ def filters(q, number: str, decision: bool = True) -> tuple[list[str], list]:
         params += [q.reader, q.decision]
     if q.text:
         like = "%" + q.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        # Found once, along the names' index, and then looked up by number.
-        named = "SELECT n.id FROM cases n INDEXED BY cases_by_name WHERE n.study = ? AND n.name LIKE ? ESCAPE '\\'"
-        where.append(f"{number} IN ({named})")
-        params += [q.study, like]
+        if where:  # few cases are left: each is looked at
+            where.append(f"EXISTS (SELECT 1 FROM cases n WHERE n.id = {number} AND n.name LIKE ? ESCAPE '\\')")
+            params.append(like)
+        else:  # found once, along the names' index, and then looked up by number
+            named = "SELECT n.id FROM cases n INDEXED BY cases_by_name WHERE n.study = ? AND n.name LIKE ? ESCAPE '\\'"
+            where.append(f"+{number} IN ({named})")  # +: the order's own index leads, not this one
+            params += [q.study, like]
     return where, params
