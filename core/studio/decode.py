@@ -1,4 +1,5 @@
-"""Reading one image file, whatever it is: PNG, JPEG, TIFF, BMP, WebP, 8 or 16 bits, grey, colour, alpha, CMYK, DICOM.
+"""Reading one image file, whatever it is: PNG, JPEG, TIFF, BMP, WebP, 8 or 16 bits, grey, colour, alpha, CMYK, DICOM;
+or one frame of a recording.
 
 A file is probed first (its header alone), so that nothing absurdly large is ever decoded.
 """
@@ -14,7 +15,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from core.studio import dicom
+from core.studio import dicom, video
 from core.studio.unreadable import Unreadable, limit
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm", ".dicom", ".ima"}
@@ -23,7 +24,7 @@ _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
 
 @dataclass(frozen=True)
 class Probe:
-    """What a file's header says. width and height as shown, that is after EXIF rotation."""
+    """What a file's header says. width and height as shown, that is after EXIF rotation; rate: frames a second."""
 
     width: int
     height: int
@@ -31,12 +32,16 @@ class Probe:
     frames: int
     modality: str | None
     format: str
+    rate: float | None = None
 
 
 def probe(path: str | os.PathLike) -> Probe:
     """Header only. Unreadable with the reason when the file is not an image that can be read."""
     path = Path(path)
     _regular(path)
+    if video.is_video(path):
+        width, height, frames, rate = video.probe(path)
+        return Probe(width, height, 8, frames, None, video.FORMAT, rate)
     if dicom.is_dicom(path):
         return Probe(*dicom.probe(path), "DICOM")
     with _open(path) as image:
@@ -51,6 +56,8 @@ def read_image(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
     """uint8 (H, W, 3) RGB at full resolution, upright; more than 8 bits are brought to 8 (see `to_8bit`)."""
     path = Path(path)
     _regular(path)
+    if video.is_video(path):
+        return video.read_frame(path, frame)
     if dicom.is_dicom(path):
         return dicom.read_display(path, frame)
     with _open(path, frame) as image:
@@ -71,6 +78,8 @@ def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
     """
     path = Path(path)
     _regular(path)
+    if video.is_video(path):
+        return video.read_frame(path, frame)
     if dicom.is_dicom(path):
         return dicom.read_values(path, frame)
     with _open(path, frame) as image:

@@ -42,6 +42,11 @@ def probe(path: Path) -> tuple[int, int, int, int, str | None]:
     return int(ds.Columns), int(ds.Rows), int(ds.get("BitsStored", 8) or 8), max(frames, 1), ds.get("Modality") or None
 
 
+def declares_text(path: Path) -> bool:
+    """Whether the file itself says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
+    return str(_header(path, pixels=False).get("BurnedInAnnotation", "")).strip().upper() == "YES"
+
+
 def _frame(path: Path, frame: int):
     """Stored values (H, W[, 3]) of one frame, and the dataset with that frame's own LUTs at its top."""
     from pydicom.pixels import pixel_array

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.studio import runs, studies
+from core.studio import intake, runs, studies
 from core.studio.cache import mask_at
 from core.studio.masks import add_mask, decode_mask, encode_mask, get_mask, truth_masks
 from core.studio.store import NotFound
@@ -53,7 +53,7 @@ def test_a_folder_of_good_and_bad_files(store, tmp_path):
 
 def test_a_file_that_breaks_its_decoder_is_left_out(store, tiny_folder, monkeypatch):
     real = studies.read_image
-    monkeypatch.setattr(studies, "read_image", lambda p, f=0: 1 / 0 if p.name == "n003.png" else real(p, f))
+    monkeypatch.setattr(intake, "read_image", lambda p, f=0: 1 / 0 if p.name == "n003.png" else real(p, f))
     report = studies.import_study(store, "tiny", tiny_folder)
     assert [Path(r["path"]).name for r in report.rejected] == ["n003.png"]
     assert report.accepted == 35
