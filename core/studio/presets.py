@@ -47,10 +47,15 @@ def built_in() -> list[dict]:
 def list_presets(store: Store, versions: bool = False) -> list[dict]:
     """Built-in ones, then the readers' own by name; the newest version of each, or all of them."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
-    own = [{**row, "config": json.loads(row["config"]), "built_in": False} for row in rows]
+    own = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
     if not versions:
         own = [row for i, row in enumerate(own) if i == 0 or own[i - 1]["name"] != row["name"]]
     return built_in() + own
+
+
+def _whole(strong: str, config: dict) -> dict:
+    """With the defaults of settings that are younger than the preset."""
+    return {**STRONG.get(strong).Config().to_dict(), **config} if strong in STRONG.names() else config
 
 
 def get_preset(store: Store, name: str, version: int | None = None) -> dict:

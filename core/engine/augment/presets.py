@@ -100,6 +100,18 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "swell": _SOFT.replace(
         size=(0.2, 0.7), opacity=(0.6, 1.0), donor="here+same", bulge=(0.1, 0.7), shading=(0.1, 0.6)
     ),
+    # blocks of coloured noise, absurdly easy on purpose: what the probe warns of, and what such classes teach
+    "easy": MedMixConfig(
+        size=(0.28, 0.28),
+        aspect=1.0,
+        p_jitter=1.0,
+        jitter=(1.0, 1.0, 1.0, 0.5),
+        p_noise=1.0,
+        noise=(0.35, 0.4),
+        p_fisheye=0.0,
+        p_wave=0.0,
+        avoid_overlap=True,
+    ),
     # families
     "cut": _SOFT.replace(shape="rectangle", softness=(0.0, 0.0), blend="paste", bulge=(0.0, 0.0), shading=(0.0, 0.0)),
     "seam": _SOFT.replace(blend="poisson", opacity=(0.8, 1.0), donor="other", p_jitter=0.3),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from core.engine.augment.presets import MEDMIX_PRESETS
 from core.engine.config import Config
 
 UNTRAINED = "untrained"
@@ -65,12 +66,24 @@ def families() -> list[Arm]:
     ]
 
 
+def easy() -> list[Arm]:
+    """Absurdly easy classes against the default ones: `probe` tells them apart before training, and this after it."""
+    blocks = {"medmix": MEDMIX_PRESETS["easy"].to_dict()}
+    return [
+        Arm("PaDiM", "padim"),
+        Arm("PaDiM, absurdly easy classes", "padim", pretrain=blocks),
+        Arm("Lesion head", "lesion-head"),
+        Arm("Lesion head, absurdly easy classes", "lesion-head", pretrain=blocks),
+    ]
+
+
 def head_only() -> list[Arm]:
     """The head on an untrained encoder: the quickest way to try what is pasted."""
     return [Arm("Lesion head", "lesion-head", UNTRAINED)]
 
 
 EXPERIMENTS = {
-    "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "head": head_only,
+    "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy,
+    "head": head_only,
 }  # fmt: skip
 JUDGED = ("families",)  # experiments that choose: their rows hold AUROCs on synthetic lesions in held-out normals
