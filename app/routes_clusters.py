@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
-from core.studio.clusters import actions, columns, explore, library, pictures
+from core.studio.clusters import actions, columns, explore, library, pictures, placed
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.features import snapshots
 from core.studio.review import blind
@@ -32,24 +32,25 @@ def png(image: np.ndarray) -> Response:
     return Response(data.tobytes(), media_type="image/png", headers=KEEP)
 
 
+def sighted(ctx, request: Request, study: str):
+    """The store, if the reader may see labels and scores of the study: a map shows them all at once."""
+    store = ctx.store()
+    if blind.applies(store, study, ctx.user_of(request)):
+        raise blind.Hidden("This study is read blind; its maps show labels and open when you no longer read it so.")
+    return store
+
+
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/clusters")
 
-    def sighted(request: Request, study: str):
-        """The store, if the reader may see labels and scores of the study: a map shows them all at once."""
-        store = ctx.store()
-        if blind.applies(store, study, ctx.user_of(request)):
-            raise blind.Hidden("This study is read blind; its maps show labels and open when you no longer read it so.")
-        return store
-
     def opened(request: Request, key: str):
         m = library.open_map(ctx.store(), key)
-        return sighted(request, m.about["study"]), m
+        return sighted(ctx, request, m.about["study"]), m
 
     @router.get("/runs")
     def encoder_runs(request: Request, study: str):
         """Encoders that a map can be drawn of, newest first, with the epochs that were saved."""
-        store = sighted(request, study)
+        store = sighted(ctx, request, study)
         found = []
         for run in reversed(list_runs(store, study, "pretrain")):
             epochs = [s.epoch for s in snapshots(store, run)]
@@ -60,12 +61,12 @@ def routes(ctx) -> APIRouter:
 
     @router.get("/maps")
     def maps(request: Request, study: str):
-        store = sighted(request, study)
+        store = sighted(ctx, request, study)
         return {"ok": True, "maps": library.list_maps(store, study), "views": actions.list_views(store, study)}
 
     @router.post("/maps")
     def ask(request: Request, run: Annotated[str, Body()], config: Annotated[dict, Body()]):
-        store = sighted(request, get_run(ctx.store(), run)["study"])
+        store = sighted(ctx, request, get_run(ctx.store(), run)["study"])
         return {"ok": True, **library.request(store, run, MapConfig.from_dict(config))}
 
     @router.delete("/maps/{key}")
@@ -140,18 +141,23 @@ def routes(ctx) -> APIRouter:
         epoch: int | None = None,
         hide: str = "",
     ):
-        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet)."""
+        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet), with what is placed."""
         from core.studio.clusters import figure, table
 
         store, m = opened(request, key)
+        ready = [row["key"] for row in placed.list_placed(store, key) if row["ready"]]
+        new = [placed.open_placed(store, key, k) for k in ready]
         if format in table.FORMATS:
-            data = table.write(store, m, format, fit)
+            data = table.write(store, m, format, fit, new)
         else:
             found = {c["name"]: c for c in columns.columns(store, m, fit)}
             column = found.get(colour) if colour != "class" and "codes" in found.get(colour, {}) else None
             hidden = set(filter(None, hide.split("|"))) if column is None else set()
             groups = [g for g in m.about["groups"] if g not in hidden]
-            data = figure.draw(m, format, None if epoch is None else [epoch], column, groups)
+            shown = None if epoch is None else [epoch]
+            new = [p for p in new if f"Placed: {p.about['title']}" not in hide.split("|")]
+            told = figure.objective(store, m)
+            data = figure.draw(m, format, shown, column, groups, objective=told, placed=new)
         name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
         return Response(
             data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'}
@@ -161,7 +167,7 @@ def routes(ctx) -> APIRouter:
     def save_view(
         request: Request, study: Annotated[str, Body()], name: Annotated[str, Body()], state: Annotated[dict, Body()]
     ):
-        store = sighted(request, study)
+        store = sighted(ctx, request, study)
         return {"ok": True, "id": actions.save_view(store, study, name, ctx.user_of(request), state)}
 
     @router.delete("/views/{view}")

@@ -19,9 +19,16 @@ def add(subparsers) -> None:
     parser.add_argument("--epochs", default="last", help="last, ends (first and last), all, or numbers as 0,4,12")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--points", type=int, metavar="N", help="at most N images of each class")
-    parser.add_argument("--colour", default="class", help="a column of the study: class, split, label, tag, ...")
+    parser.add_argument(
+        "--colour",
+        default="pseudo",
+        help="pseudo (normal and pseudo classes alone), or a column of the study: class (all of them), split, ...",
+    )
     parser.add_argument("--only", action="append", metavar="CLASS", help="draw this class (may be given several times)")
     parser.add_argument("--out", action="append", default=[], metavar="FILE", help=".svg .pdf .png .csv .parquet")
+    new = parser.add_mutually_exclusive_group()
+    new.add_argument("--place", metavar="FOLDER", help="put the images of a folder on the map, which stays as it is")
+    new.add_argument("--study", metavar="STUDY", help="the same with the cases of a study that are not on the map yet")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as perplexity=50")
 
 
@@ -45,8 +52,9 @@ def run(args) -> int:
     if not asked["ready"]:
         follow(args, store, asked["job"], "Mapping")
     m = library.open_map(store, asked["key"])
+    placed = _place(store, m, args)
     for file in files:
-        file.write_bytes(_file(store, m, file.suffix[1:], args))
+        file.write_bytes(_file(store, m, file.suffix[1:], args, placed))
     rows = [_row(epoch) for epoch in m.about["epochs"]]
     payload = {
         "run": m.about["run"],
@@ -59,8 +67,51 @@ def run(args) -> int:
         "rows": rows,
         "files": [str(f) for f in files],
     }
+    said = "".join(f"\nepoch {row['epoch']}: {text}" for row in rows for text in row["warnings"])
+    for new in placed:
+        payload["placed"] = _placed(m, new)
+        said += (
+            f"\nplaced {len(new)} images of {new.about['title']}; {payload['placed']['far']} are far from every other"
+        )
+        said += "".join(f"\nleft out {name}: {why}" for name, why in new.about["left_out"])
     saved = "".join(f"\nsaved {f}" for f in files)
-    return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + saved)
+    return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + said + saved)
+
+
+def _place(store, m, args) -> list:
+    """The new images that were asked for, on the map; [] when none were."""
+    from core.studio.clusters import placed
+
+    if args.place is None and args.study is None:
+        return []
+    config = placed.PlaceConfig(folder=args.place or "", study=args.study or "")
+    asked = placed.request(store, m.key, config, args.device)
+    if not asked["ready"]:
+        follow(args, store, asked["job"], "Placing")
+    return [placed.open_placed(store, m.key, asked["key"])]
+
+
+def _placed(m, new) -> dict:
+    """Of each placed image at the last epoch: where it lies, and what lies nearest to it in feature space."""
+    images = []
+    for j, name in enumerate(new.about["names"]):
+        nearest = int(new.near[-1, j, 0])
+        images.append(
+            {
+                "name": name,
+                "x": round(float(new.coords[-1, j, 0]), 5),
+                "y": round(float(new.coords[-1, j, 1]), 5),
+                "far": bool(new.far[-1, j]),
+                "nearest": m.about["groups"][int(m.points.group[nearest])],
+                "distance": round(float(new.distance[-1, j, 0]), 5),
+            }
+        )
+    return {
+        "title": new.about["title"],
+        "far": sum(i["far"] for i in images),
+        "images": images,
+        "left_out": new.about["left_out"],
+    }
 
 
 def _config(args, store):
@@ -81,18 +132,19 @@ def _config(args, store):
     return MapConfig().replace(**changes, **options_of(args.set))
 
 
-def _file(store, m, format: str, args) -> bytes:
+def _file(store, m, format: str, args, placed: list) -> bytes:
     from core.studio.clusters import columns, figure, table
 
     fit = next((f["id"] for f in columns.fits(store, m)), None)
     if format in table.FORMATS:
-        return table.write(store, m, format, fit)
+        return table.write(store, m, format, fit, placed)
     found = {c["name"]: c for c in columns.columns(store, m, fit)}
     column = found.get(args.colour)
     if column is None or "codes" not in column:
         named = ", ".join(n for n, c in found.items() if "codes" in c)
         raise UserError(f"--colour takes one of {named}, not {args.colour!r}")
-    return figure.draw(m, format, column=None if args.colour == "class" else column, groups=args.only)
+    shown = None if args.colour == "class" or args.only else column
+    return figure.draw(m, format, column=shown, groups=args.only, objective=figure.objective(store, m), placed=placed)
 
 
 def _row(epoch: dict) -> dict:

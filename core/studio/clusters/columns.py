@@ -9,6 +9,7 @@ import numpy as np
 from core.studio import runs
 from core.studio.clusters import patches
 from core.studio.clusters.library import Map
+from core.studio.clusters.points import group_name
 from core.studio.store import Store
 
 NONE = "\u2013"
@@ -37,6 +38,7 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
     rows = [cases.get(int(c), missing) for c in points.case_id]
     out = [
         {"name": "class", "title": "Class", "names": list(m.about["groups"]), "codes": points.group.tolist()},
+        pseudo(m),
         category("split", "Split", [r["split"] for r in rows]),
         category("label", "Label", [r["label"] if o else "synthetic" for r, o in zip(rows, own, strict=True)]),
     ]
@@ -49,11 +51,33 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
     tags = [", ".join(sorted(json.loads(r["tags"] or "[]"))) if o else "" for r, o in zip(rows, own, strict=True)]
     if any(tags):
         out.append(category("tag", "Tag", [t or NONE for t in tags]))
-    for name, title in (("modality", "Modality"), ("width", "Image width"), ("bits", "Bits")):
+    for name, title in _OF_IMAGES.items():
         values = [r.get(name) for r in rows]
-        if len(set(values)) > 1:
+        if name == "added":
+            values = [v and v[:10] for v in values]  # the day
+        kinds = set(values) - {None}
+        if len(kinds) > 12 and all(isinstance(v, int) for v in kinds):  # more than a legend can name: a scale
+            out.append({"name": name, "title": title, "values": values})
+        elif len(set(values)) > 1:
             out.append(category(name, title, [NONE if v is None else str(v) for v in values]))
     return out
+
+
+_OF_IMAGES = {
+    "modality": "Modality",
+    "width": "Image width",
+    "height": "Image height",
+    "bits": "Bits",
+    "added": "Added to the study",
+}
+
+
+def pseudo(m: Map) -> dict:
+    """The classes that pre-training tells apart: A_0 (normals of training and hold-out) to A_k; test images in none."""
+    classes = m.points.classes()
+    names = ["A\u2080, normal"] + [group_name(n) for n in range(1, max(classes.max(), 0) + 1)]
+    codes = np.where(classes < 0, len(names), classes)
+    return {"name": "pseudo", "title": "Pseudo class", "names": [*names, NONE], "codes": codes.tolist()}
 
 
 def category(name: str, title: str, values: list[str]) -> dict:

@@ -1,4 +1,4 @@
-"""A map as a paper's figure: one panel per epoch, white ground, vector text; SVG, PDF or PNG.
+"""A map as a paper's figure: one panel per epoch, its numbers below it, white ground, vector text; SVG, PDF or PNG.
 
 The same map gives the same bytes: no dates, no random names inside.
 """
@@ -10,8 +10,12 @@ import re
 
 import numpy as np
 
-from core.studio.clusters.config import METHODS
+from core.engine.registry import OBJECTIVES
+from core.studio.clusters.columns import NONE
 from core.studio.clusters.library import Map
+from core.studio.clusters.placed import Placed
+from core.studio.runs import get_run
+from core.studio.store import Store
 
 FORMATS = ("svg", "pdf", "png")
 COLOURS = {  # darker than on the page: these lie on white
@@ -20,9 +24,20 @@ COLOURS = {  # darker than on the page: these lie on white
     "Normal, test": "#1d9a7c",
     "Abnormal, test": "#d6284b",
     "Unlabelled, test": "#7b8794",
+    "A\u2080, normal": "#2a6fb5",
 }
 PSEUDO = ["#e3bb2d", "#e58a1f", "#b9541f", "#8f3a3a", "#8a3f7a", "#5f47a0", "#4a4fc0"]
 OTHERS = ["#2a6fb5", "#e58a1f", "#1d9a7c", "#b8489a", "#8a8d1f", "#b9541f", "#5f47a0", "#7b8794"]
+
+
+NUMBERS = (  # below each panel, in feature space: the picture is not the proof
+    ("silhouette", "silhouette"),
+    ("davies_bouldin", "Davies-Bouldin"),
+    ("knn_purity", "k-NN purity"),
+    ("between_within", "between / within"),
+    ("knn_chance", "purity by chance"),
+    ("trustworthiness", "trust in the map"),
+)
 
 
 def draw(
@@ -33,9 +48,12 @@ def draw(
     groups: list[str] | None = None,
     marks: bool = True,
     dpi: int = 200,
+    objective: str = "",
+    placed: list[Placed] | None = None,
 ) -> bytes:
     """The figure's file. epochs: which of the map's epochs (numbers), all when None; column: a categorical column of
-    `columns.columns` to colour by (None: class); groups: names of classes to show (None: all)."""
+    `columns.columns` to colour by (None: class); groups: names of classes to show (None: all); marks: class means with
+    their radii, and the frozen centres; objective: how the panels name what trained the encoder; placed: new images."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -49,6 +67,8 @@ def draw(
         raise ValueError(f"this map has no epoch {missing[0]}; it has: {', '.join(map(str, about))}")
     names, codes = (column["names"], np.asarray(column["codes"])) if column else (m.about["groups"], m.points.group)
     shown = np.isin(m.points.group, [m.about["groups"].index(g) for g in _known(groups, m.about["groups"])])
+    if column and column["name"] == "pseudo" and NONE in names:  # test images belong to none of these classes
+        shown &= codes != names.index(NONE)
     per_row = min(len(chosen), 4)
     rows = -(-len(chosen) // per_row)
     settings = {
@@ -59,23 +79,35 @@ def draw(
         "pdf.fonttype": 42,
     }
     with rc_context(settings):
-        figure = Figure(figsize=(2.7 * per_row, 3.05 * rows + 0.45), layout="constrained")
+        figure = Figure(figsize=(3.2 * per_row, 4.0 * rows + 0.45), layout="constrained")
         FigureCanvasAgg(figure)
         axes = np.atleast_1d(figure.subplots(rows, per_row, squeeze=False).ravel())
-        for axis, epoch in zip(axes, chosen, strict=False):
+        for letter, axis, epoch in zip("abcdefghijklmnopqrstuvwxyz" * 9, axes, chosen, strict=False):
             index, said = about[epoch]
             _panel(axis, np.asarray(m.coords[index])[shown], codes[shown], names, marks)
-            axis.set_title(_title(m, epoch, said), fontsize=8)
+            if marks:
+                _centres(axis, said["centres"])
+            for new in placed or []:
+                _new(axis, new, index)
+            when = "untrained encoder" if epoch == 0 else f"{objective}, epoch {epoch}".lstrip(", ")
+            axis.set_title(f"({letter}) {when}" if len(chosen) > 1 else when, fontsize=9)
+            _numbers(axis, said)
         for axis in axes[len(chosen) :]:
             axis.axis("off")
         handles, labels = axes[0].get_legend_handles_labels()
         fits = max(1, int(figure.get_figwidth() / 1.55))
         figure.legend(
-            handles, labels, loc="outside lower center", ncols=min(fits, len(labels)), frameon=False, fontsize=7
+            handles, labels, loc="outside lower center", ncols=min(fits, len(labels)), frameon=False, fontsize=7.5
         )
         out = io.BytesIO()
         figure.savefig(out, format=format, dpi=dpi, metadata=_UNDATED[format])
     return out.getvalue()
+
+
+def objective(store: Store, m: Map) -> str:
+    """How a figure names what trained the map's encoder, as "PMSACL"."""
+    method = get_run(store, m.about["run"])["method"]
+    return OBJECTIVES.about(method)["title"].removesuffix(" (global)") if method in OBJECTIVES.names() else method
 
 
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}, "png": {"Software": None}}
@@ -99,10 +131,10 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks:
         axis.plot([], [], "o", color=colours[c], label=names[c], markersize=3.5, markeredgewidth=0)
     for c in order if marks else []:
         here = coords[codes == c]
-        if len(here) > 2:
-            mean = here.mean(0)
-            axis.plot(*mean, "+", color="white", markersize=8, markeredgewidth=2.6, zorder=50)
-            axis.plot(*mean, "+", color=colours[c], markersize=7, markeredgewidth=1.4, zorder=51)
+        if len(here) > 2 and names[c] != NONE:
+            _mean(axis, here, colours[c])
+    if marks:
+        axis.plot([], [], "+", color="#333", label="class mean, radius", markersize=7, markeredgewidth=1.4)
     axis.set_aspect("equal", "datalim")
     axis.set_xticks([])
     axis.set_yticks([])
@@ -111,16 +143,41 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks:
         spine.set_linewidth(0.6)
 
 
-def _title(m: Map, epoch: int, said: dict) -> str:
-    """'epoch 12 / silhouette 0.21, purity 0.74, trust 0.97': in feature space, so that the picture is not the proof."""
-    when = "untrained encoder" if epoch == 0 else f"epoch {epoch}"
+def _mean(axis, here: np.ndarray, colour: str) -> None:
+    """A cross at the mean of a class's points on the map, a ring at their root mean square distance from it."""
+    from matplotlib.patches import Circle
+
+    mean = here.mean(0)
+    radius = np.sqrt(((here - mean) ** 2).sum(1).mean())
+    axis.add_patch(Circle(mean, radius, fill=False, color=colour, linewidth=0.9, linestyle=(0, (4, 3)), zorder=40))
+    axis.plot(*mean, "+", color="white", markersize=10, markeredgewidth=3.4, zorder=50)
+    axis.plot(*mean, "+", color=colour, markersize=9, markeredgewidth=1.8, zorder=51)
+
+
+def _centres(axis, centres: list | None) -> None:
+    """The frozen centres c_n where they lie on the map, diamonds; labelled unless they lie in one place."""
+    spots = np.asarray(centres or np.zeros((0, 2)))
+    if not len(spots):
+        return
+    axis.plot(*spots.T, "D", color="white", markeredgecolor="black", markersize=4.5, markeredgewidth=0.9, zorder=60)
+    axis.plot([], [], "D", color="white", markeredgecolor="black", markersize=4.5, label="frozen centre c\u2099")
+
+
+def _new(axis, new: Placed, index: int) -> None:
+    style = {"color": "white", "markeredgecolor": "black", "markersize": 4.2, "markeredgewidth": 0.9, "linestyle": ""}
+    axis.plot(*new.coords[index].T, "^", zorder=45, label=f"placed: {new.about['title']} ({len(new)})", **style)
+
+
+def _numbers(axis, said: dict) -> None:
+    """Two columns of numbers under the panel, those of the pseudo classes where the map has them."""
     numbers = said["numbers"].get("classes") or next(iter(said["numbers"].values()), {})
-    parts = [
-        f"{name} {numbers[key]:.2f}"
-        for key, name in (("silhouette", "silhouette"), ("knn_purity", "purity"))
-        if key in numbers
-    ]
-    return f"{METHODS[m.config.method]}, {when}\n" + ", ".join([*parts, f"trust {said['trustworthiness']:.2f}"])
+    numbers = {**numbers, "trustworthiness": said["trustworthiness"]}
+    told = [(name, numbers[key]) for key, name in NUMBERS if numbers.get(key) is not None]
+    for k, (name, value) in enumerate(told):
+        left, y = (0.02, 0.53)[k % 2], -0.035 - 0.052 * (k // 2)
+        style = {"transform": axis.transAxes, "va": "top", "fontsize": 7.5}
+        axis.text(left, y, name, ha="left", color="#444", **style)
+        axis.text(left + 0.45, y, f"{value:.2f}", ha="right", color="black", **style)
 
 
 def colours_of(names: list[str]) -> list[str]:

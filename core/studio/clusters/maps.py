@@ -102,16 +102,28 @@ def pca_start(features: np.ndarray) -> np.ndarray:
     return tidy(pca_coords(features))
 
 
-def place(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
-    """Where new features (M, D) belong on a finished map: float32 (M, 2), the map itself untouched.
+def near(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Of each new feature (M, D) its k nearest among features (N, D): indices int64 and Euclidean distances, (M, k)."""
+    distance, index = NearestNeighbors(n_neighbors=min(k, len(features))).fit(features).kneighbors(new)
+    return index, distance
 
-    The mean of their k nearest neighbours' places, weighted by 1 / distance: right where they coincide with a point.
-    """
-    k = min(k, len(features))
-    distance, index = NearestNeighbors(n_neighbors=k).fit(features).kneighbors(new)
+
+def between(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """The mean of the neighbours' places on the map, weighted by 1 / distance: float32 (M, 2)."""
     weight = 1 / np.maximum(distance, 1e-9)
     weight /= weight.sum(1, keepdims=True)
     return np.einsum("mk,mkc->mc", weight, coords[index]).astype(np.float32)
+
+
+def place(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
+    """Where new features (M, D) belong on a finished map: float32 (M, 2), the map itself untouched.
+
+    Between their k nearest neighbours in feature space (`between`): right where they coincide with a point. UMAP's own
+    `transform` begins at such a mean too (umap-learn, `init_graph_transform`) and then lets the new points settle; that
+    takes the fitted model with its random state. This takes the points alone, serves maps of every method, and a new
+    image always comes to the same place, whoever comes with it.
+    """
+    return between(coords, *near(features, new, k))
 
 
 _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}
