@@ -24,8 +24,8 @@ def titles() -> dict[str, str]:
     return {name: (importlib.import_module(m).__doc__ or "").strip().split("\n")[0] for name, m in _modules().items()}
 
 
-def run(name: str, quick: bool = False, device: str = "auto") -> dict:
-    """The benchmark's result with its name and seconds. ValueError names the benchmarks there are."""
+def run(name: str, quick: bool = False, device: str = "auto", only: list[str] | None = None) -> dict:
+    """The benchmark's result with its name and seconds. ValueError names the benchmarks there are, or their parts."""
     modules = _modules()
     key = name.replace("_", "-")
     if key not in modules:
@@ -34,6 +34,10 @@ def run(name: str, quick: bool = False, device: str = "auto") -> dict:
     options = {"quick": quick}
     if "device" in inspect.signature(function).parameters:
         options["device"] = device
+    if only:
+        if "only" not in inspect.signature(function).parameters:
+            raise ValueError(f"the benchmark {key!r} has no parts: leave --only out")
+        options["only"] = tuple(only)
     started = time.monotonic()
     result = function(**options)
     return {"bench": key, **result, "seconds": round(time.monotonic() - started, 2)}

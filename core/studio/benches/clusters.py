@@ -5,27 +5,33 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[3]
 DIMENSIONS = 256
+SIZES = {"1k": 1000, "5k": 5000, "20k": 20000}
+POINTS = {"5k": 5000, "50k": 50000, "200k": 200000}
+PARTS = (
+    *(f"tsne-{size}" for size in SIZES),
+    *(f"umap-{size}" for size in SIZES),
+    *(f"frames-{size}" for size in POINTS),
+    "page-click",
+    "page-lasso",
+)
+QUICK = ("tsne-1k", "umap-1k", "frames-5k", "frames-50k", "page-click", "page-lasso")
 FIT = """
 import json, sys, time
-import numpy as np
 from core.studio.benches.clusters import clusters
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.maps import fit_map
-method, sizes = sys.argv[1], [int(n) for n in sys.argv[2].split(",")]
-found = {}
-for n in sizes:
-    x = clusters(n)
-    for when in ("first", "warm") if n <= 5000 else ("warm",):
-        start = time.perf_counter()
-        fit_map(x, MapConfig(method=method))
-        found[f"{n}_{when}"] = round(time.perf_counter() - start, 2)
+method, n, found = sys.argv[1], int(sys.argv[2]), {}
+x = clusters(n)
+for when in ("first", "warm"):
+    start = time.perf_counter()
+    fit_map(x, MapConfig(method=method))
+    found[when + "_s"] = round(time.perf_counter() - start, 2)
 print(json.dumps(found))
 """
 
@@ -37,27 +43,47 @@ def clusters(n: int, seed: int = 0) -> np.ndarray:
     return (means[rng.integers(0, 8, n)] + rng.normal(size=(n, DIMENSIONS)) * 1.5).astype(np.float32)
 
 
-def run(quick: bool = False) -> dict:
-    """{"ratio": 16.7 ms over a frame of 50,000 points (1 or more is 60 frames a second), "fits", "frames", "page"}.
+def chosen(only: tuple[str, ...], quick: bool) -> list[str]:
+    """The parts that `only` names, whole or by their beginning ("umap", "frames-50k"); ValueError lists them all."""
+    for name in only:
+        if not any(p == name or p.startswith(f"{name}-") for p in PARTS):
+            raise ValueError(f"the bench of clusters has no part {name!r}; its parts are: {', '.join(PARTS)}")
+    if not only:
+        return list(QUICK if quick else PARTS)
+    return [p for p in PARTS if any(p == name or p.startswith(f"{name}-") for name in only)]
 
-    Fits run in a process of their own, in seconds: "first" holds UMAP's compiling (it takes another path from 4,096
-    points on, hence two of them), "warm" is the same again. `quick`: 1,000 points only, and no 200,000.
+
+def run(quick: bool = False, only: tuple[str, ...] = ()) -> dict:
+    """{"fits": {method: {size: {"first_s", "warm_s"}}}, "frames": {points: ...}, "page": {...}, "ratio"}.
+
+    Every fit has a process of its own and comes twice in it: "first" holds what the process pays once (UMAP compiles,
+    and takes another path from 4,096 points on), "warm" is the same again. "ratio", where frames of 50,000 points are
+    measured: 16.7 ms over one of them (1 or more is 60 frames a second). `quick`: without the long parts; `only`: these
+    parts alone.
     """
     from core.studio.benches import _clusters_page
 
-    sizes = (1000,) if quick else (1000, 5000, 20000)
-    fits = {}
-    for method in ("tsne", "umap"):
-        start = time.perf_counter()
-        command = [sys.executable, "-c", FIT, method, ",".join(map(str, sizes))]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if done.returncode:
-            raise ValueError(f"the fit of {method} failed: {done.stderr.strip().splitlines()[-1]}")
-        fits[method] = {**json.loads(done.stdout.splitlines()[-1]), "process": round(time.perf_counter() - start, 2)}
-    frames = _clusters_page.frames((5000, 50000) if quick else (5000, 50000, 200000))
-    return {
-        "ratio": round(1000 / 60 / frames["50000"]["pan_ms"], 2),
-        "fits": fits,
-        "frames": frames,
-        "page": _clusters_page.answers(),
-    }
+    parts = chosen(only, quick)
+    found: dict = {}
+    for part in parts:
+        method, _, size = part.partition("-")
+        if method in ("tsne", "umap"):
+            found.setdefault("fits", {}).setdefault(method, {})[size] = fit(method, SIZES[size])
+    sizes = {size: n for size, n in POINTS.items() if f"frames-{size}" in parts}
+    if sizes:
+        found["frames"] = _clusters_page.frames(sizes)
+        if "50k" in sizes:
+            found["ratio"] = round(1000 / 60 / found["frames"]["50k"]["pan_ms"], 2)
+    asked = [part.removeprefix("page-") for part in parts if part.startswith("page-")]
+    if asked:
+        found["page"] = _clusters_page.answers(asked)
+    return found
+
+
+def fit(method: str, n: int) -> dict:
+    """{"first_s", "warm_s"} of n points by a method, in a process of their own."""
+    command = [sys.executable, "-c", FIT, method, str(n)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(f"the fit of {method} failed: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
