@@ -24,6 +24,7 @@ def routes(ctx) -> APIRouter:
                 "run": chosen,
                 "labels": results.operating_point(store, study, chosen, "labels", bool(roi)),
                 "readers": results.operating_point(store, study, chosen, "readers", bool(roi)),
+                "promise": results.promise(store, study, chosen, bool(roi)),
                 "sizes": results.dice_by_size(store, study, chosen),
                 "panel": results.prediction_panel(store, study, chosen, 14, bool(roi)),
             }

@@ -18,7 +18,7 @@ export async function mount(root, studio) {
     for (const t of [0, 0.5, 1]) {
       parts.push(el('text', { x: 36 + 250 * t, y: 280, 'text-anchor': 'middle' }, String(t)), el('text', { x: 30, y: 268 - 250 * t, 'text-anchor': 'end' }, String(t)));
     }
-    parts.push(el('text', { x: 161, y: 295, 'text-anchor': 'middle' }, '1 − specificity'), el('text', { x: 12, y: 139, 'text-anchor': 'middle', transform: 'rotate(-90 12 139)' }, 'sensitivity'));
+    parts.push(el('text', { x: 161, y: 298, 'text-anchor': 'middle' }, '1 − specificity'), el('text', { x: 10, y: 90, 'text-anchor': 'middle', transform: 'rotate(-90 10 90)' }, 'sensitivity'));
     if (point.roc) {
       parts.push(line(point.roc.map((p, i) => `${i ? 'L' : 'M'}${at(p).join(' ')}`).join(' '), 'var(--accent)'));
       const [x, y] = at(point.point);
@@ -30,6 +30,14 @@ export async function mount(root, studio) {
   function figures(title, p) {
     const row = (name, w) => el('tr', {}, el('td', {}, name), el('td', { class: 'num' }, share(w)), el('td', { class: 'num dim' }, range(w)));
     return el('div', {}, el('h3', {}, title), el('table', {}, row('Sensitivity', p.sensitivity), row('Specificity', p.specificity), row('PPV', p.ppv), row('NPV', p.npv)));
+  }
+
+  function promise(p) {
+    if (!p) return '';
+    const percent = (x) => `${(100 * x).toFixed(1)} %`;
+    const seen = p.threshold !== null && p.normals ? `On the normal images of this test: ${p.flagged} of ${p.normals} flagged, ${percent(p.share.value)} (95 % interval ${percent(p.share.low)} to ${percent(p.share.high)}).` : '';
+    return el('div', { class: 'rs-promise' }, el('h2', {}, 'A threshold with a promise'),
+      el('p', {}, p.guarantee), el('p', { class: 'dim num' }, p.threshold === null ? '' : `Threshold ${p.threshold.toFixed(3)}. ${seen}`));
   }
 
   function agreement(a) {
@@ -98,7 +106,7 @@ export async function mount(root, studio) {
       return;
     }
     page.replaceChildren(
-      el('section', { class: 'panel' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')), roc(r.labels), el('p', { class: 'dim num' }, r.labels.auroc === null ? '' : `AUROC ${r.labels.auroc.toFixed(3)}; the dot is the threshold, the 95th percentile of held-out normals`)),
+      el('section', { class: 'panel' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')), roc(r.labels), el('p', { class: 'dim num' }, r.labels.auroc === null ? '' : `AUROC ${r.labels.auroc.toFixed(3)}; the dot is the threshold, the 95th percentile of held-out normals`), promise(r.promise)),
       el('div', { class: 'panel' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Flagged or not'), pick), el('div', { class: 'rs-two' }, figures('Against the labels', r.labels), figures('Against the readers', r.readers)),
         el('h2', {}, 'Agreement of readers'), agreement(r.agreement), el('h2', {}, 'Minds changed with the reading in sight'), minds(r.minds)),
       el('section', { class: 'panel rs-wide' }, el('h2', {}, 'Predictions, from the highest score to the lowest'), panel(r.panel)),

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from core.studio.masks import decode_mask, truth_masks
+from core.studio.results import conformal
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import get_run
@@ -94,6 +95,23 @@ def operating_point(store: Store, study: str, run: str, against: str = "labels",
         out["auroc"] = float(roc_auc_score(sick, scores))
         out["point"] = [1 - out["specificity"]["value"], out["sensitivity"]["value"]]
     return out
+
+
+def promise(store: Store, study: str, run: str, roi: bool = True) -> dict | None:
+    """The conformal threshold of a run (at most 5 % of normal images flagged) and what it flags of the test's normals:
+    `results.conformal`, with the `share` and its 95 % interval. None where no held-out normal has been scored.
+    """
+    column = "score_roi" if roi else "score"
+    rows = store.query(
+        f"SELECT c.split, r.{column} AS score FROM readings r JOIN cases c ON c.id = r.case_id "
+        f"WHERE r.run = ? AND c.study = ? AND c.label = 'normal' AND r.{column} IS NOT NULL",
+        [run, study],
+    )
+    of = {split: np.array([r["score"] for r in rows if r["split"] == split]) for split in ("holdout", "test")}
+    if not len(of["holdout"]):
+        return None
+    row = conformal(of["holdout"], of["test"])
+    return {**row, "share": wilson(row["flagged"], row["normals"])}
 
 
 def changed_minds(store: Store, study: str) -> dict:

@@ -49,6 +49,7 @@ def draw_folder(folder, train: int = 10, normal: int = 6, abnormal: int = 6):
     rng = np.random.default_rng(0)
     for part, count in (("train/normal", train), ("test/normal", normal), ("test/abnormal", abnormal)):
         (folder / part).mkdir(parents=True)
+        letter = "t" if part.startswith("train") else part[5]
         for i in range(count):
             image = cv2.resize(rng.integers(60, 200, (6, 6, 3), np.uint8), (72, 60), interpolation=cv2.INTER_CUBIC)
             if part == "test/abnormal":
@@ -58,8 +59,8 @@ def draw_folder(folder, train: int = 10, normal: int = 6, abnormal: int = 6):
                 )
                 image[mask > 0] = (20, 40, 220)
                 (folder / "test/mask").mkdir(exist_ok=True)
-                cv2.imwrite(str(folder / "test/mask" / f"{part[5]}{i:02}.png"), mask)
-            cv2.imwrite(str(folder / part / f"{part[5]}{i:02}.png"), image)
+                cv2.imwrite(str(folder / "test/mask" / f"{letter}{i:02}.png"), mask)
+            cv2.imwrite(str(folder / part / f"{letter}{i:02}.png"), image)
     return folder
 
 

@@ -102,3 +102,23 @@ def test_dice_by_size_is_the_viewers(room):
     panel = results.prediction_panel(store, "room", run, 5)
     assert len(panel) == 5 and panel[0]["score"] >= panel[-1]["score"]
     assert all(p["right"] == (bool(p["flagged"]) == (p["label"] == "abnormal")) for p in panel)
+
+
+def test_the_promised_threshold_counts_the_tests_normals_alone(room):
+    store, run = room
+    normals = [r for r in results.readings(store, "room", run) if r["label"] == "normal"]
+    at = sorted(r["score"] for r in normals)[-2]
+    held = [r["id"] for r in store.query("SELECT id FROM cases WHERE study = 'room' AND split != 'test'")]
+    with store.write() as db:
+        db.execute("UPDATE cases SET split = 'holdout' WHERE study = 'room' AND split = 'train'")
+        for case in held:
+            row = {"run": run, "case_id": case, "score": at, "score_roi": at, "created": "now"}
+            db["readings"].insert(
+                {**row, "percentile": 0, "percentile_roi": 0, "flagged": 0, "flagged_roi": 0}, replace=True
+            )
+    found = results.promise(store, "room", run)
+    assert (found["held"], found["normals"]) == (len(held), len(normals))
+    if len(held) < found["needed"]:
+        assert found["threshold"] is None and found["flagged"] == 0 and "Hold out more" in found["guarantee"]
+    else:
+        assert found["threshold"] == at and found["flagged"] == found["share"]["hits"] == 1
