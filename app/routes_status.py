@@ -1,10 +1,10 @@
-"""What the page's bar shows: which studies there are, and what is at work."""
+"""What the page's bar shows: which studies there are, what is at work, and where new cases came in."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from core.studio import live
+from core.studio import live, watch
 
 
 def routes(ctx) -> APIRouter:
@@ -12,6 +12,6 @@ def routes(ctx) -> APIRouter:
 
     @router.get("")
     def status():
-        return {"ok": True, **live.now(ctx.store())}
+        return {"ok": True, **live.now(ctx.store()), "arrived": watch.changes(ctx.store())}
 
     return router

@@ -83,8 +83,6 @@ def _folder(store: Store, study: str, size: int, cases: list[dict]) -> Path:
 
 
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
-    from core.engine.roi import find_roi
-
     partial = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -100,10 +98,7 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
                 raise ValueError(
                     f"{cases[i]['path']!r} can no longer be read: {error}; import the study again"
                 ) from None
-            images[i] = shrink(image, size, size)
-            scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
-            looked = shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale))
-            rois[i] = fraction(find_roi(looked), size) >= 0.5
+            images[i], rois[i] = prepare(image, size)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for done, _ in enumerate(pool.map(one, range(len(cases))), start=1):
@@ -122,6 +117,15 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
     for old in folder.parent.glob(f"{size}-*"):
         if old != folder and not old.name.endswith(".partial"):
             shutil.rmtree(old, ignore_errors=True)
+
+
+def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 (H, W, 3) at full resolution -> what a run works on: image (S, S, 3) and region of interest (S, S)."""
+    from core.engine.roi import find_roi
+
+    scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
+    looked = shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale))
+    return shrink(image, size, size), (fraction(find_roi(looked), size) >= 0.5).astype(np.uint8)
 
 
 def _masks(store: Store, folder: Path, study: str, size: int, cases: list[dict]) -> tuple[np.ndarray, np.ndarray]:
