@@ -100,14 +100,15 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "swell": _SOFT.replace(
         size=(0.2, 0.7), opacity=(0.6, 1.0), donor="here+same", bulge=(0.1, 0.7), shading=(0.1, 0.6)
     ),
-    # blocks of coloured noise, absurdly easy on purpose: what the probe warns of, and what such classes teach
+    # large blocks of drawn noise, absurdly easy on purpose: to see what the probe says, and what such classes teach
     "easy": MedMixConfig(
-        size=(0.28, 0.28),
+        size=(0.34, 0.34),
         aspect=1.0,
-        p_jitter=1.0,
-        jitter=(1.0, 1.0, 1.0, 0.5),
+        donor="texture",
+        contrast=(1.0, 1.0),
+        p_jitter=0.0,
         p_noise=1.0,
-        noise=(0.35, 0.4),
+        noise=(0.4, 0.4),
         p_fisheye=0.0,
         p_wave=0.0,
         avoid_overlap=True,
