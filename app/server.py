@@ -105,10 +105,13 @@ def serve(home, host: str = "127.0.0.1", port: int = 7860, single_user: bool = T
     port = free_port(host, port)
     server = build(home, single_user)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    from core.studio.watch import Lookout
+
     config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
     if ready is not None:
         ready(url)
-    uvicorn.Server(config).run()
+    with Lookout(server.state.ctx.store()):
+        uvicorn.Server(config).run()
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import { helpSheet } from './js/help.js'
 import { DRAWING, compare, leave, restore, save, takeTool, use } from './js/drawing.js'
 import { decide, goTo, move, travel } from './js/reading.js'
 import { get, idle } from './js/api.js'
+import { arrivals } from './js/arrivals.js'
 import { timeline } from './js/timeline.js'
 
 const LAYOUT_RING = ['one', 'two', 'three', 'compare']
@@ -80,6 +81,7 @@ export async function mount(root, studio) {
   root.replaceChildren(room.list.el, stage.el, room.side.el, help.el)
   room.relabel()
   room.arrange()
+  arrivals(room)
   root.room = room
   root.idle = idle
 
