@@ -19,11 +19,17 @@ class UserError(ValueError):
         self.status = status
 
 
+class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Says the default where there is one to say."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        unsaid = action.default is None or action.default is False or action.default == []
+        return action.help if unsaid else super()._get_help_string(action)
+
+
 def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any) -> argparse.ArgumentParser:
     """A parser with the options that each verb has: --home, --device, --json."""
-    parser = subparsers.add_parser(
-        name, help=help, description=help, formatter_class=argparse.ArgumentDefaultsHelpFormatter, **options
-    )
+    parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults, **options)
     parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: the user-data folder)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")

@@ -60,7 +60,8 @@ def run(args) -> int:
         for a in arms
     ]
     if args.fit_preset:
-        arms = [a.replace(fit_preset=args.fit_preset) if a.detector in ("lesion-head", "combined") else a for a in arms]
+        learn = ("lesion-head", "combined", "ensemble")
+        arms = [a.replace(fit_preset=args.fit_preset) if a.detector in learn else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     rows = conduct(

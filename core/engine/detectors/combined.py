@@ -20,10 +20,10 @@ from typing_extensions import Self
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, Prediction, Report, Stop, roi_at
 from core.engine.detectors.lesion_head import LesionHead
+from core.engine.detectors.members import Members, part_unseen
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.encoder import Encoder
 from core.engine.files import write_json
-from core.engine.heatmap import upsample
 from core.engine.lesion.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.lesion.validation import SyntheticValidation
 from core.engine.registry import DETECTORS
@@ -49,26 +49,6 @@ class CombinedConfig(Config):
     def __post_init__(self) -> None:
         if not 0 < self.validation < 0.9 or self.weight < 0:
             raise BadConfig("validation lies in (0, 0.9), weight is 0 or more")
-
-
-@dataclass(frozen=True)
-class Scale(Config):
-    """Mean and standard deviation of a member's scores and of its maps' cells, over unseen normal images."""
-
-    score_mean: float
-    score_sd: float
-    map_mean: float
-    map_sd: float
-
-    @classmethod
-    def of(cls, member: Detector, images: np.ndarray, roi: np.ndarray | None) -> Self:
-        prediction = member.predict(images)
-        scores = member.image_score(prediction, roi)
-        cells = prediction.maps if roi is None else prediction.maps[roi_at(roi, prediction.maps.shape[1:])]
-        least = 1e-6  # a map that never varies says nothing, and must not be divided by
-        return cls(
-            float(scores.mean()), max(least, float(scores.std())), float(cells.mean()), max(least, float(cells.std()))
-        )
 
 
 @dataclass(frozen=True)
@@ -104,10 +84,8 @@ class Combined(Detector):
     Config = CombinedConfig
     presets = {kind: CombinedConfig(head=LESION_PRESETS[kind]) for kind in LESION_PRESETS}
 
-    def __init__(
-        self, config: CombinedConfig, members: dict[str, Detector], scales: dict[str, Scale], weights: Weights
-    ) -> None:
-        self.config, self.members, self.scales, self.weights = config, members, scales, weights
+    def __init__(self, config: CombinedConfig, members: Members, weights: Weights) -> None:
+        self.config, self.members, self.weights = config, members, weights
 
     @classmethod
     def fit(
@@ -125,17 +103,13 @@ class Combined(Detector):
         """images uint8 (N, S, S, 3), normal. ValueError under 16 images."""
         if len(images) < 16:
             raise ValueError(f"the combined detector learns from at least 16 normal images; there are {len(images)}")
-        order = np.random.default_rng(config.seed).permutation(len(images))
-        unseen = np.sort(order[: max(4, round(config.validation * len(images)))])
-        seen = np.setdiff1d(order, unseen)
-        inside = None if roi is None else roi[seen]
+        seen, unseen = part_unseen(len(images), config.validation, config.seed)
+        inside, outside = (None, None) if roi is None else (roi[seen], roi[unseen])
         told = {"device": device, "should_stop": should_stop}
         padim = PaDiM.fit(encoder, images[seen], config.padim, roi=inside, **told)
         head = LesionHead.fit(encoder, images[seen], config.head, roi=inside, report=report, folder=folder, **told)
-        members = {"head": head, "padim": padim}
-        outside = None if roi is None else roi[unseen]
-        scales = {name: Scale.of(member, images[unseen], outside) for name, member in members.items()}
-        detector = cls(config, members, scales, Weights(config.weight, config.weight))
+        members = Members.of({"head": head, "padim": padim}, images[unseen], outside)
+        detector = cls(config, members, Weights(config.weight, config.weight))
         if config.learn:
             detector.weights = detector._learn(images[unseen], outside)
         return detector
@@ -143,61 +117,43 @@ class Combined(Detector):
     def _learn(self, images: np.ndarray, roi: np.ndarray | None) -> Weights:
         """images uint8 (N, S, S, 3), normal, that neither member has seen."""
         data = SyntheticValidation.draw(images, roi, self.config.head)
-        use = data.use
-        prediction = self.predict(data.images)
-        scores = {name: self._own(name, prediction.extras, data.roi)[use] for name in self.members}
-        if len(set(data.labels[use])) < 2:
-            return Weights(self.config.weight, self.config.weight)
-        maps = {name: self._map(name, prediction.extras[f"{name}.maps"], images.shape[1] // 2) for name in self.members}
+        labels = data.labels[data.use]
+        if len(set(labels)) < 2:
+            return self.weights
+        parts = self.members.predict(data.images)
+        scores = {name: values[data.use] for name, values in self.members.scores(parts, data.roi).items()}
+        maps = self.members.maps(parts, images.shape[1] // 2)
         shape = maps["head"].shape[1:]
         lesion = roi_at(data.masks.astype(np.uint8), shape)
         inside = np.ones_like(lesion) if data.roi is None else roi_at(data.roi, shape)
-        cells = {name: values[inside] for name, values in maps.items()}
         return Weights(
-            choose_weight(scores["head"], scores["padim"], data.labels[use]),
-            choose_weight(cells["head"], cells["padim"], lesion[inside]),
+            choose_weight(scores["head"], scores["padim"], labels),
+            choose_weight(maps["head"][inside], maps["padim"][inside], lesion[inside]),
         )
-
-    def _map(self, name: str, maps: np.ndarray, side: int) -> np.ndarray:
-        """A member's maps (N, h, w), standardised, at (N, side, side)."""
-        scale = self.scales[name]
-        return (upsample(maps, side) - scale.map_mean) / scale.map_sd
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Maps float32 (N, S/2, S/2). extras carry each member's map and its own extras, by `member.name`."""
-        total, extras = 0.0, {}
-        for name, weight in (("head", 1.0), ("padim", self.weights.map)):
-            part = self.members[name].predict(images, batch=batch)
-            total = total + weight * self._map(name, part.maps, images.shape[1] // 2)
-            extras[f"{name}.maps"] = part.maps
-            extras |= {f"{name}.{key}": value for key, value in part.extras.items()}
-        extras |= {name: self._own(name, extras, None) for name in self.members}
-        return Prediction(np.asarray(total, np.float32), extras)
-
-    def _own(self, name: str, extras: dict[str, np.ndarray], roi: np.ndarray | None) -> np.ndarray:
-        """A member's standardised scores (N,)."""
-        own = {k.removeprefix(f"{name}."): v for k, v in extras.items() if k.startswith(f"{name}.")}
-        part = Prediction(own.pop("maps"), own)
-        scale = self.scales[name]
-        return (self.members[name].image_score(part, roi) - scale.score_mean) / scale.score_sd
+        parts = self.members.predict(images, batch)
+        maps = self.members.maps(parts, images.shape[1] // 2)
+        total = maps["head"] + self.weights.map * maps["padim"]
+        return Prediction(np.asarray(total, np.float32), {**parts, **self.members.scores(parts, None)})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """(N,) float32: the weighted sum of the members' standardised scores."""
-        head, padim = (self._own(name, prediction.extras, roi) for name in ("head", "padim"))
-        return (head + self.weights.score * padim).astype(np.float32)
+        scores = self.members.scores(prediction.extras, roi)
+        return (scores["head"] + self.weights.score * scores["padim"]).astype(np.float32)
 
     def save(self, folder: Path) -> None:
-        for name, member in self.members.items():
-            member.save(Path(folder) / name)
-        scales = {name: scale.to_dict() for name, scale in self.scales.items()}
-        about = {"config": self.config.to_dict(), "scales": scales, "weights": self.weights.to_dict()}
+        about = {
+            "config": self.config.to_dict(),
+            "scales": self.members.save(folder),
+            "weights": self.weights.to_dict(),
+        }
         write_json(Path(folder) / ABOUT, about)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        about = json.loads((folder / ABOUT).read_text())
-        members = {"head": LesionHead.load(folder / "head", device), "padim": PaDiM.load(folder / "padim", device)}
-        scales = {name: Scale.from_dict(values) for name, values in about["scales"].items()}
-        config = CombinedConfig.from_dict(about["config"])
-        return cls(config, members, scales, Weights.from_dict(about["weights"]))
+        about = json.loads((Path(folder) / ABOUT).read_text())
+        loaders = {"head": lambda p: LesionHead.load(p, device), "padim": lambda p: PaDiM.load(p, device)}
+        members = Members.load(folder, about["scales"], loaders)
+        return cls(CombinedConfig.from_dict(about["config"]), members, Weights.from_dict(about["weights"]))

@@ -38,6 +38,8 @@ def comparison() -> list[Arm]:
         Arm("IGD", "igd"),
         Arm("Lesion head", "lesion-head"),
         Arm("Lesion head + PaDiM", "combined"),
+        Arm("Lesion head + PaDiM, equal weights", "combined", fit={"learn": False}),
+        Arm("Lesion heads, averaged", "ensemble"),
     ]
 
 

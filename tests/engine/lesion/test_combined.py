@@ -22,7 +22,7 @@ def test_score_is_the_weighted_sum_of_standardised_scores():
     prediction = detector.predict(images)
     want = 0.0
     for name, weight in (("head", 1.0), ("padim", 0.5)):
-        member, scale = detector.members[name], detector.scales[name]
+        member, scale = detector.members.detectors[name], detector.members.scales[name]
         own = member.image_score(member.predict(images), roi)
         want = want + weight * (own - scale.score_mean) / scale.score_sd
     assert np.allclose(detector.image_score(prediction, roi), want, atol=1e-4)

@@ -1,0 +1,90 @@
+"""Several fitted detectors on one scale: each standardised by normal images that none of them has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from typing_extensions import Self
+
+from core.engine.config import Config
+from core.engine.detectors.base import Detector, Prediction, roi_at
+from core.engine.heatmap import upsample
+
+
+@dataclass(frozen=True)
+class Scale(Config):
+    """Mean and standard deviation of a member's scores and of its maps' cells, over unseen normal images."""
+
+    score_mean: float
+    score_sd: float
+    map_mean: float
+    map_sd: float
+
+    @classmethod
+    def of(cls, member: Detector, images: np.ndarray, roi: np.ndarray | None) -> Self:
+        prediction = member.predict(images)
+        scores = member.image_score(prediction, roi)
+        cells = prediction.maps if roi is None else prediction.maps[roi_at(roi, prediction.maps.shape[1:])]
+        least = 1e-6  # a map that never varies says nothing, and must not be divided by
+        return cls(
+            float(scores.mean()), max(least, float(scores.std())), float(cells.mean()), max(least, float(cells.std()))
+        )
+
+
+class Members:
+    """Fitted detectors by name, and the scale of each."""
+
+    def __init__(self, detectors: dict[str, Detector], scales: dict[str, Scale]) -> None:
+        self.detectors, self.scales = detectors, scales
+
+    @classmethod
+    def of(cls, detectors: dict[str, Detector], images: np.ndarray, roi: np.ndarray | None) -> Self:
+        """images uint8 (N, S, S, 3), normal, unseen by all; roi (N, S, S) or None."""
+        return cls(detectors, {name: Scale.of(member, images, roi) for name, member in detectors.items()})
+
+    def predict(self, images: np.ndarray, batch: int = 32) -> dict[str, np.ndarray]:
+        """`NAME.maps` and `NAME.KEY` of every extra, as each member gives them: what `maps` and `scores` take."""
+        out = {}
+        for name, member in self.detectors.items():
+            part = member.predict(images, batch=batch)
+            out[f"{name}.maps"] = part.maps
+            out |= {f"{name}.{key}": value for key, value in part.extras.items()}
+        return out
+
+    def maps(self, parts: dict[str, np.ndarray], side: int) -> dict[str, np.ndarray]:
+        """Standardised maps (N, side, side) of each."""
+        return {
+            name: (upsample(parts[f"{name}.maps"], side) - scale.map_mean) / scale.map_sd
+            for name, scale in self.scales.items()
+        }
+
+    def scores(self, parts: dict[str, np.ndarray], roi: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Standardised scores (N,) of each."""
+        out = {}
+        for name, scale in self.scales.items():
+            own = {k.removeprefix(f"{name}."): v for k, v in parts.items() if k.startswith(f"{name}.")}
+            prediction = Prediction(own.pop("maps"), own)
+            out[name] = (self.detectors[name].image_score(prediction, roi) - scale.score_mean) / scale.score_sd
+        return out
+
+    def save(self, folder: Path) -> dict:
+        """Each member in a folder of its name; returns the scales as JSON takes them."""
+        for name, member in self.detectors.items():
+            member.save(Path(folder) / name)
+        return {name: scale.to_dict() for name, scale in self.scales.items()}
+
+    @classmethod
+    def load(cls, folder: Path, scales: dict, loaders: dict[str, Callable[[Path], Detector]]) -> Self:
+        """Back from `save`: its scales, and how each member is loaded from its folder."""
+        detectors = {name: load(Path(folder) / name) for name, load in loaders.items()}
+        return cls(detectors, {name: Scale.from_dict(values) for name, values in scales.items()})
+
+
+def part_unseen(n: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of n images, sorted: (those to fit on, at least 4 to leave unseen)."""
+    order = np.random.default_rng(seed).permutation(n)
+    unseen = np.sort(order[: max(4, round(share * n))])
+    return np.setdiff1d(order, unseen), unseen
