@@ -15,7 +15,7 @@ OPEN = ("/sign-in", "/page/static/", "/favicon")
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' data: blob:; worker-src 'self' blob:; "
-    "object-src 'none'; base-uri 'self'; frame-ancestors 'none'"
+    "object-src 'none'; base-uri 'self'; frame-ancestors 'self'"
 )
 
 

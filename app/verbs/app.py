@@ -34,11 +34,14 @@ def open_page(args, walk: bool = False) -> int:
     """Serve until interrupted, or until the window is closed."""
     from core.engine.device import pick_device
     from core.studio import demo, jobs
+    from core.studio import walk as guided
 
     pick_device(args.device)
     store = open_store(args)
     store.set_setting("device", args.device)
-    if not getattr(args, "no_demo", False):
+    if walk:
+        guided.prepare(store, args.device, wake=False)
+    elif not getattr(args, "no_demo", False):
         demo.offer(store, args.device)
     jobs.ensure_worker(store)  # also wakes what an earlier session left queued
     from app.server import serve
@@ -49,7 +52,7 @@ def open_page(args, walk: bool = False) -> int:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
     def ready(url: str) -> None:
-        address = url + ("?walk=1" if walk else "")
+        address = url + ("walk" if walk else "")
         say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs go on")
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})

@@ -130,5 +130,7 @@ def _demo_step(work: Work) -> None:
         work.report({"step": done, "steps": total, "message": f"Drawing the demo study: {done} of {total}"})
 
     study = make_demo(work.store, seed, on_progress=told)
+    if not work.args.get("train", True):
+        return  # the guided walk starts its own training
     runs = create_demo_runs(work.store, study, seed)
     jobs.submit(work.store, demo_steps(runs, evaluate=True, device=work.device), start=False)

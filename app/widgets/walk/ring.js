@@ -1,0 +1,35 @@
+// A ring around what is spoken of. It follows its element, lets every click through, and is out of sight when that is.
+let follows = 0;
+
+export function ring(frame, selector) {
+  cancelAnimationFrame(follows);
+  let seen = null;
+  const follow = () => {
+    const page = frame.contentDocument;
+    if (page?.body) place(page);
+    if (selector) follows = requestAnimationFrame(follow);
+  };
+  const place = (page) => {
+    let box = page.querySelector('#walk-ring');
+    if (!box) {
+      box = Object.assign(page.createElement('div'), { id: 'walk-ring' });
+      page.body.append(box);
+    }
+    const node = selector && [...page.querySelectorAll(selector)].find((n) => n.getClientRects().length);
+    box.hidden = !node;
+    if (!node) return;
+    if (seen !== node) {
+      seen = node;
+      node.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    }
+    const { innerWidth, innerHeight } = frame.contentWindow;
+    const r = node.getBoundingClientRect();
+    const left = Math.max(2, r.left - 5);
+    const top = Math.max(2, r.top - 5);
+    const right = Math.min(innerWidth - 2, r.right + 5);
+    const bottom = Math.min(innerHeight - 2, r.bottom + 5);
+    const style = `left:${left}px;top:${top}px;width:${Math.max(0, right - left)}px;height:${Math.max(0, bottom - top)}px`;
+    if (box.getAttribute('style') !== style) box.setAttribute('style', style);
+  };
+  follow();
+}
