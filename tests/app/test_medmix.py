@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cv2
+import numpy as np
 import yaml
 
 
@@ -120,3 +122,69 @@ def test_numbers_beside_the_picture(page, page_url, go):
     text = page.locator(".numbers.panel").inner_text()
     assert "linear probe tells classes apart" in text and "Weak views that lose most of it" in text
     assert page.locator(".numbers .matrix span").count() == 25
+
+
+def blue(page) -> int:
+    """Pixels on the picture that are blue and nothing else."""
+    return page.evaluate(
+        """() => { const c = document.querySelector('.medmix-room canvas');
+        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;
+        for (let i = 0; i < d.length; i += 4) n += d[i + 2] > 200 && d[i] < 20 && d[i + 1] < 20; return n; }"""
+    )
+
+
+def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, page_url, go, served, tmp_path):
+    from core.studio import runs, store, studies
+
+    opened = store.open(str(served.home))
+    if opened.one("SELECT 1 FROM studies WHERE id = 'blue'") is None:
+        for i in range(4):
+            picture = np.zeros((64, 64, 3), np.uint8)
+            picture[..., 0] = 240 + i  # OpenCV writes blue first
+            cv2.imwrite(str(tmp_path / f"{i}.png"), picture)
+        studies.import_study(opened, "blue", tmp_path, copy=True)
+    open_tab(page, page_url, go)
+    assert blue(page) == 0
+    for key in ("p_jitter", "p_noise"):
+        page.get_by_text("Colour and grain").click() if not page.locator(f"[data-key={key}]").is_visible() else None
+        change(page, lambda key=key: set_number(page, key, 0))
+    page.get_by_text("Where it is cut from", exact=True).click()
+    change(page, lambda: page.get_by_role("group", name="Donor").get_by_role("button", name="other study").click())
+    select = page.get_by_label("Other study", exact=True)
+    select.focus()
+    select.locator("option[value=blue]").wait_for(state="attached")
+    change(page, lambda: select.select_option("blue"))
+    assert blue(page) > 500
+    page.get_by_role("button", name="Train with this").click()
+    page.locator(".handed").filter(has_text="from the MedMix tab").wait_for()
+    for key, value in (("size", 32), ("batch", 4), ("epochs", 1)):
+        box = page.locator(f".training-room [data-key='{key}'] input[type=number]").first
+        box.fill(str(value))
+        box.press("Enter")
+    page.get_by_label("Lesion head", exact=True).uncheck()
+    with page.expect_response("**/api/training/start") as answer:
+        page.get_by_role("button", name="Train", exact=True).click()
+    config = runs.get_run(opened, answer.value.json()["run"])["config"]
+    assert (config["medmix"]["donor"], config["medmix"]["donor_study"]) == ("foreign", "blue")
+
+
+def test_images_of_ones_own_are_dropped_on_the_picture_or_chosen(page, page_url, go, tmp_path):
+    open_tab(page, page_url, go)
+    studys = mosaic(page, 0)
+    file = tmp_path / "mine.png"
+    picture = np.zeros((80, 80, 3), np.uint8)
+    picture[..., 0] = 250
+    cv2.imwrite(str(file), picture)
+    drop = """async (bytes) => {
+        const files = new DataTransfer();
+        files.items.add(new File([new Uint8Array(bytes)], 'mine.png', {type: 'image/png'}));
+        const stage = document.querySelector('.medmix-room .stage');
+        stage.dispatchEvent(new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true}));
+    }"""
+    change(page, lambda: page.evaluate(drop, list(file.read_bytes())))
+    assert blue(page) > 100_000
+    page.locator(".told").filter(has_text="Your own images").wait_for()
+    change(page, lambda: page.get_by_role("button", name="Back to the study").click())
+    assert mosaic(page, 0) == studys
+    change(page, lambda: page.locator(".own-files").set_input_files(str(file)))
+    assert blue(page) > 100_000
