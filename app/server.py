@@ -44,12 +44,13 @@ class Cached(StaticFiles):
 
 def build(home, single_user: bool = True) -> FastAPI:
     """home: a Home or a folder. `single_user`: no sign-in, loopback only; else readers sign in with their accounts."""
+    from core.studio import orphans
     from core.studio.home import Home
 
     home = home if isinstance(home, Home) else Home.at(home)
     ctx = Context(home=home, single_user=single_user)
     ctx.sessions = Sessions(Path(home.path))
-    ctx.store()  # applies what migrations are due, before the first request
+    orphans.mark(ctx.store())  # opening the store applies what migrations are due, before the first request
     server = FastAPI(title="PMSACL Studio", docs_url=None, redoc_url=None, openapi_url=None)
     server.state.ctx = ctx
 

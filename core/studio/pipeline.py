@@ -11,7 +11,7 @@ from core.engine.config import Config
 from core.engine.detectors.base import Stopped
 from core.engine.device import pick_device
 from core.engine.registry import DETECTORS, OBJECTIVES
-from core.studio import runs
+from core.studio import orphans, runs
 from core.studio.donor_pool import pool_of
 from core.studio.results import evaluate_run, has_known_test
 from core.studio.scores import FLAG_PERCENTILE, rows_of, size_of, write_readings
@@ -44,6 +44,7 @@ class _Timed:
         self.start = time.monotonic()
         self.before = runs.get_run(self.store, self.run_id)["seconds"] or 0.0
         runs.update_run(self.store, self.run_id, status="running", device=self.device)
+        orphans.sign(runs.run_folder(self.store, self.run_id))
         return self
 
     def __exit__(self, kind, error, trace) -> None:
@@ -51,6 +52,7 @@ class _Timed:
             self.status = "stopped" if issubclass(kind, (Stopped, KeyboardInterrupt)) else "failed"
         seconds = self.before + time.monotonic() - self.start
         runs.update_run(self.store, self.run_id, status=self.status, seconds=seconds, finished=now())
+        orphans.leave(runs.run_folder(self.store, self.run_id))
 
 
 def create_pretrain(store: Store, study: str, config: Config | dict, name: str | None = None) -> str:
@@ -161,7 +163,11 @@ def fit_run(
             folder=folder,
         )
         fitted.save(folder)
-        runs.update_run(store, run_id, summary={**run["summary"], "images": len(train)})
+        summary = {"images": len(train)}
+        rule = getattr(fitted, "rule", None)
+        if isinstance(rule, Config):
+            summary["rule"] = rule.to_dict()
+        runs.update_run(store, run_id, summary={**run["summary"], **summary})
     return runs.get_run(store, run_id)
 
 
@@ -267,7 +273,14 @@ def _fit_step(work: Work) -> None:
 
 @step("score")
 def _score_step(work: Work) -> None:
-    score_run(work.store, work.run, work.device, work.should_stop, work.report)
+    """Scores, then what a reader asks beside them. args: steady, true or false (default: by the study's size)."""
+    from core.studio.review import certainty, nearest
+
+    how = (work.store, work.run, work.device, work.should_stop, work.report)
+    score_run(*how)
+    nearest.add_nearest(*how)
+    if certainty.wanted(work.store, work.run, work.args.get("steady")):
+        certainty.add_steadiness(*how)
 
 
 @step("evaluate")

@@ -1,5 +1,6 @@
 // One run: state and buttons, live curves, alarm in words, the batch it is at, what made it, its log.
 import { Chart, COLOURS } from '/page/static/chart.js';
+import { FitBoard } from './fit_board.js';
 import { ask, percent, pick } from './small.js';
 
 export class RunView {
@@ -20,6 +21,8 @@ export class RunView {
     };
     this.$('.board').append(this.charts.losses.element, this.charts.accuracy.element, this.charts.apart.element, this.charts.spread.element,
       block('In this batch', 'strip'), block('Speed and confusion', 'figures'));
+    this.fit = new FitBoard(studio);
+    this.$('.board').after(this.fit.element);
     this.#wire();
   }
 
@@ -36,6 +39,7 @@ export class RunView {
       this.strip.replaceChildren();
       this.figures.replaceChildren();
       for (const chart of Object.values(this.charts)) chart.put([]);
+      this.fit.clear();
     }
     return this.look().catch((e) => this.studio.toast(e.message, 'bad'));
   }
@@ -99,11 +103,14 @@ export class RunView {
     $('.said-note').hidden = !run.note;
     $('.said-note').textContent = run.note;
     const pretrain = run.kind === 'pretrain';
-    $('.board').hidden = !pretrain && !Object.keys(this.series).length && !data.evaluation;
-    if (moved || !this.painted) this.#charts();
-    this.painted = true;
-    this.#facts();
-    if (pretrain) this.#strip();
+    $('.board').hidden = !pretrain;
+    this.fit.element.hidden = pretrain;
+    if (pretrain) {
+      if (moved || !this.painted) this.#charts();
+      this.painted = true;
+      this.#facts();
+      this.#strip();
+    } else this.fit.paint(data, this.series);
     this.#made();
     const log = data.log.map((l) => `${l.at.slice(11, 19)}  ${l.line}`).join('\n');
     const pre = $('.log pre');

@@ -1,0 +1,154 @@
+"""Cancelled, reloaded, looked at from a second browser, the app or the worker killed: a training comes to the same end.
+
+Each is compared with a training of the same settings that nobody touched: on a processor the weights are the same bit
+for bit, and every step is told exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+
+from core.engine.pretrain_config import PRETRAIN_PRESETS
+from core.studio import jobs, runs, store
+from tests.app.conftest import STUDY, Served
+
+EPOCHS = 24
+CONFIG = PRETRAIN_PRESETS["quick"].replace(size=32, batch=4, epochs=EPOCHS, k=2, snapshot_every=EPOCHS)
+
+
+def wait(condition: Callable, what: str, seconds: float = 420):
+    """The condition's value once it is true; a busy machine is given time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not come about")
+
+
+def begin(url: str) -> str:
+    """Queues the training, as the page's button does; the run's id."""
+    body = json.dumps({"study": STUDY, "config": CONFIG.to_dict(), "name": "", "detectors": {}}).encode()
+    request = urllib.request.Request(f"{url}api/training/start", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.load(answer)["run"]
+
+
+def steps(home, run: str) -> list[int]:
+    return [step for step, _ in runs.metrics(store.open(str(home)), run).get("loss", [])]
+
+
+def at_work(home, run: str) -> None:
+    """Waits until some steps are done and more are to come."""
+    wait(lambda: steps(home, run), "the first step")
+    assert runs.get_run(store.open(str(home)), run)["status"] == "running", "it ended before it could be disturbed"
+
+
+def outcome(home, run: str) -> dict:
+    """What the end of a training is: its weights, and what it told of each step."""
+    opened = store.open(str(home))
+    wait(lambda: runs.get_run(opened, run)["status"] == "done", f"the end of {run}")
+    folder = runs.run_folder(opened, run)
+    told = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    return {
+        "weights": (folder / "encoder.safetensors").read_bytes(),
+        "steps": steps(home, run),
+        "history": [(line["step"], line["loss"], line["spread"]) for line in told],
+    }
+
+
+@pytest.fixture(scope="module")
+def untouched(served) -> dict:
+    """The training that nobody touches."""
+    found = outcome(served.home, begin(served.url))
+    count = len(found["steps"])
+    assert count >= 2 * EPOCHS and found["steps"] == list(range(1, count + 1))
+    return found
+
+
+def open_room(page, url: str) -> None:
+    page.goto(f"{url}?study={STUDY}&tab=training")
+    page.wait_for_selector(".widget-training[data-ready]")
+    page.get_by_role("tab", name="Training", exact=True).click()
+
+
+def open_run(page, url: str, run: str) -> None:
+    open_room(page, url)
+    page.locator(f"tr[data-run='{run}']").click()
+
+
+def shown(page, run: str, words: str) -> None:
+    page.locator(f"tr[data-run='{run}'] .state").filter(has_text=words).wait_for(timeout=300_000)
+
+
+def test_cancelled_and_resumed(page, page_url, served, untouched):
+    open_room(page, page_url)
+    run = begin(page_url)
+    page.locator(f"tr[data-run='{run}']").click()
+    at_work(served.home, run)
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.locator("dialog").get_by_role("button", name="Cancel the run").click()
+    shown(page, run, "stopped")
+    done = len(steps(served.home, run))
+    assert 0 < done < len(untouched["steps"])
+    page.get_by_role("button", name="Resume").click()
+    shown(page, run, "done")
+    assert outcome(served.home, run) == untouched
+
+
+def test_reloaded_and_steered_from_a_second_browser(page, page_url, served, browser, untouched):
+    second = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
+    second.set_default_timeout(120_000)
+    for one in (page, second):
+        open_room(one, page_url)
+    run = begin(page_url)
+    second.locator(f"tr[data-run='{run}']").click()
+    at_work(served.home, run)
+    page.reload(wait_until="commit")
+    second.get_by_role("button", name="Pause").click()
+    for one in (second, page):
+        shown(one, run, "paused")
+    before = steps(served.home, run)
+    second.get_by_role("button", name="Resume").click()
+    for one in (page, second):
+        shown(one, run, "done")
+    second.context.close()
+    assert 0 < len(before) < len(untouched["steps"])
+    assert outcome(served.home, run) == untouched
+
+
+def test_the_worker_is_killed(page, page_url, served, untouched):
+    open_room(page, page_url)
+    run = begin(page_url)
+    page.locator(f"tr[data-run='{run}']").click()
+    at_work(served.home, run)
+    job = next(j for j in jobs.list_jobs(store.open(str(served.home)), "running") if j["run"] == run)
+    os.kill(job["pid"], signal.SIGKILL)
+    shown(page, run, "interrupted")
+    page.get_by_role("button", name="Resume").click()
+    shown(page, run, "done")
+    assert outcome(served.home, run) == untouched
+
+
+def test_the_app_is_killed_and_started_again(page, small_home, untouched):
+    own = Served(small_home)  # a server that may be killed: the others' stays
+    try:
+        run = begin(own.url)
+        at_work(small_home, run)
+        port = int(own.url.rsplit(":", 1)[1].strip("/"))
+        own.kill()
+        done = len(steps(small_home, run))
+        wait(lambda: len(steps(small_home, run)) > done, "a step without the app")
+        own.start(port)
+        open_run(page, own.url, run)
+        shown(page, run, "done")
+        assert outcome(small_home, run) == untouched
+    finally:
+        own.stop()
