@@ -6,6 +6,7 @@ A blind study's heat maps and masks are refused until the reader has committed.
 from __future__ import annotations
 
 import functools
+import json
 import zlib
 
 import cv2
@@ -13,12 +14,13 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from core.studio.decode import read_image, read_raw
-from core.studio.review import blind, masks, scales
+from core.studio.review import blind, masks, nearest, scales
 from core.studio.review.decisions import case_row
 from core.studio.runs import get_run
 from core.studio.scores import stored_map
 from core.studio.unreadable import Unreadable
 
+GRID = 512  # side of the grid on which the page finds contours and regions
 KEEP = "private, max-age=86400, immutable"  # for addresses that carry the content's own mark (?v=)
 ASK = "private, no-cache"
 
@@ -51,16 +53,8 @@ def routes(ctx) -> APIRouter:
     def raw(request: Request, case_id: int):
         """More than eight bits: little-endian Uint16 (H, W), X-Image-Shape "H,W"; X-Image-Offset is added back."""
         case = open_case(case_id)
-        values = _grey(read_raw(case["path"], case["frame"]))
-        codes, offset, gain = _uint16(values)
-        head = {
-            "X-Image-Shape": ",".join(map(str, codes.shape)),
-            "X-Image-Offset": repr(offset),
-            "X-Image-Gain": repr(gain),
-        }
-        return _send(
-            request, f"{case['sha256']}-{case['frame']}-raw", lambda: codes.tobytes(), "application/octet-stream", head
-        )
+        head, body = _raw(case)
+        return _send(request, f"{case['sha256']}-{case['frame']}-raw", lambda: body, "application/octet-stream", head)
 
     @router.get("/mask.png")
     def mask(request: Request, case_id: int, id: int | None = None):
@@ -71,36 +65,54 @@ def routes(ctx) -> APIRouter:
     def mask_bits(request: Request, case_id: int, id: int | None = None):
         """One bit a pixel, row by row, highest bit first, without padding between rows; X-Image-Shape "H,W"."""
         row = _mask(ctx.store(), seen(request, case_id), id)
-        pixels = masks.decode_mask(row["png"])
-        head = {"X-Image-Shape": ",".join(map(str, pixels.shape))}
-        return _send(
-            request, f"bits-{row['id']}", lambda: np.packbits(pixels).tobytes(), "application/octet-stream", head
-        )
+        head, body = _bits(masks.decode_mask(row["png"]))
+        return _send(request, f"bits-{row['id']}", lambda: body, "application/octet-stream", head)
 
     @router.get("/heat")
     def heat(request: Request, case_id: int, run: str):
         """Little-endian Uint16 (h, w) at the detector's resolution; its range and the run's scale are in headers."""
         seen(request, case_id)
-        store = ctx.store()
-        row = stored_map(store, run, case_id)
-        scale = scales.pixel_scale(store, get_run(store, run))
-        head = {
-            "X-Map-Shape": f"{row['map_h']},{row['map_w']}",
-            "X-Map-Range": f"{row['map_lo']!r},{row['map_hi']!r}",
-            "X-Map-Scale": f"{scale['lo']!r},{scale['hi']!r}",
-            "X-Map-Threshold": repr(scale["threshold"]),
-        }
-        tag = f"{run}-{case_id}-{row['created']}-{scale['hi']}"
-        return _send(request, tag, lambda: zlib.decompress(row["map"]), "application/octet-stream", head)
+        head, body, made = _heat(ctx.store(), case_id, run)
+        return _send(request, f"{run}-{case_id}-{made}", lambda: body, "application/octet-stream", head)
 
     @router.get("/roi.bits")
-    def roi(request: Request, case_id: int):
-        """Region of interest at the image's own resolution, bits as in mask.bits."""
+    def roi(request: Request, case_id: int, side: int = 0):
+        """Region of interest at the image's own resolution, or at no more than `side` a side; bits as in mask.bits."""
         case = open_case(case_id)
-        pixels = _roi(case["path"], case["frame"], case["sha256"])
-        head = {"X-Image-Shape": ",".join(map(str, pixels.shape))}
-        body = lambda: np.packbits(pixels).tobytes()  # noqa: E731
-        return _send(request, f"roi-{case['sha256']}-{case['frame']}", body, "application/octet-stream", head)
+        head, body = _region(case, side)
+        tag = f"roi-{case['sha256']}-{case['frame']}-{side}"
+        return _send(request, tag, lambda: body, "application/octet-stream", head)
+
+    @router.get("/pack")
+    def pack(request: Request, case_id: int, run: str = ""):
+        """All that is seen of a case in one answer: image, heat map of `run`, newest lesion mask, region of interest.
+
+        Length of the head (little-endian uint32), the head (JSON: parts with name, bytes, headers), the parts. While
+        the case is hidden from the reader the image is all there is.
+        """
+        store, case = ctx.store(), open_case(case_id)
+        image = _try(lambda: ("raw", *_raw(case))) if (case["bits"] or 8) > 8 else None
+        parts = [image or ("image", {}, _readable(lambda: _png(case["path"], case["frame"], 0, case["sha256"])))]
+        if not blind.hides(store, case, ctx.user_of(request)):
+            mask = masks.latest(store, case_id)
+            if mask is not None:
+                head, body = _bits(masks.decode_mask(mask["png"]))
+                parts.append(("mask", {"id": mask["id"], **head}, body))
+            heat = _try(lambda: _heat(store, case_id, run)[:2]) if run else None
+            if heat:
+                parts += [("heat", *heat), ("roi", *_region(case, GRID))]
+        head = json.dumps([{"name": n, "bytes": len(b), "headers": h} for n, h, b in parts]).encode()
+        body = b"".join([len(head).to_bytes(4, "little"), head, *(b for _, _, b in parts)])
+        return Response(body, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
+
+    @router.get("/nearest")
+    def nearest_normals(request: Request, case_id: int, run: str):
+        """The normal training images nearest to the case by the run's encoder."""
+        case = seen(request, case_id)
+        found = nearest.nearest(ctx.store(), run, case_id)
+        if blind.applies(ctx.store(), case["study"], ctx.user_of(request)):
+            found = [{**f, "name": f"Case {f['id']}"} for f in found]
+        return {"ok": True, "cases": found}
 
     return router
 
@@ -110,10 +122,59 @@ def _send(request: Request, tag: str, body, kind: str, head: dict | None = None)
     head = {"ETag": tag, "Cache-Control": KEEP if "v" in request.query_params else ASK, **(head or {})}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=head)
+    return Response(_readable(body), media_type=kind, headers=head)
+
+
+def _readable(body):
     try:
-        return Response(body(), media_type=kind, headers=head)
+        return body()
     except Unreadable as error:
         raise ValueError(f"The image can no longer be read: {error}. Put the file back where it was.") from None
+
+
+def _try(part):
+    """The part, or None where there is none of it."""
+    try:
+        return part()
+    except ValueError:
+        return None
+
+
+def _raw(case: dict) -> tuple[dict, bytes]:
+    codes, offset, gain = _uint16(_grey(_readable(lambda: read_raw(case["path"], case["frame"]))))
+    head = {
+        "X-Image-Shape": ",".join(map(str, codes.shape)),
+        "X-Image-Offset": repr(offset),
+        "X-Image-Gain": repr(gain),
+    }
+    return head, codes.tobytes()
+
+
+def _bits(pixels: np.ndarray) -> tuple[dict, bytes]:
+    return {"X-Image-Shape": ",".join(map(str, pixels.shape))}, np.packbits(pixels).tobytes()
+
+
+def _heat(store, case_id: int, run: str) -> tuple[dict, bytes, str]:
+    """Headers, values, and what tells this map from another of the same run and case."""
+    row = stored_map(store, run, case_id)
+    scale = scales.pixel_scale(store, get_run(store, run))
+    head = {
+        "X-Map-Shape": f"{row['map_h']},{row['map_w']}",
+        "X-Map-Range": f"{row['map_lo']!r},{row['map_hi']!r}",
+        "X-Map-Scale": f"{scale['lo']!r},{scale['hi']!r}",
+        "X-Map-Threshold": repr(scale["threshold"]),
+    }
+    return head, zlib.decompress(row["map"]), f"{row['created']}-{scale['hi']}"
+
+
+def _region(case: dict, side: int) -> tuple[dict, bytes]:
+    pixels = _readable(lambda: _roi(case["path"], case["frame"], case["sha256"]))
+    long = max(pixels.shape)
+    if 0 < side < long:
+        shape = (max(1, round(pixels.shape[1] * side / long)), max(1, round(pixels.shape[0] * side / long)))
+        part = cv2.resize(pixels.astype(np.float32), shape, interpolation=cv2.INTER_AREA)
+        pixels = (part >= 0.5).astype(np.uint8)
+    return _bits(pixels)
 
 
 def _mask(store, case: dict, mask_id: int | None) -> dict:

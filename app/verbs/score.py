@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+
 from app.verbs._common import UserError, finish, follow, open_store, verb
 
 
 def add(subparsers) -> None:
     parser = verb(subparsers, "score", "Score a study's held-out and test cases with a fitted detector", run)
     parser.add_argument("run_id", metavar="RUN", help="a fit")
+    parser.add_argument(
+        "--steady",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="also score each image mirrored and enlarged, to say how steady its score is (four more passes; "
+        "default: up to 1000 cases)",
+    )
     parser.add_argument("--background", action="store_true", help="queue it and return at once")
 
 
@@ -21,7 +30,7 @@ def run(args) -> int:
     row = runs.get_run(store, args.run_id)
     if row["kind"] != "fit" or row["status"] != "done":
         raise UserError(f"{args.run_id} is not a finished fit (it is a {row['kind']}, {row['status']})")
-    steps = [{"verb": "score", "run": args.run_id, "args": {"device": args.device}}]
+    steps = [{"verb": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
     job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from core.studio.review import blind, decisions, masks, scales
+from core.studio.review import blind, certainty, decisions, masks, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.store import Store
 
-TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD"}
+TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD", "combined": "Both"}
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
@@ -34,7 +34,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 def reading(store: Store, case_id: int, run: str, roi: bool = True) -> dict | None:
     """Score, percentile and flag in numbers and words; None if the run has not scored the case."""
     row = store.one(
-        "SELECT score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map "
+        "SELECT score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map, extra "
         "FROM readings WHERE run = ? AND case_id = ?",
         [run, case_id],
     )
@@ -47,6 +47,7 @@ def reading(store: Store, case_id: int, run: str, roi: bool = True) -> dict | No
         **out,
         "has_map": bool(row["has_map"]),
         "words": scales.in_words(out["percentile"], out["flagged"]),
+        **certainty.told(json.loads(row["extra"])),
     }
 
 
