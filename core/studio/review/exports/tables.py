@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 from core.studio.review import audit
@@ -12,7 +13,7 @@ from core.studio.store import Store
 COLUMNS = (
     "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile",
     "flagged",
-    "label", "has_mask",
+    "label", "has_mask", "steady", "views_flagged", "score_sd", "lesion_head", "padim",
 )  # fmt: skip
 
 
@@ -24,7 +25,7 @@ def export_csv(
     rows = store.query(
         "SELECT v.*, c.id AS case_number, c.name, c.split, c.label, coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
-        "EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
+        "r.extra, EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
         "JOIN reviews v ON v.id = k.review_id JOIN cases c ON c.id = v.case_id "
         "LEFT JOIN readings r ON r.case_id = c.id AND r.run = coalesce(?, v.run) WHERE c.study = ? ORDER BY v.id",
         [run, study],
@@ -37,10 +38,25 @@ def export_csv(
                 "case": names.case({"id": row["case_number"], "name": row["name"]}),
                 "reader": names.reader(row["reader"]),
                 "created": names.when(row["created"]),
+                **_certainty(row["extra"]),
             }
             out.writerow([_plain(row[c]) for c in COLUMNS])
     audit.record(store, by, "export", study=study, after={"format": "csv", "rows": len(rows), "named": keep_names})
     return {"rows": len(rows), "file": str(target)}
+
+
+def _certainty(extra: str | None) -> dict:
+    """How steady the reading is, and what a combined detector's parts say; empty where it is not known."""
+    kept = json.loads(extra or "{}")
+    steady = kept.get("steady")
+    views = sum(steady["flagged"]) if steady else None
+    return {
+        "steady": "" if steady is None else "yes" if views in (0, len(steady["flagged"])) else "no",
+        "views_flagged": "" if steady is None else f"{views} of {len(steady['flagged'])}",
+        "score_sd": "" if steady is None else steady["sd"],
+        "lesion_head": kept.get("head", ""),
+        "padim": kept.get("padim", ""),
+    }
 
 
 def _plain(value):
