@@ -8,7 +8,7 @@ from core.studio.review import blind, certainty, decisions, masks, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.store import Store
 
-TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD", "combined": "Both"}
+TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD", "combined": "Combined", "ensemble": "Ensemble"}
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:

@@ -106,7 +106,17 @@ def _steady(said: dict | None) -> dict | None:
 
 
 def _members(extra: dict) -> dict | None:
-    """What the parts of a combined detector say, in standard deviations above normal images neither has seen."""
+    """What the parts of a combined detector or an ensemble say, in standard deviations above normal images neither has seen."""
+    several = extra.get("members")
+    if isinstance(several, list) and len(several) > 1:  # an ensemble: each member's score
+        unusual = sum(value > UNUSUAL for value in several)
+        listed = ", ".join(f"{value:+.1f}" for value in several)
+        more = f"{listed} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
+        return {
+            "ok": unusual in (0, len(several)),
+            "words": f"{unusual} of the {len(several)} members find it unusual.",
+            "more": more,
+        }
     values = {name: extra[name] for name in MEMBERS if isinstance(extra.get(name), (int, float))}
     if len(values) < 2:
         return None
