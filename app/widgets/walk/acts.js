@@ -1,5 +1,5 @@
 // What a step of the walk can do in the studio's page: as a hand would, by its own controls.
-//   {tab}  {click, unless}  {tick}  {untick}  {set, value}  {slide, through, over}  {wait, seconds}
+//   {tab}  {click, unless}  {tick}  {untick}  {set, value}  {slide, through, over}  {wait, seconds}  {there, seconds}
 const rest = (ms) => new Promise((done) => setTimeout(done, ms));
 const PATIENCE = 120; // seconds for a control to be there
 
@@ -27,6 +27,8 @@ export async function act(frame, one, going) {
     frame.contentWindow.Studio.openTab(one.tab);
   } else if (one.wait) {
     await until(() => visible(page().querySelector(one.wait)), one.seconds || PATIENCE, going);
+  } else if (one.there) {
+    await until(() => page().querySelector(one.there), one.seconds || PATIENCE, going);
   } else if (one.click) {
     if (one.unless && visible(page().querySelector(one.unless))) return;
     (one.gone ? page().querySelector(one.click) : await find(one.click))?.click();

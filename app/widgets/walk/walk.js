@@ -17,6 +17,7 @@ let at = 0;
 let turn = 0; // counts the steps shown: what an earlier one still does is given up
 let ready = false; // the demo study is drawn
 let loaded = ''; // what the frame was last sent to
+let doneWith = null; // the part of the chain that was last at work
 
 const studio = () => frame.contentWindow?.Studio;
 const minutes = () => Math.max(1, Math.round(steps.slice(at).reduce((sum, s) => sum + s.seconds, 0) / 60));
@@ -135,6 +136,10 @@ async function look() {
       open();
     }
     const { job } = now;
+    // Rooms that were opened before there was anything to see look again when a part of the chain is done.
+    const part = job && `${job.id} ${job.verb} ${job.status}`;
+    if (part !== doneWith && studio()?.started) studio().emit('tab', steps[at].tab);
+    doneWith = part;
     const left = ready ? `about ${minutes()} min left` : '';
     const doing = job && (job.status === 'queued' ? 'waiting to start' : `${DOING[job.verb] || job.verb}: ${Math.round(100 * job.progress)} %`);
     state([doing, left].filter(Boolean).join(' · '));
