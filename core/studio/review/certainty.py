@@ -106,7 +106,7 @@ def _steady(said: dict | None) -> dict | None:
 
 
 def _members(extra: dict) -> dict | None:
-    """What the parts of a combined detector or an ensemble say, in standard deviations above normal images neither has seen."""
+    """What the parts of a combined detector or an ensemble say, in standard deviations above unseen normal images."""
     several = extra.get("members")
     if isinstance(several, list) and len(several) > 1:  # an ensemble: each member's score
         unusual = sum(value > UNUSUAL for value in several)
