@@ -108,7 +108,7 @@ def test_the_untrained_way_by_verbs(capsys, tiny_study, home):
         return json.loads(out.splitlines()[-1])
 
     encoder = verb("pretrain", tiny_study, "--objective", "untrained", "--size", "32")["run"]
-    fit = verb("fit", encoder, "--set", "channels=20", "--score")["run"]
+    fit = verb("fit", encoder, "--detector", "padim", "--set", "channels=20", "--score")["run"]
     found = verb("evaluate", fit, "--bootstrap", "20", "--roi", "yes", "--protocol", "both")
     assert set(found) == {"study", "seconds", "rows"}
     detectors = [(r["detector"], r["protocol"]) for r in found["rows"]]
