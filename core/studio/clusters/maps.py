@@ -14,23 +14,27 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from core.studio.clusters import listening
 from core.studio.clusters.config import MapConfig
 
 MOVED_EXAGGERATION = 1.0  # a map that starts from another needs no early exaggeration: its clusters already stand
 MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # UMAP: measured, see tests/studio/clusters/test_align.py
 
 
-def fit_map(features: np.ndarray, config: MapConfig, start: np.ndarray | None = None) -> np.ndarray:
+def fit_map(
+    features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: listening.Report | None = None
+) -> np.ndarray:
     """features (N, D) -> coordinates float32 (N, 2), centred at 0 with unit root mean square radius.
 
     start: (N, 2) coordinates of the map before; t-SNE and UMAP begin there (PCA has nothing to begin).
+    report: called with (iterations done, iterations in all) while t-SNE or UMAP goes on; what it raises ends the fit.
     """
     features = np.ascontiguousarray(features, np.float32)
     if len(features) < 4:
         raise ValueError(f"a map needs at least four points; there are {len(features)}")
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return tidy(_FITS[config.method](features, config, start))
+        return tidy(_FITS[config.method](features, config, start, report))
 
 
 def tidy(coords: np.ndarray) -> np.ndarray:
@@ -52,11 +56,11 @@ def pca_coords(features: np.ndarray, components: int = 2) -> np.ndarray:
     return out
 
 
-def _pca(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> np.ndarray:
+def _pca(features: np.ndarray, config: MapConfig, start, report) -> np.ndarray:
     return pca_coords(features)
 
 
-def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> np.ndarray:
+def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None, report) -> np.ndarray:
     reduced = pca_coords(features, 50) if min(features.shape) > 50 else features.astype(np.float64)
     perplexity = min(config.perplexity, (len(features) - 1) / 3)
     if start is None:
@@ -65,16 +69,18 @@ def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> 
     else:
         # the scale that a finished t-SNE of this many points has, so that the old map is already near its rest
         first, exaggeration = start.astype(np.float64) * _tsne_radius(len(features)), MOVED_EXAGGERATION
-    fit = TSNE(
-        2,
-        perplexity=perplexity,
-        early_exaggeration=exaggeration,
-        max_iter=config.iterations,
-        init=first.astype(np.float32),
-        random_state=config.seed,
-        method="barnes_hut" if len(features) > 200 else "exact",
-    )
-    return fit.fit_transform(reduced.astype(np.float32))
+    with listening.tsne(report, config.iterations) as verbose:
+        fit = TSNE(
+            2,
+            perplexity=perplexity,
+            early_exaggeration=exaggeration,
+            max_iter=config.iterations,
+            init=first.astype(np.float32),
+            random_state=config.seed,
+            method="barnes_hut" if len(features) > 200 else "exact",
+            verbose=verbose,
+        )
+        return fit.fit_transform(reduced.astype(np.float32))
 
 
 def _tsne_radius(n: int) -> float:
@@ -82,7 +88,7 @@ def _tsne_radius(n: int) -> float:
     return 0.8 * np.sqrt(n)
 
 
-def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> np.ndarray:
+def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, report) -> np.ndarray:
     import umap  # takes seconds and compiles at the first fit: never in the page's process
 
     model = umap.UMAP(
@@ -93,6 +99,7 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None) -> 
         init=pca_start(features) if start is None else start,
         n_epochs=None if start is None else MOVED_EPOCHS,
         learning_rate=1.0 if start is None else MOVED_RATE,
+        tqdm_kwds=listening.umap(report),
     )
     return model.fit_transform(features)
 

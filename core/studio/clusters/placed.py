@@ -25,7 +25,7 @@ from core.studio.migrations import migration
 from core.studio.store import NotFound, Store, now
 
 VERSION = 1  # raise it when the same images would come to other places
-MOST = 20_000
+MOST = 5_000  # 1 GB of images at 256 pixels
 _MASKS = {"mask", "masks", "ground_truth"}  # folders of a data set that hold no images
 
 
@@ -75,7 +75,7 @@ def sources(store: Store, m: Map, config: PlaceConfig) -> tuple[str, list[Source
         found = [Source(r["name"], r["path"], r["frame"], r["id"], r["sha256"]) for r in rows if r["id"] not in here]
         title, none = study["name"], f"every image of study {study['name']!r} is on this map already"
     else:
-        root = Path(config.folder).expanduser()
+        root = Path(config.folder)
         if not root.is_dir():
             raise ValueError(f"there is no folder {config.folder!r}")
         files = [f for f in files_under(root) if not _MASKS & {p.lower() for p in f.relative_to(root).parts[:-1]}]
@@ -96,6 +96,8 @@ def _stamp(file: Path) -> str:
 def request(store: Store, key: str, config: PlaceConfig, device: str = "auto") -> dict:
     """Ask for images to be placed on map `key`: {"key", "ready", "job"}. What is there, or in the making, stays so."""
     m = open_map(store, key)
+    if config.folder:  # the worker stands elsewhere
+        config = config.replace(folder=str(Path(config.folder).expanduser().absolute()))
     title, found = sources(store, m, config)
     told = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in found]])
     new = hashlib.sha256(told.encode()).hexdigest()[:20]

@@ -71,7 +71,7 @@ class _Maker:
             )
             self.tell(at + 1, f"{METHODS[self.config.method]} of {where}, {len(features)} points")
             before = maps[-1] if maps and self.config.align else None
-            coords = fit_map(features, self.config, before)
+            coords = fit_map(features, self.config, before, self._fitting(at + 1, where))
             coords = coords if before is None else procrustes(coords, before)
             maps.append(coords)
             self.tell(at + 2, f"Numbers of {where}")
@@ -96,6 +96,10 @@ class _Maker:
         part.replace(folder / "map.json")  # last: a folder that has it is complete
         shown = json.dumps([s.epoch for s in made.snapshots])
         library.enter(store, made, points=len(points), epochs=shown, seconds=about["seconds"])
+
+    def _fitting(self, at: float, where: str):
+        name = METHODS[self.config.method]
+        return lambda i, n: self.tell(at + i / n, f"{name} of {where}: iteration {i} of {n}")
 
     def _points(self, arrays):
         from core.engine.registry import STRONG

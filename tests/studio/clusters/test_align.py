@@ -31,6 +31,7 @@ def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
     series, moves = drifting()
     aligned = align.displacement(align.fit_series(series, len(series), MapConfig(method=method)), ~moves)
     free = align.displacement(unaligned(series, method), ~moves)
+    print(f"{method}: {aligned:.3f} aligned, {free:.3f} unaligned, {aligned / free:.2f} of it")  # shown by pytest -rP
     assert aligned <= free / 4, f"{aligned:.3f} against {free:.3f}"
 
 

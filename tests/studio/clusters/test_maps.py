@@ -81,3 +81,19 @@ def test_bad_settings_are_sentences():
         PointsConfig(mixed=-1)
     config = MapConfig(epochs=(0, 3), points=PointsConfig(train=5))
     assert MapConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("method", ["tsne", "umap"])
+def test_a_fit_tells_how_far_it_is_and_can_be_stopped_on_the_way(x, method):
+    config, told = MapConfig(method=method, iterations=300, seed=7), []
+    watched = maps.fit_map(x, config, report=lambda i, n: told.append((i, n)))
+    assert len(told) >= 2 and all(0 <= i <= n for i, n in told) and told == sorted(told) and told[-1][0] > 0
+    np.testing.assert_array_equal(watched, maps.fit_map(x, config))  # watching changes nothing
+
+    class Enough(Exception): ...
+
+    def stop(i, n):
+        raise Enough
+
+    with pytest.raises(Enough):
+        maps.fit_map(x, config, report=stop)
