@@ -9,7 +9,7 @@ def add(subparsers) -> None:
     parser = verb(subparsers, "fit", "Fit a detector on the encoder of a pre-training run", run)
     parser.add_argument("run_id", metavar="RUN", help="a pre-training run")
     parser.add_argument("--detector", default="lesion-head", help="lesion-head, combined, ensemble, padim, igd")
-    parser.add_argument("--preset", help="one of the detector's presets: quick, and for the lesion head fundus, xray, ultrasound, full")
+    parser.add_argument("--preset", help="quick, paper; lesion head: fundus, xray, ...")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--score", action="store_true", help="then score and evaluate, in the same job")
