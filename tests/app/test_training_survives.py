@@ -19,6 +19,7 @@ from core.engine.pretrain_config import PRETRAIN_PRESETS
 from core.studio import jobs, runs, store
 from tests.app.conftest import STUDY, Served
 
+pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or two minutes
 EPOCHS = 24
 CONFIG = PRETRAIN_PRESETS["quick"].replace(size=32, batch=4, epochs=EPOCHS, k=2, snapshot_every=EPOCHS)
 

@@ -12,6 +12,7 @@ from core.studio import demo, runs, store
 from tests.app.conftest import Served
 
 STEPS = json.loads((APP / "widgets" / "walk" / "steps.json").read_text())["steps"]
+pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or two minutes
 COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
 
 
@@ -63,7 +64,7 @@ def test_all_steps_there_and_back_and_reset(page, walked):
         frame = page.frame_locator("iframe")
         assert page.locator(".walk-say h1").inner_text() == step["title"]
         assert frame.locator(f"#tab-{step['tab']}-button").get_attribute("aria-selected") == "true"
-        page.wait_for_function(f"({RING})()?.width > 60", timeout=30_000)
+        page.wait_for_function(f"({RING})()?.width > 60", timeout=120_000)
         seen = page.evaluate(RING)
         assert seen["bottom"] <= seen["bar"] and seen["right"] <= seen["wide"], "the bar covers nothing"
         assert seen["height"] > 25 and seen["type"] >= 21 and seen["words"]

@@ -67,3 +67,18 @@ def test_a_study_that_is_not_here_is_told_before_the_training(two):
     config["medmix"] |= {"donor": "other"}
     assert training.checked(config, two).medmix.pooled == ""
     assert [s["id"] for s in donor_pool.donor_studies(two)] == ["tiny", "blue"]
+
+
+def test_an_experiments_training_older_than_the_setting_is_found_again(two):
+    import json
+
+    from core.studio.experiments.conduct import _same
+    from core.studio.pipeline import create_pretrain
+
+    config = PRETRAIN_PRESETS["quick"].replace(size=32)
+    run = create_pretrain(two, "tiny", config, "experiment pmsacl 00000000 seed 0")
+    old = config.to_dict()
+    del old["medmix"]["donor_study"]
+    two.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(old), run])
+    assert _same(two, "tiny", config)["id"] == run
+    assert _same(two, "tiny", config.replace(lr=0.5)) is None

@@ -106,3 +106,20 @@ def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small
     with pytest.raises(ValueError, match="Press Reset again"):
         walk.reset(store, "ann", seconds=0.3)
     assert runs.exists(store, run)
+
+
+def test_the_verb_opens_the_walk_and_draws_the_study_alone(store, monkeypatch, capsys):
+    import app.server
+    import app.verbs.app
+    from app.verbs import main
+
+    opened = []
+    monkeypatch.setattr(app.server, "serve", lambda home, host, port, single, ready: ready("http://127.0.0.1:7860/"))
+    monkeypatch.setattr(app.verbs.app, "_until_up", lambda url: None)
+    monkeypatch.setattr(app.verbs.app.webbrowser, "open", opened.append)
+    monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
+    assert main(["demo", "--show", "--json", "--home", str(store.home.path)]) == 0
+    told = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert told["url"] == "http://127.0.0.1:7860/walk"
+    [job] = jobs.list_jobs(store, "queued")
+    assert job["args"] == {"seed": 0, "device": "auto", "train": False}
