@@ -38,10 +38,10 @@ def likely(image: np.ndarray) -> bool:
     return False
 
 
-def among(store: Store, study: str, ids: Iterable[int] | None = None) -> dict:
+def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool = True) -> dict:
     """{"cases": [ids], "unknown": n}: cases with likely text, of those named or of the whole study.
 
-    A few that nobody has looked at yet are looked at now; of more, only the number is told.
+    A few that were not looked at yet are looked at now; of more, or without `look`, only the number is told.
     """
     wanted = None if ids is None else set(ids)
     rows = store.query(
@@ -50,7 +50,7 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None) -> dict:
     rows = [r for r in rows if wanted is None or r["id"] in wanted]
     found = [r["id"] for r in rows if r["burned_in"]]
     fresh = [r for r in rows if r["burned_in"] is None]
-    if len(fresh) > LOOK_AT_MOST:
+    if not look or len(fresh) > LOOK_AT_MOST:
         return {"cases": found, "unknown": len(fresh)}
     unknown, looked = 0, []
     for row in fresh:
@@ -64,14 +64,13 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None) -> dict:
     return {"cases": sorted(found + [i for yes, i in looked if yes]), "unknown": unknown}
 
 
-def warning(found: dict, what: str = "case") -> str | None:
+def warning(found: dict) -> str | None:
     """A sentence for people about what `among` found, or None."""
     parts = []
     if found["cases"]:
         n = len(found["cases"])
-        parts.append(
-            f"{n} {what}{'s' if n > 1 else ''} may carry burned-in text (a name, a date): look before you pass on"
-        )
+        noun = "case" if n == 1 else "cases"
+        parts.append(f"{n} {noun} may carry burned-in text (a name, a date): look before you pass pictures on")
     if found["unknown"]:
         parts.append(f"{found['unknown']} were not looked at for burned-in text")
     return "; ".join(parts) or None

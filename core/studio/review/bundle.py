@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
+from core.studio import burned_in
 from core.studio.migrations import migration
 from core.studio.review import audit
 from core.studio.store import Store, now
@@ -61,10 +62,12 @@ def _(db) -> None:
 
 
 def export_bundle(store: Store, study: str, target: Path, by: str, images: bool = True, runs: bool = True) -> dict:
-    """Write the zip `target`; {"file", "bytes", "rows": {table: n}}. ValueError if there is no such study."""
+    """Write the zip `target`; {"file", "bytes", "rows": {table: n}, "burned_in"}. ValueError for an unknown study."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise ValueError(f"there is no study {study!r}")
-    audit.record(store, by, "export", study=study, after={"format": "bundle", "images": images, "runs": runs})
+    text = burned_in.among(store, study)
+    told = {"format": "bundle", "images": images, "runs": runs, "burned_in": len(text["cases"])}
+    audit.record(store, by, "export", study=study, after=told)
     target = Path(target)
     partial = target.with_name(target.name + ".partial")
     with (
@@ -85,9 +88,10 @@ def export_bundle(store: Store, study: str, target: Path, by: str, images: bool 
                     out.write(file, f"runs/{run['id']}/{file.relative_to(root).as_posix()}", zipfile.ZIP_STORED)
         out.write(Path(folder) / "rows.sqlite", "rows.sqlite", zipfile.ZIP_DEFLATED)
         manifest = {"format": FORMAT, "study": study, "made": now(), "rows": rows, "images": files}
+        manifest["burned_in_text"] = text["cases"]
         out.writestr("manifest.json", json.dumps(manifest, indent=1))
     partial.replace(target)
-    return {"file": str(target), "bytes": target.stat().st_size, "rows": rows}
+    return {"file": str(target), "bytes": target.stat().st_size, "rows": rows, "burned_in": text}
 
 
 def _cases(store: Store, study: str) -> list[dict]:

@@ -3,17 +3,24 @@
 import csv
 import json
 
+import cv2
 import numpy as np
 import pydicom
 import pytest
 from PIL import Image
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
-from core.studio import studies
-from core.studio.review import audit, decisions, masks
-from core.studio.review.exports.dicom_seg import export_dicom_seg
+from core.studio import burned_in, studies
+from core.studio import store as stores
+from core.studio.decode import read_image
+from core.studio.review import audit, decisions, findings, masks
+from core.studio.review.bundle import export_bundle, import_bundle
+from core.studio.review.exports.dicom_seg import export_dicom_seg, segment
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv
+from core.studio.video import Sampling
+from tests.studio.dicoms import write_dicom
+from tests.studio.recordings import number_in, write_video
 
 
 def test_csv_holds_what_counts_and_no_names(room, tmp_path):
@@ -38,6 +45,7 @@ def test_csv_holds_what_counts_and_no_names(room, tmp_path):
 
 @pytest.mark.parametrize("shape", [(288, 384), (1024, 1024), (2848, 4288)])
 def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape):
+    from pycocotools import mask as rle
     from pycocotools.coco import COCO
 
     folder = tmp_path / "flat"
@@ -55,8 +63,15 @@ def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape):
     assert written.dtype == bool and np.array_equal(written, mask.astype(bool))
     export_coco(bare, study, tmp_path / "coco.json", "root")
     coco = COCO(str(tmp_path / "coco.json"))
-    annotation = coco.loadAnns(coco.getAnnIds())[0]
-    assert np.array_equal(coco.annToMask(annotation), mask) and annotation["area"] == mask.sum()
+    annotations = coco.loadAnns(coco.getAnnIds())
+    # The union is the mask; as the areas add up to it, no pixel is in two of them.
+    assert np.array_equal(rle.decode(rle.merge([a["segmentation"] for a in annotations])), mask)
+    assert len(annotations) == cv2.connectedComponents(mask)[0] - 1 > 50
+    assert sum(a["area"] for a in annotations) == mask.sum() and not any(a["iscrowd"] for a in annotations)
+    whole = max(annotations, key=lambda a: a["area"])
+    x, y, w, h = (int(v) for v in whole["bbox"])
+    alone = coco.annToMask(whole)
+    assert alone.sum() == whole["area"] == alone[y : y + h, x : x + w].sum()
 
 
 def ct(path, shape=(48, 40), name="Doe^Jane"):
@@ -100,14 +115,112 @@ def test_dicom_seg_read_by_pydicom_gives_the_mask_and_no_names(bare, tmp_path):
     found = export_dicom_seg(bare, study, tmp_path / "seg", "root")
     assert found["files"] == 1
     seg = pydicom.dcmread(next((tmp_path / "seg").iterdir()))
-    assert seg.Modality == "SEG" and np.array_equal(np.squeeze(seg.pixel_array), mask)
-    assert seg.SegmentSequence[0].SegmentLabel == "polyp"
+    parts = seg.pixel_array
+    assert seg.Modality == "SEG" and parts.shape == (2, 48, 40)
+    assert np.array_equal(parts.max(0), mask) and parts.sum() == mask.sum() and parts[1].sum() == 1
+    assert [s.SegmentLabel for s in seg.SegmentSequence] == ["polyp 1", "polyp 2"]
+    assert [int(s.SegmentNumber) for s in seg.SegmentSequence] == [1, 2]
     text = str(seg)
     for secret in ("Doe", "12345", "Who^", "20240131", "acc-1", source.SOPInstanceUID, source.StudyInstanceUID):
         assert secret not in text, secret
     export_dicom_seg(bare, study, tmp_path / "named", "root", keep_names=True)
     named = pydicom.dcmread(next((tmp_path / "named").iterdir()))
     assert named.PatientName == "Doe^Jane" and source.SOPInstanceUID in str(named)
+
+
+def test_objects_bear_the_label_of_their_finding(room, tmp_path):
+    from pycocotools.coco import COCO
+
+    store, _ = room
+    one, two = [c["id"] for c in store.query("SELECT id FROM cases WHERE label = 'normal' AND split = 'test'")][:2]
+    mask = np.zeros((60, 72), np.uint8)
+    mask[5:10, 5:10] = mask[30:50, 71] = mask[40, 20:60] = 1  # one of them ends in the image's last column
+    for case, label in ((one, "serrated"), (two, "")):
+        saved = masks.save(store, case, mask, "ann")
+        if label:
+            findings.add(store, case, label, "ann", mask_version=saved["version"])
+    masks.save(store, two, np.zeros((60, 72), np.uint8), "ann")  # an empty mask has no objects
+    export_coco(store, "room", tmp_path / "coco.json", "root")
+    coco = COCO(str(tmp_path / "coco.json"))
+    found = coco.loadAnns(coco.getAnnIds(imgIds=[one]))
+    assert sorted(a["area"] for a in found) == [20, 25, 40] and len({a["id"] for a in found}) == 3
+    assert {coco.cats[a["category_id"]]["name"] for a in found} == {"serrated"}
+    assert np.array_equal(sum(coco.annToMask(a) for a in found), mask)
+    assert not coco.getAnnIds(imgIds=[two])
+    other = coco.loadAnns(coco.getAnnIds(catIds=coco.getCatIds(catNms=["lesion"])))
+    assert len(other) == 6  # the imported ones, which nobody has named
+
+
+def test_very_many_specks_are_one_segment(tmp_path):
+    mask = np.zeros((48, 40), np.uint8)
+    mask[::2, ::2] = 1
+    seg = segment(ct(tmp_path / "a.dcm"), mask, label="dust")
+    assert [s.SegmentLabel for s in seg.SegmentSequence] == ["dust"] and np.array_equal(
+        np.squeeze(seg.pixel_array), mask
+    )
+
+
+def test_a_series_of_frames_keeps_each_frame_its_own(bare, tmp_path):
+    """A recording of eight frames: masks and decisions go out with the frame that they were made on."""
+    from pycocotools.coco import COCO
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_video(folder / "exam.avi", 80, "MJPG")
+    study = studies.import_study(bare, "exam", folder, sampling=Sampling(every=10)).study
+    bare.execute("UPDATE cases SET split = 'test'")
+    cases = {c["frame"]: c["id"] for c in bare.query("SELECT id, frame FROM cases")}
+    drawn = {}
+    for frame in (20, 50):
+        drawn[cases[frame]] = np.zeros((96, 128), np.uint8)
+        drawn[cases[frame]][frame : frame + 9, 40:60] = 1
+        masks.save(bare, cases[frame], drawn[cases[frame]], "ann")
+        decisions.decide(bare, cases[frame], "ann", "abnormal")
+    export_coco(bare, study, tmp_path / "coco.json", "root")
+    coco = COCO(str(tmp_path / "coco.json"))
+    shown = {a["image_id"]: coco.annToMask(a) for a in coco.loadAnns(coco.getAnnIds())}
+    assert shown.keys() == drawn.keys() and all(np.array_equal(shown[i], drawn[i]) for i in drawn)
+    assert {i["id"]: i["frame"] - 1 for i in coco.imgs.values()} == {i: frame for frame, i in cases.items()}
+    assert len({i["recording"] for i in coco.imgs.values()}) == 1
+    export_csv(bare, study, tmp_path / "named.csv", "root", keep_names=True)
+    rows = list(csv.DictReader((tmp_path / "named.csv").open(newline="")))
+    assert [(r["case"], r["recording"], r["frame"]) for r in rows] == [
+        ("exam #21", "exam", "21"),
+        ("exam #51", "exam", "51"),
+    ]
+    export_bundle(bare, study, tmp_path / "exam.zip", "root")
+    other = stores.open(str(tmp_path / "other"))
+    import_bundle(other, tmp_path / "exam.zip", "root")
+    for row in other.query("SELECT path, frame FROM cases"):
+        assert (
+            row["path"].startswith(str(tmp_path / "other"))
+            and number_in(read_image(row["path"], row["frame"])) == row["frame"]
+        )
+    other.close()
+
+
+def test_burned_in_text_is_warned_of(bare, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    plain = np.full((300, 300, 3), 90, np.uint8)
+    written = cv2.putText(plain.copy(), "DOE JANE 12/03/1964", (20, 40), 0, 0.5, (255, 255, 255), 1, cv2.LINE_AA)
+    for name, image in (("plain.png", plain), ("written.png", written)):
+        Image.fromarray(image).save(folder / name)
+    write_dicom(folder / "says.dcm", np.full((64, 64), 500, np.uint16), BurnedInAnnotation="YES")
+    write_dicom(folder / "silent.dcm", np.full((64, 64), 400, np.uint16))
+    report = studies.import_study(bare, "in", folder)
+    assert sorted(report.burned_in) == ["says.dcm", "written.png"]
+    bare.execute("UPDATE cases SET split = 'test'")
+    named = {c["id"]: c["name"] for c in bare.query("SELECT id, name FROM cases")}
+    done = export_coco(bare, report.study, tmp_path / "coco.json", "root")
+    assert sorted(named[i] for i in done["burned_in"]["cases"]) == ["says.dcm", "written.png"]
+    told = {i["id"] for i in json.loads((tmp_path / "coco.json").read_text())["images"] if i.get("burned_in_text")}
+    assert told == set(done["burned_in"]["cases"]) and audit.trail(bare, limit=1)[0]["after"]["burned_in"] == 2
+    assert burned_in.warning(done["burned_in"]).startswith("2 cases may carry burned-in text")
+    bare.execute("UPDATE cases SET burned_in = NULL WHERE name LIKE '%.png'")  # of an earlier version: looked at now
+    assert burned_in.among(bare, report.study) == done["burned_in"]
+    assert bare.one("SELECT count(*) AS n FROM cases WHERE burned_in IS NULL")["n"] == 0
+    assert burned_in.warning({"cases": [], "unknown": 0}) is None
 
 
 def test_coco_names_nobody(room, tmp_path):

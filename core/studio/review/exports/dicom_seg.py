@@ -1,4 +1,7 @@
-"""DICOM-SEG by highdicom, for cases that came as DICOM: one segmentation object for each lesion mask."""
+"""DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component.
+
+A mask of very many specks (more than MOST) goes out as one segment: a segment is a frame of its own in the file.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,29 @@ from pathlib import Path
 import numpy as np
 import pydicom
 
+from core.studio import burned_in
 from core.studio.masks import decode_mask
 from core.studio.review import audit
+from core.studio.review.exports import objects
 from core.studio.review.exports.names import Names
 from core.studio.review.exports.pictures import newest_masks
+from core.studio.review.findings import labels as study_labels
 from core.studio.store import Store
 
+MOST = 64  # segments
 _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "ReferringPhysicianName", "StudyID")
 
 
 def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
-    """One .dcm in `folder` for each DICOM case with a mask. {"files": n, "passed_over": n} (cases that are no
-    DICOM)."""
+    """One .dcm in `folder` for each DICOM case with a mask. {"files", "passed_over" (no DICOM), "folder",
+    "burned_in"}."""
     from core.studio.dicom import is_dicom
 
     names = Names(store, study, keep_names)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    files, passed = 0, 0
+    found, own = objects.labels_of(store, study), study_labels(store, study)
+    written, passed = [], 0
     for row in newest_masks(store, study):
         mask = decode_mask(row["png"])
         if not is_dicom(Path(row["path"])) or not mask.any():
@@ -33,38 +41,48 @@ def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names
         source = pydicom.dcmread(row["path"])
         if not keep_names:
             _anonymise(source, names, row)
-        segment(source, mask, row["frame"], row["note"]).save_as(folder / f"seg-{row['id']}-v{row['version']}.dcm")
-        files += 1
-    audit.record(store, by, "export", study=study, after={"format": "dicom-seg", "files": files, "named": keep_names})
-    return {"files": files, "passed_over": passed, "folder": str(folder)}
+        label = objects.label_of(row, found, own)
+        segment(source, mask, row["frame"], label).save_as(folder / f"seg-{row['id']}-v{row['version']}.dcm")
+        written.append(row["id"])
+    text = burned_in.among(store, study, written)
+    told = {"format": "dicom-seg", "files": len(written), "named": keep_names, "burned_in": len(text["cases"])}
+    audit.record(store, by, "export", study=study, after=told)
+    return {"files": len(written), "passed_over": passed, "folder": str(folder), "burned_in": text}
 
 
-def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = ""):
-    """A highdicom Segmentation of one source image (or one of its frames); mask (H, W) of 0 and 1."""
+def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = objects.DEFAULT):
+    """A highdicom Segmentation of one source image (or one of its frames); mask (H, W) of 0 and 1.
+
+    Segment i is the i-th component, called "label i"; with one segment just "label".
+    """
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
     _complete(source)
-    described = hd.seg.SegmentDescription(
-        segment_number=1,
-        segment_label=(label or "Lesion")[:64],
-        segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
-        segmented_property_type=codes.SCT.Lesion,
-        algorithm_type=hd.seg.SegmentAlgorithmTypeValues.SEMIAUTOMATIC,
-        algorithm_identification=hd.AlgorithmIdentificationSequence(
-            name="PMSACL Studio", version="1", family=codes.DCM.ArtificialIntelligence
-        ),
-    )
+    parts, count = objects.label_map(mask)
+    if count > MOST:
+        parts, count = (mask > 0).astype(np.uint8), 1
+    described = [
+        hd.seg.SegmentDescription(
+            segment_number=i,
+            segment_label=f"{label[:58]} {i}" if count > 1 else label[:64],
+            segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
+            segmented_property_type=codes.SCT.Lesion,
+            algorithm_type=hd.seg.SegmentAlgorithmTypeValues.SEMIAUTOMATIC,
+            algorithm_identification=hd.AlgorithmIdentificationSequence(
+                name="PMSACL Studio", version="1", family=codes.DCM.ArtificialIntelligence
+            ),
+        )
+        for i in range(1, count + 1)
+    ]
     frames = int(source.get("NumberOfFrames", 1) or 1)
-    pixels = mask.astype(np.uint8)[None]
-    if frames > 1:
-        pixels = np.zeros((frames, *mask.shape), np.uint8)
-        pixels[frame] = mask
+    pixels = np.zeros((frames, *mask.shape), np.uint8)
+    pixels[frame if frames > 1 else 0] = parts
     return hd.seg.Segmentation(
         source_images=[source],
         pixel_array=pixels,
         segmentation_type=hd.seg.SegmentationTypeValues.BINARY,
-        segment_descriptions=[described],
+        segment_descriptions=described,
         series_instance_uid=hd.UID(),
         series_number=900,
         sop_instance_uid=hd.UID(),

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import secrets
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from core.studio.store import Store
 
@@ -31,10 +32,19 @@ class Names:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
 
     def case(self, case: dict) -> str:
-        """A case's name without suffix."""
+        """A case's name without suffix; a frame of a recording keeps its number: 'exam.mp4 #7' is 'exam #7'."""
         if self.keep:
+            name, sign, number = case["name"].rpartition(" #")
+            if sign and number.isdigit():
+                return f"{name.rsplit('.', 1)[0]} #{number}"
             return case["name"].rsplit(".", 1)[0]
         return f"case-{self._digest('case ' + str(case['id'])).hex()[:12]}"
+
+    def recording(self, case: dict) -> str:
+        """The name that all frames of one file share."""
+        if self.keep:
+            return Path(case["path"]).stem
+        return f"recording-{self._digest('recording ' + str(case['sha256'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
         """A reader's name."""
@@ -59,19 +69,3 @@ class Names:
             return (datetime.strptime(text, "%Y%m%d") + self._shift).strftime("%Y%m%d")
         except ValueError:
             return ""
-
-
-def warn_of_text(store: Store, case_ids: list[int]) -> list[int]:
-    """Cases whose picture may carry burned-in text (the region of interest leaves text out): to be looked at by a
-    person."""
-    import numpy as np
-
-    from core.engine import roi
-    from core.studio.decode import read_image
-
-    found = []
-    for case_id in case_ids:
-        row = store.one("SELECT path, frame FROM cases WHERE id = ?", [case_id])
-        if np.asarray(roi.find_text(read_image(row["path"], row["frame"]))).any():
-            found.append(case_id)
-    return found

@@ -1,15 +1,16 @@
-"""Lesion masks as PNG files and as COCO (RLE by pycocotools)."""
+"""Lesion masks as PNG files and as COCO (RLE by pycocotools), one annotation for each connected component."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import numpy as np
-
+from core.studio import burned_in
 from core.studio.masks import decode_mask
 from core.studio.review import audit
+from core.studio.review.exports import objects
 from core.studio.review.exports.names import Names
+from core.studio.review.findings import labels as study_labels
 from core.studio.store import Store
 
 
@@ -24,15 +25,17 @@ def newest_masks(store: Store, study: str) -> list[dict]:
 
 
 def export_png(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
-    """One 1-bit PNG for each case with a mask, byte for byte as it is stored. {"files", "folder"}."""
+    """One 1-bit PNG for each case with a mask, byte for byte as it is stored. {"files", "folder", "burned_in"}."""
     names = Names(store, study, keep_names)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows = newest_masks(store, study)
     for row in rows:
         (folder / f"{_file(names.case(row), row['id'])}.png").write_bytes(row["png"])
-    audit.record(store, by, "export", study=study, after={"format": "png", "files": len(rows), "named": keep_names})
-    return {"files": len(rows), "folder": str(folder)}
+    text = burned_in.among(store, study, [r["id"] for r in rows])
+    told = {"format": "png", "files": len(rows), "named": keep_names, "burned_in": len(text["cases"])}
+    audit.record(store, by, "export", study=study, after=told)
+    return {"files": len(rows), "folder": str(folder), "burned_in": text}
 
 
 def _file(name: str, case_id: int) -> str:
@@ -41,43 +44,60 @@ def _file(name: str, case_id: int) -> str:
 
 
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """COCO: every test image, one annotation for each mask, its segmentation as compressed RLE. {"images",
-    "annotations"}."""
+    """COCO: every test image, one annotation for each component of its newest mask, as compressed RLE.
+
+    An image out of a recording names it and its frame (from 1); one that may carry burned-in text says so.
+    {"images", "annotations", "file", "burned_in"}.
+    """
     from pycocotools import mask as rle
 
     names = Names(store, study, keep_names)
-    images = [
-        {"id": c["id"], "width": c["width"], "height": c["height"], "file_name": f"{names.case(c)}.png"}
-        for c in store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' ORDER BY id", [study])
-    ]
-    known = {i["id"] for i in images}
-    labels = ["lesion"]
-    annotations = []
+    cases = store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' ORDER BY id", [study])
+    text = burned_in.among(store, study, [c["id"] for c in cases])
+    marked, several = set(text["cases"]), recordings(store, study)
+    images = []
+    for case in cases:
+        image = {"id": case["id"], "width": case["width"], "height": case["height"]}
+        image["file_name"] = f"{names.case(case)}.png"
+        if case["path"] in several:
+            image |= {"recording": names.recording(case), "frame": case["frame"] + 1}
+        if case["id"] in marked:
+            image["burned_in_text"] = True
+        images.append(image)
+    known = {c["id"] for c in cases}
+    found, own = objects.labels_of(store, study), study_labels(store, study)
+    labels, annotations = [objects.DEFAULT], []
     for row in newest_masks(store, study):
-        pixels = decode_mask(row["png"])
-        if row["id"] not in known or not pixels.any():
+        if row["id"] not in known:
             continue
-        label = row["note"] if row["note"] in store.setting(f"labels:{study}", []) else "lesion"
+        label = objects.label_of(row, found, own)
         if label not in labels:
             labels.append(label)
-        code = rle.encode(np.asfortranarray(pixels))
-        annotations.append(
-            {
-                "id": len(annotations) + 1,
-                "image_id": row["id"],
-                "category_id": labels.index(label) + 1,
-                "segmentation": {"size": code["size"], "counts": code["counts"].decode("ascii")},
-                "area": int(rle.area(code)),
-                "bbox": [float(v) for v in rle.toBbox(code)],
-                "iscrowd": 1,
-                "version": row["version"],
-            }
-        )
+        size = [row["height"], row["width"]]
+        for part in objects.components(decode_mask(row["png"])):
+            code = rle.frPyObjects({"counts": part.counts, "size": size}, *size)
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": row["id"],
+                    "category_id": labels.index(label) + 1,
+                    "segmentation": {"size": size, "counts": code["counts"].decode("ascii")},
+                    "area": part.area,
+                    "bbox": part.bbox,
+                    "iscrowd": 0,
+                    "version": row["version"],
+                }
+            )
     categories = [{"id": i, "name": name} for i, name in enumerate(labels, 1)]
-    told = {"description": f"{study}, lesion masks", "version": "1.0"}
-    body = {"info": told, "images": images, "annotations": annotations, "categories": categories}
+    info = {"description": f"{study}, lesion masks", "version": "1.0"}
+    body = {"info": info, "images": images, "annotations": annotations, "categories": categories}
     Path(target).write_text(json.dumps(body))
-    audit.record(
-        store, by, "export", study=study, after={"format": "coco", "annotations": len(annotations), "named": keep_names}
-    )
-    return {"images": len(images), "annotations": len(annotations), "file": str(target)}
+    told = {"format": "coco", "annotations": len(annotations), "named": keep_names, "burned_in": len(marked)}
+    audit.record(store, by, "export", study=study, after=told)
+    return {"images": len(images), "annotations": len(annotations), "file": str(target), "burned_in": text}
+
+
+def recordings(store: Store, study: str) -> set[str]:
+    """Paths of the study's files that hold several frames."""
+    query = "SELECT path FROM cases WHERE study = ? GROUP BY path HAVING count(*) > 1 OR max(frame) > 0"
+    return {r["path"] for r in store.query(query, [study])}

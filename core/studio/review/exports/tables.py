@@ -6,30 +6,38 @@ import csv
 import json
 from pathlib import Path
 
+from core.studio import burned_in
 from core.studio.review import audit
 from core.studio.review.exports.names import Names
+from core.studio.review.exports.pictures import recordings
 from core.studio.store import Store
 
 COLUMNS = (
     "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile",
-    "flagged",
-    "label", "has_mask", "steady", "views_flagged", "score_sd", "lesion_head", "padim",
+    "flagged", "label", "has_mask", "recording", "frame", "burned_in_text",
+    "steady", "views_flagged", "score_sd", "lesion_head", "padim",
 )  # fmt: skip
 
 
 def export_csv(
     store: Store, study: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Write `target`; score, percentile and flag are those of `run`, or of the run the reader saw. {"rows", "file"}."""
+    """Write `target`; score, percentile and flag are those of `run`, or of the run the reader saw.
+
+    {"rows", "file", "burned_in"}. A frame of a recording counts from 1.
+    """
     names = Names(store, study, keep_names)
     rows = store.query(
-        "SELECT v.*, c.id AS case_number, c.name, c.split, c.label, coalesce(r.score_roi, r.score) AS score, "
+        "SELECT v.*, c.id AS case_number, c.name, c.path, c.sha256, c.frame, c.split, c.label, "
+        "coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
         "r.extra, EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
         "JOIN reviews v ON v.id = k.review_id JOIN cases c ON c.id = v.case_id "
         "LEFT JOIN readings r ON r.case_id = c.id AND r.run = coalesce(?, v.run) WHERE c.study = ? ORDER BY v.id",
         [run, study],
     )
+    text = burned_in.among(store, study, [r["case_number"] for r in rows])
+    marked, several = set(text["cases"]), recordings(store, study)
     with Path(target).open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(COLUMNS)
@@ -38,11 +46,15 @@ def export_csv(
                 "case": names.case({"id": row["case_number"], "name": row["name"]}),
                 "reader": names.reader(row["reader"]),
                 "created": names.when(row["created"]),
+                "recording": names.recording(row) if row["path"] in several else "",
+                "frame": row["frame"] + 1 if row["path"] in several else "",
+                "burned_in_text": int(row["case_number"] in marked),
                 **_certainty(row["extra"]),
             }
             out.writerow([_plain(row[c]) for c in COLUMNS])
-    audit.record(store, by, "export", study=study, after={"format": "csv", "rows": len(rows), "named": keep_names})
-    return {"rows": len(rows), "file": str(target)}
+    told = {"format": "csv", "rows": len(rows), "named": keep_names, "burned_in": len(marked)}
+    audit.record(store, by, "export", study=study, after=told)
+    return {"rows": len(rows), "file": str(target), "burned_in": text}
 
 
 def _certainty(extra: str | None) -> dict:
