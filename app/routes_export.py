@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
+from core.studio import burned_in
 from core.studio.review import blind, readers
 from core.studio.review.bundle import export_bundle, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
@@ -24,6 +25,16 @@ FORMATS = {"csv": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bund
 
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/export", include_in_schema=False)
+
+    @router.get("/{study}/warning")
+    def warning(request: Request, study: str):
+        """What to know before anything goes out: likely burned-in text, in words and as the cases to look at."""
+        store = ctx.store()
+        study_row(store, study)
+        if blind.applies(store, study, ctx.user_of(request)) and not ctx.single_user:
+            raise ValueError("This study is being read blind: an administrator may export it.")
+        found = burned_in.among(store, study, look=False)
+        return {"ok": True, "text": burned_in.warning(found), "cases": found["cases"][:200]}
 
     @router.get("/{study}/{kind}")
     def export(request: Request, study: str, kind: str, names: int = 0, run: str = ""):
@@ -38,12 +49,13 @@ def routes(ctx) -> APIRouter:
             readers.demand(store, who, ctx.single_user, "administer")
         folder = Path(tempfile.mkdtemp(dir=store.home.cache))
         try:
-            file = _write(store, study, kind, folder, who, bool(names), run or None)
+            file, text = _write(store, study, kind, folder, who, bool(names), run or None)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         gone = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
-        return FileResponse(file, filename=f"{study}-{kind}.{FORMATS[kind]}", background=gone)
+        head = {"X-Burned-In-Text": str(len(text["cases"]))}
+        return FileResponse(file, filename=f"{study}-{kind}.{FORMATS[kind]}", background=gone, headers=head)
 
     @router.post("/bundle")
     async def bundle_in(request: Request):
@@ -63,14 +75,15 @@ def routes(ctx) -> APIRouter:
     return router
 
 
-def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, run: str | None) -> Path:
+def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, run: str | None) -> tuple[Path, dict]:
+    """The file, and what is known of burned-in text in the pictures it speaks of."""
     file = folder / f"{study}.{FORMATS[kind]}"
     if kind == "csv":
-        export_csv(store, study, file, who, names, run)
+        done = export_csv(store, study, file, who, names, run)
     elif kind == "coco":
-        export_coco(store, study, file, who, names)
+        done = export_coco(store, study, file, who, names)
     elif kind == "bundle":
-        export_bundle(store, study, file, who)
+        done = export_bundle(store, study, file, who)
     else:
         act = export_png if kind == "png" else export_dicom_seg
         done = act(store, study, folder / "files", who, names)
@@ -82,4 +95,4 @@ def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, ru
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
             for path in sorted((folder / "files").iterdir()):
                 out.write(path, path.name)
-    return file
+    return file, done["burned_in"]

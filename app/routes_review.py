@@ -190,6 +190,7 @@ def routes(ctx) -> APIRouter:
             if isinstance(body.get(key), dict):
                 store.set_setting(f"{key}:{name}", body[key])
         if "labels" in body:
+            readers.demand(store, name, ctx.single_user, "administer")
             findings.set_labels(store, body["study"], [str(v) for v in body["labels"]], name)
         if "blind" in body:
             readers.demand(store, name, ctx.single_user, "administer")

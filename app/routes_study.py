@@ -1,4 +1,7 @@
-"""Routes of the Study tab: import by path or by dropping, the overview, the sample's pictures and outlines."""
+"""Routes of the Study tab: import by path or by dropping, adding cases, the overview, the sample's pictures.
+
+What brings images in or takes a study away is for administrators: a path names any file of this machine.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from starlette.concurrency import run_in_threadpool
 
 from core.studio import demo, dropped, overview, studies
 from core.studio.imports import Imports
+from core.studio.review import readers
+from core.studio.video import Sampling
 
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
@@ -18,9 +23,21 @@ def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/study")
     imports = Imports(ctx.store())
 
+    def administrator(request: Request) -> None:
+        readers.demand(ctx.store(), ctx.user_of(request), ctx.single_user, "administer")
+
     @router.post("/import")
-    def start(folder: str = Body(""), name: str = Body(""), keep: bool = Body(False), drop: str | None = Body(None)):
+    def start(
+        request: Request,
+        folder: str = Body(""),
+        name: str = Body(""),
+        keep: bool = Body(False),
+        drop: str | None = Body(None),
+        per_second: float = Body(1.0),
+    ):
+        administrator(request)
         store, home = ctx.store(), ctx.home
+        sampling = Sampling(per_second=per_second)
         study = studies.slug(name)
         if any(row["id"] == study for row in studies.list_studies(store)):
             raise ValueError(f"there is already a study {study!r}; choose another name")
@@ -28,17 +45,42 @@ def routes(ctx) -> APIRouter:
             raise ValueError("give the path of a folder, or drop files on the page")
 
         def from_path(progress):
-            return studies.import_study(store, name, folder.strip(), copy=keep, on_progress=progress).to_dict()
+            report = studies.import_study(
+                store, name, folder.strip(), copy=keep, on_progress=progress, sampling=sampling
+            )
+            return report.to_dict()
 
         def from_drop(progress):
             try:
                 dropped.unpack(home, drop)
                 root = dropped.root_of(home, drop)
-                return studies.import_study(store, name, root, copy=True, on_progress=progress).to_dict()
+                report = studies.import_study(store, name, root, copy=True, on_progress=progress, sampling=sampling)
+                return report.to_dict()
             finally:
                 dropped.discard(home, drop)
 
         return {"ok": True, "task": imports.start(from_path if drop is None else from_drop)}
+
+    @router.post("/{study}/add")
+    def add(
+        request: Request,
+        study: str,
+        path: str = Body(""),
+        keep: bool = Body(False),
+        per_second: float | None = Body(None),
+    ):
+        """One file, or all below a folder, as test cases without a label."""
+        administrator(request)
+        store = ctx.store()
+        files = studies.files_at(path)
+        sampling = None if per_second is None else Sampling(per_second=per_second)
+
+        def work(progress):
+            report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=keep)
+            return report.to_dict()
+
+        studies.study_row(store, study)
+        return {"ok": True, "task": imports.start(work)}
 
     @router.get("/import/{task}")
     def progress(task: str):
@@ -57,7 +99,9 @@ def routes(ctx) -> APIRouter:
         return {"ok": True}
 
     @router.post("/demo")
-    def draw_demo():
+    def draw_demo(request: Request):
+        administrator(request)
+
         def draw(progress):
             study = demo.make_demo(ctx.store(), on_progress=progress)
             cases = studies.show_study(ctx.store(), study)["cases"]
@@ -74,7 +118,8 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
     @router.delete("/{study}")
-    def remove(study: str):
+    def remove(request: Request, study: str):
+        administrator(request)
         studies.delete_study(ctx.store(), study)
         return {"ok": True}
 

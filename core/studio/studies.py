@@ -16,13 +16,13 @@ from pathlib import Path
 from core.studio import intake
 from core.studio.cache import Progress, StudyArrays, load_arrays
 from core.studio.decode import read_image, read_raw
-from core.studio.importers import Entry, read_layout
+from core.studio.importers import Entry, files_under, read_layout
 from core.studio.store import NotFound, Store, now, parsed
 from core.studio.video import Sampling
 
 __all__ = [
-    "ImportReport", "StudyArrays", "add_cases", "delete_study", "import_study", "list_studies", "load_arrays",
-    "read_image", "read_raw", "show_study", "slug", "study_row",
+    "ImportReport", "StudyArrays", "add_cases", "delete_study", "files_at", "import_study", "list_studies",
+    "load_arrays", "read_image", "read_raw", "show_study", "slug", "study_row",
 ]  # fmt: skip
 
 
@@ -138,6 +138,20 @@ def add_cases(
         _insert(store, study, found, report)
     report.duplicates = _duplicates(store, study, found)
     return report
+
+
+def files_at(path: str | os.PathLike) -> list[Path]:
+    """The file itself, or every file below a folder that may be an image or a recording. ValueError for neither."""
+    text = os.fspath(path).strip()
+    if not text:
+        raise ValueError("give the path of a file or a folder on this machine")
+    place = Path(text).expanduser().absolute()
+    if not place.exists():
+        raise ValueError(f"there is no file or folder {place}")
+    files = list(files_under(place)) if place.is_dir() else [place]
+    if not files:
+        raise ValueError(f"no images in {place}")
+    return files
 
 
 def _duplicates(store: Store, study: str, found: list[intake.Found]) -> list[dict]:

@@ -100,7 +100,12 @@ export async function mount(root, studio) {
       show(true);
     } }, r.blind ? 'Blind-first reading: on' : 'Blind-first reading: off');
     out.push(blind);
-    const exports = el('section', { class: 'panel rs-wide' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Take it with you'), out));
+    const careful = el('p', { class: 'warn rs-careful', hidden: true });
+    studio.api(`/api/export/${encodeURIComponent(study)}/warning`).then(({ text, cases }) => {
+      careful.hidden = !text;
+      if (text) careful.replaceChildren(`${text}. `, cases.length ? open(cases[0], 'Look at the first') : '');
+    }).catch(() => {});
+    const exports = el('section', { class: 'panel rs-wide' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Take it with you'), out), careful);
     if (!r.runs.length) {
       page.replaceChildren(el('p', { class: 'panel rs-wide' }, 'No run has scored this study yet: train and fit one in Training.'), el('section', { class: 'panel rs-wide' }, el('h2', {}, 'Agreement of readers'), agreement(r.agreement)), exports);
       return;

@@ -1,4 +1,7 @@
-// The Study tab: import, report, counts, a sample with outlines.
+// The Study tab: import, report, counts, a sample with outlines. What administrators set lives in manage.js.
+
+import { manage } from './manage.js'
+
 export async function mount(root, studio) {
   const { el, api, toast } = studio;
   const $ = (selector) => root.querySelector(selector);
@@ -41,11 +44,12 @@ export async function mount(root, studio) {
       busy(false);
     }
   }
+  const perSecond = () => Number($('.per-second').value) || 1;
   const nameOr = (fallback) => $('.name').value.trim() || fallback;
   $('.go-path').onclick = () => {
     const folder = $('.folder').value.trim();
     const last = folder.replace(/[/\\]+$/, '').split(/[/\\]/).pop().replace(/\.csv$/i, '');
-    bring(() => api('/api/study/import', { name: nameOr(last), folder, keep: $('.copy').checked }), 'Reading');
+    bring(() => api('/api/study/import', { name: nameOr(last), folder, keep: $('.copy').checked, per_second: perSecond() }), 'Reading');
   };
   $('.folder').onkeydown = (event) => { if (event.key === 'Enter') $('.go-path').click(); };
   $('.draw-demo').onclick = () => bring(() => api('/api/study/demo', {}), 'Drawing');
@@ -67,7 +71,7 @@ export async function mount(root, studio) {
         }
       };
       await Promise.all([worker(), worker(), worker()]);
-      return api('/api/study/import', { name: nameOr(guess), drop });
+      return api('/api/study/import', { name: nameOr(guess), drop, per_second: perSecond() });
     }, 'Reading');
   }
   async function walk(entry, into, path = '') {
@@ -137,7 +141,11 @@ export async function mount(root, studio) {
       r.duplicates.length
         ? el('details', { open: r.duplicates.length < 5 }, el('summary', { class: 'warn' }, `${r.duplicates.length} test ${r.duplicates.length > 1 ? 'cases show' : 'case shows'} what a training image shows`),
           list(r.duplicates, (d) => `${d.test} is ${d.kind === 'exact' ? 'the same file as' : 'nearly the same as'} ${d.train}`))
-        : el('p', { class: 'good' }, '✓ No test case repeats a training image.'));
+        : el('p', { class: 'good' }, '✓ No test case repeats a training image.'),
+      r.burned_in?.length
+        ? el('details', {}, el('summary', { class: 'warn' }, `${r.burned_in.length} ${r.burned_in.length > 1 ? 'images' : 'image'} may carry burned-in text`),
+          el('p', { class: 'dim' }, 'A name or a date in the picture stays there, whatever is remapped: look before you pass images on.'), list(r.burned_in, (n) => n))
+        : '');
   }
   async function tiles() {
     const mine = ++turn;
@@ -160,7 +168,7 @@ export async function mount(root, studio) {
         el('figcaption', { class: c.label }, `${SPLIT[c.split]} · ${LABEL[c.label]}`));
     }));
   }
-  async function show() {
+  async function show(_, forms = true) {
     const study = studio.study;
     $('.empty').hidden = Boolean(study);
     $('.there').hidden = !study;
@@ -173,6 +181,7 @@ export async function mount(root, studio) {
       $('.facts').textContent = [`${data.study.cases} cases`, sizes, `${data.bits.join(' and ')} bits`, ...data.modalities, data.study.folder].filter(Boolean).join(' · ');
       counts(data);
       report(data);
+      if (forms) admin.show(study);
       await tiles();
     } catch (error) {
       toast(error.message, 'bad');
@@ -191,6 +200,7 @@ export async function mount(root, studio) {
       toast(error.message, 'bad');
     }
   };
+  const admin = manage(root, studio, { bring, show, refresh: () => show(null, false) });
   // While the demo is drawn elsewhere, the empty room says so.
   studio.on('status', ({ job }) => {
     if (!studio.study && job && job.verb === 'demo') $('.empty p').textContent = `${job.message || 'The demo study is about to be drawn'}. Its training starts by itself.`;

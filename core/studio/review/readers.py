@@ -76,6 +76,44 @@ def assign(
     return load
 
 
+def unassign(store: Store, study: str, reader: str, by: str) -> int:
+    """Take back what was dealt to a reader and is not read yet; returns how many cases. What is read stays dealt."""
+    with store.write() as db:
+        gone = db.execute(
+            "DELETE FROM assignments WHERE reader = :reader AND case_id IN (SELECT id FROM cases WHERE study = :study) "
+            "AND NOT EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = assignments.case_id "
+            "AND k.reader = :reader)",
+            {"reader": reader, "study": study},
+        ).rowcount
+        audit.record(store, by, "unassign", study=study, before={"reader": reader, "cases": gone})
+    return gone
+
+
+def dealt(store: Store, study: str) -> dict:
+    """{"readers": [{"name", "role", "assigned", "read"}], "cases": test cases, "free": of these, dealt to nobody}."""
+    roles = {r["name"]: r["role"] for r in list_readers(store)}
+    counts = {
+        r["reader"]: r
+        for r in store.query(
+            "SELECT a.reader, count(*) AS assigned, count(k.review_id) AS read FROM assignments a "
+            "JOIN cases c ON c.id = a.case_id LEFT JOIN current_reviews k ON k.case_id = a.case_id "
+            "AND k.reader = a.reader AND k.stage = 'first' WHERE c.study = ? GROUP BY a.reader",
+            [study],
+        )
+    }
+    total = store.one(
+        "SELECT count(*) AS n, coalesce(sum(id NOT IN (SELECT case_id FROM assignments)), 0) AS free FROM cases "
+        "WHERE study = ? AND split = 'test'",
+        [study],
+    )
+    names = sorted({*known_readers(store, study), *counts}, key=str.lower)
+    rows = [
+        {"name": n, "role": roles.get(n), **{k: counts.get(n, {}).get(k, 0) for k in ("assigned", "read")}}
+        for n in names
+    ]
+    return {"readers": rows, "cases": total["n"], "free": total["free"]}
+
+
 def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
     """Give one case to one more reader."""
     study = store.one("SELECT study FROM cases WHERE id = ?", [case_id])["study"]

@@ -17,7 +17,7 @@ export function timeline(room, line) {
       return
     }
     const key = `${room.study}/${room.run}/${detail.name.replace(/ #\d+$/, '')}`
-    if (held !== key) {
+    if (held !== key || !frames.some((f) => f.id === detail.id)) { // files of one name lie in several folders
       const got = await get(`/api/review/timeline/${detail.id}`, { run: room.run })
       if (room.detail !== detail) return
       frames = got.ok ? got.frames : []

@@ -1,0 +1,157 @@
+"""The intake in a browser: a recording with its timeline, a watched folder, and what an administrator sets."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from core.studio import accounts, studies
+from core.studio import store as stores
+from core.studio.decode import read_image
+from core.studio.review import findings
+from core.studio.review.bundle import export_bundle
+from core.studio.video import Sampling
+from tests.app.conftest import Served
+from tests.conftest import picture, write
+from tests.studio.recordings import number_in, write_video
+from tests.studio.review.conftest import add_readings, draw_folder
+
+ROOM = "document.querySelector('.widget-viewer')"
+FRAMES, EVERY, PEAKS = 240, 6, (54, 186)  # frames of the file; every n-th is a case; where the score peaks
+
+
+def film(store, folder):
+    """The study `film`: a recording of 240 frames, every sixth a case, whose score has a peak at two of them."""
+    (folder / "train/normal").mkdir(parents=True)
+    (folder / "test/unknown").mkdir(parents=True)
+    for i in range(6):
+        write(folder / f"train/normal/n{i}.png", picture(i, (128, 96))[0])
+    write_video(folder / "test/unknown/colonoscopy.mp4", FRAMES, "mp4v")
+    studies.import_study(store, "film", folder, sampling=Sampling(every=EVERY))
+    run = add_readings(store, "film", "padim")
+    for case in store.query("SELECT id, frame FROM cases WHERE study = 'film' AND split = 'test'"):
+        score = max(1 - 0.01 * abs(case["frame"] - p) for p in PEAKS)
+        values = [score, score, 100 * score, 100 * score, run, case["id"]]
+        store.execute(
+            "UPDATE readings SET score = ?, score_roi = ?, percentile = ?, percentile_roi = ? WHERE run = ? "
+            "AND case_id = ?",
+            values,
+        )
+
+
+@pytest.fixture(scope="module")
+def intake(small_home, tmp_path_factory):
+    base = tmp_path_factory.mktemp("intake")
+    shutil.copytree(small_home, base / "home")
+    store = stores.open(str(base / "home"))
+    film(store, base / "film")
+    for name in ("Ada", "Ben"):
+        accounts.add_reader(store, name, "a long password")
+    other = stores.open(str(base / "other"))
+    studies.import_study(other, "moved", draw_folder(base / "moved", 4, 2, 2))
+    export_bundle(other, "moved", base / "moved.zip", "root")
+    other.close()
+    server = Served(base / "home")
+    yield base, server, store
+    server.stop()
+    store.close()
+
+
+def shown(page):
+    return page.evaluate(f"{ROOM}.room.detail?.id")
+
+
+def test_a_recording_has_a_timeline_and_its_peaks_are_one_key_away(page, intake, go):
+    base, server, store = intake
+    go(page, server.url, "Review", "film")
+    page.wait_for_function(f"{ROOM}.room?.detail")
+    first = store.one("SELECT id FROM cases WHERE study = 'film' AND frame = 0")["id"]
+    page.evaluate(f"{ROOM}.room.goTo({first})")
+    page.wait_for_function(f"{ROOM}.room.detail.id === {first}")
+    line = page.get_by_role("img", name="Score over the frames")
+    line.wait_for()
+    reached = []
+    for _ in (1, 2, 3):
+        before = shown(page)
+        page.keyboard.press("k")
+        page.wait_for_function(f"{ROOM}.room.detail.id !== {before}")
+        page.wait_for_function(f"{ROOM}.idle().then(() => true)")
+        reached.append(store.one("SELECT frame FROM cases WHERE id = ?", [shown(page)])["frame"])
+    assert reached == [PEAKS[0], PEAKS[1], PEAKS[0]]
+    # What is painted is that frame of the file, pixel for pixel.
+    sent = page.request.get(f"{server.url}api/case/{shown(page)}/image.png").body()
+    got = write_bytes(base / "sent.png", sent)
+    row = store.one("SELECT path, frame FROM cases WHERE id = ?", [shown(page)])
+    assert (
+        np.array_equal(read_image(got), read_image(row["path"], row["frame"]))
+        and number_in(read_image(got)) == PEAKS[0]
+    )
+    box = line.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.999, box["y"] + box["height"] / 2)
+    last = store.one("SELECT id FROM cases WHERE study = 'film' ORDER BY frame DESC LIMIT 1")["id"]
+    page.wait_for_function(f"{ROOM}.room.detail.id === {last}")
+
+
+def write_bytes(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, intake, go):
+    base, server, store = intake
+    (base / "inbox").mkdir()
+    go(page, server.url, "Study", "small")
+    page.get_by_text("Watched folder", exact=True).click()
+    form = page.locator(".m-watch")
+    form.get_by_label("Folder on this machine").fill(str(base / "nowhere"))
+    form.get_by_role("button", name="Watch", exact=True).click()
+    page.locator(".toast.bad").wait_for()
+    assert "make it first" in page.locator(".toast.bad").inner_text()
+    form.get_by_label("Folder on this machine").fill(str(base / "inbox"))
+    form.get_by_role("button", name="Watch", exact=True).click()
+    form.get_by_role("button", name="Stop watching").wait_for()
+    page.get_by_role("tab", name="Review", exact=True).click()
+    page.wait_for_function(f"{ROOM}.room?.detail && {ROOM}.room.list.counts?.ok")
+    before, total = shown(page), page.evaluate(f"{ROOM}.room.list.counts.total")
+    write(base / "inbox" / "dropped.png", picture(77)[0])
+    (base / "inbox" / "broken.jpg").write_text("no picture")
+    page.locator(".rv-row[title='dropped.png']").wait_for(timeout=240_000)
+    assert page.evaluate(f"{ROOM}.room.list.counts.total") == total + 1 and shown(page) == before
+    page.get_by_role("tab", name="Study", exact=True).click()
+    form.get_by_text("1 taken").wait_for()
+    assert "broken.jpg: not an image" in form.inner_text()
+    form.get_by_role("button", name="Stop watching").click()
+    form.get_by_role("button", name="Watch", exact=True).wait_for()
+
+
+def test_readers_labels_added_cases_and_a_bundle(page, intake, go, tmp_path):
+    base, server, store = intake
+    go(page, server.url, "Study", "small")
+    page.get_by_text("Who reads what", exact=True).click()
+    readers = page.locator(".m-readers")
+    for name in ("Ada", "Ben"):
+        readers.get_by_label(name, exact=True).check()
+    readers.get_by_role("combobox").select_option("2")
+    readers.get_by_role("button", name="Deal out").click()
+    readers.get_by_role("button", name="take back").first.wait_for()
+    dealt = store.query("SELECT reader, count(*) AS n FROM assignments GROUP BY reader")
+    assert len(dealt) == 2 and dealt[0]["n"] == dealt[1]["n"] >= 12
+    page.get_by_text("Finding labels", exact=True).click()
+    labels = page.locator(".m-labels")
+    labels.get_by_role("textbox").fill("serrated polyp\nadenoma\n\n")
+    labels.get_by_role("button", name="Keep", exact=True).click()
+    page.locator(".toast.good").wait_for()
+    assert findings.labels(store, "small") == ["serrated polyp", "adenoma"]
+    page.get_by_text("Add cases", exact=True).click()
+    adding = page.locator(".m-add")
+    adding.get_by_label("File or folder on this machine").fill(str(write_video(tmp_path / "later.avi", 50, "MJPG")))
+    adding.get_by_label("Frames a second").fill("5")
+    adding.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_text("10 images taken").wait_for()
+    frames = [c["frame"] for c in store.query("SELECT frame FROM cases WHERE name LIKE 'later.avi%' ORDER BY frame")]
+    assert frames == list(range(0, 50, 5))
+    page.locator("input.bundle").set_input_files(str(base / "moved.zip"))
+    page.get_by_role("heading", name="moved").wait_for()
+    assert store.one("SELECT count(*) AS n FROM cases WHERE study = 'moved'")["n"] == 8
