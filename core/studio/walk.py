@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from core.studio import demo, jobs, runs
+from core.studio import demo, jobs, orphans, runs
 from core.studio.clusters.library import forget
 from core.studio.live import brief
 from core.studio.review import audit, masks
@@ -40,6 +40,7 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
     if not _there(store):
         return state(store)
     _end_jobs(store, seconds)
+    orphans.mark(store)  # what a killed command left 'running' may go too
     fits_first = store.query("SELECT id FROM runs WHERE study = ? ORDER BY parent IS NULL", [STUDY])
     for row in store.query("SELECT key FROM cluster_maps WHERE study = ?", [STUDY]):
         forget(store, row["key"])
