@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.verbs._common import UserError, finish, open_store, options_of, say, table, verb
 
-COLUMNS = ["preset", "accuracy", "chance", "survival", "lost", "closeness", "encoder", "images", "seconds"]
+COLUMNS = ["preset", "accuracy", "chance", "told", "survival", "lost", "closeness", "encoder", "images", "seconds"]
 
 
 def add(subparsers) -> None:

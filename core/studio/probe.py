@@ -33,9 +33,10 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
 
     run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
 
-    {"accuracy", "chance", "confusion" (row: true class), "survival", "lost", "near", "words", "seconds", "images",
-    "encoder"}. survival: mean part of a lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above
-    that keep less than half. near: None, or {"auroc_synthetic", "auroc_real", "closeness", "real"}: see `nearness`.
+    {"accuracy", "chance", "told", "confusion" (row: true class), "survival", "lost", "near", "words", "seconds",
+    "images", "encoder"}. told: balanced accuracy of some lesion against none, guessing 0.5. survival: mean part of a
+    lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep less than half. near: None,
+    or {"auroc_synthetic", "auroc_real", "closeness", "real"}: see `nearness`.
     """
     started = time.perf_counter()
     if run == "latest":
@@ -69,6 +70,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
     found = {
         "accuracy": accuracy,
         "chance": chance,
+        "told": float(((said[y == 0] == 0).mean() + (said[y > 0] > 0).mean()) / 2),
         "confusion": confusion_matrix(y, said, labels=range(strong.k + 1)).tolist(),
         "survival": None if survival is None else float(survival.mean()),
         "lost": None if survival is None else float((survival < SEEN).mean()),
@@ -85,6 +87,9 @@ def words(found: dict) -> list[dict]:
     above = (found["accuracy"] - found["chance"]) / (1 - found["chance"])
     if above > 0.85:
         said.append(("warn", "Too easy: even a linear probe tells the classes apart. Smaller, softer lesions."))
+    elif found.get("encoder") == "untrained" and found["told"] > 0.8:
+        said.append(("warn", "Too easy: an encoder that has learnt nothing tells lesions from none. Smaller, softer "
+                             "lesions."))  # fmt: skip
     elif above < 0.05:
         said.append(
             ("warn", "Hard: a linear probe can hardly tell the classes apart. It may learn slowly or not at all.")

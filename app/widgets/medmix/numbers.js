@@ -14,6 +14,7 @@ export function showNumbers(panel, r) {
     el('div', { class: 'top' }, el('h2', {}, 'Before any training'), el('button', { 'aria-label': 'Close', onclick: () => { panel.hidden = true; } }, '✕')),
     ...r.words.map((w) => el('p', { class: w.kind }, w.text)),
     el('div', { class: 'facts' }, fact('A linear probe tells classes apart', `${percent(r.accuracy)} (guessing ${percent(r.chance)})`),
+      fact('It tells some lesion from none', `${percent(r.told)} (guessing 50 %)`),
       r.survival == null ? null : fact('A weak crop keeps, of a lesion', percent(r.survival)),
       r.lost == null ? null : fact('Weak views that lose most of it', percent(r.lost)),
       r.near ? fact('Real lesions told from normal', `AUROC ${r.near.auroc_real.toFixed(2)}`) : fact('Real lesions', 'too few masks here'),
