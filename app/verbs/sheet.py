@@ -10,7 +10,9 @@ from app.verbs._common import UserError, finish, open_store, verb
 def add(subparsers) -> None:
     parser = verb(subparsers, "sheet", "Best and worst cases of a scored run by Dice, as one picture", run)
     parser.add_argument("run_id", metavar="RUN")
-    parser.add_argument("--out", metavar="FILE", help="PNG, JPEG, SVG or PDF (default: sheets/RUN.png in the home folder)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="PNG, JPEG, SVG or PDF (default: sheets/RUN.png in the home folder)"
+    )
     parser.add_argument("--best", type=int, default=12)
     parser.add_argument("--worst", type=int, default=12)
 
