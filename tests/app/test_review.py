@@ -41,9 +41,37 @@ def make_home(base: Path, cases: int = CASES) -> Path:
     return base / "home"
 
 
+def add_recording(home: Path, folder: Path, frames: int = 40, peaks: tuple = (9, 30)) -> None:
+    """The study `film`: one multi-frame DICOM whose score rises to a peak at two of its frames."""
+    from tests.studio.dicoms import write_dicom
+
+    rng = np.random.default_rng(0)
+    (folder / "train/normal").mkdir(parents=True)
+    (folder / "test/normal").mkdir(parents=True)
+    for i in range(4):
+        write_dicom(folder / f"train/normal/{i}.dcm", rng.integers(0, 3000, (48, 56), np.uint16))
+    write_dicom(folder / "test/normal/film.dcm", rng.integers(0, 3000, (frames, 48, 56), np.uint16))
+    store = stores.open(str(home))
+    studies.import_study(store, "film", folder)
+    run = add_readings(store, "film", "padim")
+    cases = store.query("SELECT id, frame FROM cases WHERE study = 'film' AND split = 'test' ORDER BY frame")
+    assert len(cases) == frames
+    with store.write() as db:
+        for case in cases:
+            score = max(1 - 0.04 * abs(case["frame"] - p) for p in peaks)
+            db.execute(
+                "UPDATE readings SET score = ?, score_roi = ?, percentile = ?, percentile_roi = ? "
+                "WHERE run = ? AND case_id = ?",
+                [score, score, 100 * score, 100 * score, run, case["id"]],
+            )
+    store.close()
+
+
 @pytest.fixture(scope="module")
 def room_home(tmp_path_factory):
-    return make_home(tmp_path_factory.mktemp("room"))
+    home = make_home(tmp_path_factory.mktemp("room"))
+    add_recording(home, tmp_path_factory.mktemp("film"))
+    return home
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +86,8 @@ def page_url(room_server):
     return room_server.url
 
 
-def enter(page, url):
-    page.goto(f"{url}?study={STUDY}&tab=review")
+def enter(page, url, study=STUDY):
+    page.goto(f"{url}?study={study}&tab=review")
     page.wait_for_function(f"{ROOM}?.room?.picture", timeout=40_000)
 
 
@@ -155,7 +183,11 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
     full = torch.nn.functional.interpolate(heat[None, None], lesion.shape, mode="bilinear", align_corners=False)[
         0, 0
     ].numpy()
-    above = full >= found["level"]
+    from core.engine.roi import find_roi
+    from core.studio.decode import read_image
+
+    path = store.one("SELECT path FROM cases WHERE id = ?", [found["id"]])["path"]
+    above = (full >= found["level"]) & (find_roi(read_image(path, 0)) > 0)  # the map is shown inside the region alone
     dice = 2 * (above & lesion).sum() / (above.sum() + lesion.sum())
     assert above.any() and found["dice"] == pytest.approx(dice, abs=2e-3)
 
@@ -226,6 +258,132 @@ def test_keys_can_be_changed_and_stay_changed(page, page_url):
     assert page.evaluate(f"{ROOM}.room.show.invert") is True
 
 
+def packed(body: bytes) -> list[dict]:
+    """The parts that a pack says it has."""
+    import json
+
+    length = int.from_bytes(body[:4], "little")
+    parts = json.loads(body[4 : 4 + length])
+    assert len(body) == 4 + length + sum(p["bytes"] for p in parts)
+    return parts
+
+
+def test_the_next_cases_come_in_one_request_each_and_are_ready(page, page_url):
+    enter(page, page_url)
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    ready = """async () => { const { heats } = await import('/page/widgets/viewer/js/layers.js');
+        const made = await Promise.all(heats.held.values());
+        return made.length >= 4 && made.every((h) => h.made?.contour && h.made?.counted) }"""
+    page.wait_for_function(ready)
+    asked = []
+    page.on("request", lambda r: asked.append(r.url.removeprefix(page_url).split("?")[0]))
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    page.wait_for_timeout(500)
+    asked = [a for a in asked if not a.endswith(("/thumb.png", "api/status"))]
+    assert asked[0] == "api/review/step" and len(asked) == 2, asked
+    assert asked[1].endswith("/pack")
+    body = page.request.get(f"{page_url}{asked[1]}?run=" + page.evaluate(f"{ROOM}.room.run")).body()
+    assert {"image", "heat", "roi"} <= {p["name"] for p in packed(body)}
+
+
+def test_the_nearest_normal_image_and_how_sure_the_reading_is(page, page_url, room_home):
+    import json
+
+    enter(page, page_url)
+    case, run = page.evaluate(f"[{ROOM}.room.detail.id, {ROOM}.room.run]")
+    store = stores.open(str(room_home))
+    train = store.one("SELECT id, name, \"row\" FROM cases WHERE study = ? AND split = 'train'", [STUDY])
+    steady = {"flagged": [True, False, True, True], "percentile": [97, 91, 98, 99], "sd": 1, "spread": 1}
+    extra = {"nearest": [[train["row"], 0.25]], "steady": steady, "head": 2.5, "padim": 0.1}
+    change = "UPDATE readings SET extra = ? WHERE run = ? AND case_id = ?"
+    store.execute(change, [json.dumps(extra), run, case])
+    enter(page, page_url)
+    lines = page.locator(".rv-sure").all_inner_texts()
+    assert lines[0].startswith("The detectors differ") and lines[1].startswith("Unsteady: flagged in 3 of 4 views")
+    page.keyboard.press("x")
+    page.wait_for_function(f"{ROOM}.room.nearest")
+    assert page.evaluate(f"{ROOM}.room.nearest.id") == train["id"]
+    assert train["name"] in page.locator(".rv-caption").last.inner_text()
+    drawn = "(c) => new Set(c.getContext('2d').getImageData(c.width / 2 - 40, c.height / 2, 80, 1).data).size"
+    page.wait_for_timeout(300)
+    assert page.locator(".rv-pane canvas").last.evaluate(drawn) > 8
+    page.keyboard.press("x")
+    assert page.locator(".rv-pane").count() == 1
+
+
+def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):
+    enter(page, page_url)
+    outside = f"""(() => {{ const {{ heat, roi }} = {ROOM}.room;
+        const d = heat.canvas.getContext('2d').getImageData(0, 0, heat.field.w, heat.field.h).data;
+        let shown = 0, cells = 0;
+        for (let i = 0; i < roi.pixels.length; i++) if (!roi.pixels[i]) {{ cells++; shown += d[4 * i + 3] > 0 }}
+        return [shown, cells, heat.field.w === roi.w && heat.field.h === roi.h] }})()"""
+    shown, cells, same = page.evaluate(outside)
+    assert same and shown == 0
+    page.keyboard.press("r")
+    assert page.evaluate(f"{ROOM}.room.show.inside") is False
+    if cells:
+        assert page.evaluate(outside)[0] > 0
+    page.keyboard.press("r")
+    assert page.evaluate(outside)[0] == 0
+
+
+def test_a_recording_has_its_timeline_and_a_key_to_the_next_peak(page, page_url):
+    enter(page, page_url, "film")
+    frame = f"{ROOM}.room.detail.frame"
+    page.wait_for_selector(".rv-timeline svg")
+    page.evaluate(f"{ROOM}.room.goTo([...{ROOM}.room.list.rows.keys()].sort((a, b) => a - b)[0])")
+    settle(page)
+    assert page.evaluate(frame) == 0
+    seen = []
+    for _ in range(3):
+        page.keyboard.press("k")
+        settle(page)
+        seen.append(page.evaluate(frame))
+    assert seen == [9, 30, 9]
+    box = page.locator(".rv-timeline svg").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 20.5 / 40, box["y"] + 20)
+    settle(page)
+    assert page.evaluate(frame) == 20
+    enter(page, page_url)
+    assert not page.locator(".rv-timeline").is_visible()
+
+
+@pytest.mark.parametrize("size", [(1024, 768), (820, 1180)])
+def test_on_a_tablet_nothing_is_cut_and_fingers_pinch(browser, page_url, size):
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, has_touch=True)
+    page = context.new_page()
+    enter(page, page_url)
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for name in (".rv-rows", ".rv-view", ".rv-decide", ".rv-say.abnormal", ".rv-threshold", ".rv-top"):
+        box = page.locator(name).first.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= size[0] + 1 and box["width"] > 60, name
+    view = page.locator(".rv-view").bounding_box()
+    assert view["width"] * view["height"] > 0.2 * size[0] * size[1]
+    assert page.locator(".rv-say.normal").bounding_box()["height"] >= 44
+    inside = page.evaluate(
+        "[...document.querySelectorAll('.rv-decide > *, .rv-top > *')].every((e) => {"
+        "const b = e.getBoundingClientRect(); return !b.width || b.right <= innerWidth + 1 })"
+    )
+    assert inside
+    before = page.evaluate(f"{ROOM}.room.view.scale")
+    page.evaluate(
+        """() => { const c = document.querySelector('.rv-pane canvas'), b = c.getBoundingClientRect();
+        c.setPointerCapture = () => null;
+        const go = (type, id, dx) => c.dispatchEvent(new PointerEvent(type, { pointerId: id, pointerType: 'touch',
+          isPrimary: id === 1, clientX: b.x + b.width / 2 + dx, clientY: b.y + b.height / 2, bubbles: true }));
+        go('pointerdown', 1, -30); go('pointerdown', 2, 30); go('pointermove', 2, 60); go('pointermove', 1, -60);
+        go('pointerup', 1, -60); go('pointerup', 2, 60) }"""
+    )
+    assert page.evaluate(f"{ROOM}.room.view.scale") > 1.5 * before
+    page.locator(".rv-say.normal").tap()
+    settle(page)
+    context.close()
+
+
 def sign_in(browser, url, name):
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
@@ -263,8 +421,11 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
                     "api/training/runs",
                 ):
                     assert page.request.get(server.url + path).status == 403
-                for path in (f"heat?run={runs[0]}", f"heat?run={runs[1]}", "mask.png", "mask.bits"):
+                hidden = (f"heat?run={runs[0]}", f"heat?run={runs[1]}", "mask.png", "mask.bits")
+                for path in (*hidden, f"nearest?run={runs[0]}"):
                     assert page.request.get(f"{server.url}api/case/{case['id']}/{path}").status == 400
+                body = page.request.get(f"{server.url}api/case/{case['id']}/pack?run={runs[0]}").body()
+                assert [p["name"] for p in packed(body)] == ["image"]
                 told = page.request.get(f"{server.url}api/review/case/{case['id']}?study={STUDY}&run={runs[0]}").json()
                 assert set(told["case"]) == {"id", "v", "width", "height", "bits", "name", "blind", "mine"}
                 frames = page.request.get(f"{server.url}api/review/timeline/{case['id']}?run={runs[0]}").json()

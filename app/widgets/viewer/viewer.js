@@ -35,10 +35,8 @@ export async function mount(root, studio) {
     help: () => help.open(),
     undo: () => (room.editor.mask && room.editor.undo()) || room.editor.mask || travel(room, 'undo'),
     redo: () => (room.editor.mask && room.editor.redo()) || room.editor.mask || travel(room, 'redo'),
-    roi: () => {
-      room.set({ roi: !room.show.roi })
-      if (room.show.roi) room.fetchRoi()
-    },
+    roi: () => room.setInside(!room.show.inside),
+    nearest: () => room.setNearest(!room.show.nearest),
     peak: () => recording.peak(),
     detector: () => {
       const runs = room.setup.runs.filter((r) => r.first)

@@ -5,7 +5,7 @@ const SEGMENTS = [
   [], [[3, 2]], [[2, 1]], [[3, 1]], [[0, 1]], [[3, 0], [2, 1]], [[0, 2]], [[3, 0]],
   [[3, 0]], [[0, 2]], [[0, 1], [3, 2]], [[0, 1]], [[3, 1]], [[2, 1]], [[3, 2]], [],
 ]
-const BELOW = -1e30 // what surrounds the field: a region at the border is closed along the border
+export const BELOW = Math.fround(-1e30) // what surrounds the field: a region at the border is closed along the border
 
 export function contour(field, level) {
   const { w, h, values } = field

@@ -20,6 +20,9 @@ export function controls(room) {
   parts.heat = toggle('Heat map', 'H', () => room.set({ heat: !room.show.heat }))
   parts.contour = toggle('Contour', 'O', () => room.set({ contour: !room.show.contour }))
   parts.roi = toggle('Region', 'R', () => room.act('roi'))
+  parts.roi.title = 'Heat map inside the region of interest only; off: everywhere, with the region outlined (R)'
+  parts.nearest = toggle('Nearest', 'X', () => room.act('nearest'))
+  parts.nearest.title = 'The most similar normal training image beside the case (X)'
   parts.numbers = {
     dice: h('dd', { class: 'rv-dice' }, '–'), iou: h('dd', {}, '–'), area: h('dd', {}, '–'), count: h('dd', {}, '–'),
   }
@@ -37,7 +40,7 @@ export function controls(room) {
   parts.mask = maskPanel(room)
   parts.ai = h('section', { class: 'rv-ai' },
     h('div', { class: 'rv-head' }, h('h3', {}, 'Reading')), parts.detectors, parts.scale.el,
-    h('div', { class: 'rv-head' }, parts.heat, parts.contour, parts.roi), parts.opacity.row,
+    h('div', { class: 'rv-head' }, parts.heat, parts.contour, parts.roi, parts.nearest), parts.opacity.row,
     h('div', { class: 'rv-colours' }, parts.colours, parts.legend), parts.threshold.row, numbers)
   parts.veil = h('section', { class: 'rv-veil' }, h('h3', {}, 'Blind reading'),
     h('p', {}, 'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; then you may keep it or change it.'))
@@ -57,8 +60,9 @@ function scaleOf() {
   const number = h('b', { class: 'num' })
   const flag = h('span', { class: 'rv-flag' })
   const words = h('p', { class: 'rv-words' })
+  const sure = { steady: h('p', { class: 'rv-sure', hidden: true }), members: h('p', { class: 'rv-sure', hidden: true }) }
   const el = h('div', { class: 'rv-scale' }, h('div', { class: 'rv-scale-top' }, number, flag),
-    h('div', { class: 'rv-line', role: 'img', 'aria-label': 'Percentile of held-out normals' }, h('i', { class: 'rv-cut' }), dot), words)
+    h('div', { class: 'rv-line', role: 'img', 'aria-label': 'Percentile of held-out normals' }, h('i', { class: 'rv-cut' }), dot), words, sure.members, sure.steady)
   const set = (reading) => {
     const known = reading && reading.percentile !== null && reading.percentile !== undefined
     number.textContent = known ? `${reading.percentile.toFixed(1)} %` : '–'
@@ -66,6 +70,14 @@ function scaleOf() {
     flag.className = `rv-flag ${known && reading.flagged ? 'on' : ''}`
     dot.hidden = !known
     if (known) dot.style.left = `${reading.percentile}%`
+    for (const [name, line] of Object.entries(sure)) {
+      const said = reading?.[name]
+      line.hidden = !said
+      if (!said) continue
+      line.textContent = said.words
+      line.title = said.more
+      line.classList.toggle('not', !said.ok)
+    }
     words.textContent = reading ? reading.words : 'This run has not scored the case yet.'
   }
   return { el, set }
@@ -90,7 +102,8 @@ export function reflect(parts, room) {
   const press = (el, on) => el.setAttribute('aria-pressed', String(on))
   press(parts.heat, show.heat)
   press(parts.contour, show.contour)
-  press(parts.roi, show.roi)
+  press(parts.roi, show.inside)
+  press(parts.nearest, show.nearest)
   press(parts.invert, show.invert)
   parts.colours.value = show.colours
   parts.legend.style.background = gradient(show.colours)

@@ -50,6 +50,12 @@ export function choice(label, items, pick, value) {
   return { row, set, buttons }
 }
 
+// A name that does not fit is cut in its middle: its end is what tells it from its neighbours.
+export function inMiddle(name) {
+  const end = name.length > 16 ? 10 : 0
+  return [h('span', { class: 'rv-front' }, name.slice(0, name.length - end)), h('span', { class: 'rv-end' }, name.slice(name.length - end))]
+}
+
 export function clamp(v, lo, hi) {
   return Math.min(hi, Math.max(lo, v))
 }

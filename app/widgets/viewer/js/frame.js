@@ -1,11 +1,11 @@
 // The room's frame: toolbar, panes, the bar with the three decisions.
 
-import { h, fill, choice } from './dom.js'
+import { h, fill, choice, inMiddle } from './dom.js'
 import { gestures } from './view.js'
 import { LAYOUTS } from './paint.js'
 import { label } from './keys.js'
 
-const NAMED = { image: 'Image', overlay: '', mask: 'Lesion mask', second: '' }
+const NAMED = { image: 'Image', overlay: '', mask: 'Lesion mask', second: '', nearest: 'Nearest normal training image' }
 const PRESETS = {
   CT: [['Soft tissue', 40, 400], ['Lung', -600, 1500], ['Bone', 400, 1800], ['Brain', 40, 80], ['Liver', 60, 160]],
   any: [['Dark parts', 0.22, 0.5], ['Bright parts', 0.75, 0.5], ['High contrast', 0.5, 0.45]],
@@ -62,7 +62,8 @@ export function frame(room, keys, act) {
   room.arrange = () => {
     layouts.set(room.show.layout)
     observer.disconnect()
-    room.panes = LAYOUTS[room.show.layout].map((kind) => {
+    const kinds = [...LAYOUTS[room.show.layout], ...(room.show.nearest ? ['nearest'] : [])]
+    room.panes = kinds.map((kind) => {
       const canvas = h('canvas', { tabIndex: -1 })
       const caption = h('span', { class: 'rv-caption' }, NAMED[kind])
       const box = h('div', { class: 'rv-pane' }, canvas, caption)
@@ -92,7 +93,7 @@ export function frame(room, keys, act) {
   room.comment = () => comment.value.trim()
   room.named = () => {
     const d = room.detail
-    title.textContent = d ? d.name : 'No case'
+    fill(title, d ? inMiddle(d.name) : 'No case')
     title.title = d ? `${d.name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : ''
     const mine = (d?.mine || []).filter((r) => r.active)
     const last = mine[mine.length - 1]
@@ -106,6 +107,7 @@ export function frame(room, keys, act) {
     const of = (id) => room.setup?.runs.find((r) => r.id === id)?.title || ''
     for (const pane of room.panes) {
       if (pane.kind === 'overlay') pane.caption.textContent = room.panes.length > 1 ? of(room.run) : ''
+      if (pane.kind === 'nearest') pane.caption.textContent = room.nearest ? `Nearest normal: ${room.nearest.name}` : 'Nearest normal training image'
       if (pane.kind === 'second') pane.caption.textContent = room.second ? of(room.second.run) : 'No second detector has read this case'
     }
   }

@@ -2,8 +2,9 @@
 // It spans the whole image; between its cells it is linear (half-pixel centres, as the engine does it).
 
 import { table } from './colours.js'
+import { BELOW } from './contour.js'
 
-const GRID = 512 // the long side of the grid on which contours and components are found
+export const GRID = 512 // the long side of the grid on which contours and components are found
 export const STEPS = 1000 // steps of the threshold slider over the run's display scale
 
 export function decode(buffer, headers) {
@@ -50,6 +51,15 @@ export function grid(map, imageW, imageH) {
   const row = sampler(map, w, h)
   for (let y = 0; y < h; y += 1) row(y, values.subarray(y * w, (y + 1) * w))
   return { w, h, values }
+}
+
+// What lies outside the region of interest is below every threshold.
+export function clip(field, roi) {
+  const { w, h, values } = field
+  for (let y = 0; y < h; y += 1) {
+    const row = Math.floor(((y + 0.5) * roi.h) / h) * roi.w
+    for (let x = 0; x < w; x += 1) if (!roi.pixels[row + Math.floor(((x + 0.5) * roi.w) / w)]) values[y * w + x] = BELOW
+  }
 }
 
 export function threshold(map, step) {

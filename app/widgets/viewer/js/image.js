@@ -5,18 +5,25 @@ import { bytes } from './api.js'
 export async function load(detail) {
   if (detail.bits > 8) {
     const raw = await bytes(`/api/case/${detail.id}/raw?v=${detail.v}`)
-    if (raw) {
-      const [h, w] = raw.headers.get('X-Image-Shape').split(',').map(Number)
-      return new Picture(w, h, null, new Uint16Array(raw.buffer))
-    }
+    if (raw) return opened({ raw })
   }
   const response = await fetch(`/api/case/${detail.id}/image.png?v=${detail.v}`, { credentials: 'same-origin' })
   if (!response.ok) {
     const said = await response.json().catch(() => ({}))
     throw new Error(said.error || `The image cannot be read (${response.status}).`)
   }
+  return opened({ image: { buffer: await response.arrayBuffer() } })
+}
+
+// A picture of raw: {buffer, headers} or, without it, of image: {buffer} as PNG.
+export async function opened({ raw, image }) {
+  if (raw) {
+    const [h, w] = raw.headers.get('X-Image-Shape').split(',').map(Number)
+    return new Picture(w, h, null, new Uint16Array(raw.buffer))
+  }
   // The pixels as they are stored: no colour profile may change them on the way.
-  const bitmap = await createImageBitmap(await response.blob(), { colorSpaceConversion: 'none', premultiplyAlpha: 'none' })
+  const png = new Blob([image.buffer], { type: 'image/png' })
+  const bitmap = await createImageBitmap(png, { colorSpaceConversion: 'none', premultiplyAlpha: 'none' })
   return new Picture(bitmap.width, bitmap.height, bitmap, null)
 }
 

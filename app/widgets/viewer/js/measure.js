@@ -6,16 +6,22 @@ import { STEPS, sampler } from './heat.js'
 const AT_ONCE = 1_000_000 // pixels counted before the page may breathe
 
 export async function count(map, lesion, w, h, roi, cancelled = () => false) {
+  let missed = 0 // of the lesion, outside the region: never found, whatever the threshold
   const inside = new Float64Array(STEPS + 2)
   const outside = new Float64Array(STEPS + 2)
   const row = new Float32Array(w)
   const fillRow = sampler(map, w, h)
   const gain = STEPS / (map.scale.hi - map.scale.lo || 1)
+  const across = roi && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * roi.w) / w))
   let done = 0
   for (let y = 0; y < h; y += 1) {
     fillRow(y, row)
+    const down = roi ? Math.floor(((y + 0.5) * roi.h) / h) * roi.w : 0
     for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
-      if (roi && !roi[i]) continue
+      if (roi && !roi.pixels[down + across[x]]) {
+        if (lesion && lesion[i]) missed += 1
+        continue
+      }
       const t = (row[x] - map.scale.lo) * gain
       const bin = t < 0 ? 0 : t >= STEPS ? STEPS + 1 : Math.floor(t + 1e-4) + 1
       if (lesion && lesion[i]) inside[bin] += 1
@@ -32,20 +38,18 @@ export async function count(map, lesion, w, h, roi, cancelled = () => false) {
     inside[k] += inside[k + 1]
     outside[k] += outside[k + 1]
   }
-  return { inside, outside, hasLesion: Boolean(lesion) && inside[0] > 0 }
+  return { inside, outside, lesion: inside[0] + missed, pixels: w * h }
 }
 
 // Pixels at or above slider step k are found: {area in pixels, share of the image, dice, iou}.
 export function at(counts, k) {
   const found = counts.inside[k + 1]
   const false_ = counts.outside[k + 1]
-  const lesion = counts.inside[0]
-  const all = lesion + counts.outside[0]
   const area = found + false_
-  const out = { area, share: all ? area / all : 0, dice: null, iou: null }
-  if (counts.hasLesion) {
-    out.dice = (2 * found) / (area + lesion)
-    out.iou = found / (false_ + lesion)
+  const out = { area, share: area / counts.pixels, dice: null, iou: null }
+  if (counts.lesion) {
+    out.dice = (2 * found) / (area + counts.lesion)
+    out.iou = found / (false_ + counts.lesion)
   }
   return out
 }

@@ -17,6 +17,10 @@ export function paint(room) {
     context.setTransform(1, 0, 0, 1, 0, 0)
     context.clearRect(0, 0, pane.canvas.width, pane.canvas.height)
     if (!picture) continue
+    if (pane.kind === 'nearest') {
+      beside(context, room)
+      continue
+    }
     if (pane.kind !== 'mask') picture.draw(context, view, show.window, show.invert)
     const ratio = devicePixelRatio || 1
     const scale = view.scale * ratio
@@ -27,6 +31,15 @@ export function paint(room) {
     if (pane.kind !== 'image') lines(context, room, scale)
     if (pane.kind !== 'mask') drawing(context, room, scale)
   }
+}
+
+// The nearest normal image takes the place and size of the case's own, so that zoom and pan keep both in step.
+function beside(context, { view, nearest, picture, show }) {
+  if (!nearest) return
+  const near = nearest.picture
+  const scale = view.scale * Math.min(picture.w / near.w, picture.h / near.h)
+  const middle = { dx: view.dx + (view.scale * picture.w - scale * near.w) / 2, dy: view.dy + (view.scale * picture.h - scale * near.h) / 2 }
+  near.draw(context, { scale, ...middle }, near.top === picture.top ? show.window : null, show.invert)
 }
 
 function heat(context, room, layer, scale) {
@@ -61,7 +74,12 @@ function trace(context, path, colour, width, scale, dash = []) {
 
 function lines(context, room, scale) {
   const { lesion, other, roi, show } = room
-  if (show.roi && roi) outlined(context, roi, LINES.roi, scale, [5, 5])
+  if (!show.inside && roi) {
+    context.save()
+    context.scale(room.picture.w / roi.w, room.picture.h / roi.h)
+    outlined(context, roi, LINES.roi, (scale * room.picture.w) / roi.w, [5, 5])
+    context.restore()
+  }
   if (show.mask === 'off' || room.editor.mask) return
   if (lesion && show.mask === 'fill') {
     context.globalAlpha = 0.45

@@ -11,7 +11,7 @@ import * as measure from './measure.js'
 import { controls, detectors, numbers, reflect } from './controls.js'
 
 export const SHOW = {
-  layout: 'one', heat: true, contour: true, opacity: 0.5, colours: 'inferno', mask: 'outline', roi: false, invert: false, window: null,
+  layout: 'one', heat: true, contour: true, opacity: 0.5, colours: 'inferno', mask: 'outline', inside: true, invert: false, window: null, nearest: false,
 }
 
 export class Room {
@@ -54,7 +54,7 @@ export class Room {
     if (this.study !== study) return
     if (!setup.ok) return this.say(setup.error, 'bad')
     this.setup = setup
-    Object.assign(this.show, setup.show, { window: null, invert: false })
+    Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false })
     this.run = setup.runs[0]?.id || null
     this.side.mask.freshLabels()
     detectors(this.side, this)
@@ -81,8 +81,10 @@ export class Room {
       this.say(error.message, 'bad')
     }
     const mask = detail.masks?.[0] || null
-    const [heat, lesion, second] = await Promise.all([
-      detail.readings?.[this.run]?.has_map ? layers.heats.get(`${detail.id}/${this.run}`, detail.id, this.run) : null,
+    const read = detail.readings?.[this.run]?.has_map
+    const [roi, heat, lesion, second] = await Promise.all([
+      read && picture ? layers.rois.get(`${detail.id}/${detail.v}`, detail.id, detail.v) : null,
+      read ? layers.heats.get(`${detail.id}/${this.run}`, detail.id, this.run) : null,
       mask ? layers.masks.get(`${detail.id}/${mask.id}`, detail.id, mask.id) : null,
       this.show.layout === 'compare' ? this.secondHeat(detail) : null,
     ])
@@ -90,9 +92,9 @@ export class Room {
     const same = this.detail?.id === detail.id
     if (!same) this.editor.close()
     if (!same) this.editor.tool = null
-    Object.assign(this, { detail, picture, lesion, maskId: mask?.id || null, otherId: null, other: null, roi: null })
-    this.heat = heat && picture ? layers.layer(heat, picture, this.show.colours) : null
-    this.second = second && picture ? layers.layer(second, picture, this.show.colours) : null
+    Object.assign(this, { detail, picture, lesion, maskId: mask?.id || null, otherId: null, other: null, roi })
+    if (!same) this.nearest = null
+    this.dress({ heat, second })
     if (picture) this.view.setImage(picture.w, picture.h)
     this.since = performance.now()
     this.windowControls()
@@ -101,17 +103,71 @@ export class Room {
     this.entered?.()
     this.list.mark(detail.id)
     this.redraw()
-    if (this.show.roi) this.fetchRoi()
     await new Promise((done) => requestAnimationFrame(done))
     this.shownAt = performance.now()
     this.prefetch(ahead)
+    this.fetchNearest()
   }
 
+  // The next cases are fetched in the order they come, and made ready while the reader looks at this one. What a blind
+  // reader may not see yet the server leaves out.
   prefetch(ahead) {
+    const { run, show } = this
     for (const next of ahead) {
-      layers.pictures.get(`${next.id}/${next.v}`, next).catch(() => null)
-      if (this.run && !this.setup.blinded) layers.heats.get(`${next.id}/${this.run}`, next.id, this.run).catch(() => null)
+      const coming = layers.ahead(next.id, next.v, run)
+      if (!coming) continue
+      coming.then(({ picture, heat, roi, lesion, mask }) => {
+        if (!heat) return
+        const ready = () => {
+          if (this.run !== run) return
+          const made = layers.layer(heat, picture, show.colours, show.inside ? roi : null)
+          layers.cutAt(made, this.step)
+          this.counted(made, lesion, mask, picture)
+        }
+        window.requestIdleCallback ? requestIdleCallback(ready, { timeout: 1000 }) : setTimeout(ready)
+      }, () => null)
     }
+  }
+
+  // The heat maps as they are to be shown: in these colours, everywhere or in the region of interest alone.
+  dress({ heat = this.raw?.heat, second = this.raw?.second } = {}) {
+    this.raw = { heat, second }
+    const made = (map) => (map && this.picture ? layers.layer(map, this.picture, this.show.colours, this.show.inside ? this.roi : null) : null)
+    this.heat = made(heat)
+    this.second = made(second)
+    if (this.second) layers.cutAt(this.second, this.step)
+  }
+
+  setInside(inside) {
+    this.set({ inside })
+    this.dress()
+    this.settle()
+    this.redraw()
+  }
+
+  setNearest(nearest) {
+    if (this.detail?.blind) return this.say('Decide first; then the nearest normal image is shown.')
+    this.show.nearest = nearest
+    this.arrange?.()
+    this.redraw()
+    return this.fetchNearest()
+  }
+
+  // The normal training image that lies nearest to the case, as the run's encoder sees it.
+  async fetchNearest() {
+    const { detail, run } = this
+    if (!this.show.nearest || !detail || detail.blind || !run || this.nearest?.of === `${detail.id}/${run}`) return
+    this.nearest = null
+    const stale = () => this.detail?.id !== detail.id || this.run !== run
+    const found = await get(`/api/case/${detail.id}/nearest`, { run })
+    if (stale()) return
+    const [first] = found.cases || []
+    if (!found.ok || !first) return this.say(found.error || 'The study has no normal training images.')
+    const picture = await layers.pictures.get(`${first.id}/${first.v}`, first).catch(() => null)
+    if (stale() || !picture) return
+    this.nearest = { ...first, of: `${detail.id}/${run}`, picture }
+    this.named?.()
+    this.draw()
   }
 
   async secondHeat(detail) {
@@ -133,17 +189,26 @@ export class Room {
       return
     }
     this.side.threshold.range.disabled = false
+    const known = heat.counted?.mask === this.maskId
+    if (known) this.counts = heat.counted.counts
     this.applyStep()
-    this.count()
+    if (!known) requestAnimationFrame(() => setTimeout(() => this.count())) // the picture first
   }
 
   async count() {
-    const { heat, lesion, picture } = this
+    const { heat, lesion, maskId, picture } = this
+    if (!heat) return
     const stale = () => this.heat !== heat || this.lesion !== lesion
-    const counts = await measure.count(heat.map, lesion?.pixels, picture.w, picture.h, null, stale)
+    const counts = await this.counted(heat, lesion, maskId, picture, stale)
     if (!counts || stale()) return
     this.counts = counts
     this.measured()
+  }
+
+  async counted(made, lesion, mask, picture, stale) {
+    const counts = await measure.count(made.map, lesion?.pixels, picture.w, picture.h, made.roi, stale)
+    if (counts) made.counted = { mask, counts }
+    return counts
   }
 
   current() {
@@ -186,7 +251,7 @@ export class Room {
     this.redraw()
     clearTimeout(this.saving)
     this.saving = setTimeout(() => {
-      const { window: _, invert: __, ...keep } = this.show
+      const { window: _, invert: __, nearest: ___, ...keep } = this.show
       post('/api/review/settings', { show: keep })
     }, 2000)
   }
@@ -219,9 +284,7 @@ export class Room {
     this.set({ layout })
     this.arrange?.()
     if (layout === 'compare' && this.detail && !this.detail.blind) {
-      const heat = await this.secondHeat(this.detail)
-      this.second = heat && layers.layer(heat, this.picture, this.show.colours)
-      if (this.second) layers.cutAt(this.second, this.current())
+      this.dress({ second: await this.secondHeat(this.detail) })
       this.named?.()
       this.draw()
     }
@@ -235,14 +298,5 @@ export class Room {
     if (!this.detail) return
     const again = await get(`/api/review/case/${this.detail.id}`, this.list.params())
     if (again.ok) await this.enter(again.case)
-  }
-
-  async fetchRoi() {
-    const { detail } = this
-    if (!detail) return
-    const roi = await layers.rois.get(`${detail.id}/${detail.v}`, detail.id, detail.v)
-    if (this.detail !== detail) return
-    this.roi = roi
-    this.draw()
   }
 }
