@@ -10,9 +10,10 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from core.studio import demo, dropped, overview, studies
+from core.studio import demo, dropped, jobs, overview, studies
 from core.studio.imports import Imports
 from core.studio.review import readers
+from core.studio.review.cases import scored_runs
 from core.studio.video import Sampling
 
 KEEP = {"Cache-Control": "private, max-age=3600"}
@@ -69,7 +70,7 @@ def routes(ctx) -> APIRouter:
         keep: bool = Body(False),
         per_second: float | None = Body(None),
     ):
-        """One file, or all below a folder, as test cases without a label."""
+        """One file, or all below a folder, as test cases without a label; scored by the run that Review opens with."""
         administrator(request)
         store = ctx.store()
         files = studies.files_at(path)
@@ -77,6 +78,10 @@ def routes(ctx) -> APIRouter:
 
         def work(progress):
             report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=keep)
+            if report.accepted and scored_runs(store, study):
+                jobs.submit(
+                    store, [{"verb": "intake", "args": {"study": study, "device": store.setting("device", "auto")}}]
+                )
             return report.to_dict()
 
         studies.study_row(store, study)

@@ -1,5 +1,7 @@
 """The job `intake`: takes what a watched folder holds ready, then scores what is new. It can be run again at any time.
 
+In a study that is not watched it only scores: cases added by hand.
+
 Each file ends as taken, as a double (its bytes are a case already), or as failed with the reason.
 """
 
@@ -27,6 +29,9 @@ def intake(work: Work) -> None:
     store, study = work.store, work.args["study"]
     row = store.one("SELECT * FROM watches WHERE study = ?", [study])
     if row is None:
+        run = chosen_run(store, study, None)
+        if run is not None:
+            score_new(store, run, work.device, work.should_stop, work.report)
         return
     taken = 0
     while batch := _ready(store, study):

@@ -37,7 +37,7 @@ export function manage(root, studio, { bring, show, refresh }) {
     const [keep, keepLabel] = check('Copy into the studio', false);
     fill('add', form(() => bring(() => api(`/api/study/${encodeURIComponent(studio.study)}/add`, { path: where.value, keep: keep.checked, per_second: Number(rate.value) || 1 }), 'Reading').then(show),
       whereLabel, el('label', {}, 'Recordings: ', rate, 'frames a second'), keepLabel, el('button', {}, 'Add')),
-    el('p', { class: 'dim' }, 'They come in as test cases without a label. A recording becomes a series of frames with a timeline in Review.'));
+    el('p', { class: 'dim' }, 'They come in as test cases without a label, scored by the run that Review opens with. A recording becomes a series of frames with a timeline in Review.'));
   }
 
   function told(watch) {

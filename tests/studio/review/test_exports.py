@@ -160,6 +160,38 @@ def test_very_many_specks_are_one_segment(tmp_path):
     )
 
 
+RECORDED = {"CT": "1.2.840.10008.5.1.4.1.1.2", "ultrasound": "1.2.840.10008.5.1.4.1.1.3.1"}
+RECORDED["endoscopy"] = "1.2.840.10008.5.1.4.1.1.77.1.1.1"
+PLACE = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "SliceThickness", "FrameOfReferenceUID")
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+@pytest.mark.parametrize("placed", [True, False])
+def test_dicom_seg_of_a_recording_names_its_frame(tmp_path, kind, placed):
+    source = ct(tmp_path / "a.dcm")
+    source.SOPClassUID = RECORDED[kind]
+    source.NumberOfFrames, source.PixelData = 3, source.PixelData * 3
+    for keyword in () if placed else PLACE:
+        delattr(source, keyword)
+    mask = np.zeros((48, 40), np.uint8)
+    mask[3:6, 3:6] = mask[20:22, 8] = 1
+    segment(source, mask, 1, "polyp").save_as(tmp_path / "seg.dcm")
+    seg = pydicom.dcmread(tmp_path / "seg.dcm")
+    assert seg.pixel_array.shape == (2, 48, 40) and np.array_equal(seg.pixel_array.max(0), mask)
+    for item in seg.PerFrameFunctionalGroupsSequence:
+        [of] = item.DerivationImageSequence[0].SourceImageSequence
+        assert int(of.ReferencedFrameNumber) == 2 and of.ReferencedSOPInstanceUID == source.SOPInstanceUID
+        assert of.ReferencedSOPClassUID == RECORDED[kind]
+
+
+def test_dicom_seg_of_an_image_without_a_place_in_space(tmp_path):
+    source = pydicom.dcmread(write_dicom(tmp_path / "a.dcm", np.zeros((48, 40, 3), np.uint8), PatientName="No^Body"))
+    mask = np.zeros((48, 40), np.uint8)
+    mask[1:4, 2:9] = 1
+    seg = segment(source, mask)
+    assert np.array_equal(np.squeeze(seg.pixel_array), mask) and seg.SegmentSequence[0].SegmentLabel == "lesion"
+
+
 def test_a_series_of_frames_keeps_each_frame_its_own(bare, tmp_path):
     """A recording of eight frames: masks and decisions go out with the frame that they were made on."""
     from pycocotools.coco import COCO

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pydicom
+from pydicom.uid import SecondaryCaptureImageStorage
 
 from core.studio import burned_in
 from core.studio.masks import decode_mask
@@ -76,9 +77,13 @@ def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: st
         for i in range(1, count + 1)
     ]
     frames = int(source.get("NumberOfFrames", 1) or 1)
-    pixels = np.zeros((frames, *mask.shape), np.uint8)
-    pixels[frame if frames > 1 else 0] = parts
-    return hd.seg.Segmentation(
+    placed = "PerFrameFunctionalGroupsSequence" in source  # the file says where each frame lies
+    kind = source.SOPClassUID
+    if not placed:
+        _flat(source)
+    pixels = np.zeros((frames if placed else 1, *mask.shape), np.uint8)
+    pixels[frame if placed else 0] = parts
+    made = hd.seg.Segmentation(
         source_images=[source],
         pixel_array=pixels,
         segmentation_type=hd.seg.SegmentationTypeValues.BINARY,
@@ -93,6 +98,39 @@ def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: st
         device_serial_number="1",
         omit_empty_frames=True,
     )
+    if not placed:
+        _refer(made, source.SOPInstanceUID, kind, frame + 1 if frames > 1 else None)
+    return made
+
+
+def _flat(source: pydicom.Dataset) -> None:
+    """Makes of an image or a recording without functional groups what highdicom takes: one plane.
+
+    Radiographs, endoscopy and ultrasound have no place in space, and highdicom asks for one: the image's own plane,
+    in a frame of reference that is its alone, one unit a pixel where no spacing is known.
+    """
+    if "NumberOfFrames" in source:
+        del source.NumberOfFrames
+        source.SOPClassUID = SecondaryCaptureImageStorage  # for the class of a recording it would look for frames
+    if "FrameOfReferenceUID" not in source or "ImagePositionPatient" not in source:
+        source.FrameOfReferenceUID = pydicom.uid.generate_uid(entropy_srcs=[str(source.SOPInstanceUID)])
+        source.ImagePositionPatient, source.ImageOrientationPatient = [0, 0, 0], [1, 0, 0, 0, 1, 0]
+    if "PixelSpacing" not in source:
+        source.PixelSpacing = source.get("ImagerPixelSpacing") or [1, 1]
+    if "SliceThickness" not in source:
+        source.SliceThickness = 1
+
+
+def _refer(item: pydicom.Dataset, instance: str, kind: str, frame: int | None) -> None:
+    """Every reference to the source names the class that it has, and the frame (from 1) of a recording."""
+    if item.get("ReferencedSOPInstanceUID") == instance:
+        item.ReferencedSOPClassUID = kind
+        if frame is not None:
+            item.ReferencedFrameNumber = frame
+    for element in item:
+        if element.VR == "SQ":
+            for inner in element.value:
+                _refer(inner, instance, kind, frame)
 
 
 def _complete(source: pydicom.Dataset) -> None:
