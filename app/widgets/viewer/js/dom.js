@@ -51,8 +51,8 @@ export function choice(label, items, pick, value) {
 }
 
 // A name that does not fit is cut in its middle: its end is what tells it from its neighbours.
-export function inMiddle(name) {
-  const end = name.length > 16 ? 10 : 0
+export function inMiddle(name, end = 10) {
+  if (name.length < end + 6) end = 0
   return [h('span', { class: 'rv-front' }, name.slice(0, name.length - end)), h('span', { class: 'rv-end' }, name.slice(name.length - end))]
 }
 

@@ -87,7 +87,7 @@ export class Worklist {
       title: row.name, on: { click: () => this.room.goTo(row.id) },
     },
       h('img', { src: `/api/case/${row.id}/thumb.png?size=80&v=${row.v}`, width: 40, height: 34, loading: 'lazy', alt: '', decoding: 'async' }),
-      h('span', { class: 'rv-name' }, inMiddle(row.name)),
+      h('span', { class: 'rv-name' }, inMiddle(row.name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
       h('span', { class: 'rv-pct num', title: row.flagged ? 'Flagged' : '' }, seen && row.percentile !== null ? row.percentile.toFixed(1) : '–'),
       h('span', { class: `rv-mark ${what}`, title: what }, MARK[row.decision] || ''),
       row.disagreement > 0 && h('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'))
