@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,11 @@ from sklearn.neighbors import NearestNeighbors
 
 from core.studio import runs
 from core.studio import store as stores
-from core.studio.clusters import explore, library
+from core.studio.clusters import explore, library, placed
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.steps import STEPS, Work
 from tests.app.conftest import STUDY, Served
-from tests.studio.clusters.conftest import snapshots
+from tests.studio.clusters.conftest import frames, snapshots
 
 POINTS = PointsConfig(train=20, holdout=20, mixed=10, test_normal=10, abnormal=10)
 
@@ -85,6 +86,40 @@ class Maps:
         self.page.mouse.up()
         self.page.wait_for_timeout(150)
 
+    def box(self, x0, y0, x1, y1) -> None:
+        self.page.get_by_role("button", name="Box", exact=True).click()
+        self.page.mouse.move(x0, y0)
+        self.page.mouse.down()
+        self.page.mouse.move(x1, y1, steps=5)
+        self.page.mouse.up()
+        self.page.wait_for_timeout(150)
+
+    def painted(self, i: int, pane: int = 0) -> bool:
+        """Whether the canvas itself has the point's colour at the point's place."""
+        return self.get(
+            f"""(() => {{
+              const p = room.panes[{pane}].plot, s = p.screen(a), c = p.colours[a];
+              p.redraw(); p.draw();
+              const [r, g, b] = p.points.getContext('2d').getImageData(Math.floor(s.x), Math.floor(s.y), 1, 1).data;
+              return r === (c & 255) && g === ((c >> 8) & 255) && b === c >> 16;
+            }})()""",
+            i,
+        )
+
+    def pixels(self, name: str, pane: int = 0) -> int:
+        """How many pixels of the canvas have exactly the colour of a category."""
+        return self.get(
+            f"""(() => {{
+              const {{ plot, column }} = room.panes[{pane}];
+              const c = plot.colouring.table[column.names.indexOf(a)], canvas = plot.points;
+              plot.redraw(); plot.draw();
+              const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+              const seen = new Uint32Array(data.buffer);
+              return seen.reduce((n, v) => n + ((v & 0xffffff) === c), 0);
+            }})()""",
+            name,
+        )
+
     def selected(self, pane: int = 0) -> list[int]:
         return self.get(f"room.pointsOf(room.panes[{pane}])")
 
@@ -99,7 +134,8 @@ def maps(page, mapped, go) -> Maps:
 
 
 def click_shows(maps: Maps, i: int, pane: int = 0) -> None:
-    """Clicks point i and checks, by id, that its image comes."""
+    """Clicks point i, which is painted where it is said to be, and checks, by id, that its image comes."""
+    assert maps.painted(i, pane)
     maps.page.mouse.click(*maps.place(i, pane))
     image = maps.page.locator(f".detail .image[data-point='{i}']")
     image.wait_for()
@@ -130,11 +166,14 @@ def test_a_click_gives_the_right_image_after_filter_isolate_and_epoch_change(map
     click_shows(maps, maps.alone())
 
 
-def test_the_lasso_takes_visible_points_only(maps):
+@pytest.mark.parametrize("tool", ["lasso", "box"])
+def test_lasso_and_box_take_visible_points_only(maps, tool):
     page = maps.page
+    assert maps.pixels("Abnormal, test") > 0
     page.get_by_role("button", name="Hide Abnormal, test").click()
+    assert maps.pixels("Abnormal, test") == 0
     box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    getattr(maps, tool)(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
     names = maps.get(
         "room.pointsOf(room.panes[0]).map((i) => room.panes[0].column.names[room.panes[0].column.codes[i]])"
     )
@@ -215,3 +254,101 @@ def test_figures_and_tables_are_downloaded(maps):
             page.locator(".menu.out a", has_text=group).first.click()
         assert Path(caught.value.path()).read_bytes().startswith(start)
         page.wait_for_timeout(100)
+
+
+def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_path):
+    """By a worker, from a folder: own points stay where they are, a click shows the new image and its nearest."""
+    page, store, keys = maps.page, mapped[1], mapped[3]
+    frames(tmp_path / "ward 3", 5, True, 70)
+    before = maps.get("Array.from(room.panes[0].map.coords)")
+    own = maps.get("room.panes[0].map.n")
+    page.locator(".menu.place summary").click()
+    page.get_by_label("Folder on this machine", exact=True).fill(str(tmp_path / "nowhere"))
+    page.get_by_role("button", name="Place", exact=True).click()
+    page.get_by_text("there is no folder").wait_for()
+    page.get_by_label("Folder on this machine", exact=True).fill(str(tmp_path / "ward 3"))
+    page.get_by_role("button", name="Place", exact=True).click()
+    page.wait_for_function(
+        "(n) => document.querySelector('.widget-scatter').scatter.panes[0].map.n === n + 5", arg=own, timeout=180_000
+    )
+    after = maps.get("Array.from(room.panes[0].map.coords)")
+    for e in range(3):
+        assert after[2 * e * (own + 5) : 2 * e * (own + 5) + 2 * own] == before[2 * e * own : 2 * (e + 1) * own]
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Only Placed: ward 3").click()
+    i = maps.alone()
+    assert i >= own and maps.painted(i)
+    page.mouse.click(*maps.place(i))
+    page.locator(f".detail .image[data-point='{i}']").wait_for()
+    row = store.one("SELECT key FROM cluster_placed WHERE map = ?", [keys[1]])
+    new = placed.open_placed(store, keys[1], row["key"])
+    assert page.locator(".detail h2").inner_text() == new.about["names"][i - own]
+    page.locator(".near .thumb").nth(9).wait_for()
+    shown = [int(b.get_attribute("data-point")) for b in page.locator(".near .thumb").all()]
+    assert shown == new.near[-1, i - own].tolist()
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.box(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    assert maps.selected() == list(range(own, own + 5))
+    page.get_by_role("button", name="To worklist", exact=True).click()
+    page.get_by_text("no cases of its study").wait_for()
+    page.locator(".menu.place summary").click()
+    page.get_by_role("button", name="Take ward 3 off the map").click()
+    page.wait_for_function(
+        "(n) => document.querySelector('.widget-scatter').scatter.panes[0].map.n === n", arg=own, timeout=60_000
+    )
+    assert placed.list_placed(store, keys[1]) == []
+
+
+def test_nothing_is_said_to_be_missing_while_it_is_looked_for(page, mapped, go):
+    """The list of encoders comes late: until then there is neither "No encoder yet" nor "No map yet"."""
+    page.add_init_script(
+        """window.said = [];
+        new MutationObserver(() => {
+          const n = document.querySelector('.scatter-room .nothing');
+          if (n && !n.hidden && n.innerText.trim()) window.said.push(n.innerText);
+        }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ['hidden'] });"""
+    )
+
+    def late(route):
+        time.sleep(1)
+        route.continue_()
+
+    page.route("**/api/clusters/runs?*", late)
+    go(page, mapped[0].url, "Clusters")
+    page.wait_for_function("document.querySelector('.widget-scatter')?.scatter?.panes[0].map", timeout=60_000)
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.said") == []
+
+
+def test_numbers_tell_their_course_and_where_they_disagree_with_the_map(maps, mapped):
+    page, about = maps.page, library.open_map(mapped[1], mapped[3][1]).about
+    values = [e["numbers"]["classes"]["silhouette"] for e in about["epochs"]]
+    page.get_by_role("button", name="Silhouette over the epochs").click()
+    dots = page.locator(".numbers .course circle")
+    assert dots.count() == 3
+    heights = [float(d.get_attribute("cy")) for d in dots.all()]
+    assert np.argsort(heights).tolist() == np.argsort([-v for v in values]).tolist()
+    warned = 0
+    for e in (0, 1, 2):
+        dots.nth(e).click()
+        assert page.locator(".pane[data-pane='0'] .epoch").inner_text() == f"epoch {e}"
+        assert page.locator(".numbers .course text.now").text_content() == f"{values[e]:.2f}"
+        told = about["epochs"][e]["numbers"]["classes"]["warnings"]
+        assert page.locator(".numbers .warning").all_inner_texts() == told
+        warned += len(told)
+    assert warned > 0  # a map of an untrained encoder is warned of at least once
+
+
+def test_no_control_of_the_form_cuts_its_words(maps):
+    """Every choice of method, epochs and features fits its box at 1366 x 768, and the bar is one line."""
+    cut = maps.page.evaluate(
+        """() => [...document.querySelectorAll('.draw .method, .draw .epochs, .draw .feature')].flatMap((s) => {
+          const style = getComputedStyle(s), ink = document.createElement('canvas').getContext('2d');
+          ink.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+          const room = s.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+          return [...s.options].filter((o) => ink.measureText(o.text).width > room).map((o) => o.text);
+        })"""
+    )
+    assert cut == []
+    tops = {round(b.bounding_box()["y"]) for b in maps.page.locator(".bar > button").all()}
+    assert len(tops) == 1

@@ -115,6 +115,27 @@ def test_columns_cover_every_point(world, made):
     assert labels.count("synthetic") == 36 and labels.count("abnormal") == 8
 
 
+def test_a_number_of_many_values_is_a_scale_and_not_a_legend(world, made):
+    """Image widths: two of them are classes, twenty are a ramp."""
+    before = {c["id"]: c["width"] for c in world.store.query("SELECT id, width FROM cases")}
+    try:
+        for kinds, part in ((2, "codes"), (20, "values")):
+            for case in before:
+                world.store.execute("UPDATE cases SET width = ? WHERE id = ?", [100 + case % kinds, case])
+            found = {c["name"]: c for c in columns.columns(world.store, made)}["width"]
+            assert part in found and len(found[part]) == len(made.points)
+    finally:
+        for case, width in before.items():
+            world.store.execute("UPDATE cases SET width = ? WHERE id = ?", [width, case])
+
+
+def test_pseudo_classes_are_those_that_pre_training_tells_apart(world, made):
+    found = {c["name"]: c for c in columns.columns(world.store, made)}["pseudo"]
+    assert found["names"] == ["A\u2080, normal", *(g for g in made.about["groups"] if "pasted" in g), columns.NONE]
+    counts = [found["codes"].count(c) for c in range(5)]
+    assert counts == [24, 12, 12, 12, 16]  # training and hold-out; A_1 .. A_3; test images
+
+
 def test_mistakes_are_sentences(world):
     with pytest.raises(NotFound, match="no snapshot of epoch 9; there are: 0, 1, 2"):
         world.embed(epochs=(9,))

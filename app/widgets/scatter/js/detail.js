@@ -16,13 +16,25 @@ export class Detail {
     const token = (this.token = {});
     this.shown = { key: pane.map.key, point: i };
     const query = pane.fit ? `?fit=${encodeURIComponent(pane.fit)}` : '';
-    const base = `${pane.map.base}/points/${i}`;
+    const base = pane.map.url(i);
+    if (i >= pane.map.own) { await this.showPlaced(pane, i, base, token); return; }
     const asked = studio.api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`);
     const said = await studio.api(`${base}${query}`);
     if (token !== this.token) return;
     this.render(pane, said, base);
     const { neighbours } = await asked;
     if (token !== this.token) return;
+    pane.plot.neighbours = neighbours.map((n) => n.point);
+    pane.plot.redraw(false);
+    this.near(pane, neighbours);
+  }
+
+  // A new image: its name, its nearest on the map, and whether it is like anything there at all.
+  async showPlaced(pane, i, base, token) {
+    const found = await this.studio.api(`${base}?epoch=${pane.epochIndex}`);
+    if (token !== this.token) return;
+    const { name, title, case_id, far, neighbours } = found;
+    this.render(pane, { point: i, case_id, lesions: 0, group: `Placed: ${title}`, case: { name, tags: [] }, outline: [], reviews: [], far }, base);
     pane.plot.neighbours = neighbours.map((n) => n.point);
     pane.plot.redraw(false);
     this.near(pane, neighbours);
@@ -47,6 +59,7 @@ export class Detail {
       frame.append(el('svg', { class: 'outline patch', viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, el('rect', { x, y, width: x1 - x, height: y1 - y })));
     }
     const facts = [el('b', {}, said.group)];
+    if (said.far) facts.push(el('p', { class: 'warning' }, 'Far from every image of this map: its place says little.'));
     if (said.reading) facts.push(this.score(said.reading));
     for (const r of said.reviews.slice(0, 3)) facts.push(el('span', { class: 'dim' }, `${r.reader}: ${r.decision}${r.comment ? `, \u201c${r.comment}\u201d` : ''}`));
     if (said.case?.tags.length) facts.push(el('span', { class: 'dim' }, said.case.tags.join(', ')));

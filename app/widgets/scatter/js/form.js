@@ -28,13 +28,14 @@ export class Form {
     const method = this.$('.method').value;
     this.root.querySelectorAll('.only').forEach((node) => { node.hidden = !node.classList.contains(method); });
     const { run } = this;
+    this.$('.run').title = run?.name || ''; // a long name is cut in the box
     const select = this.$('.epochs');
     const kept = select.value;
     const { el } = this.studio;
     const epochs = run?.epochs || [];
     select.replaceChildren(
-      el('option', { value: 'last' }, epochs.length ? `the last, ${epochs[epochs.length - 1]}` : 'the last'),
-      ...(epochs.length > 1 ? [el('option', { value: 'ends' }, 'first and last'), el('option', { value: 'all' }, `all ${epochs.length}, as a film`)] : []),
+      el('option', { value: 'last' }, epochs.length ? `last, ${epochs[epochs.length - 1]}` : 'last'),
+      ...(epochs.length > 1 ? [el('option', { value: 'ends' }, `${epochs[0]} and ${epochs[epochs.length - 1]}`), el('option', { value: 'all' }, `all ${epochs.length}`)] : []),
       ...epochs.map((e) => el('option', { value: e }, `epoch ${e}`)),
     );
     if ([...select.options].some((o) => o.value === kept)) select.value = kept;

@@ -34,9 +34,12 @@ export class Gallery {
   // Tags and the worklist speak of cases: MedMix versions among the points are left out, and it is said.
   actions(pane, points) {
     const { el, api, toast } = this.studio;
+    const own = Array.from(points).filter((i) => i < pane.map.own);
     const act = async (what, body, say) => {
       try {
-        const done = await api(`${pane.map.base}/${what}`, { points: Array.from(points), ...body });
+        if (!own.length) throw new Error('Images placed on a map are no cases of its study: import them first.');
+        const done = await api(`${pane.map.base}/${what}`, { points: own, ...body });
+        done.left_out += points.length - own.length;
         toast(say(done) + (done.left_out ? ` ${done.left_out} points are no cases for it and were left out.` : ''), 'good');
         await Promise.all(this.room.shown.map((p) => p.refreshColumns(p.fit)));
         this.room.legend.render(pane);

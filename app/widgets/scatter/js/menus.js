@@ -33,7 +33,7 @@ export class Menus {
     return [
       el('h3', {}, several ? `Figure, epoch ${pane.epoch}` : 'Figure'),
       link('svg', 'SVG', now), link('pdf', 'PDF', now), link('png', 'PNG', now),
-      ...(several ? [el('h3', {}, 'Figure, all epochs'), link('svg', 'SVG'), link('pdf', 'PDF')] : []),
+      ...(several ? [el('h3', {}, 'Figure, all epochs'), link('svg', 'SVG'), link('pdf', 'PDF'), link('png', 'PNG')] : []),
       el('h3', {}, 'Table of all points'), link('csv', 'CSV'), link('parquet', 'Parquet'),
       el('h3', {}, 'As it is on the screen'), el('button', { class: 'item', onclick: () => this.picture(pane) }, 'PNG'),
     ];

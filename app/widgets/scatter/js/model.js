@@ -1,7 +1,9 @@
+import { join, loadSets, widen } from './placed.js';
+
 // A map as the browser holds it: typed arrays, and the identity by which a point is known on every map.
 export async function loadMap(studio, key) {
   const base = `/api/clusters/maps/${key}`;
-  const [about, answer] = await Promise.all([studio.api(base), fetch(`${base}/coords`)]);
+  const [about, answer, { sets, waiting }] = await Promise.all([studio.api(base), fetch(`${base}/coords`), loadSets(studio, base)]);
   if (!answer.ok) throw new Error('The points of this map could not be read. Draw it again.');
   const coords = new Float32Array(await answer.arrayBuffer());
   const n = about.points.case_id.length;
@@ -9,11 +11,12 @@ export async function loadMap(studio, key) {
   if (coords.length !== 2 * n * epochs) throw new Error('This map is damaged. Draw it again.');
   const { case_id: cases, lesions, place } = about.points;
   const ids = Float64Array.from(cases, (c, i) => (c * 64 + lesions[i]) * 4097 + (place ? place[i] + 1 : 0));
+  const whole = join({ base, coords, n, epochs, ids, cases, lesions }, sets);
   return {
-    key, base, about, coords, n, epochs, ids, cases, lesions,
+    key, base, about, epochs, waiting, ...whole, // own: how many points are the map's own; the placed come after them
     centres: about.epochs.map((e) => e.centres),
     fits: about.fits,
-    thumb: (i, side = 96) => `${base}/points/${i}/thumb.png?side=${side}`,
+    thumb: (i, side = 96) => `${whole.url(i)}/thumb.png?side=${side}`,
     title: titleOf({ ...about, count: n }),
     _index: null,
     // Where a point of another map is on this one, or -1.
@@ -37,5 +40,5 @@ export function titleOf({ config, run_name: run, epochs, count }) {
 export async function loadColumns(studio, map, fit) {
   const query = fit ? `?fit=${encodeURIComponent(fit)}` : '';
   const { columns } = await studio.api(`${map.base}/columns${query}`);
-  return new Map(columns.map((c) => [c.name, c]));
+  return new Map(columns.map((c) => [c.name, widen(c, map)]));
 }

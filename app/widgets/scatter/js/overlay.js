@@ -1,5 +1,8 @@
 // What lies over the points: class means and radii, frozen centres, rings around points, the lasso.
 import { css } from './palette.js';
+import { isPlaced } from './placed.js';
+
+const RINGED = 1500; // more new images than this are told by their colour alone
 
 export function drawOverlay(plot) {
   const { ink, map } = plot;
@@ -7,6 +10,8 @@ export function drawOverlay(plot) {
   if (!map || !plot.visible) return;
   if (plot.marks && plot.colouring?.table) drawClasses(plot);
   if (plot.marks) drawCentres(plot);
+  const { own, n } = map;
+  if (n - own <= RINGED) for (let i = own; i < n; i += 1) ring(plot, i, '#ffffff', 1.3, 2.5);
   for (const i of plot.neighbours) ring(plot, i, '#ffffffb0', 1.2, 2.5);
   if (plot.hover >= 0) ring(plot, plot.hover, '#ffffff', 1.5, 2.5);
   if (plot.focus >= 0 && plot.visible[plot.focus]) {
@@ -49,7 +54,7 @@ function drawClasses(plot) {
   const { ink, colouring } = plot;
   const { scale, dx, dy } = plot.view();
   classStats(plot).forEach((s, c) => {
-    if (s.n < 3 || plot.names[c] === '\u2013') return;
+    if (s.n < 3 || plot.names[c] === '\u2013' || isPlaced(plot.names[c])) return;
     const [x, y, r] = [s.x * scale + dx, -s.y * scale + dy, s.radius * scale];
     ink.lineWidth = 1;
     ink.strokeStyle = css(colouring.table[c]);

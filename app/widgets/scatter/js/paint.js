@@ -115,7 +115,8 @@ export class Painter {
 }
 
 // An order of drawing in which no class lies over another: a shuffle, the same for the same number of points.
-export function shuffled(n) {
+// What was placed on a map comes after its `own` points, on top.
+export function shuffled(n, own = n) {
   const order = Int32Array.from({ length: n }, (_, i) => i);
   let state = 12345;
   for (let i = n - 1; i > 0; i -= 1) {
@@ -123,7 +124,7 @@ export function shuffled(n) {
     const j = Math.floor((state / 4294967296) * (i + 1));
     [order[i], order[j]] = [order[j], order[i]];
   }
-  return order;
+  return own < n ? Int32Array.from([...order.filter((i) => i < own), ...order.filter((i) => i >= own)]) : order;
 }
 
 // Fewer points are drawn larger.

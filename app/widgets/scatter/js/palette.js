@@ -1,4 +1,6 @@
 // Colours on the dark ground: one per category, or a ramp for numbers. All are packed as 0xBBGGRR for the painter.
+import { isPlaced } from './placed.js';
+
 const GROUPS = {
   'Normal, training': '#4a86c8', 'Normal, held out': '#8fc1f0', 'Normal, test': '#4fc3a8',
   'Abnormal, test': '#f4647f', 'Unlabelled, test': '#a3adb8',
@@ -7,9 +9,10 @@ const PSEUDO = ['#f6dc7a', '#f0a93c', '#d9722c', '#b9503f', '#a0528c', '#7d5bb5'
 const NAMED = {
   normal: '#4fc3a8', abnormal: '#f4647f', unsure: '#e6bd6a', synthetic: '#f0a93c', unknown: '#a3adb8',
   train: '#4a86c8', holdout: '#8fc1f0', test: '#4fc3a8', flagged: '#f4647f', 'not flagged': '#4a86c8',
-  lesion: '#f4647f', 'no lesion': '#4a86c8',
+  lesion: '#f4647f', 'no lesion': '#4a86c8', 'A\u2080, normal': '#4a86c8',
 };
 const PLAIN = ['#56b4e9', '#e69f00', '#2fb592', '#cc79a7', '#f0e442', '#d5702e', '#8b93ff', '#c3cbd3', '#9b6a3c', '#6fd3e0'];
+const PLACED = ['#ffffff', '#b6f0d0', '#ffd0ea', '#d8d0ff'];
 const NONE = '#4d5864';
 const RAMP = ['#35478c', '#3f6fa8', '#4c97a8', '#7dba8d', '#c9cf6a', '#f5c04e', '#f4843f', '#e3403f'].map(parse);
 
@@ -21,8 +24,10 @@ export const css = (packed) => `rgb(${packed & 255} ${(packed >> 8) & 255} ${pac
 
 export function categoryColours(names) {
   let next = 0;
+  let placed = 0;
   return names.map((name) => {
     const pseudo = /^A([\u2081-\u2087]),/.exec(name);
+    if (isPlaced(name)) return pack(parse(PLACED[placed++ % PLACED.length]));
     const hex = name === '\u2013' ? NONE : GROUPS[name] || NAMED[name]
       || (pseudo ? PSEUDO[pseudo[1].charCodeAt(0) - 0x2081] : PLAIN[next++ % PLAIN.length]);
     return pack(parse(hex));

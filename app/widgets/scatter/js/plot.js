@@ -28,7 +28,7 @@ export class Plot {
     const fresh = map.key !== this.map?.key;
     this.map = map;
     this.current = new Float32Array(map.n * 2);
-    this.order = this.mixed = shuffled(map.n);
+    this.order = this.mixed = shuffled(map.n, map.own);
     this.selected = new Uint8Array(map.n);
     this.some = false;
     this.hover = this.focus = -1;

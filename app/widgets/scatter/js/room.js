@@ -7,6 +7,7 @@ import { titleOf } from './model.js';
 import { Menus } from './menus.js';
 import { Numbers } from './numbers.js';
 import { Pane } from './pane.js';
+import { Placing } from './placed.js';
 import { Selecting } from './selecting.js';
 
 const TOOLS = { v: 'pan', b: 'box', l: 'lasso' };
@@ -32,6 +33,7 @@ export class Room extends Selecting {
     this.$('.clear').onclick = () => this.clear();
     this.$('.isolate').onclick = () => this.isolate();
     this.menus = new Menus(root, studio, this);
+    this.placing = new Placing(this.$('.place'), studio, this);
   }
 
   get shown() { return this.panes.filter((p) => !p.root.hidden && p.map); }
@@ -39,14 +41,22 @@ export class Room extends Selecting {
   // Studies and maps ---------------------------------------------------------------------------
   async open(study) {
     this.study = study;
+    this.opening = Boolean(study); // nothing is said to be missing before it has been looked for
     this.panes.forEach((p) => { p.map = p.plot.map = null; p.plot.visible = null; p.plot.redraw(); });
     this.setSplit(false);
     this.active = this.panes[0];
-    if (study) await Promise.all([this.form.load(study), this.listMaps()]);
-    if (study !== this.study) return;
-    const first = this.maps.find((m) => m.ready);
-    if (first) await this.show(this.panes[0], first.key);
-    else this.aside();
+    try {
+      if (study) await Promise.all([this.form.load(study), this.listMaps()]);
+      if (study !== this.study) return;
+      const first = this.maps.find((m) => m.ready);
+      if (first) await this.show(this.panes[0], first.key);
+    } finally {
+      if (study === this.study) {
+        this.opening = false;
+        this.emptiness();
+        this.aside();
+      }
+    }
   }
 
   async listMaps() {
@@ -102,8 +112,19 @@ export class Room extends Selecting {
     this.emptiness();
     this.aside();
   }
+  // The same map once more, after something was placed on it or taken off: camera, epoch and selection stay.
+  async again(pane) {
+    const { time } = pane.plot;
+    const selected = this.pointsOf(pane).map((i) => pane.map.ids[i]);
+    if (!(await pane.open(pane.map.key))) return;
+    const found = new Uint8Array(pane.map.n);
+    for (const i of selected.map((id) => pane.map.find(id))) if (i >= 0) found[i] = 1;
+    pane.plot.setSelected(found);
+    pane.seek(time);
+    if (pane === this.active) this.aside();
+  }
   emptiness() {
-    const none = !this.panes[0].map;
+    const none = !this.panes[0].map && !this.opening;
     this.$('.nothing').hidden = !none;
     this.$('.stage').hidden = none;
     this.$('.bar').hidden = none;

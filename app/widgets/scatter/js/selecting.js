@@ -7,6 +7,7 @@ export class Selecting {
     const pane = this.active.map ? this.active : this.panes[0];
     this.legend.render(pane);
     this.numbers.render(pane);
+    this.placing.render();
     this.side(pane);
   }
   side(pane) {
@@ -22,6 +23,7 @@ export class Selecting {
     this.active = pane;
     this.legend.render(pane);
     this.numbers.render(pane);
+    this.placing.render();
   }
   epochChanged(pane, still) {
     if (this.active === pane) this.numbers.render(pane);
