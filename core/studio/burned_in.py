@@ -17,7 +17,7 @@ from core.studio.migrations import migration
 from core.studio.store import Store
 from core.studio.unreadable import Unreadable
 
-LOOK_AT_MOST = 500  # cases not looked at yet, at one export; more of them are only counted
+LOOK_AT_MOST = 2000  # cases not looked at yet, at one export; more of them are only counted
 
 
 @migration("0220_burned_in_text")
@@ -72,5 +72,5 @@ def warning(found: dict) -> str | None:
         noun = "case" if n == 1 else "cases"
         parts.append(f"{n} {noun} may carry burned-in text (a name, a date): look before you pass pictures on")
     if found["unknown"]:
-        parts.append(f"{found['unknown']} were not looked at for burned-in text")
+        parts.append(f"{found['unknown']} cases were not looked at for burned-in text")
     return "; ".join(parts) or None

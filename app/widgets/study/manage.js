@@ -9,10 +9,17 @@ export function manage(root, studio, { bring, show, refresh }) {
   let data = null;
   let arrived; // when something last came in by the watched folder
 
-  const fill = (name, ...content) => {
-    const box = $(`.m-${name}`);
-    box.replaceChildren(box.querySelector('summary'), ...content);
-  };
+  const fill = (name, ...content) => $(`.m-${name}`).replaceChildren(...content);
+  const buttons = root.querySelectorAll('.manage nav button');
+  for (const button of buttons) {
+    button.onclick = () => {
+      for (const other of buttons) {
+        const open = other === button && other.getAttribute('aria-expanded') === 'false';
+        other.setAttribute('aria-expanded', String(open));
+        $(`.m-${other.dataset.opens}`).hidden = !open;
+      }
+    };
+  }
   // Sends a form; what went wrong is said, and the form keeps what was typed.
   const send = async (path, body, done) => {
     try {
@@ -36,7 +43,7 @@ export function manage(root, studio, { bring, show, refresh }) {
     const rate = el('input', { type: 'number', class: 'per-second', min: 0.01, max: 1000, step: 'any', value: 1, 'aria-label': 'Frames a second' });
     const [keep, keepLabel] = check('Copy into the studio', false);
     fill('add', form(() => bring(() => api(`/api/study/${encodeURIComponent(studio.study)}/add`, { path: where.value, keep: keep.checked, per_second: Number(rate.value) || 1 }), 'Reading').then(show),
-      whereLabel, el('label', {}, 'Recordings: ', rate, 'frames a second'), keepLabel, el('button', {}, 'Add')),
+      whereLabel, el('label', {}, 'Recordings, frames a second ', rate), keepLabel, el('button', {}, 'Add')),
     el('p', { class: 'dim' }, 'They come in as test cases without a label, scored by the run that Review opens with. A recording becomes a series of frames with a timeline in Review.'));
   }
 
@@ -129,7 +136,7 @@ export function manage(root, studio, { bring, show, refresh }) {
   };
 
   studio.on('status', async (status) => {
-    if (!data?.watch?.active || !studio.shown($('.m-watch')) || !$('.m-watch').open) return;
+    if (!data?.watch?.active || !studio.shown($('.m-watch'))) return;
     const study = studio.study;
     try {
       const { watch } = await api(at('/watch'));
