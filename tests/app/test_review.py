@@ -88,7 +88,7 @@ def page_url(room_server):
 
 def enter(page, url, study=STUDY):
     page.goto(f"{url}?study={study}&tab=review")
-    page.wait_for_function(f"{ROOM}?.room?.picture", timeout=40_000)
+    page.wait_for_function(f"{ROOM}?.room?.picture", timeout=120_000)
 
 
 def settle(page):
