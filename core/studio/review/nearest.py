@@ -46,7 +46,8 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
         query = 'SELECT id, name, sha256, width, height, bits FROM cases WHERE study = ? AND "row" = ?'
         case = store.one(query, [study, other])
         if case is not None:
-            out.append({**case, "v": f"{case.pop('sha256') or ''}"[:10], "distance": distance})
+            mark = f"{case.pop('sha256') or ''}"[:10]
+            out.append({**case, "v": mark, "distance": distance})
     return out
 
 
