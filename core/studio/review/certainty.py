@@ -120,7 +120,7 @@ def _members(extra: dict) -> dict | None:
     values = {name: extra[name] for name in MEMBERS if isinstance(extra.get(name), (int, float))}
     if len(values) < 2:
         return None
-    parts = ", ".join(f"{MEMBERS[name]} {value:+.1f}" for name, value in values.items())
+    parts = ", ".join(f"{MEMBERS[name].removeprefix('the ')} {value:+.1f}" for name, value in values.items())
     unusual = [name for name, value in values.items() if value > UNUSUAL]
     more = f"{parts} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
     if len(unusual) == len(values):

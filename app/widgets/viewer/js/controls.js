@@ -40,7 +40,7 @@ export function controls(room) {
   parts.mask = maskPanel(room)
   parts.ai = h('section', { class: 'rv-ai' },
     h('div', { class: 'rv-head' }, h('h3', {}, 'Reading')), parts.detectors, parts.scale.el,
-    h('div', { class: 'rv-head' }, parts.heat, parts.contour, parts.roi, parts.nearest), parts.opacity.row,
+    h('div', { class: 'rv-head rv-toggles' }, parts.heat, parts.contour, parts.roi, parts.nearest), parts.opacity.row,
     h('div', { class: 'rv-colours' }, parts.colours, parts.legend), parts.threshold.row, numbers)
   parts.veil = h('section', { class: 'rv-veil' }, h('h3', {}, 'Blind reading'),
     h('p', {}, 'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; then you may keep it or change it.'))
