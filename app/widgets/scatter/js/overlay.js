@@ -101,9 +101,13 @@ function drawCentres(plot) {
     ink.fill();
     ink.stroke();
     ink.fillStyle = '#ffffff';
-    ink.font = '600 11px system-ui, sans-serif';
+    ink.font = '600 12px system-ui, sans-serif';
     ink.textBaseline = 'middle';
-    ink.fillText(all.length === 1 ? 'c\u2099' : `c${String.fromCharCode(0x2080 + c)}`, x + 10, y);
+    const name = all.length === 1 ? 'c\u2099' : `c${String.fromCharCode(0x2080 + c)}`;
+    ink.strokeStyle = '#0d1013'; // a dark rim, so that the name can be read over points
+    ink.lineWidth = 3.5;
+    ink.strokeText(name, x + 10, y);
+    ink.fillText(name, x + 10, y);
   });
 }
 
