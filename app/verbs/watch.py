@@ -29,12 +29,12 @@ def run(args) -> int:
         _set(args, store)
     if args.off:
         return finish(args, watch.get_watch(store, args.study), f"{args.study}: watched no longer")
-    rows = store.query("SELECT study, folder FROM watches WHERE active = 1 ORDER BY study")
+    rows = watch.watched(store)
     if not rows:
         raise UserError("no folder is watched yet: watch STUDY FOLDER begins")
     for row in rows:
         say(args, f"{row['study']}: watching {row['folder']}")
-    told = {} if args.once else _arrivals(store)
+    told = {} if args.once else watch.ended(store)
     if args.once:
         watch.look(store)
         time.sleep(watch.SETTLE)
@@ -65,14 +65,11 @@ def _set(args, store) -> None:
     watch.set_watch(store, args.study, folder, "command line", run_id, not args.off, copy)
 
 
-def _arrivals(store) -> dict[tuple, str]:
-    query = "SELECT study, path, state, note FROM arrivals WHERE state IN ('taken', 'double', 'failed')"
-    return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
-
-
 def _tell(args, store, told: dict[tuple, str]) -> dict[tuple, str]:
     """One line for each file that has come to an end since."""
-    found = _arrivals(store)
+    from core.studio import watch
+
+    found = watch.ended(store)
     for (study, path), what in found.items():
         if told.get((study, path)) != what:
             say(args, f"{study}: {path}: {what}")

@@ -96,6 +96,17 @@ def get_watch(store: Store, study: str) -> dict | None:
     }
 
 
+def watched(store: Store) -> list[dict]:
+    """[{"study", "folder"}] of all that are switched on."""
+    return store.query("SELECT study, folder FROM watches WHERE active = 1 ORDER BY study")
+
+
+def ended(store: Store) -> dict[tuple[str, str], str]:
+    """(study, path) -> how an arrival ended: 'taken', 'double REASON' or 'failed REASON'."""
+    query = "SELECT study, path, state, note FROM arrivals WHERE state IN ('taken', 'double', 'failed')"
+    return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
+
+
 def changes(store: Store) -> dict[str, str]:
     """study -> when something was last taken or scored by its watch; for pages that show its cases."""
     query = "SELECT study, changed FROM watches WHERE changed IS NOT NULL"
