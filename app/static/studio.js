@@ -144,7 +144,7 @@
   async function watch() {
     try {
       if (Studio.started && !document.hidden) {
-        const { studies, job } = await Studio.api('/api/status');
+        const { studies, job, arrived } = await Studio.api('/api/status');
         const list = studies.join(' ');
         if (known !== null && list !== known) {
           const first = known === '' && studies.length && !Studio.byHand; // who imports here reads the report first
@@ -159,7 +159,7 @@
           if (job && sign.textContent !== text) sign.textContent = text;
           sign.onclick = () => Studio.openTab('training');
         }
-        Studio.emit('status', { studies, job });
+        Studio.emit('status', { studies, job, arrived });
       }
     } catch (error) {
       console.debug(error.message);
