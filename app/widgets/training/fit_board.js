@@ -16,7 +16,7 @@ export class FitBoard {
       return this[`${name}Block`];
     };
     this.element = el('div', { class: 'board of-fit', hidden: true }, this.charts.losses.element, this.charts.rate.element, this.charts.rest.element,
-      block('The fit', 'fitted'), block('How an image is scored', 'rule'), block('On the test images', 'result'));
+      block('The fit', 'fitted'), block('Score rule, by AUROC on synthetic lesions', 'rule'), block('On the test images', 'result'));
   }
 
   clear() {
@@ -49,7 +49,7 @@ export class FitBoard {
     const at = Math.max(-1, ...Object.values(series).map((points) => points.at(-1)?.[0] ?? -1));
     const left = job && job.here && job.status === 'running' ? job.message : '';
     const { images, scored, score_seconds: seconds } = run.summary;
-    this.#pairs(this.fitted, [['at work', left], ['steps told', at < 0 ? null : at], ['training images', images], ['cases scored', scored],
+    this.#pairs(this.fitted, [['at work', left], ['steps', at < 0 ? null : at], ['training images', images], ['cases scored', scored],
       ['seconds to score them', seconds == null ? null : seconds.toFixed(1)], ['threshold, held-out normals', run.summary.threshold_roi?.toFixed(4)]]);
   }
 
