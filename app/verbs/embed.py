@@ -70,9 +70,8 @@ def run(args) -> int:
     said = "".join(f"\nepoch {row['epoch']}: {text}" for row in rows for text in row["warnings"])
     for new in placed:
         payload["placed"] = _placed(m, new)
-        said += (
-            f"\nplaced {len(new)} images of {new.about['title']}; {payload['placed']['far']} are far from every other"
-        )
+        far = payload["placed"]["far"]
+        said += f"\nplaced {len(new)} images of {new.about['title']}, {far} of them far from every image of the map"
         said += "".join(f"\nleft out {name}: {why}" for name, why in new.about["left_out"])
     saved = "".join(f"\nsaved {f}" for f in files)
     return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + said + saved)
