@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from core.engine.config import BadConfig, Config
 
 ENDOSCOPY = ("growth:body", "medmix:large", "medmix:swell")
-FUNDUS = ("growth:flat", "medmix:fundus", "medmix:fundus", "medmix:soft")
+FUNDUS = ("growth:flat", "medmix:fundus", "medmix:soft", "medmix:endoscopy")
 XRAY = ("medmix:xray", "medmix:xray", "medmix:large", "medmix:zoom")
 ULTRASOUND = ("growth:body", "medmix:ultrasound", "medmix:ultrasound", "medmix:zoom")
 MODES = ("frozen", "finetune", "joint")
@@ -22,6 +22,8 @@ class LesionHeadConfig(Config):
     w_lesion: weight of the fifth term beside those of Eq. full_loss; w_class is l_aug's, w_ctr and w_con those of
     l_ctr and l_PMSACL, which joint mode alone has, with tau and alpha as in pre-training.
     steps: optimiser steps. ramp: share of the steps over which lesions go from easy (opaque) to all strengths.
+    blur, grain: most of what hides the trace of a paste, over the whole image: weight of a blur of 5 x 5 cells, and
+    standard deviation of noise. Blur hides lesions of a few cells as well.
     ema: decay of the averaged weights, which are the ones kept.
     validation: share of the given normals that is never trained on, for choosing the score.
     tta: also score the mirrored image and average (twice the time).
@@ -46,6 +48,8 @@ class LesionHeadConfig(Config):
     weight_decay: float = 1e-2
     warmup: float = 0.2
     ramp: float = 0.3
+    blur: float = 1.0
+    grain: float = 0.04
     ema: float = 0.995
     validation: float = 0.12
     autocast: bool = True
@@ -61,11 +65,13 @@ class LesionHeadConfig(Config):
             raise BadConfig("steps must be at least 1 and batch at least 2")
         if not 0 <= self.validation < 0.9 or not 0 <= self.ema < 1 or not 0 <= self.warmup < 1:
             raise BadConfig("validation lies in [0, 0.9), ema and warmup in [0, 1)")
+        if not 0 <= self.blur <= 1 or self.grain < 0:
+            raise BadConfig("blur lies in [0, 1], grain is 0 or more")
 
 
 LESION_PRESETS = {
     "quick": LesionHeadConfig(),
-    "fundus": LesionHeadConfig(preset="fundus", families=FUNDUS),
+    "fundus": LesionHeadConfig(preset="fundus", families=FUNDUS, blur=0.3, grain=0.02, ramp=0.1, w_dice=1.0),
     "xray": LesionHeadConfig(preset="xray", families=XRAY),
     "ultrasound": LesionHeadConfig(preset="ultrasound", families=ULTRASOUND),
     "full": LesionHeadConfig(preset="full", steps=8000, ema=0.999, batch=32),

@@ -80,10 +80,19 @@ def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
     return F.avg_pool2d(change, reach, stride=1, padding=reach // 2)[:, 0] > threshold
 
 
-def jitter_view(x: Tensor, masks: Tensor, roi: Tensor | None, generator: torch.Generator):
+def jitter_view(
+    x: Tensor,
+    masks: Tensor,
+    roi: Tensor | None,
+    generator: torch.Generator,
+    *,
+    blur: float = 1.0,
+    grain: float = 0.04,
+):
     """A mild view of mixed images: turn, scale, shift, mirror, light and colour; masks and roi go along.
 
     Milder than SimCLR's: the crop never loses a lesion for good, and what leaves the frame is not asked for.
+    blur, grain: see LesionHeadConfig.
     Returns x (B, 3, S, S), masks bool (B, S, S), roi (B, S, S) or None.
     """
     batch, device = len(x), x.device
@@ -107,8 +116,8 @@ def jitter_view(x: Tensor, masks: Tensor, roi: Tensor | None, generator: torch.G
     view = mean + (view - mean) * (1 + 0.15 * normal(1, 1, 1))
     # A paste is resampled and so a little smoother than what lies around it. Blur and grain over everything hide that
     # trace: a network that lives on it finds pastes, not lesions.
-    view = view.lerp(_smoothed(view), uniform(0, 1, 1, 1, 1))
-    view = (view + uniform(0, 0.04, 1, 1, 1) * normal(*x.shape[1:])).clamp(0, 1)
+    view = view.lerp(_smoothed(view), uniform(0, blur, 1, 1, 1))
+    view = (view + uniform(0, grain, 1, 1, 1) * normal(*x.shape[1:])).clamp(0, 1)
     return view, mask, None if roi is None else warped[:, 4] > 0.5
 
 

@@ -72,7 +72,7 @@ class Trainer:
         views = 2 if c.mode == "joint" else 1
         images, masks = [], []
         for _ in range(views):
-            view, mask, _ = jitter_view(pair.images, pair.masks, None, generator)
+            view, mask, _ = jitter_view(pair.images, pair.masks, None, generator, blur=c.blur, grain=c.grain)
             images.append(view)
             masks.append(mask)
         counts = pair.counts.repeat(views)

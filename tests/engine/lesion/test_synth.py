@@ -40,6 +40,18 @@ def test_view_moves_mask_with_image():
     assert roi.any() and not roi.all()
 
 
+def test_less_blur_leaves_small_lesions_their_contrast():
+    x = torch.full((8, 3, 32, 32), 0.3)
+    x[:, :, 15:17, 15:17] = 0.9
+    masks = x[:, 0] > 0.5
+
+    def contrast(blur):
+        view, _, _ = jitter_view(x, masks, None, torch.Generator().manual_seed(4), blur=blur, grain=0.0)
+        return (view.amax((1, 2, 3)) - view.mean((1, 2, 3))).mean()
+
+    assert contrast(0.0) > contrast(0.3) > contrast(1.0)
+
+
 def test_unknown_preset_names_those_that_exist():
     with pytest.raises(ValueError, match="it has: .*soft"):
         family("medmix:none-such")
