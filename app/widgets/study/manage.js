@@ -154,6 +154,7 @@ export function manage(root, studio, { bring, show, refresh }) {
   api('/api/manage').then((rights) => {
     allowed = rights.administer;
     root.querySelectorAll('.for-admin').forEach((part) => { part.hidden = !allowed; });
+    root.querySelectorAll('.import, .demo, .layouts, .remove').forEach((part) => { part.hidden = !allowed; });
     if (studio.study) open(studio.study);
   }).catch((error) => toast(error.message, 'bad'));
   return { show: open };
