@@ -18,6 +18,8 @@ from core.engine.detectors.base import masked_maps
 from core.engine.lesion.rules import ScoreRule
 
 TOP = (0.005, 0.02, 0.05)  # shares of an image's cells
+BESIDE = ("class", "centres")  # summaries that do not come from the map
+_CLEARLY = 0.05  # of AUROC
 _FEW = 5  # images of a kind
 
 
@@ -55,15 +57,16 @@ class Validation:
 
 
 def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
-    """The summary, or the logistic combination of all, with the best AUROC on validation data.
+    """The summary of the map with the best AUROC on validation data, unless one that the map does not show is clearly
+    better: the class head's, the centres', or the logistic combination of all.
 
-    The combination is judged on folds it was not fitted on, and must win by 0.005: simpler wins ties. With fewer than
+    A reader can check a score against the map; and with some dozens of normals an AUROC is known to about 0.03. So what
+    lies beside the map must win by `_CLEARLY`. The combination is judged on folds it was not fitted on. With fewer than
     `_FEW` images of either kind nothing can be chosen, and the default rule stands.
     """
     if np.bincount(data.labels, minlength=2).min() < _FEW:
         return ScoreRule(threshold=threshold)
     auroc = {name: float(roc_auc_score(data.labels, v)) for name, v in data.values.items()}
-    best = max(auroc, key=auroc.get)
     names = tuple(data.values)
     x = np.stack([data.values[n] for n in names], 1)
     held = np.zeros(len(x))
@@ -71,10 +74,14 @@ def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
         weights, bias = _logistic(x[fitted], data.labels[fitted])
         held[left] = x[left] @ weights + bias
     auroc["combined"] = float(roc_auc_score(data.labels, held))
-    if auroc["combined"] > auroc[best] + 0.005:
-        weights, bias = _logistic(x, data.labels)
-        return ScoreRule("combined", names, tuple(map(float, weights)), float(bias), threshold, auroc)
-    return ScoreRule(best, (best,), (1.0,), 0.0, threshold, auroc)
+    shown = max((n for n in names if n not in BESIDE), key=auroc.get)
+    best = max(auroc, key=auroc.get)
+    if best == shown or auroc[best] <= auroc[shown] + _CLEARLY:
+        return ScoreRule(shown, (shown,), (1.0,), 0.0, threshold, auroc)
+    if best != "combined":
+        return ScoreRule(best, (best,), (1.0,), 0.0, threshold, auroc)
+    weights, bias = _logistic(x, data.labels)
+    return ScoreRule("combined", names, tuple(map(float, weights)), float(bias), threshold, auroc)
 
 
 def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:

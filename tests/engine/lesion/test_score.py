@@ -46,3 +46,13 @@ def test_with_hardly_any_images_the_default_rule_stands():
     values = {"top 2.0%": np.arange(12.0), "area": np.zeros(12)}
     rule = choose_rule(Validation(values, np.r_[np.zeros(2, int), np.ones(10, int)]), 0.5)
     assert rule.name == "top 2.0%" and rule.auroc == {} and rule.threshold == 0.5
+
+
+def test_what_the_map_does_not_show_must_win_clearly():
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1], 300)
+    near, clear = labels + rng.normal(size=600), 9 * labels + rng.normal(size=600)
+    shown = near + 0.3 * rng.normal(size=600)
+    rule = choose_rule(Validation({"top 2.0%": shown, "class": near}, labels), 0.0)
+    assert rule.name == "top 2.0%" and rule.auroc["class"] > rule.auroc["top 2.0%"]
+    assert choose_rule(Validation({"top 2.0%": shown, "class": clear}, labels), 0.0).name == "class"
