@@ -52,7 +52,7 @@ def test_what_the_map_does_not_show_must_win_clearly():
     rng = np.random.default_rng(2)
     labels = np.repeat([0, 1], 300)
     near, clear = labels + rng.normal(size=600), 9 * labels + rng.normal(size=600)
-    shown = near + 0.3 * rng.normal(size=600)
+    shown = near + 0.5 * rng.normal(size=600)
     rule = choose_rule(Validation({"top 2.0%": shown, "class": near}, labels), 0.0)
     assert rule.name == "top 2.0%" and rule.auroc["class"] > rule.auroc["top 2.0%"]
     assert choose_rule(Validation({"top 2.0%": shown, "class": clear}, labels), 0.0).name == "class"
