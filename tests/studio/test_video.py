@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from app.verbs import main
 from core.studio import studies, video
 from core.studio.decode import probe, read_image
 from core.studio.unreadable import Unreadable
@@ -94,3 +95,21 @@ def test_a_file_that_was_replaced_is_opened_anew(tmp_path):
     assert number_in(read_image(path, 3)) == 3
     write_video(path, 30, "MJPG", first=50)
     assert number_in(read_image(path, 3)) == 53
+
+
+def test_the_verbs_take_recordings(store, tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "later").mkdir()
+    write_video(tmp_path / "in" / "a.avi", 50, "MJPG")
+    write_video(tmp_path / "later" / "b.avi", 50, "MJPG", first=50)
+    home = ["--home", str(store.home.path)]
+    assert main(["study", "import", "exam", str(tmp_path / "in"), "--every", "10", *home]) == 0
+    assert main(["study", "add", "exam", str(tmp_path / "later"), *home]) == 0
+    assert main(["study", "add", "exam", str(write_video(tmp_path / "c.avi", 50, "MJPG")), "--fps", "12.5", *home]) == 0
+    counts = store.query("SELECT count(*) AS n, path FROM cases GROUP BY path ORDER BY path")
+    assert {c["path"].rsplit("/", 1)[1]: c["n"] for c in counts} == {"a.avi": 5, "b.avi": 5, "c.avi": 25}
+    assert "5 test cases added" in capsys.readouterr().out
+    assert main(["study", "add", "exam", str(tmp_path / "nowhere"), *home]) == 2
+    assert "there is no file or folder" in capsys.readouterr().err
+    assert main(["study", "import", "more", str(tmp_path / "in"), "--fps", "0", *home]) == 2
+    assert "frames a second" in capsys.readouterr().err
