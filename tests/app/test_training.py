@@ -60,7 +60,7 @@ def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     page.locator("tr.child .state").filter(has_text="done").first.wait_for(timeout=240_000)
     children = [r for r in runs.list_runs(stored(served)) if r["parent"] == run]
     assert [c["method"] for c in children] == ["padim"]
-    page.locator("tr.child").first.click()
+    page.locator(f"tr[data-run='{children[0]['id']}']").click()
     page.locator(".of-fit .fitted").filter(has_text="training images").wait_for()
     page.locator(".of-fit .result").filter(has_text="AUROC").wait_for()
     assert page.locator(".board:not(.of-fit)").is_hidden(), "a fit shows none of an encoder's panels"
