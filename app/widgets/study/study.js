@@ -1,11 +1,9 @@
 // The Study tab: import, report, counts, a sample with outlines. What administrators set lives in manage.js.
-
-import { manage } from './manage.js'
-
 export async function mount(root, studio) {
   const { el, api, toast } = studio;
   const $ = (selector) => root.querySelector(selector);
   let seed = 0;
+  let admin = null; // the forms of manage.js
   let turn = 0; // an answer that comes after a newer question is thrown away
 
   // Import -------------------------------------------------------------------------------------
@@ -181,7 +179,7 @@ export async function mount(root, studio) {
       $('.facts').textContent = [`${data.study.cases} cases`, sizes, `${data.bits.join(' and ')} bits`, ...data.modalities, data.study.folder].filter(Boolean).join(' · ');
       counts(data);
       report(data);
-      if (forms) admin.show(study);
+      if (forms) admin?.show(study);
       await tiles();
     } catch (error) {
       toast(error.message, 'bad');
@@ -200,7 +198,9 @@ export async function mount(root, studio) {
       toast(error.message, 'bad');
     }
   };
-  const admin = manage(root, studio, { bring, show, refresh: () => show(null, false) });
+  // Fetched beside: the import's own buttons must not wait for forms that are seldom used.
+  import('./manage.js').then(({ manage }) => { admin = manage(root, studio, { bring, show, refresh: () => show(null, false) }); })
+    .catch((error) => toast(error.message, 'bad'));
   // While the demo is drawn elsewhere, the empty room says so.
   studio.on('status', ({ job }) => {
     if (!studio.study && job && job.verb === 'demo') $('.empty p').textContent = `${job.message || 'The demo study is about to be drawn'}. Its training starts by itself.`;
