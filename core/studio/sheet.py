@@ -59,7 +59,7 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
 
 
 def draw_sheet(store: Store, run_id: str, out: Path, best: int = 12, worst: int = 12, roi: bool = True) -> dict:
-    """Write the sheet to `out` (PNG, JPEG, SVG or PDF); returns {"out", "cases", "best", "worst"} with the Dice of each."""
+    """Write the sheet to `out` (PNG, JPEG, SVG or PDF); returns "out", "cases", and the Dice of "best" and "worst"."""
     cases = cases_by_dice(store, run_id, roi)
     best = min(best, len(cases))
     worst = min(worst, len(cases) - best)
