@@ -236,7 +236,7 @@ def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):
     page.locator(".menu.views summary").click()
     page.get_by_label("Name of this view").fill("all of it")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("saved.").wait_for()
+    page.locator(".toast", has_text="saved.").wait_for()
     count = len(maps.selected())
     go(page, mapped[0].url, "Clusters")
     page.wait_for_function("document.querySelector('.widget-scatter')?.scatter?.panes[0].map", timeout=60_000)
@@ -263,10 +263,10 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     before = maps.get("Array.from(room.panes[0].map.coords)")
     own = maps.get("room.panes[0].map.n")
     page.locator(".menu.place summary").click()
-    page.get_by_label("Folder on this machine", exact=True).fill(str(tmp_path / "nowhere"))
+    page.locator(".place-folder").fill(str(tmp_path / "nowhere"))
     page.get_by_role("button", name="Place", exact=True).click()
     page.get_by_text("there is no folder").wait_for()
-    page.get_by_label("Folder on this machine", exact=True).fill(str(tmp_path / "ward 3"))
+    page.locator(".place-folder").fill(str(tmp_path / "ward 3"))
     page.get_by_role("button", name="Place", exact=True).click()
     page.wait_for_function(
         "(n) => document.querySelector('.widget-scatter').scatter.panes[0].map.n === n + 5", arg=own, timeout=180_000
