@@ -146,12 +146,13 @@
       if (Studio.started && !document.hidden) {
         const { studies, job, arrived } = await Studio.api('/api/status');
         const list = studies.join(' ');
-        if (known !== null && list !== known) {
+        // Who brings in a study chooses it when it is there: a second choice beside that one could come in last.
+        if (!Studio.importing && known !== null && list !== known) {
           const first = known === '' && studies.length && !Studio.byHand; // who imports here reads the report first
           Studio.chooseStudy(first ? studies[0] : Studio.study);
           if (first) Studio.openTab('training');
         }
-        known = list;
+        if (!Studio.importing) known = list;
         const sign = document.querySelector('#at-work');
         if (sign) {
           sign.hidden = !job;

@@ -122,14 +122,15 @@ export function manage(root, studio, { bring, show, refresh }) {
     const button = $('.pick-bundle');
     button.disabled = true;
     toast(`Bringing in ${file.name}…`);
+    studio.byHand = studio.importing = true;
     try {
       const done = await api('/api/export/bundle', undefined, { method: 'POST', body: file });
       toast(`${plural(done.rows.cases, 'case')} and ${plural(done.rows.reviews, 'decision')} brought in.`, 'good');
-      studio.byHand = true;
       studio.chooseStudy(done.study);
     } catch (error) {
       toast(error.message, 'bad');
     } finally {
+      studio.importing = false;
       button.disabled = false;
       event.target.value = '';
     }

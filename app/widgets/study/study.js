@@ -28,7 +28,7 @@ export async function mount(root, studio) {
   }
   async function bring(start, verb) {
     busy(true);
-    studio.byHand = true;
+    studio.byHand = studio.importing = true;
     tell(`${verb}…`, 0, 0);
     try {
       const report = await follow((await start()).task, verb);
@@ -39,6 +39,7 @@ export async function mount(root, studio) {
     } catch (error) {
       toast(error.message, 'bad');
     } finally {
+      studio.importing = false;
       busy(false);
     }
   }
