@@ -23,23 +23,22 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     test, held = known_test(arrays), arrays.index("holdout", label="normal")
+    labels = (arrays.label[test] == "abnormal").astype(int)
+    scores, unseen = (read_scores(store, run_id, arrays.case_ids[part], roi) for part in (test, held))
     row = evaluate(
-        read_scores(store, run_id, arrays.case_ids[test], roi),
-        (arrays.label[test] == "abnormal").astype(int),
+        scores,
+        labels,
         read_maps(store, run_id, arrays.case_ids[test]),
         np.asarray(arrays.masks[test]),
         arrays.has_mask[test],
         roi=np.asarray(arrays.roi[test]) if roi else None,
         holdout_roi=np.array(rows_of(arrays.roi, held)) if roi else None,
-        holdout_scores=read_scores(store, run_id, arrays.case_ids[held], roi),
+        holdout_scores=unseen,
         holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
         protocol=protocol,
         **options,
     )
-    normal = test[arrays.label[test] == "normal"]
-    row["conformal"] = conformal(
-        read_scores(store, run_id, arrays.case_ids[held], roi), read_scores(store, run_id, arrays.case_ids[normal], roi)
-    )
+    row["conformal"] = conformal(unseen, scores[labels == 0])
     parent = runs.get_run(store, run["parent"])
     seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
     who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}

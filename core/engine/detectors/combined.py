@@ -101,17 +101,14 @@ class Combined(Detector):
         folder: Path | None = None,
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. ValueError under 16 images."""
-        if len(images) < 16:
-            raise ValueError(f"the combined detector learns from at least 16 normal images; there are {len(images)}")
-        seen, unseen = part_unseen(len(images), config.validation, config.seed)
-        inside, outside = (None, None) if roi is None else (roi[seen], roi[unseen])
+        (seen, inside), unseen = part_unseen(images, roi, config.validation, config.seed)
         told = {"device": device, "should_stop": should_stop}
-        padim = PaDiM.fit(encoder, images[seen], config.padim, roi=inside, **told)
-        head = LesionHead.fit(encoder, images[seen], config.head, roi=inside, report=report, folder=folder, **told)
-        members = Members.of({"head": head, "padim": padim}, images[unseen], outside)
+        padim = PaDiM.fit(encoder, seen, config.padim, roi=inside, **told)
+        head = LesionHead.fit(encoder, seen, config.head, roi=inside, report=report, folder=folder, **told)
+        members = Members.of({"head": head, "padim": padim}, *unseen)
         detector = cls(config, members, Weights(config.weight, config.weight))
         if config.learn:
-            detector.weights = detector._learn(images[unseen], outside)
+            detector.weights = detector._learn(*unseen)
         return detector
 
     def _learn(self, images: np.ndarray, roi: np.ndarray | None) -> Weights:

@@ -70,21 +70,18 @@ class Ensemble(Detector):
         folder: Path | None = None,
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. A member that is finished is kept in `folder` and not trained again."""
-        if len(images) < 16:
-            raise ValueError(f"an ensemble learns from at least 16 normal images; there are {len(images)}")
-        seen, unseen = part_unseen(len(images), config.validation, config.seed)
-        inside, outside = (None, None) if roi is None else (roi[seen], roi[unseen])
+        (seen, inside), unseen = part_unseen(images, roi, config.validation, config.seed)
         heads = {}
         for i in range(config.members):
             own = config.head.replace(seed=config.seed + i)
             place = None if folder is None else Path(folder) / f"{i}"
             heads[str(i)] = _finished(place, own, device) or LesionHead.fit(
-                encoder, images[seen], own, roi=inside, device=device, should_stop=should_stop, folder=place,
+                encoder, seen, own, roi=inside, device=device, should_stop=should_stop, folder=place,
                 report=report and _of_all(report, i, config),
             )  # fmt: skip
             if place is not None:
                 heads[str(i)].save(place)
-        return cls(config, Members.of(heads, images[unseen], outside))
+        return cls(config, Members.of(heads, *unseen))
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Maps float32 (N, S/2, S/2), in standard deviations of unseen normals' cells."""

@@ -83,8 +83,14 @@ class Members:
         return cls(detectors, {name: Scale.from_dict(values) for name, values in scales.items()})
 
 
-def part_unseen(n: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of n images, sorted: (those to fit on, at least 4 to leave unseen)."""
-    order = np.random.default_rng(seed).permutation(n)
-    unseen = np.sort(order[: max(4, round(share * n))])
-    return np.setdiff1d(order, unseen), unseen
+Part = tuple[np.ndarray, np.ndarray | None]  # images uint8 (N, S, S, 3) and their roi (N, S, S), if there is one
+
+
+def part_unseen(images: np.ndarray, roi: np.ndarray | None, share: float, seed: int) -> tuple[Part, Part]:
+    """(what members are fitted on, at least 4 images that they never see). ValueError under 16 images."""
+    if len(images) < 16:
+        raise ValueError(f"several detectors together take at least 16 normal images; there are {len(images)}")
+    order = np.random.default_rng(seed).permutation(len(images))
+    unseen = np.sort(order[: max(4, round(share * len(images)))])
+    seen = np.setdiff1d(order, unseen)
+    return tuple((images[part], None if roi is None else roi[part]) for part in (seen, unseen))

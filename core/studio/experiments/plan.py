@@ -88,4 +88,4 @@ EXPERIMENTS = {
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy,
     "head": head_only,
 }  # fmt: skip
-JUDGED = ("families", "ablation")  # experiments that choose: their rows hold AUROCs on synthetic lesions in held-out normals
+JUDGED = ("families", "ablation")  # their rows also hold AUROCs on synthetic lesions in held-out normals
