@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.abspath(__file__))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
 INSIDE = "PMSACL_STUDIO_INSIDE"
+ROOM = 10  # GB that an installation takes while it runs, torch with its CUDA libraries; 7 stay
 
 
 class Cannot(Exception):
@@ -94,6 +95,10 @@ def install(file):
     if os.path.exists(stamp(file)):
         return
     tell(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
+    free = shutil.disk_usage(VENV).free / 1e9
+    if file == requirements() and free < ROOM:
+        # Not refused: a build of torch without CUDA needs far less.
+        tell(f"Only {free:.1f} GB are free on this disk; up to {ROOM} GB are needed while installing")
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-q", "-r", file]
     run(pip, "pip could not install everything; check the network and the disk's free space, then run this again")
     with open(stamp(file), "w"):

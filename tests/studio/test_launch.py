@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -210,3 +211,13 @@ def test_a_browser_that_cannot_be_had_is_said(monkeypatch):
     with pytest.raises(UserError, match="PMSACL_BROWSER") as error:
         _browser.find_browser(lambda text: None)
     assert error.value.status == 1
+
+
+@pytest.mark.parametrize("free, warned", [(8.5e9, True), (40e9, False)])
+def test_installing_says_when_the_disk_is_small(launch, monkeypatch, tmp_path, capsys, free, warned):
+    monkeypatch.setattr(launch, "VENV", str(tmp_path))
+    monkeypatch.setattr(launch, "run", lambda command, why: None)
+    monkeypatch.setattr(launch.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(99e9, 0, free))
+    launch.install(launch.requirements())
+    assert ("Only 8.5 GB are free" in capsys.readouterr().err) == warned
+    assert Path(launch.stamp(launch.requirements())).exists()
