@@ -42,6 +42,11 @@ def probe(path: Path) -> tuple[int, int, int, int, str | None]:
     return int(ds.Columns), int(ds.Rows), int(ds.get("BitsStored", 8) or 8), max(frames, 1), ds.get("Modality") or None
 
 
+def header(path: Path):
+    """The dataset without its pixels. Unreadable if it has no rows and columns."""
+    return _header(path, pixels=False)
+
+
 def declares_text(path: Path) -> bool:
     """Whether the file itself says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
     return str(_header(path, pixels=False).get("BurnedInAnnotation", "")).strip().upper() == "YES"

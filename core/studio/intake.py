@@ -1,6 +1,7 @@
 """From files to cases: each file is read once, whatever it holds; what cannot be taken is named with its reason.
 
-No row is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` for each of them.
+No row is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` for each of them;
+a DICOM file that is one slice of a volume knows its place there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.studio import burned_in, dicom, video
+from core.studio import burned_in, dicom, video, volumes
 from core.studio.cache import Progress
 from core.studio.decode import Probe, probe, read_image
 from core.studio.duplicates import file_sha256, near_pairs, perceptual_hash, thumbnail
@@ -46,7 +47,10 @@ class Found:
 def read_all(
     entries: list[Entry], on_progress: Progress | None, sampling: Sampling | None = None
 ) -> tuple[list[Found], list[dict]]:
-    """All frames of all files, and [{"path", "reason"}] of what was left out. `sampling`: of recordings, which."""
+    """All frames of all files, and [{"path", "reason"}] of what was left out. `sampling`: of recordings, which.
+
+    Slices of one volume follow each other in their order, whatever their files are called.
+    """
     found, rejected, seen = [], [], set()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(lambda entry: _read(entry, sampling or Sampling()), entries)
@@ -63,7 +67,7 @@ def read_all(
             seen.add(entry.path)
             if on_progress:
                 on_progress(done, len(entries))
-    return found, rejected
+    return volumes.in_order(found), rejected
 
 
 def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
@@ -78,6 +82,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         head = probe(entry.path)
         digest = file_sha256(entry.path)
         declared = dicom.declares_text(entry.path) if head.format == "DICOM" else None
+        piece = volumes.slice_of(entry.path) if head.format == "DICOM" else None
         found = []
         for frame, image in _frames(entry.path, head, sampling):
             thumb = thumbnail(image)
@@ -89,6 +94,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
                 "sha256": digest,
                 "phash": perceptual_hash(thumb),
                 "burned_in": int(declared or burned_in.likely(image)),
+                **(piece.to_row() if piece else {}),
             }
             found.append(Found(entry, frame, head.frames, row, thumb))
     except Unreadable as error:
@@ -133,12 +139,24 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
 def hold_out(found: list[Found]) -> None:
     """Hold out a part of the training normals, chosen by content, so the same files give the same part everywhere.
 
-    Frames of one file stay on one side. Nothing is chosen when the layout already names a held-out part.
+    Frames of one file and slices of one volume stay on one side, but for a volume that is all there is: without
+    held-out slices nothing could be scored. Nothing is chosen when the layout already names a held-out part.
     """
     train = [f for f in found if f.entry.split == "train"]
     if not train or any(f.entry.split == "holdout" for f in found):
         return
-    digests = sorted({f.row["sha256"] for f in train})
+    whole: dict[str, str] = {}  # a volume goes by one of its slices
+    for f in train:
+        series, digest = f.row.get("series"), f.row["sha256"]
+        if series:
+            whole[series] = min(whole.get(series, digest), digest)
+    if len(whole) == 1 and all(f.row.get("series") for f in train):
+        whole = {}
+
+    def unit(f: Found) -> str:
+        return whole.get(f.row.get("series"), f.row["sha256"])
+
+    digests = sorted({unit(f) for f in train})
     count = round(len(digests) * HOLDOUT_FRACTION)
     if len(digests) >= HOLDOUT_FROM:
         count = max(count, HOLDOUT_LEAST)
@@ -147,7 +165,7 @@ def hold_out(found: list[Found]) -> None:
     ranked = sorted(digests, key=lambda d: hashlib.sha256(f"holdout {d}".encode()).digest())
     chosen = set(ranked[:count])
     for f in train:
-        if f.row["sha256"] in chosen:
+        if unit(f) in chosen:
             f.row["split"] = "holdout"
 
 

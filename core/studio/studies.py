@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.studio import intake
+from core.studio import intake, volumes
 from core.studio.cache import Progress, StudyArrays, load_arrays
 from core.studio.decode import read_image, read_raw
 from core.studio.importers import Entry, files_under, read_layout
@@ -162,8 +162,11 @@ def _duplicates(store: Store, study: str, found: list[intake.Found]) -> list[dic
 def _insert(store: Store, study: str, found: list[intake.Found], report: ImportReport) -> None:
     db = store.db
     start = db.execute('SELECT coalesce(max("row"), -1) + 1 FROM cases WHERE study = ?', [study]).fetchone()[0]
+    volume = volumes.several(store, study, [f.row.get("series") for f in found])
     for offset, f in enumerate(found):
         name = intake.printable(f.entry.path.name) + (f" #{f.frame + 1}" if f.frames > 1 else "")
+        if f.row.get("series") in volume:
+            name = volumes.numbered(name, f.row["slice"])
         row = {
             "study": study,
             "name": name,

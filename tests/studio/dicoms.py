@@ -34,3 +34,42 @@ def write_dicom(path: Path, pixels: np.ndarray | None, **extra) -> Path:
         setattr(ds, name, value)
     pydicom.dcmwrite(path, ds, enforce_file_format=True)
     return path
+
+
+def write_volume(
+    folder: Path,
+    count: int,
+    axes: tuple = (1, 0, 0, 0, 1, 0),
+    shape: tuple[int, int] = (24, 32),
+    step: float = 2.5,
+    seed: int = 0,
+    files: str = "IM{name:04d}.dcm",
+    missing: tuple[int, ...] = (),
+    **extra,
+) -> dict[int, Path]:
+    """A volume of `count` files in `folder`, named in an order that is not theirs: place along the normal -> path.
+
+    Instance numbers run against the places, as for a table that moves out. `extra`: for every slice; None leaves out.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(count)
+    normal = np.cross(axes[:3], axes[3:])
+    shared = {
+        "StudyInstanceUID": generate_uid(),
+        "SeriesInstanceUID": generate_uid(),
+        "FrameOfReferenceUID": generate_uid(),
+        "ImageOrientationPatient": list(axes),
+        "PatientID": "12345",
+        "PixelSpacing": [0.7, 0.7],
+    }
+    written = {}
+    for k in range(count):
+        pixels = rng.integers(0, 3000, shape, np.uint16)
+        if k in missing:
+            continue
+        at = [f"{v:.4f}" for v in np.array([-110.5, -98.0, -1200.0]) + normal * step * k]
+        own = {"ImagePositionPatient": at, "InstanceNumber": count - k}
+        given = {n: v for n, v in (shared | own | extra).items() if v is not None}
+        written[k] = write_dicom(folder / files.format(name=names[k]), pixels, **given)
+    return written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from core.studio import volumes
 from core.studio.review import blind, certainty, decisions, masks, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.store import Store
@@ -89,23 +90,26 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
             "WHERE k.case_id = ? AND k.reader != ? ORDER BY k.reader, k.stage",
             [case_id, reader],
         )
-        frames = store.one(
-            "SELECT count(*) AS n FROM cases WHERE study = ? AND path = ?", [case["study"], case["path"]]
-        )["n"]
-        out["frames"] = frames
+        where, values = volumes.same(case)
+        here = store.one(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)
+        out |= {"frames": here["n"], "recording": here["first"]}
     return out
 
 
 def timeline(store: Store, case_id: int, run: str) -> list[dict]:
-    """A recording's frames in time: [{"id", "frame", "percentile", "flagged"}]; empty for a single image."""
+    """A recording's frames in time, or a volume's slices along its normal; empty for a single image.
+
+    [{"id", "frame", "percentile", "score", "flagged"}].
+    """
     case = decisions.case_row(store, case_id)
+    where, values = volumes.same(case)
     rows = store.query(
         "SELECT c.id, c.frame, coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.score_roi, "
         "r.score) AS score, "
         "coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r ON r.run = ? AND "
         "r.case_id = c.id "
-        "WHERE c.study = ? AND c.path = ? ORDER BY c.frame",
-        [run, case["study"], case["path"]],
+        f"WHERE {where} ORDER BY {volumes.ORDER}",
+        [run, *values],
     )
     return rows if len(rows) > 1 else []
 

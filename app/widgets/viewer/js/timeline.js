@@ -1,4 +1,4 @@
-// A recording's score over its frames, under the viewer: click a frame, or go to the next peak.
+// The score over a recording's frames or a volume's slices, under the viewer: click a frame, or go to the next peak.
 
 import { get } from './api.js'
 
@@ -16,8 +16,8 @@ export function timeline(room, line) {
       line.hidden = true
       return
     }
-    const key = `${room.study}/${room.run}/${detail.name.replace(/ #\d+$/, '')}`
-    if (held !== key || !frames.some((f) => f.id === detail.id)) { // files of one name lie in several folders
+    const key = `${room.study}/${room.run}/${detail.recording}/${detail.frames}` // slices may still come in
+    if (held !== key || !frames.some((f) => f.id === detail.id)) {
       const got = await get(`/api/review/timeline/${detail.id}`, { run: room.run })
       if (room.detail !== detail) return
       frames = got.ok ? got.frames : []
@@ -48,7 +48,7 @@ export function timeline(room, line) {
   }
 
   function peak() {
-    if (frames.length < 2 || line.hidden) return room.say('This case is a single image; peaks belong to recordings.')
+    if (frames.length < 2 || line.hidden) return room.say('This case is a single image; peaks belong to recordings and volumes.')
     const score = (i) => frames[i]?.score ?? -Infinity
     const isPeak = (i) => {
       for (let d = 1; d <= LOOK; d += 1) if (score(i - d) >= score(i) || score(i + d) > score(i)) return false
@@ -59,7 +59,7 @@ export function timeline(room, line) {
       const i = (at + step) % frames.length
       if (isPeak(i)) return room.goTo(frames[i].id)
     }
-    return room.say('The score has no peak in this recording.')
+    return room.say('The score has no peak here.')
   }
 
   return { follow, peak }

@@ -112,7 +112,7 @@ def _flat(source: pydicom.Dataset) -> None:
     if "NumberOfFrames" in source:
         del source.NumberOfFrames
         source.SOPClassUID = SecondaryCaptureImageStorage  # for the class of a recording it would look for frames
-    if "FrameOfReferenceUID" not in source or "ImagePositionPatient" not in source:
+    if not all(source.get(k) for k in ("FrameOfReferenceUID", "ImagePositionPatient", "ImageOrientationPatient")):
         source.FrameOfReferenceUID = pydicom.uid.generate_uid(entropy_srcs=[str(source.SOPInstanceUID)])
         source.ImagePositionPatient, source.ImageOrientationPatient = [0, 0, 0], [1, 0, 0, 0, 1, 0]
     if "PixelSpacing" not in source:
@@ -145,10 +145,12 @@ def _complete(source: pydicom.Dataset) -> None:
 
 
 def _anonymise(source: pydicom.Dataset, names: Names, row: dict) -> None:
+    # All slices of a volume, and all files of a patient, name one patient.
+    patient = source.get("PatientID") or source.get("StudyInstanceUID") or row["sha256"]
     for keyword in _NAMED:
         if keyword in source:
             setattr(source, keyword, "")
-    source.PatientID = "patient-" + names.uid(str(row["sha256"]))[-10:]
+    source.PatientID = "patient-" + names.uid(f"patient {patient}")[-10:]
     for element in source.iterall():
         if element.VR == "UI" and element.keyword not in (
             "SOPClassUID",

@@ -41,10 +41,10 @@ class Names:
         return f"case-{self._digest('case ' + str(case['id'])).hex()[:12]}"
 
     def recording(self, case: dict) -> str:
-        """The name that all frames of one file share."""
+        """The name that all frames of one file share, or all slices of one volume (with names kept, its series)."""
         if self.keep:
-            return Path(case["path"]).stem
-        return f"recording-{self._digest('recording ' + str(case['sha256'])).hex()[:12]}"
+            return case["series"].split()[0] if case["series"] else Path(case["path"]).stem
+        return f"recording-{self._digest('recording ' + str(case['series'] or case['sha256'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
         """A reader's name."""

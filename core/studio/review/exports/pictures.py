@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from core.studio import burned_in
+from core.studio import burned_in, volumes
 from core.studio.masks import decode_mask
 from core.studio.review import audit
 from core.studio.review.exports import objects
@@ -46,7 +46,8 @@ def _file(name: str, case_id: int) -> str:
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
     """COCO: every test image, one annotation for each component of its newest mask, as compressed RLE.
 
-    An image out of a recording names it and its frame (from 1); one that may carry burned-in text says so.
+    An image out of a recording names it and its frame (from 1), a slice its volume and its instance number; one that
+    may carry burned-in text says so.
     {"images", "annotations", "file", "burned_in"}.
     """
     from pycocotools import mask as rle
@@ -54,13 +55,13 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     names = Names(store, study, keep_names)
     cases = store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' ORDER BY id", [study])
     text = burned_in.among(store, study, [c["id"] for c in cases])
-    marked, several = set(text["cases"]), recordings(store, study)
+    marked, several = set(text["cases"]), volumes.parts(store, study)
     images = []
     for case in cases:
         image = {"id": case["id"], "width": case["width"], "height": case["height"]}
         image["file_name"] = f"{names.case(case)}.png"
-        if case["path"] in several:
-            image |= {"recording": names.recording(case), "frame": case["frame"] + 1}
+        if case["id"] in several:
+            image |= {"recording": names.recording(case), "frame": several[case["id"]]}
         if case["id"] in marked:
             image["burned_in_text"] = True
         images.append(image)
@@ -95,9 +96,3 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     told = {"format": "coco", "annotations": len(annotations), "named": keep_names, "burned_in": len(marked)}
     audit.record(store, by, "export", study=study, after=told)
     return {"images": len(images), "annotations": len(annotations), "file": str(target), "burned_in": text}
-
-
-def recordings(store: Store, study: str) -> set[str]:
-    """Paths of the study's files that hold several frames."""
-    query = "SELECT path FROM cases WHERE study = ? GROUP BY path HAVING count(*) > 1 OR max(frame) > 0"
-    return {r["path"] for r in store.query(query, [study])}

@@ -6,10 +6,9 @@ import csv
 import json
 from pathlib import Path
 
-from core.studio import burned_in
+from core.studio import burned_in, volumes
 from core.studio.review import audit
 from core.studio.review.exports.names import Names
-from core.studio.review.exports.pictures import recordings
 from core.studio.store import Store
 
 COLUMNS = (
@@ -24,11 +23,12 @@ def export_csv(
 ) -> dict:
     """Write `target`; score, percentile and flag are those of `run`, or of the run the reader saw.
 
-    {"rows", "file", "burned_in"}. A frame of a recording counts from 1.
+    {"rows", "file", "burned_in"}. A frame of a recording counts from 1; a slice of a volume has its
+    instance number.
     """
     names = Names(store, study, keep_names)
     rows = store.query(
-        "SELECT v.*, c.id AS case_number, c.name, c.path, c.sha256, c.frame, c.split, c.label, "
+        "SELECT v.*, c.id AS case_number, c.name, c.path, c.sha256, c.series, c.split, c.label, "
         "coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
         "r.extra, EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
@@ -37,7 +37,7 @@ def export_csv(
         [run, study],
     )
     text = burned_in.among(store, study, [r["case_number"] for r in rows])
-    marked, several = set(text["cases"]), recordings(store, study)
+    marked, several = set(text["cases"]), volumes.parts(store, study)
     with Path(target).open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(COLUMNS)
@@ -46,8 +46,8 @@ def export_csv(
                 "case": names.case({"id": row["case_number"], "name": row["name"]}),
                 "reader": names.reader(row["reader"]),
                 "created": names.when(row["created"]),
-                "recording": names.recording(row) if row["path"] in several else "",
-                "frame": row["frame"] + 1 if row["path"] in several else "",
+                "recording": names.recording(row) if row["case_number"] in several else "",
+                "frame": several.get(row["case_number"]),
                 "burned_in_text": int(row["case_number"] in marked),
                 **_certainty(row["extra"]),
             }
