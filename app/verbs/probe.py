@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from app.verbs._common import UserError, finish, open_store, options_of, say, table, verb
 
-COLUMNS = ["preset", "accuracy", "chance", "told", "survival", "lost", "closeness", "encoder", "images", "seconds"]
+COLUMNS = [
+    "preset",
+    "accuracy",
+    "chance",
+    "told",
+    "survival",
+    "lost",
+    "closeness",
+    "distance",
+    "encoder",
+    "images",
+    "seconds",
+]
 
 
 def add(subparsers) -> None:
@@ -39,6 +51,6 @@ def run(args) -> int:
         })  # fmt: skip
         found = probe.probe(store, scene, None if args.encoder == "untrained" else args.encoder)
         near = found["near"] or {}
-        rows.append({"preset": name, **found, "closeness": near.get("closeness")})
+        rows.append({"preset": name, **found, "closeness": near.get("closeness"), "distance": near.get("distance")})
         say(args, f"{name}: " + " ".join(w["text"] for w in found["words"]))
     return finish(args, {"study": study, "rows": rows}, "\n" + table(rows, COLUMNS))

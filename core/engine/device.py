@@ -48,3 +48,8 @@ def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:
     """uint8 (B, H, W, 3) -> float32 (B, 3, H, W) in [0, 1] on `device`."""
     x = torch.from_numpy(np.require(images, requirements=["C", "W"])).to(device, non_blocking=True)
     return x.permute(0, 3, 1, 2).to(torch.float32).div_(255.0)
+
+
+def to_pixels(x: torch.Tensor) -> np.ndarray:
+    """float (B, 3, H, W), 0..1 (what lies outside is cut off) -> uint8 (B, H, W, 3): the way back from `to_batch`."""
+    return x.clamp(0, 1).mul_(255).round_().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import torch
 
+from core.engine.device import to_pixels
 from core.engine.pretrain_config import PretrainConfig
 from core.engine.trainer import Data, Trainer
 from core.studio import runs
@@ -39,7 +40,7 @@ class BatchStrip:
                 some = views.images[chosen]
                 if some.shape[-1] != side:
                     some = torch.nn.functional.interpolate(some, (side, side), mode="area")
-                tiles = (some.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
+                tiles = to_pixels(some)
                 row = np.zeros((side, count * side, 3), np.uint8)
                 row[:, : len(tiles) * side] = np.concatenate(list(tiles), 1)
                 rows.append(row)

@@ -17,7 +17,7 @@ import torch
 
 from core.engine.augment.weak import WeakConfig, WeakViews
 from core.engine.config import Config
-from core.engine.device import to_batch
+from core.engine.device import to_batch, to_pixels
 from core.engine.registry import STRONG
 from core.engine.roi import find_roi
 from core.studio.cache import ROI_SIDE, fraction, shrink
@@ -165,7 +165,7 @@ def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None) -> Gr
             views = WeakViews(WeakConfig.from_dict(scene.weak_config))
             stack, marks = views(stack, torch.Generator().manual_seed(scene.seed), marks)
             sources = []
-        pixels = stack.clamp(0, 1).mul(255).round_().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
+        pixels = to_pixels(stack)
     shape = (strong.k + 1, len(x), scene.size, scene.size)
     lines = [_outline(m) for m in marks.numpy().astype(np.uint8)]
     return Grid(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-import cv2
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import confusion_matrix, roc_auc_score
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,13 +16,11 @@ from core.engine.augment.weak import WeakConfig, WeakViews
 from core.engine.device import to_batch
 from core.engine.encoder import EncoderConfig, build_encoder, load_encoder
 from core.studio import runs
-from core.studio.cache import fraction, shrink
-from core.studio.decode import read_image
-from core.studio.masks import get_mask, truth_masks
 from core.studio.medmix_view import Samples, Scene, strong_of
+from core.studio.nearness import FAR, nearness
 from core.studio.store import Store
 
-SIDE, IMAGES, REAL, VIEWS = 64, 96, 48, 8
+SIDE, IMAGES, VIEWS = 64, 96, 8
 SEEN = 0.5  # a lesion is still in a view if half of it, as the view enlarges it, is
 
 
@@ -36,7 +33,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
     {"accuracy", "chance", "told", "confusion" (row: true class), "survival", "lost", "near", "words", "seconds",
     "images", "encoder"}. told: balanced accuracy of some lesion against none, guessing 0.5. survival: mean part of a
     lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep less than half. near: None,
-    or {"auroc_synthetic", "auroc_real", "closeness", "real"}: see `nearness`.
+    or as `nearness` says.
     """
     started = time.perf_counter()
     if run == "latest":
@@ -74,7 +71,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
         "confusion": confusion_matrix(y, said, labels=range(strong.k + 1)).tolist(),
         "survival": None if survival is None else float(survival.mean()),
         "lost": None if survival is None else float((survival < SEEN).mean()),
-        "near": nearness(store, scene, samples, encoder, x, lesions),
+        "near": nearness(store, scene.study, lambda images: _features(encoder, images), x, lesions),
         "images": len(x),
         "encoder": run or "untrained",
     }
@@ -104,60 +101,14 @@ def words(found: dict) -> list[dict]:
             said.append(("good", f"Weak views keep the lesion: only {found['lost']:.0%} lose most of it."))
     near = found["near"]
     if near:
-        if near["closeness"] < 0.3:
+        if near["distance"] > FAR:
+            times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
+            said.append(("warn", f"Nothing like a lesion: {times}."))
+        elif near["closeness"] < 0.3:
             said.append(("warn", "Synthetic lesions look nothing like this study's lesions to this encoder."))
         else:
             said.append(("good", f"Synthetic lesions lie in the direction of real ones ({near['closeness']:.0%})."))
     return [{"kind": kind, "text": text} for kind, text in said]
-
-
-def nearness(store: Store, scene: Scene, samples: Samples, encoder, x: torch.Tensor, lesions) -> dict | None:
-    """Patches around synthetic and real lesions against normal ones, in the features of `encoder`.
-
-    A line is fitted that tells real lesions' patches from normal ones. auroc_real: how well it does on real ones left
-    out. auroc_synthetic: how well it tells synthetic ones from normal. closeness: the second over the first, both
-    above chance, 0..1. None where the study has fewer than 8 lesion masks.
-    """
-    truth = truth_masks(store, scene.study)
-    if len(truth) < 8 or lesions is None or not bool(lesions.boxes.any()):
-        return None
-    chosen = sorted(truth)[:: max(1, len(truth) // REAL)][:REAL]
-    real = []
-    for case_id in chosen:
-        row = store.one("SELECT path, frame FROM cases WHERE id = ?", [case_id])
-        image = shrink(read_image(row["path"], row["frame"]), SIDE * 2, SIDE * 2)
-        mask = fraction(get_mask(store, truth[case_id]), SIDE * 2) >= 0.5
-        if mask.any():
-            real.append(_patch(image, *_box(mask)))
-    made, plain = [], []
-    pixels = (lesions.images * 255).round().byte().permute(0, 2, 3, 1).numpy()
-    before = (x * 255).round().byte().permute(0, 2, 3, 1).numpy()
-    for i in range(len(pixels)):
-        y0, x0, y1, x1 = (int(v) for v in lesions.boxes[i, 0])
-        if y1 > y0 and x1 > x0:
-            made.append(_patch(pixels[i], y0, x0, y1, x1))
-            plain.append(_patch(before[i], y0, x0, y1, x1))
-    if len(real) < 8 or len(made) < 8:
-        return None
-    z = [_features(encoder, to_batch(np.stack(p), torch.device("cpu"))) for p in (plain, real, made)]
-    half = len(z[0]) // 2
-    folds = np.arange(len(z[1])) % 2 == 0
-    scores = []
-    for part in (folds, ~folds):
-        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.05, class_weight="balanced"))
-        learn = np.concatenate([z[0][:half], z[1][part]])
-        model.fit(learn, np.r_[np.zeros(half), np.ones(part.sum())])
-        plain_score = model.decision_function(z[0][half:])
-        for group in (z[1][~part], z[2][half:]):
-            score = model.decision_function(group)
-            truth_of = np.r_[np.zeros(len(plain_score)), np.ones(len(score))]
-            scores.append(roc_auc_score(truth_of, np.r_[plain_score, score]))
-    auroc_real, auroc_made = (scores[0] + scores[2]) / 2, (scores[1] + scores[3]) / 2
-    ratio = max(0.0, auroc_made - 0.5) / max(auroc_real - 0.5, 0.05)
-    return {
-        "auroc_real": float(auroc_real), "auroc_synthetic": float(auroc_made), "closeness": float(min(1.0, ratio)),
-        "real": len(real),
-    }  # fmt: skip
 
 
 def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
@@ -188,18 +139,3 @@ def _encoder(store: Store, run: str | None):
 
 def _features(encoder, images: torch.Tensor) -> np.ndarray:
     return np.concatenate([encoder.backbone(part).float().numpy() for part in images.split(32)])
-
-
-def _box(mask: np.ndarray) -> tuple[int, int, int, int]:
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return rows[0], cols[0], rows[-1] + 1, cols[-1] + 1
-
-
-def _patch(image: np.ndarray, y0: int, x0: int, y1: int, x1: int) -> np.ndarray:
-    """A square around a box, half as large again, at the probe's side."""
-    side = image.shape[0]
-    half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
-    cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
-    top, left = max(0, cy - half), max(0, cx - half)
-    cut = image[top : min(side, cy + half), left : min(side, cx + half)]
-    return cv2.resize(cut, (SIDE, SIDE), interpolation=cv2.INTER_AREA if cut.shape[0] > SIDE else cv2.INTER_LINEAR)

@@ -9,6 +9,7 @@ import pytest
 
 from core.engine.augment.medmix import MEDMIX_PRESETS
 from core.studio import figure, medmix_view, probe, studies
+from core.studio.nearness import FAR, energy_distance
 from tests.conftest import plain_folder
 
 
@@ -88,6 +89,21 @@ def test_probe_tells_absurdly_easy_from_default(store, samples):
     assert a["accuracy"] > b["accuracy"] + 0.2
     assert np.sum(a["confusion"]) == 4 * a["images"]
     assert a["near"]["real"] >= 8
+
+
+def test_what_is_glaring_is_not_called_near_real_lesions(store, samples):
+    """Opaque blocks lie beyond the line that tells real lesions from normal patches, and far from either."""
+    blocks = probe.probe(store, scene(config=MEDMIX_PRESETS["easy"].to_dict()))
+    plain = probe.probe(store, scene())
+    assert blocks["near"]["distance"] > max(FAR, 3 * plain["near"]["distance"])
+    assert any(w["kind"] == "warn" and "Nothing like a lesion" in w["text"] for w in blocks["words"])
+
+
+def test_energy_distance_is_zero_for_one_source_and_grows_with_the_shift():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((300, 8)), rng.standard_normal((200, 8))
+    near, far = energy_distance(a, b), energy_distance(a, b + 2)
+    assert abs(near) < 0.05 < 1 < far < energy_distance(a, b + 4)
 
 
 def test_probe_sees_lesions_cut_away(store, samples):

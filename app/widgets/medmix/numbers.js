@@ -18,7 +18,8 @@ export function showNumbers(panel, r) {
       r.survival == null ? null : fact('A weak crop keeps, of a lesion', percent(r.survival)),
       r.lost == null ? null : fact('Weak views that lose most of it', percent(r.lost)),
       r.near ? fact('Real lesions told from normal', `AUROC ${r.near.auroc_real.toFixed(2)}`) : fact('Real lesions', 'too few masks here'),
-      r.near ? fact('Synthetic ones by the same line', `AUROC ${r.near.auroc_synthetic.toFixed(2)}`) : null),
+      r.near ? fact('Synthetic ones by the same line', `AUROC ${r.near.auroc_synthetic.toFixed(2)}`) : null,
+      r.near ? fact('Synthetic from real ones (normal patches: 1)', r.near.distance.toFixed(1)) : null),
     matrix, el('p', { class: 'dim' }, `${r.encoder === 'untrained' ? 'An untrained encoder' : r.encoder}, ${r.images} images at 64 px, ${seconds(r.seconds)}`));
   panel.dataset.done = 'yes';
 }

@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from core.engine.detectors.base import Detector
-from core.engine.device import to_batch
+from core.engine.device import to_batch, to_pixels
 from core.engine.heatmap import upsample
 from core.engine.lesion.config import LesionHeadConfig
 from core.engine.lesion.synth import Pairs
@@ -42,7 +42,7 @@ class SyntheticValidation:
         x, parts, masks = to_batch(images, torch.device("cpu")), [images], [np.zeros(images.shape[:3], bool)]
         for n in range(1, config.k + 1):
             pair = pairs(x, inside, generator, counts=torch.full((len(images),), n))
-            parts.append((pair.images * 255).round().byte().permute(0, 2, 3, 1).numpy())
+            parts.append(to_pixels(pair.images))
             masks.append(pair.masks.numpy())
         labels = np.concatenate([m.any((1, 2)) for m in masks]).astype(int)
         use = np.r_[np.ones(len(images), bool), labels[len(images) :] == 1]
@@ -83,7 +83,7 @@ def judge(
         use = masks.any((1, 2))
         if not use.any():
             continue
-        mixed = detector.predict((pair.images * 255).round().byte().permute(0, 2, 3, 1).numpy())
+        mixed = detector.predict(to_pixels(pair.images))
         scores, maps = detector.image_score(mixed, roi)[use], upsample(mixed.maps, size)[use]
         labels = np.r_[np.zeros(len(images)), np.ones(len(scores))]
         cells = np.r_[plain_maps[counted], maps[counted[use]]]

@@ -179,7 +179,7 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
     """MedMix versions A_1 .. A_k of images uint8 (B, S, S, 3) into mixed.npy (k B, S, S, 3) and mixed_masks.npy."""
     import torch
 
-    from core.engine.device import to_batch
+    from core.engine.device import to_batch, to_pixels
 
     count, side = len(images), images.shape[1]
     out = np.lib.format.open_memmap(folder / "mixed.npy", "w+", np.uint8, (k * count, *images.shape[1:]))
@@ -194,7 +194,7 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
             inside = torch.from_numpy(np.ascontiguousarray(roi[start:stop]))
             mixed = mix(to_batch(images[start:stop], torch.device("cpu")), n, draw, roi=inside)
             at = slice((n - 1) * count + start, (n - 1) * count + stop)
-            out[at] = (mixed.images.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).numpy()
+            out[at] = to_pixels(mixed.images)
             masks[at] = np.packbits(mixed.masks.numpy().reshape(stop - start, -1), axis=1)
     out.flush()
     np.save(folder / "mixed_masks.npy", masks)
