@@ -85,7 +85,9 @@ def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
             while at <= number:
                 if not capture.grab():
                     if at < COMPLETE * total:
-                        raise Unreadable(f"cut short: its header says {total} frames, it ends after {at}")
+                        raise Unreadable(
+                            f"cut short, or its frame rate varies: its header says {total} frames, it ends after {at}"
+                        )
                     return
                 at += 1
             yield _image(capture.retrieve())

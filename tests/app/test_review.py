@@ -41,24 +41,33 @@ def make_home(base: Path, cases: int = CASES) -> Path:
     return base / "home"
 
 
-def add_recording(home: Path, folder: Path, frames: int = 40, peaks: tuple = (9, 30)) -> None:
-    """The study `film`: one multi-frame DICOM whose score rises to a peak at two of its frames."""
-    from tests.studio.dicoms import write_dicom
+def add_recording(home: Path, folder: Path, study: str = "film", frames: int = 40, peaks: tuple = (9, 30)) -> None:
+    """The study `film`: one multi-frame DICOM whose score rises to a peak at two of its frames.
+
+    The study `volume`: the same of single slices, in files that are not named in their order.
+    """
+    from tests.studio.dicoms import write_dicom, write_volume
 
     rng = np.random.default_rng(0)
     (folder / "train/normal").mkdir(parents=True)
     (folder / "test/normal").mkdir(parents=True)
+    written = {}
     for i in range(4):
         write_dicom(folder / f"train/normal/{i}.dcm", rng.integers(0, 3000, (48, 56), np.uint16))
-    write_dicom(folder / "test/normal/film.dcm", rng.integers(0, 3000, (frames, 48, 56), np.uint16))
+    if study == "volume":
+        written = write_volume(folder / "test/normal", frames, shape=(48, 56))
+    else:
+        write_dicom(folder / "test/normal/film.dcm", rng.integers(0, 3000, (frames, 48, 56), np.uint16))
+    number = {str(path): k for k, path in written.items()}
     store = stores.open(str(home))
-    studies.import_study(store, "film", folder)
-    run = add_readings(store, "film", "padim")
-    cases = store.query("SELECT id, frame FROM cases WHERE study = 'film' AND split = 'test' ORDER BY frame")
+    studies.import_study(store, study, folder)
+    run = add_readings(store, study, "padim")
+    cases = store.query("SELECT id, frame, path FROM cases WHERE study = ? AND split = 'test'", [study])
     assert len(cases) == frames
     with store.write() as db:
         for case in cases:
-            score = max(1 - 0.04 * abs(case["frame"] - p) for p in peaks)
+            at = number.get(case["path"], case["frame"])
+            score = max(1 - 0.04 * abs(at - p) for p in peaks)
             db.execute(
                 "UPDATE readings SET score = ?, score_roi = ?, percentile = ?, percentile_roi = ? "
                 "WHERE run = ? AND case_id = ?",
@@ -71,6 +80,7 @@ def add_recording(home: Path, folder: Path, frames: int = 40, peaks: tuple = (9,
 def room_home(tmp_path_factory):
     home = make_home(tmp_path_factory.mktemp("room"))
     add_recording(home, tmp_path_factory.mktemp("film"))
+    add_recording(home, tmp_path_factory.mktemp("volume"), "volume")
     return home
 
 
@@ -349,6 +359,26 @@ def test_a_recording_has_its_timeline_and_a_key_to_the_next_peak(page, page_url)
     assert page.evaluate(frame) == 20
     enter(page, page_url)
     assert not page.locator(".rv-timeline").is_visible()
+
+
+def test_slices_in_files_of_their_own_have_one_timeline_too(page, page_url, room_home):
+    places = dict(rows(room_home, "SELECT id, slice FROM cases WHERE study = 'volume' AND split = 'test'"))
+    enter(page, page_url, "volume")
+    page.wait_for_selector(".rv-timeline svg")
+
+    def shown():
+        settle(page)
+        return 40 - places[page.evaluate(f"{ROOM}.room.detail.id")]  # numbered from the far end
+
+    box = page.locator(".rv-timeline svg").bounding_box()
+    for at in (0, 20, 39):
+        page.mouse.click(box["x"] + box["width"] * (at + 0.5) / 40, box["y"] + 20)
+        assert shown() == at
+    reached = []
+    for _ in range(3):
+        page.keyboard.press("k")
+        reached.append(shown())
+    assert reached == [9, 30, 9]
 
 
 @pytest.mark.parametrize("size", [(1024, 768), (820, 1180)])
