@@ -20,6 +20,7 @@ from core.studio.store import NotFound, Store
 from core.studio.unreadable import Unreadable
 
 VERSION = 1  # raise it when the pixels written here change
+TRIES = 3
 ROI_SIDE = 512  # the region of interest is looked for at no more than this: burned-in text is still legible
 
 
@@ -55,9 +56,18 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
     """Arrays of a study at `size` x `size`; built once, then mapped. ValueError if a file has gone."""
     if not 16 <= size <= 4096:
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
-    cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
-    if not cases:
-        raise NotFound(f"there is no study {study!r}, or it has no images")
+    for left in reversed(range(TRIES)):
+        cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
+        if not cases:
+            raise NotFound(f"there is no study {study!r}, or it has no images")
+        try:
+            return _mapped(store, study, size, cases, on_progress)
+        except FileNotFoundError:  # cases came in, and a process beside this one built anew and cleared the old away
+            if not left:
+                raise
+
+
+def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress: Progress | None) -> StudyArrays:
     folder = _folder(store, study, size, cases)
     if not (folder / "meta.json").exists():
         _build(folder, cases, size, on_progress)

@@ -121,7 +121,7 @@ def offer(store: Store, device: str = "auto") -> int | None:
     return jobs.submit(store, [{"verb": "demo", "args": {"seed": 0, "device": device}}], start=False)
 
 
-@step("demo")
+@step("demo", long=True)
 def _demo_step(work: Work) -> None:
     """Draw the demo study, then queue its training and detectors as a job of their own."""
     seed = work.args.get("seed", 0)

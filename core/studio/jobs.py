@@ -1,4 +1,4 @@
-"""Jobs: chains of steps (pretrain -> fit -> score -> evaluate) that a worker process executes, one job at a time.
+"""Jobs: chains of steps (pretrain -> fit -> score -> evaluate) that worker processes execute, one for each lane.
 
 The page only writes what it wants (`wants`) and reads how it goes; nothing here depends on the page being open.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-from core.studio.processes import is_alive, start_of
+from core.studio.lanes import LANES, LONG, lane_of
+from core.studio.processes import detached, is_alive, start_of
 from core.studio.runs import log
 from core.studio.steps import STEPS, Work, step
 from core.studio.store import NotFound, Store, now, parsed
 
 __all__ = [
-    "STEPS", "Work", "advance", "cancel", "claim", "end", "ensure_worker", "get_job", "heartbeat", "list_jobs", "pause",
-    "progress", "reap", "resume", "step", "submit", "wants",
+    "STEPS", "Work", "advance", "cancel", "claim", "defer", "end", "ensure_worker", "get_job", "heartbeat", "list_jobs",
+    "pause", "progress", "reap", "resume", "step", "submit", "wants",
 ]  # fmt: skip
 
 _JSON = ("chain", "args")
@@ -45,7 +45,8 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
         for one in chain:
             if one["verb"] in ("pretrain", "fit"):
                 _refuse_twice(store, one["run"])
-        row = {"chain": json.dumps(chain), "created": now(), **_at(chain, 0)}
+        lane, message = lane_of(store, chain)
+        row = {"chain": json.dumps(chain), "created": now(), "lane": lane, "message": message, **_at(chain, 0)}
         job = db["jobs"].insert(row).last_pk
         for one in chain:
             if one["verb"] in ("pretrain", "fit"):
@@ -67,14 +68,18 @@ def _at(chain: list[dict], position: int) -> dict:
     return {"position": position, "verb": one["verb"], "run": one["run"] or None, "args": json.dumps(one["args"])}
 
 
-def claim(store: Store) -> dict | None:
-    """Take the oldest queued job for this process, or None. One statement: two workers cannot both have one."""
+def claim(store: Store, lane: str | None = None) -> dict | None:
+    """Take the oldest queued job for this process, or None; lane None: of any that is free.
+
+    One statement: two workers cannot both have one.
+    """
     rows = store.query(
         "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
         "started = coalesce(started, :now), finished = NULL, error = NULL "
-        "WHERE id = (SELECT id FROM jobs WHERE status = 'queued' ORDER BY id LIMIT 1) "
-        "AND NOT EXISTS (SELECT 1 FROM jobs WHERE status = 'running') RETURNING *",
-        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now()},
+        "WHERE id = (SELECT id FROM jobs q WHERE q.status = 'queued' AND q.lane = coalesce(:lane, q.lane) "
+        "AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.status = 'running' AND r.lane = q.lane) "
+        "ORDER BY id LIMIT 1) RETURNING *",
+        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "lane": lane},
     )
     return parsed(rows[0], *_JSON) if rows else None
 
@@ -88,10 +93,11 @@ def get_job(store: Store, job: int) -> dict:
 
 
 def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
-    """Jobs, newest first; dead workers are noticed on the way."""
+    """Jobs that have not ended, then those that have, each newest first; dead workers are noticed on the way."""
     reap(store)
     where = f"WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
-    rows = store.query(f"SELECT * FROM jobs {where} ORDER BY id DESC LIMIT ?", [*statuses, limit])
+    ended = "status IN ('done', 'failed', 'cancelled')"
+    rows = store.query(f"SELECT * FROM jobs {where} ORDER BY {ended}, id DESC LIMIT ?", [*statuses, limit])
     return [parsed(row, *_JSON) for row in rows]
 
 
@@ -131,7 +137,9 @@ def resume(store: Store, job: int, start: bool = True) -> str:
             return row["status"]
         if row["status"] == "done":
             raise ValueError(f"job {job} is done: there is nothing to resume")
-        db.execute("UPDATE jobs SET status = 'queued', wants = 'run', pid = NULL WHERE id = ?", [job])
+        lane, message = lane_of(store, row["chain"][row["position"] :])
+        values = {"status": "queued", "wants": "run", "pid": None, "lane": lane}
+        db["jobs"].update(job, values | ({"message": message} if message else {}))
         for one in row["chain"][row["position"] :]:
             if one["verb"] in ("pretrain", "fit"):
                 db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [one["run"]])
@@ -196,6 +204,12 @@ def end(store: Store, job: int, status: str, message: str = "", error: str | Non
         _finish(store, get_job(store, job), status, message, error)
 
 
+def defer(store: Store, job: int, message: str) -> bool:
+    """A running job goes back to wait in the long lane; False if something else is wanted of it."""
+    change = "UPDATE jobs SET status = 'queued', lane = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
+    return store.execute(change, [LONG, message, job]).rowcount == 1
+
+
 def _finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
     values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
     store.db["jobs"].update(row["id"], values)
@@ -212,23 +226,13 @@ def _finish(store: Store, row: dict, status: str, message: str, error: str | Non
                 store.db.execute("UPDATE runs SET status = 'new' WHERE id = ? AND status = 'queued'", [one["run"]])
 
 
-def ensure_worker(store: Store) -> int | None:
-    """Start a worker in a session of its own if any job waits; one too many leaves by itself. Returns its pid."""
+def ensure_worker(store: Store) -> list[int]:
+    """Start a worker in a session of its own for each lane in which a job waits; returns their process ids.
+
+    One too many leaves by itself.
+    """
     reap(store)
-    if store.one("SELECT 1 FROM jobs WHERE status = 'queued'") is None:
-        return None
-    root = Path(__file__).resolve().parents[2]
-    with open(store.home.path / "worker.log", "ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "core.studio.worker", "--home", str(store.home.path)],
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
-    _CHILDREN[:] = [p for p in _CHILDREN if p.poll() is None] + [process]
-    return process.pid
-
-
-_CHILDREN: list[subprocess.Popen] = []  # polled, so that ended workers do not stay as zombies
+    waiting = {row["lane"] for row in store.query("SELECT DISTINCT lane FROM jobs WHERE status = 'queued'")}
+    line = [sys.executable, "-m", "core.studio.worker", "--home", str(store.home.path), "--lane"]
+    root, out = Path(__file__).resolve().parents[2], store.home.path / "worker.log"
+    return [detached([*line, lane], root, out) for lane in LANES if lane in waiting]

@@ -92,17 +92,27 @@ class Alarms:
         return CollapseWatch(config.k + 1, remedies(config))
 
 
-def jobs_of_runs(store: Store, study: str | None = None) -> dict[str, dict]:
-    """run id -> the newest job that has it in its chain (its row, with "here": whether it is at that run now)."""
+def jobs_of_runs(store: Store) -> dict[str, dict]:
+    """run id -> its job: the one that has yet to train or fit it, else the newest that has it in its chain.
+
+    A job's row, with "here": whether it is at that run now, and "ahead": whether it comes to it (again) later.
+    """
+    jobs.reap(store)
     found: dict[str, dict] = {}
-    for job in jobs.list_jobs(store, limit=400):
-        for at, one in enumerate(job["chain"]):
-            if one["run"] and one["run"] not in found:
-                here = job["run"] == one["run"]
-                found[one["run"]] = {**job, "here": here, "ahead": at > job["position"]}
-            elif one["run"] and found[one["run"]]["id"] == job["id"] and at > job["position"]:
-                found[one["run"]]["ahead"] = True
+    for row in store.query("SELECT * FROM jobs WHERE run IS NOT NULL ORDER BY id DESC LIMIT 400"):
+        job = parsed(row, *_JSON)
+        for run in {one["run"] for one in job["chain"] if one["run"]}:
+            if run not in found or (_makes(job, run) and not _makes(found[run], run)):
+                ahead = any(one["run"] == run for one in job["chain"][job["position"] + 1 :])
+                found[run] = {**job, "here": job["run"] == run, "ahead": ahead}
     return found
+
+
+def _makes(job: dict, run: str) -> bool:
+    """Whether a job that has not ended is at, or comes to, the training or fit of a run."""
+    going = job["status"] in ("queued", "running", "paused", "interrupted")
+    left = job["chain"][job["position"] :]
+    return going and any(one["run"] == run and one["verb"] in ("pretrain", "fit") for one in left)
 
 
 def brief(job: dict | None) -> dict | None:
@@ -114,13 +124,18 @@ def brief(job: dict | None) -> dict | None:
 
 
 def now(store: Store) -> dict:
-    """For the page's bar: {"studies": ids, "job": the one at work (or the next), "waiting": how many wait}."""
+    """For the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait}.
+
+    beside: the short job that is at work while a training is "job", else None.
+    """
     going = jobs.list_jobs(store, "running", "queued")
-    at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
+    at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["lane"])  # long before short
+    waiting = [j for j in going if j["status"] == "queued"]
     return {
         "studies": [r["id"] for r in store.query("SELECT id FROM studies ORDER BY id")],
-        "job": brief(at_work),
-        "waiting": sum(j["status"] == "queued" for j in going),
+        "job": brief(next(iter(at_work), waiting[-1] if waiting else None)),
+        "beside": brief(at_work[1] if len(at_work) > 1 else None),
+        "waiting": len(waiting),
     }
 
 

@@ -261,12 +261,12 @@ def chain(
     return steps
 
 
-@step("pretrain")
+@step("pretrain", long=True)
 def _pretrain_step(work: Work) -> None:
     pretrain_run(work.store, work.run, work.device, work.should_stop, work.report)
 
 
-@step("fit")
+@step("fit", long=True)
 def _fit_step(work: Work) -> None:
     fit_run(work.store, work.run, work.device, work.should_stop, work.report)
 
@@ -275,9 +275,11 @@ def _fit_step(work: Work) -> None:
 def _score_step(work: Work) -> None:
     """Scores, then what a reader asks beside them. args: steady, true or false (default: by the study's size)."""
     from core.studio.review import certainty, nearest
+    from core.studio.score_new import score_new
 
     how = (work.store, work.run, work.device, work.should_stop, work.report)
     score_run(*how)
+    score_new(*how)  # cases that came in meanwhile: whoever took them leaves them to this step
     nearest.add_nearest(*how)
     if certainty.wanted(work.store, work.run, work.args.get("steady")):
         certainty.add_steadiness(*how)

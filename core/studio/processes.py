@@ -1,4 +1,7 @@
-"""Is that process still the one we knew? A process id alone is reused after a while; with its start time it is not."""
+"""Processes that outlive who started them, and: is that process still the one we knew?
+
+A process id alone is reused after a while; with its start time it is not.
+"""
 
 from __future__ import annotations
 
@@ -41,3 +44,16 @@ def is_alive(pid: int | None, started: str | None) -> bool:
     except OSError:
         return False
     return started is None
+
+
+def detached(line: list[str], folder: Path, log: Path) -> int:
+    """Start a command in a session of its own, so that it goes on when its starter ends; returns its process id."""
+    with open(log, "ab") as out:
+        process = subprocess.Popen(
+            line, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    _CHILDREN[:] = [p for p in _CHILDREN if p.poll() is None] + [process]
+    return process.pid
+
+
+_CHILDREN: list[subprocess.Popen] = []  # polled, so that ended ones do not stay as zombies

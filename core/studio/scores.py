@@ -57,14 +57,14 @@ def write_readings(
         columns[f"score{ending}"] = values
         columns[f"percentile{ending}"] = np.asarray(calibration.percentile(values))
         columns[f"flagged{ending}"] = np.asarray(calibration.flagged(values, FLAG_PERCENTILE))
+    rows = []
+    for i, case_id in enumerate(case_ids):  # packed before the database is locked: another process may wait to write
+        row = {"run": run_id, "case_id": int(case_id), "created": now(), **pack_map(maps[i])}
+        row |= {name: (bool(v[i]) if v.dtype == bool else float(v[i])) for name, v in columns.items()}
+        # Per-image terms of the score; whole maps among them are already in `map`.
+        small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= 16}
+        rows.append({**row, "extra": json.dumps(small)})
     with store.write() as db:
-        rows = []
-        for i, case_id in enumerate(case_ids):
-            row = {"run": run_id, "case_id": int(case_id), "created": now(), **pack_map(maps[i])}
-            row |= {name: (bool(v[i]) if v.dtype == bool else float(v[i])) for name, v in columns.items()}
-            # Per-image terms of the score; whole maps among them are already in `map`.
-            small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= 16}
-            rows.append({**row, "extra": json.dumps(small)})
         db["readings"].insert_all(rows, pk=("run", "case_id"), replace=True)
 
 

@@ -3,6 +3,9 @@
     @step("embed")
     def embed(work: Work) -> None: ...
 
+    @step("pretrain", long=True)  # it makes what others read: see lanes.py
+    def pretrain(work: Work) -> None: ...
+
 A step reads its run and arguments, reports as it goes, looks at `should_stop()` often and raises `Stopped` when it
 turns true, having left on disk what it needs to go on when it is called again.
 """
@@ -40,16 +43,25 @@ class Work:
 
 
 _STEPS: dict[str, Callable[[Work], Any]] = {}
+_LONG: set[str] = set()
 
 
-def step(name: str) -> Callable:
-    """Decorator: register a step. Its return value, if any, is ignored by the worker."""
+def step(name: str, long: bool = False) -> Callable:
+    """Decorator: register a step; its return value, if any, is ignored. long: one at a time, in the long lane."""
 
     def add(function):
         _STEPS[name] = function
+        if long:
+            _LONG.add(name)
         return function
 
     return add
+
+
+def is_long(name: str) -> bool:
+    """Whether a step belongs to the long lane: a training, a fit, the drawing of the demo."""
+    import_marked("step")
+    return name in _LONG
 
 
 class _Steps(dict):

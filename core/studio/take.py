@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.engine.detectors.base import Stopped
-from core.studio import runs, watch
+from core.studio import lanes, runs, watch
 from core.studio.duplicates import file_sha256
 from core.studio.intake import printable
 from core.studio.review.cases import scored_runs
@@ -41,7 +41,7 @@ def intake(work: Work) -> None:
     try:
         run = chosen_run(store, study, row["run"])
         if run is None:
-            text = "no fit is finished yet, so nothing is scored: train and fit one in Training"
+            text = _unscored(store, study, row["run"])
         else:
             scored = score_new(store, run, work.device, work.should_stop, work.report)
             text = f"{scored} scored by {runs.get_run(store, run)['name']}"
@@ -118,12 +118,30 @@ def _note(store: Store, arrival: dict, state: str, note: str) -> None:
 
 
 def chosen_run(store: Store, study: str, run: str | None) -> str | None:
-    """The run named; else the one that Review opens with; else the newest finished fit; None where there is none."""
+    """The run named; else the one that Review opens with; else the newest finished fit; None where there is none.
+
+    One that waits for its first scoring is passed over: the job that has it scores the new cases with the others.
+    """
+    return next((c for c in _candidates(store, study, run) if to_be_scored(store, c) is None), None)
+
+
+def _candidates(store: Store, study: str, run: str | None) -> list[str]:
     if run:
-        return run
-    scored = scored_runs(store, study)
-    if scored:
-        return scored[0]["id"]
+        return [run]
     query = "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' AND archived = 0"
-    row = store.one(query + " ORDER BY created DESC, id DESC LIMIT 1", [study])
-    return row and row["id"]
+    fits = store.query(query + " ORDER BY created DESC, id DESC", [study])
+    return [r["id"] for r in (*scored_runs(store, study), *fits)]
+
+
+def to_be_scored(store: Store, run: str) -> int | None:
+    """The job of the long lane that is about to score a run for the first time, if any."""
+    known = runs.get_run(store, run)["summary"].get("calibration")
+    return None if known else lanes.awaited(store, [run], "score")
+
+
+def _unscored(store: Store, study: str, run: str | None) -> str:
+    """Why no run scores what came in."""
+    awaited = [to_be_scored(store, c) for c in _candidates(store, study, run)]
+    if awaited:
+        return f"job {awaited[0]} is about to score them with the others"
+    return "no fit is finished yet, so nothing is scored: train and fit one in Training"

@@ -130,11 +130,9 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
 
 def delete(store: Store, run_id: str) -> int:
     """Delete a run and the fits on it; bytes freed. Refused while a job still has any of them."""
-    busy = jobs_of_runs(store)
     everything = [*_children(store, run_id), run_id]
-    for one in everything:
-        job = busy.get(one)
-        if job and job["status"] in ("running", "queued"):
+    for job in jobs.list_jobs(store, "running", "queued"):
+        if any(one["run"] in everything for one in job["chain"]):
             raise ValueError(f"job {job['id']} is {job['status']}: cancel it before deleting this run")
     return sum(runs.delete_run(store, one) for one in everything)
 

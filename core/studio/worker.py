@@ -1,4 +1,4 @@
-"""The process that executes jobs: `python -m core.studio.worker --home DIR`.
+"""The process that executes a lane's jobs: `python -m core.studio.worker --home DIR --lane long`.
 
 It takes queued jobs one after the other and leaves when none waits. It lives in a session of its own, so that closing
 the page, a terminal or the app does not touch it; killed, it is noticed by its process id and the job can be resumed.
@@ -10,20 +10,23 @@ import argparse
 import contextlib
 import fcntl
 import math
+import os
 import signal
 import sys
 import threading
 import time
 import traceback
 
-from core.studio import jobs, runs
+from core.studio import jobs, memory, runs
 from core.studio.home import Home
+from core.studio.lanes import LANES, LONG
 from core.studio.steps import STEPS, Work
 from core.studio.store import Store
 
 HEARTBEAT = 2.0  # seconds
 LOOK = 0.2  # seconds between two looks at what is wanted
 FLUSH = 1.0  # seconds between two writes of metrics
+NICE = 5  # a training keeps its threads, but gives way to what a person waits for: the page, and the short lane
 _terminated = threading.Event()
 
 
@@ -113,6 +116,7 @@ def execute(store: Store, job: dict) -> str:
     """Run a claimed job to its end, or to where it is stopped; returns its status."""
     from core.engine.detectors.base import Stopped
 
+    tried = 0
     with beating(store, job["id"]):
         wish = Wish(store, job["id"])
         current: dict | None = job
@@ -125,7 +129,8 @@ def execute(store: Store, job: dict) -> str:
                 reporter.flush()
                 STEPS[job["verb"]](Work(store, job["run"] or "", job["args"], reporter, wish))
                 reporter.flush()
-                current = jobs.advance(store, job["id"])
+                current, tried = jobs.advance(store, job["id"]), 0
+                continue
             except Stopped:
                 reporter.flush()
                 status = wish.status
@@ -136,27 +141,39 @@ def execute(store: Store, job: dict) -> str:
             except Exception as error:
                 reporter.flush()
                 print(traceback.format_exc(), file=sys.stderr, flush=True)
-                sentence = explain(error)
-                jobs.end(store, job["id"], "failed", sentence, sentence)
-                return "failed"
+                sentence, full = explain(error), memory.ran_out(error)
+            if full:  # outside of the handler, whose error holds on to what the step had in memory
+                memory.release()
+                if memory.set_aside(store, job):
+                    return "queued"
+                tried += 1
+                if tried <= memory.TRIES and memory.wait_for_room(store, job, wish):
+                    continue
+            jobs.end(store, job["id"], "failed", sentence, sentence)
+            return "failed"
     return "done"
 
 
 def explain(error: Exception) -> str:
     """One sentence for people. A ValueError of ours already is one."""
     text = str(error).strip()
-    if "out of memory" in text.lower() or isinstance(error, MemoryError):
+    if memory.ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
     if isinstance(error, ValueError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def run_queue(store: Store) -> int:
-    """Execute jobs until none waits; returns how many this process took. At most one worker works, and one waits."""
-    done = 0
-    with open(store.home.path / "worker.lock", "w") as lock, open(store.home.path / "worker.next", "w") as second:
-        while store.one("SELECT 1 FROM jobs WHERE status = 'queued'") and not _terminated.is_set():
+def run_queue(store: Store, *lanes: str) -> int:
+    """Execute the jobs of these lanes (default: of both, one lane after the other) until none waits; how many."""
+    return sum(_run_lane(store, lane) for lane in lanes or LANES)
+
+
+def _run_lane(store: Store, lane: str) -> int:
+    """At most one worker of a lane works, and one waits."""
+    done, name = 0, "worker" if lane == LONG else f"worker-{lane}"
+    with open(store.home.path / f"{name}.lock", "w") as lock, open(store.home.path / f"{name}.next", "w") as second:
+        while _waits(store, lane) and not _terminated.is_set():
             if not _lock(lock):
                 # That worker may take the waiting job or be about to leave: one process stays and looks again.
                 if not _lock(second):
@@ -164,11 +181,15 @@ def run_queue(store: Store) -> int:
                 time.sleep(0.5)
                 continue
             jobs.reap(store)
-            while not _terminated.is_set() and (job := jobs.claim(store)):
+            while not _terminated.is_set() and (job := jobs.claim(store, lane)):
                 execute(store, job)
                 done += 1
             fcntl.flock(lock, fcntl.LOCK_UN)  # then look once more: a job queued just now found the lock taken
     return done
+
+
+def _waits(store: Store, lane: str) -> bool:
+    return store.one("SELECT 1 FROM jobs WHERE status = 'queued' AND lane = ?", [lane]) is not None
 
 
 def _lock(file) -> bool:
@@ -182,9 +203,12 @@ def _lock(file) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--home", required=True)
+    parser.add_argument("--lane", choices=LANES, help="both, one after the other, if left out")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: _terminated.set())
-    run_queue(Store(Home.at(args.home)))
+    if args.lane == LONG:
+        os.nice(NICE)
+    run_queue(Store(Home.at(args.home)), *([args.lane] if args.lane else []))
     return 0
 
 

@@ -1,6 +1,7 @@
 """Jobs without a neural network: steps of our own in a worker process that really runs, is paused, and is killed."""
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -216,7 +217,7 @@ def test_a_job_outlives_the_process_that_started_it(store, run):
     told = subprocess.run(
         [sys.executable, "-c", code, str(store.home.path)], capture_output=True, text=True, timeout=60
     )
-    pid = int(told.stdout)
+    [pid] = json.loads(told.stdout)
     assert os.getsid(pid) == pid
     wait(lambda: status(store, job) == "failed")  # an encoder cannot be scored: the sentence is the worker's
     assert "no finished fit" in jobs.get_job(store, job)["error"]
