@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from core.studio.clusters import actions, columns, explore, library, pictures, placed
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.features import snapshots
+from core.studio.pipeline import UNTRAINED
 from core.studio.review import blind
 from core.studio.runs import get_run, list_runs
 
@@ -49,10 +50,11 @@ def routes(ctx) -> APIRouter:
 
     @router.get("/runs")
     def encoder_runs(request: Request, study: str):
-        """Encoders that a map can be drawn of, newest first, with the epochs that were saved."""
+        """Encoders that a map can be drawn of, trained ones first, newest first, with the epochs that were saved."""
         store = sighted(ctx, request, study)
         found = []
-        for run in reversed(list_runs(store, study, "pretrain")):
+        newest = reversed(list_runs(store, study, "pretrain"))
+        for run in sorted(newest, key=lambda run: run["method"] == UNTRAINED):
             epochs = [s.epoch for s in snapshots(store, run)]
             if epochs:
                 keep = ("id", "name", "method", "status")

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
 
-from app import routes_export, routes_manage, routes_review, routes_study
+from app import routes_clusters, routes_export, routes_manage, routes_review, routes_study
 from core.studio import accounts, watch
 from core.studio.review import audit, decisions, findings
 from core.studio.review.bundle import export_bundle
@@ -33,7 +33,7 @@ def client_of(store, single_user: bool = False) -> TestClient:
     def sentence(request: Request, error: ValueError):
         return JSONResponse({"ok": False, "error": str(error)}, 400)
 
-    for module in (routes_manage, routes_study, routes_export, routes_review):
+    for module in (routes_clusters, routes_manage, routes_study, routes_export, routes_review):
         server.include_router(module.routes(ctx))
     return TestClient(server)
 

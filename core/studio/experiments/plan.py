@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from core.engine.augment.presets import MEDMIX_PRESETS
 from core.engine.config import Config
-
-UNTRAINED = "untrained"
+from core.studio.pipeline import UNTRAINED
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
     if row["n"] is None:
         run, arrays = _arrays(store, run_id)
         encoder = _loaded(_encoder_folder(store, run_id))
-        found = _find(store, run, arrays, encoder, np.flatnonzero(arrays.case_ids == case_id), "cpu")[case_id]
+        find = Finder(store, run, arrays, encoder, "cpu")
+        found = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
         _write(store, run_id, {case_id: found})
     else:
         found = json.loads(row["n"])
@@ -66,12 +67,12 @@ def add_nearest(
     run, arrays = _arrays(store, run_id)
     place = pick_device(device)
     encoder = load_encoder(_encoder_folder(store, run_id), place)
-    index = arrays.index("holdout", "test")
+    index, find = arrays.index("holdout", "test"), Finder(store, run, arrays, encoder, place)
     for start in range(0, len(index), CHUNK):
         if should_stop():
             raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
         report({"message": f"Nearest training images: {start} of {len(index)}"})
-        _write(store, run_id, _find(store, run, arrays, encoder, index[start : start + CHUNK], place))
+        _write(store, run_id, find(index[start : start + CHUNK]))
 
 
 def _arrays(store: Store, run_id: str) -> tuple[dict, StudyArrays]:
@@ -90,27 +91,31 @@ def _loaded(folder: Path):
     return load_encoder(folder, "cpu")
 
 
-def _find(store: Store, run: dict, arrays: StudyArrays, encoder, index: np.ndarray, device) -> dict[int, list]:
-    """{case id: [[row of a training case, distance], ...]} of the rows `index`.
+class Finder:
+    """Nearest training images by an encoder: their features are read once, for as many cases as are asked for."""
 
-    A case's row in its study is the same in every home that a bundle brings the study to; its id is not.
-    """
-    from core.engine.embed import encode
+    def __init__(self, store: Store, run: dict, arrays: StudyArrays, encoder, device) -> None:
+        self.arrays, self.encoder, self.device = arrays, encoder, device
+        self.normal = arrays.index("train", label="normal")
+        self.features = _training(store, run, arrays, encoder, self.normal, device)
+        # A case's row in its study is the same in every home that a bundle brings the study to; its id is not.
+        rows = store.query('SELECT id, "row" FROM cases WHERE study = ?', [run["study"]])
+        self.places = {c["id"]: c["row"] for c in rows}
 
-    normal = arrays.index("train", label="normal")
-    features = _training(store, run, arrays, encoder, normal, device)
-    places = {c["id"]: c["row"] for c in store.query('SELECT id, "row" FROM cases WHERE study = ?', [run["study"]])}
-    found = {}
-    for row, vector in zip(
-        index, encode(encoder, np.array(arrays.images[index]), "backbone", device=device), strict=True
-    ):
-        # Row by row in double precision, as the clusters' neighbours: equal images have distance 0, not almost.
-        distance = np.sqrt(((features - vector).astype(np.float64) ** 2).sum(1))
-        order = np.lexsort((normal, distance))[:KEEP]
-        found[int(arrays.case_ids[row])] = [
-            [places[int(arrays.case_ids[normal[i]])], round(float(distance[i]), 4)] for i in order
-        ]
-    return found
+    def __call__(self, index: np.ndarray) -> dict[int, list]:
+        """{case id: [[row of a training case, distance], ...]} of the rows `index` of the arrays."""
+        from core.engine.embed import encode
+
+        images = np.array(self.arrays.images[index])
+        found = {}
+        for row, vector in zip(index, encode(self.encoder, images, "backbone", device=self.device), strict=True):
+            # Row by row in double precision, as the clusters' neighbours: equal images have distance 0, not almost.
+            distance = np.sqrt(((self.features - vector).astype(np.float64) ** 2).sum(1))
+            found[int(self.arrays.case_ids[row])] = [
+                [self.places[int(self.arrays.case_ids[self.normal[i]])], round(float(distance[i]), 4)]
+                for i in np.lexsort((self.normal, distance))[:KEEP]
+            ]
+        return found
 
 
 def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.ndarray, device) -> np.ndarray:
