@@ -144,7 +144,7 @@
   async function watch() {
     try {
       if (Studio.started && !document.hidden) {
-        const { studies, job, arrived } = await Studio.api('/api/status');
+        const { studies, job, beside, arrived } = await Studio.api('/api/status');
         const list = studies.join(' ');
         // Who brings in a study chooses it when it is there: a second choice beside that one could come in last.
         if (!Studio.importing && known !== null && list !== known) {
@@ -156,11 +156,12 @@
         const sign = document.querySelector('#at-work');
         if (sign) {
           sign.hidden = !job;
-          const text = job && (job.status === 'running' ? `${Math.round(100 * job.progress)} % · ${job.message}` : 'waiting to start');
+          const also = beside ? ` · ${beside.message}` : ''; // what goes on beside a training
+          const text = job && (job.status === 'running' ? `${Math.round(100 * job.progress)} % · ${job.message}${also}` : 'waiting to start');
           if (job && sign.textContent !== text) sign.textContent = text;
           sign.onclick = () => Studio.openTab('training');
         }
-        Studio.emit('status', { studies, job, arrived });
+        Studio.emit('status', { studies, job, beside, arrived });
       }
     } catch (error) {
       console.debug(error.message);

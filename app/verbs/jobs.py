@@ -17,9 +17,12 @@ def run(args) -> int:
     store = open_store(args)
     if args.what == "list":
         rows = jobs.list_jobs(store)
+        training = next((r["id"] for r in rows if r["status"] == "running" and r["lane"] == "long"), None)
         for row in rows:
             steps = " > ".join(("*" if i == row["position"] else "") + s["verb"] for i, s in enumerate(row["chain"]))
-            say(args, f"{row['id']:4}  {row['status']:11} {row['progress']:4.0%}  {steps}  {row['message']}")
+            beside = training and row["status"] == "running" and row["lane"] == "short"
+            told = row["message"] + (f" (beside job {training})" if beside else "")
+            say(args, f"{row['id']:4}  {row['status']:11} {row['progress']:4.0%}  {steps}  {told}")
         return finish(args, {"jobs": rows}, None if rows else "No jobs yet")
     if args.job is None:
         raise ValueError(f"jobs {args.what} takes the number of a job")

@@ -60,10 +60,16 @@ export async function mount(root, studio) {
     $('.runs').hidden = !runs.length;
     $('.nothing').hidden = Boolean(runs.length);
     if (!runs.length) { $('.detail').hidden = true; $('.versus').hidden = true; }
+    paintHint();
+  }
+  let beside = null; // the job that goes on beside a training
+  function paintHint() {
     const going = runs.filter((r) => r.status === 'running').length;
     const waiting = runs.filter((r) => r.status === 'queued').length;
-    $('.runs .hint').textContent = [going && 'one at work', waiting && `${waiting} waiting`].filter(Boolean).join(', ');
+    const text = [going && 'one at work', waiting && `${waiting} waiting`, beside && `beside: ${beside.message}`].filter(Boolean).join(', ');
+    if ($('.runs .hint').textContent !== text) $('.runs .hint').textContent = text;
   }
+  studio.on('status', (now) => { beside = now.beside; paintHint(); });
   let last = '';
   async function refresh() {
     const study = studio.study;
