@@ -33,8 +33,8 @@ ABOUT = "combined.json"
 
 @dataclass(frozen=True)
 class CombinedConfig(Config):
-    """head, padim: settings of the two. learn: weights from synthetic validation data; otherwise `weight` is PaDiM's
-    and the head's is 1.
+    """head, padim: settings of the two; the head's seed is `seed`. learn: weights from synthetic validation data; otherwise `weight` is PaDiM's
+    and the head's is 1. score_weight: PaDiM's in the score, whatever was learnt; the map keeps its own.
 
     validation: share of the given normals that neither is fitted on; both scales come from them.
     """
@@ -43,12 +43,13 @@ class CombinedConfig(Config):
     padim: PaDiMConfig = field(default_factory=PaDiMConfig)
     learn: bool = True
     weight: float = 1.0
+    score_weight: float | None = None
     validation: float = 0.12
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.validation < 0.9 or self.weight < 0:
-            raise BadConfig("validation lies in (0, 0.9), weight is 0 or more")
+        if not 0 < self.validation < 0.9 or min(self.weight, self.score_weight or 0) < 0:
+            raise BadConfig("validation lies in (0, 0.9), weights are 0 or more")
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,14 @@ class Combined(Detector):
         (seen, inside), unseen = part_unseen(images, roi, config.validation, config.seed)
         told = {"device": device, "should_stop": should_stop}
         padim = PaDiM.fit(encoder, seen, config.padim, roi=inside, **told)
-        head = LesionHead.fit(encoder, seen, config.head, roi=inside, report=report, folder=folder, **told)
+        own = config.head.replace(seed=config.seed)
+        head = LesionHead.fit(encoder, seen, own, roi=inside, report=report, folder=folder, **told)
         members = Members.of({"head": head, "padim": padim}, *unseen)
         detector = cls(config, members, Weights(config.weight, config.weight))
         if config.learn:
             detector.weights = detector._learn(*unseen)
+        if config.score_weight is not None:
+            detector.weights = detector.weights.replace(score=config.score_weight)
         return detector
 
     def _learn(self, images: np.ndarray, roi: np.ndarray | None) -> Weights:

@@ -67,6 +67,15 @@ def families() -> list[Arm]:
     ]
 
 
+def joint() -> list[Arm]:
+    """The longer recipe, meant for --size 128: a head trained jointly, alone and with PaDiM an equal in the score."""
+    return [
+        *padim(),
+        Arm("Lesion head, joint", "lesion-head", fit={"mode": "joint"}),
+        Arm("Lesion head, joint + PaDiM", "combined", fit={"head.mode": "joint", "score_weight": 1.0}),
+    ]
+
+
 def easy() -> list[Arm]:
     """Absurdly easy classes against the default ones: `probe` tells them apart before training, and this after it."""
     blocks = {"medmix": MEDMIX_PRESETS["easy"].to_dict()}
@@ -84,7 +93,7 @@ def head_only() -> list[Arm]:
 
 
 EXPERIMENTS = {
-    "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy,
+    "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
     "head": head_only,
 }  # fmt: skip
 JUDGED = ("families", "ablation")  # their rows also hold AUROCs on synthetic lesions in held-out normals

@@ -1,7 +1,9 @@
 """The combined detector is the sum of its members on the scale of normal images, no more."""
 
 import numpy as np
+import pytest
 
+from core.engine.config import BadConfig
 from core.engine.detectors.combined import Combined, CombinedConfig, Weights, choose_weight
 from core.engine.registry import DETECTORS
 from tests.engine.lesion.test_lesion_head import FAST, encoder, normals
@@ -56,3 +58,16 @@ def test_learnt_weights_are_used_and_kept(tmp_path):
     assert np.allclose(detector.image_score(prediction), want, atol=1e-4)
     detector.save(tmp_path)
     assert DETECTORS.get("combined").load(tmp_path).weights == detector.weights
+
+
+def test_the_score_can_have_a_weight_of_its_own():
+    learnt = Combined.fit(encoder(), normals(24), CONFIG.replace(learn=True)).weights
+    mixed = Combined.fit(encoder(), normals(24), CONFIG.replace(learn=True, score_weight=3.25)).weights
+    assert (mixed.score, mixed.map) == (3.25, learnt.map)
+    with pytest.raises(BadConfig, match="weights are 0 or more"):
+        CONFIG.replace(score_weight=-1.0)
+
+
+def test_another_seed_is_another_head():
+    heads = [Combined.fit(encoder(), normals(24), CONFIG.replace(seed=s)).members.detectors["head"] for s in (0, 1)]
+    assert [h.config.seed for h in heads] == [0, 1]
