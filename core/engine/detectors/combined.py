@@ -33,9 +33,10 @@ ABOUT = "combined.json"
 
 @dataclass(frozen=True)
 class CombinedConfig(Config):
-    """head, padim: settings of the two; the head's seed is `seed`. learn: weights from synthetic validation data; otherwise `weight` is PaDiM's
-    and the head's is 1. score_weight: PaDiM's in the score, whatever was learnt; the map keeps its own.
+    """head, padim: settings of the two; the head's seed is `seed`.
 
+    learn: weights from synthetic validation data; otherwise `weight` is PaDiM's and the head's is 1. score_weight:
+    PaDiM's in the score, whatever was learnt; the map keeps its own.
     validation: share of the given normals that neither is fitted on; both scales come from them.
     """
 
