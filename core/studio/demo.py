@@ -14,6 +14,7 @@ import cv2
 from core.studio import jobs
 from core.studio.pipeline import chain, create_fit, create_pretrain, create_untrained
 from core.studio.results import baseline_row, evaluate_run
+from core.studio.runs import get_run
 from core.studio.steps import Work, step
 from core.studio.store import Store
 from core.studio.studies import import_study
@@ -132,5 +133,16 @@ def _demo_step(work: Work) -> None:
     study = make_demo(work.store, seed, on_progress=told)
     if not work.args.get("train", True):
         return  # the guided walk starts its own training
-    runs = create_demo_runs(work.store, study, seed)
-    jobs.submit(work.store, demo_steps(runs, evaluate=True, device=work.device), start=False)
+    made = create_demo_runs(work.store, study, seed)
+    steps = demo_steps(made, evaluate=True, device=work.device)
+    steps.append({"verb": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
+    jobs.submit(work.store, steps, start=False)
+
+
+def film(store: Store, run: str) -> dict:
+    """Configuration of the map that Clusters opens with: t-SNE of every epoch that the training will save."""
+    from core.studio.clusters.config import MapConfig
+
+    config = get_run(store, run)["config"]
+    epochs = sorted({*range(0, config["epochs"], config["snapshot_every"]), config["epochs"]})
+    return MapConfig(feature="projected", epochs=epochs).to_dict()

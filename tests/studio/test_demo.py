@@ -3,7 +3,11 @@
 import cv2
 import numpy as np
 
+from core.engine.pretrain import PRETRAIN_PRESETS
 from core.studio import demo, jobs, runs, worker
+from core.studio.clusters.config import MapConfig
+from core.studio.clusters.features import snapshots
+from core.studio.pipeline import create_pretrain, pretrain_run
 
 COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
 
@@ -71,5 +75,14 @@ def test_the_demo_step_queues_the_training(store, monkeypatch):
     demo.offer(store, "cpu")
     worker.run_queue(store)
     verbs = [s["verb"] for s in claimed[0]["chain"]]
-    assert verbs[:4] == ["pretrain", "fit", "score", "evaluate"]
+    assert verbs[:4] == ["pretrain", "fit", "score", "evaluate"] and verbs[-1] == "embed"
     assert {r["method"] for r in runs.list_runs(store, "demo")} >= {"pmsacl", "padim", "igd", "untrained"}
+
+
+def test_the_film_shows_every_epoch_that_is_saved(store, tmp_path):
+    """What is asked for before the training is what the training leaves."""
+    study = demo.make_demo(store, counts={"train": 24, "test_normal": 2, "test_abnormal": 2}, side=64)
+    run = create_pretrain(store, study, PRETRAIN_PRESETS["quick"].replace(size=32, epochs=3, snapshot_every=2, batch=8))
+    pretrain_run(store, run, "cpu")
+    config = MapConfig.from_dict(demo.film(store, run))
+    assert list(config.epochs) == [s.epoch for s in snapshots(store, runs.get_run(store, run))] == [0, 2, 3]

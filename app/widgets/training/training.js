@@ -70,6 +70,8 @@ export async function mount(root, studio) {
     if ($('.runs .hint').textContent !== text) $('.runs .hint').textContent = text;
   }
   studio.on('status', (now) => { beside = now.beside; paintHint(); });
+  // What is at work; else the newest training, whose curves say most; else anything.
+  const shownFirst = (all) => all.find((r) => r.status === 'running') || all.find((r) => r.kind === 'pretrain' && r.method !== 'untrained') || all[0];
   let last = '';
   async function refresh() {
     const study = studio.study;
@@ -78,7 +80,7 @@ export async function mount(root, studio) {
     if (study !== studio.study) return;
     const text = JSON.stringify(found) + chosen;
     if (text !== last) { last = text; runs = found; paintList(); }
-    if (runs.length && (!chosen || !runs.some((r) => r.id === chosen))) choose((runs.find((r) => r.status === 'running') || runs[0]).id);
+    if (runs.length && (!chosen || !runs.some((r) => r.id === chosen))) choose(shownFirst(runs).id);
   }
   function choose(id) {
     chosen = id;

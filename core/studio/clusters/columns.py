@@ -16,9 +16,10 @@ NONE = "\u2013"
 
 
 def fits(store: Store, m: Map) -> list[dict]:
-    """Runs whose readings can colour the map, best first: those on its own encoder, then the study's others."""
+    """Runs whose readings can colour the map, best first: those on its own encoder, the lesion head's before
+    others, newer before older; then the study's others."""
     found = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
-    found.sort(key=lambda r: (r["parent"] == m.about["run"], r["created"]), reverse=True)
+    found.sort(key=lambda r: (r["parent"] == m.about["run"], r["method"] == "lesion-head", r["created"]), reverse=True)
     return [{"id": r["id"], "name": r["name"], "method": r["method"], "parent": r["parent"]} for r in found]
 
 

@@ -90,7 +90,7 @@ export function detectors(parts, room) {
   const rest = room.setup.runs.filter((r) => !r.first)
   if (rest.length) {
     const all = h('select', { 'aria-label': 'Another run', title: 'Another run', on: { change: () => all.value && room.useRun(all.value) } },
-      h('option', { value: '' }, 'other'), rest.map((r) => h('option', { value: r.id }, `${r.name} · ${r.encoder || ''} · ${r.created.slice(0, 10)}`)))
+      h('option', { value: '' }, '…'), rest.map((r) => h('option', { value: r.id }, `${r.name} · ${r.encoder || ''} · ${r.created.slice(0, 10)}`)))
     all.value = rest.some((r) => r.id === room.run) ? room.run : ''
     nodes.push(all)
   }

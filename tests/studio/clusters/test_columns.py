@@ -1,0 +1,26 @@
+"""What colours a map."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from core.studio import runs
+from core.studio.clusters import columns
+from core.studio.store import now
+
+
+def test_the_lesion_heads_scores_are_offered_first(world):
+    store = world.store
+    case = store.one("SELECT id FROM cases WHERE study = ?", [world.study])["id"]
+    other = runs.create_run(store, world.study, "pretrain", "pmsacl", {"size": 32})
+    made = {}
+    for name, method, parent in (("old", "lesion-head", world.run), ("elsewhere", "lesion-head", other),
+                                 ("head", "lesion-head", world.run), ("igd", "igd", world.run)):  # fmt: skip
+        made[name] = runs.create_run(store, world.study, "fit", method, {}, parent=parent)
+        store.execute(
+            "INSERT INTO readings (run, case_id, score, created) VALUES (?, ?, 1, ?)", [made[name], case, now()]
+        )
+    offered = columns.fits(store, SimpleNamespace(about={"study": world.study, "run": world.run}))
+    assert [r["id"] for r in offered] == [made[n] for n in ("head", "old", "igd", "elsewhere")]
+    for run in (*made.values(), other):
+        store.execute("DELETE FROM runs WHERE id = ?", [run])
