@@ -5,8 +5,11 @@ A process id alone is reused after a while; with its start time it is not.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -54,6 +57,14 @@ def detached(line: list[str], folder: Path, log: Path) -> int:
         )
     _CHILDREN[:] = [p for p in _CHILDREN if p.poll() is None] + [process]
     return process.pid
+
+
+@contextlib.contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Past this, one process at a time; the others wait. `file` is made and stays; a killed process lets go of it."""
+    with open(file, "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 _CHILDREN: list[subprocess.Popen] = []  # polled, so that ended ones do not stay as zombies

@@ -25,6 +25,7 @@ from core.studio import (
     watch,
     worker,
 )
+from core.studio.processes import alone
 from core.studio.steps import STEPS, Work
 from core.studio.store import Store
 from tests.conftest import picture, write
@@ -385,3 +386,21 @@ def test_arrays_cleared_away_by_the_other_lane_are_built_anew(store, tiny_study,
 
     monkeypatch.setattr(cache, "_masks", masks)
     assert len(cache.load_arrays(store, tiny_study, 32)) == 36 and cleared
+
+
+def test_only_one_at_a_time_makes_what_both_would_write(tmp_path):
+    seen, inside = [], threading.Event()
+
+    def second():
+        inside.wait(60)
+        with alone(tmp_path / "lock"):
+            seen.append("second")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with alone(tmp_path / "lock"):
+        inside.set()
+        time.sleep(0.3)
+        seen.append("first")
+    thread.join(60)
+    assert seen == ["first", "second"]

@@ -17,6 +17,7 @@ from core.studio.clusters.config import METHODS, MapConfig
 from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
 from core.studio.clusters.maps import fit_map, place
 from core.studio.clusters.points import load_points, make_points
+from core.studio.processes import alone
 from core.studio.steps import Work, step
 
 SAMPLE = 2000  # points compared pairwise for the honest numbers
@@ -52,7 +53,8 @@ class _Maker:
         made, store = self.made, self.work.store
         self.tell(0, "Preparing the images")
         arrays = cache.load_arrays(store, made.study["id"], made.size)
-        points = load_points(store.home, made.points_key) or self._points(arrays)
+        with alone(store.home.path / "points.lock"):  # a map may be made in each lane
+            points = load_points(store.home, made.points_key) or self._points(arrays)
         if self.config.feature == "patch":
             points = patches.spread(points, patches.choose(points, arrays, self.config))
         maps, epochs = [], []
