@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from core.studio.review import agreement, blind, cases, results
+from core.studio.review import agreement, blind, cases, compared, results
 
 
 def routes(ctx) -> APIRouter:
@@ -26,6 +26,7 @@ def routes(ctx) -> APIRouter:
                 "readers": results.operating_point(store, study, chosen, "readers", bool(roi)),
                 "promise": results.promise(store, study, chosen, bool(roi)),
                 "sizes": results.dice_by_size(store, study, chosen),
+                "compared": compared.compared(store, study, bool(roi)),
                 "panel": results.prediction_panel(store, study, chosen, 14, bool(roi)),
             }
         return out

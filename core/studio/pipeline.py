@@ -13,7 +13,7 @@ from core.engine.device import pick_device
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.studio import orphans, runs
 from core.studio.donor_pool import pool_of
-from core.studio.results import evaluate_run, has_known_test
+from core.studio.results import baseline_row, evaluate_run, has_known_test
 from core.studio.scores import FLAG_PERCENTILE, rows_of, size_of, write_readings
 from core.studio.steps import Work, step
 from core.studio.store import Store, now
@@ -287,8 +287,9 @@ def _score_step(work: Work) -> None:
 
 @step("evaluate")
 def _evaluate_step(work: Work) -> None:
-    """With and without the region of interest; a study without known test labels has nothing to evaluate."""
-    study = runs.get_run(work.store, work.run)["study"]
+    """With and without the region of interest, and the baseline beside it; nothing to do without known test labels."""
+    run = runs.get_run(work.store, work.run)
+    study = run["study"]
     if not has_known_test(work.store, study):
         work.report({"message": "No evaluation: the study has no labelled normal and abnormal test images"})
         return
@@ -296,3 +297,4 @@ def _evaluate_step(work: Work) -> None:
     for i, (protocol, roi) in enumerate((p, r) for p in protocols for r in (True, False)):
         work.report({"step": i, "steps": 2 * len(protocols)})
         evaluate_run(work.store, work.run, roi, protocol)
+        baseline_row(work.store, study, size_of(work.store, run), roi, protocol)

@@ -61,6 +61,15 @@ export async function mount(root, studio) {
     return el('table', {}, el('tr', {}, ['Reader', 'read twice', 'to abnormal', 'to normal', 'to unsure', 'for the better', 'for the worse'].map((t) => el('th', {}, t))), rows);
   }
 
+  function compared(rows, now) {
+    const figure = (r, m) => (r[m] === null ? '–' : r[m].toFixed(3));
+    const cell = (r, m) => el('td', { class: `num${r.best.includes(m) ? ' rs-best' : ''}`, title: r[`${m}_ci`] ? `95 % interval ${r[`${m}_ci`].map((v) => v.toFixed(3)).join(' to ')}` : null }, figure(r, m));
+    const name = (r) => (r.run ? el('button', { 'aria-pressed': String(r.run === now), title: 'Show its results', onclick: () => { run = r.run; show(true); } }, r.title) : r.title);
+    const lines = rows.map((r) => el('tr', { 'data-run': r.run || 'baseline' }, el('td', {}, name(r)), el('td', { class: 'dim' }, r.encoder ? `${r.name} on ${r.encoder}` : r.name),
+      cell(r, 'auroc'), el('td', { class: 'num dim' }, r.auroc_ci ? r.auroc_ci.map((v) => v.toFixed(2)).join(' to ') : ''), cell(r, 'pixel_auroc'), cell(r, 'dice'), cell(r, 'pro')));
+    return el('div', { class: 'rs-compared' }, el('table', {}, el('tr', {}, ['Detector', 'Run', 'image AUROC', '95 %', 'pixel AUROC', 'Dice', 'PRO'].map((t) => el('th', {}, t))), lines));
+  }
+
   function sizes(s) {
     if (!s.points.length) return el('p', { class: 'dim' }, 'No case has both a lesion mask and a heat map.');
     const x = (v) => 34 + 250 * Math.sqrt(v / Math.max(...s.points.map((p) => p.size)));
@@ -113,6 +122,7 @@ export async function mount(root, studio) {
     page.replaceChildren(
       el('section', { class: 'panel' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')), roc(r.labels), el('p', { class: 'dim num' }, r.labels.auroc === null ? '' : `AUROC ${r.labels.auroc.toFixed(3)}; the dot is the threshold, the 95th percentile of held-out normals`), promise(r.promise)),
       el('div', { class: 'panel' }, el('div', { class: 'rs-head' }, el('h2', {}, 'Flagged or not'), pick), el('div', { class: 'rs-two' }, figures('Against the labels', r.labels), figures('Against the readers', r.readers)),
+        el('h2', {}, 'Detectors side by side'), compared(r.compared, r.run),
         el('h2', {}, 'Agreement of readers'), agreement(r.agreement), el('h2', {}, 'Minds changed with the reading in sight'), minds(r.minds)),
       el('section', { class: 'panel rs-wide' }, el('h2', {}, 'Predictions, from the highest score to the lowest'), panel(r.panel)),
       el('section', { class: 'panel rs-wide' }, el('h2', {}, 'Dice by lesion size, at the pixel threshold of held-out normals'), sizes(r.sizes)), exports);

@@ -1,0 +1,95 @@
+"""The Results page in a real browser: figures are the server's, each button does what it says."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from core.studio import runs, studies
+from core.studio import store as stores
+from core.studio.results import baseline_row, evaluate_run
+from core.studio.review import blind
+from tests.app.conftest import Served, open_tab
+from tests.studio.review.conftest import add_readings, draw_folder
+
+STUDY = "told"
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """A served home with two evaluated fits and the baseline. (server, store, {"lesion-head": run, "padim": run})"""
+    base = tmp_path_factory.mktemp("results")
+    store = stores.open(str(base / "home"))
+    studies.import_study(store, STUDY, draw_folder(base / "images", 12, 8, 8))
+    encoder = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32})
+    made = {}
+    for seed, method in enumerate(("padim", "lesion-head")):
+        made[method] = add_readings(store, STUDY, method, seed=seed)
+        store.execute("UPDATE runs SET parent = ? WHERE id = ?", [encoder, made[method]])
+        evaluate_run(store, made[method], True, bootstrap=50)
+    baseline_row(store, STUDY, 32, True, bootstrap=50)
+    server = Served(base / "home")
+    yield server, store, made
+    server.stop()
+    store.close()
+
+
+@pytest.fixture
+def page_url(told):
+    return told[0].url
+
+
+def asked(url: str, run: str = "") -> dict:
+    with urllib.request.urlopen(f"{url}api/results/{STUDY}?run={run}") as answer:
+        return json.load(answer)
+
+
+def test_detectors_stand_side_by_side_and_a_click_shows_their_results(page, page_url, told):
+    open_tab(page, page_url, "Results", STUDY)
+    table = page.locator(".rs-compared tr[data-run]")
+    table.nth(2).wait_for()
+    told_rows = asked(page_url)["compared"]
+    for i, row in enumerate(told_rows):
+        cells = table.nth(i).locator("td").all_inner_texts()
+        assert cells[0] == row["title"] and cells[2] == f"{row['auroc']:.3f}"
+        assert cells[4] == ("–" if row["pixel_auroc"] is None else f"{row['pixel_auroc']:.3f}")
+    assert [r["run"] for r in told_rows] == [told[2]["lesion-head"], told[2]["padim"], None]
+    for method in ("padim", "lesion-head"):
+        run = told[2][method]
+        page.locator(f".rs-compared tr[data-run='{run}'] button").click()
+        page.locator(f".rs-compared tr[data-run='{run}'] button[aria-pressed=true]").wait_for()
+        found = asked(page_url, run)
+        assert f"AUROC {found['labels']['auroc']:.3f}" in page.locator(".rs-page").inner_text()
+        assert page.get_by_label("Run").input_value() == run
+    assert found["labels"]["auroc"] == pytest.approx(told_rows[0]["auroc"]), "one figure, two ways"
+
+
+def test_a_prediction_opens_its_case_in_review(page, page_url):
+    open_tab(page, page_url, "Results", STUDY)
+    first = page.locator(".rs-case").first
+    first.wait_for()
+    case = asked(page_url)["panel"][0]
+    assert first.get_attribute("title").startswith(case["name"])
+    first.click()
+    page.wait_for_function(f"document.querySelector('.widget-viewer')?.room?.detail?.id === {case['id']}")
+
+
+def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, told):
+    store = told[1]
+    open_tab(page, page_url, "Results", STUDY)
+    switch = page.get_by_role("button", name="Blind-first reading")
+    for state in ("on", "off"):
+        switch.click()
+        page.get_by_role("button", name=f"Blind-first reading: {state}").wait_for()
+        assert blind.is_blind(store, STUDY) == (state == "on")
+
+
+def test_what_is_taken_away_is_what_the_link_says(page, page_url):
+    open_tab(page, page_url, "Results", STUDY)
+    for name, head in (("Decisions, CSV", b"case"), ("Masks, COCO", b"{"), ("Whole study, bundle", b"PK")):
+        with page.expect_download() as coming:
+            page.get_by_role("link", name=name).click()
+        assert Path(coming.value.path()).read_bytes().startswith(head), name
