@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from core.engine.config import Config
 from core.engine.detectors.base import Stopped
@@ -14,23 +12,13 @@ from core.engine.registry import DETECTORS, OBJECTIVES
 from core.studio import orphans, runs
 from core.studio.donor_pool import pool_of
 from core.studio.results import baseline_row, evaluate_run, has_known_test
-from core.studio.scores import FLAG_PERCENTILE, rows_of, size_of, write_readings
-from core.studio.steps import Work, step
+from core.studio.scores import rows_of, size_of
+from core.studio.scoring import score_new, score_run
+from core.studio.steps import Report, Stop, Work, loading, never, nothing, step
 from core.studio.store import Store, now
-from core.studio.studies import StudyArrays, load_arrays
+from core.studio.studies import load_arrays
 
 UNTRAINED = "untrained"
-CHUNK = 64  # images scored between two looks at should_stop
-
-Report = Callable[[dict], None]
-Stop = Callable[[], bool]
-
-
-def _nothing(values: dict) -> None: ...
-
-
-def _never() -> bool:
-    return False
 
 
 class _Timed:
@@ -81,7 +69,7 @@ def create_fit(
 
 
 def pretrain_run(
-    store: Store, run_id: str, device: str = "auto", should_stop: Stop = _never, report: Report = _nothing
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
     """Train (or go on training) the encoder of a run; returns the run. Stopped after a checkpoint if asked to stop."""
     run = runs.get_run(store, run_id)
@@ -94,11 +82,11 @@ def pretrain_run(
         from core.engine.pretrain import PretrainConfig, pretrain
 
         config = PretrainConfig.from_dict(run["config"])
-        arrays = load_arrays(store, run["study"], config.size, _loading(report))
+        arrays = load_arrays(store, run["study"], config.size, loading(report))
         train, held = arrays.index("train"), arrays.index("holdout", label="normal")
         if not len(train):
             raise ValueError(f"study {run['study']} has no normal images to train on")
-        pool, pool_roi = pool_of(store, config, _loading(report))
+        pool, pool_roi = pool_of(store, config, loading(report))
         result = pretrain(
             rows_of(arrays.images, train),
             config,
@@ -127,16 +115,8 @@ def _save_untrained(run: dict, folder) -> None:
     save_encoder(encoder, folder, {"epochs": 0})
 
 
-def _loading(report: Report) -> Callable[[int, int], None]:
-    def told(done: int, total: int) -> None:
-        if done % 20 == 0 or done == total:
-            report({"message": f"Preparing images: {done} of {total}"})
-
-    return told
-
-
 def fit_run(
-    store: Store, run_id: str, device: str = "auto", should_stop: Stop = _never, report: Report = _nothing
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
     """Fit a run's detector on its encoder and the study's training normals; returns the run."""
     from core.engine.encoder import load_encoder
@@ -149,7 +129,7 @@ def fit_run(
     detector = DETECTORS.get(run["method"])
     folder = runs.run_folder(store, run_id)
     with _Timed(store, run_id, str(place)):
-        arrays = load_arrays(store, run["study"], size_of(store, run), _loading(report))
+        arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
         train = arrays.index("train")
         settings = {k: v for k, v in run["config"].items() if k != "size"}
         fitted = detector.fit(
@@ -169,81 +149,6 @@ def fit_run(
             summary["rule"] = rule.to_dict()
         runs.update_run(store, run_id, summary={**run["summary"], **summary})
     return runs.get_run(store, run_id)
-
-
-def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """The fitted detector of a run, encoder and all."""
-    run = runs.get_run(store, run_id)
-    if run["kind"] != "fit" or run["status"] != "done":
-        raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
-    return DETECTORS.get(run["method"]).load(runs.run_folder(store, run_id), pick_device(device))
-
-
-def score_run(
-    store: Store, run_id: str, device: str = "auto", should_stop: Stop = _never, report: Report = _nothing
-) -> dict:
-    """Readings of every held-out and test case; returns {"cases", "seconds", "threshold", "threshold_roi"}.
-
-    Held-out normals come first: percentiles and flags of all others are set by them alone, never by a test image.
-    """
-    from core.engine.calibration import Calibration
-
-    started = time.monotonic()
-    run = runs.get_run(store, run_id)
-    detector = load_detector(store, run_id, device)
-    arrays = load_arrays(store, run["study"], size_of(store, run), _loading(report))
-    held = arrays.index("holdout", label="normal")
-    if not len(held):
-        raise ValueError(
-            f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
-        )
-    maps, scores, extras = _predict(detector, arrays, held, should_stop)
-    calibrations = {
-        "plain": Calibration.of(scores["plain"], maps),
-        "roi": Calibration.of(scores["roi"], maps, np.array(rows_of(arrays.roi, held))),
-    }
-    write_readings(store, run_id, arrays.case_ids[held], maps, scores, calibrations, extras)
-    test = arrays.index("test")
-    for start in range(0, len(test), CHUNK):
-        part = test[start : start + CHUNK]
-        report({"step": len(held) + start, "steps": len(held) + len(test)})
-        some, part_scores, extras = _predict(detector, arrays, part, should_stop)
-        write_readings(store, run_id, arrays.case_ids[part], some, part_scores, calibrations, extras)
-    seconds = time.monotonic() - started
-    summary = {
-        "scored": len(held) + len(test),
-        "score_seconds": seconds,
-        "threshold": float(calibrations["plain"].threshold(FLAG_PERCENTILE)),
-        "threshold_roi": float(calibrations["roi"].threshold(FLAG_PERCENTILE)),
-        "calibration": {kind: c.to_dict() for kind, c in calibrations.items()},
-        "pixels": calibrations["roi"].pixels._asdict(),
-    }
-    runs.update_run(store, run_id, summary={**run["summary"], **summary})
-    return {
-        "cases": len(held) + len(test),
-        "seconds": seconds,
-        **{k: summary[k] for k in ("threshold", "threshold_roi")},
-    }
-
-
-def _predict(detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop) -> tuple:
-    maps, scores, extras = [], {"plain": [], "roi": []}, {}
-    for start in range(0, len(index), CHUNK):
-        if should_stop():
-            raise Stopped("scoring was stopped; it starts again from the held-out normals")
-        part = index[start : start + CHUNK]
-        images, roi = np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part))
-        prediction = detector.predict(images)
-        scores["plain"].append(detector.image_score(prediction))
-        scores["roi"].append(detector.image_score(prediction, roi))
-        maps.append(prediction.maps)
-        for name, values in prediction.extras.items():
-            extras.setdefault(name, []).append(np.asarray(values))
-    return (
-        np.concatenate(maps),
-        {kind: np.concatenate(v).astype(np.float64) for kind, v in scores.items()},
-        {name: np.concatenate(v) for name, v in extras.items()},
-    )
 
 
 def chain(
@@ -275,7 +180,6 @@ def _fit_step(work: Work) -> None:
 def _score_step(work: Work) -> None:
     """Scores, then what a reader asks beside them. args: steady, true or false (default: by the study's size)."""
     from core.studio.review import certainty, nearest
-    from core.studio.score_new import score_new
 
     how = (work.store, work.run, work.device, work.should_stop, work.report)
     score_run(*how)

@@ -19,12 +19,25 @@ from typing import Any
 from core.studio.discover import import_marked
 from core.studio.store import Store
 
+Report = Callable[[dict], None]
+Stop = Callable[[], bool]
 
-def _nothing(values: dict) -> None: ...
+
+def nothing(values: dict) -> None: ...
 
 
-def _never() -> bool:
+def never() -> bool:
     return False
+
+
+def loading(report: Report) -> Callable[[int, int], None]:
+    """A report of how many images are prepared, for `load_arrays`."""
+
+    def told(done: int, total: int) -> None:
+        if done % 20 == 0 or done == total:
+            report({"message": f"Preparing images: {done} of {total}"})
+
+    return told
 
 
 @dataclass
@@ -34,8 +47,8 @@ class Work:
     store: Store
     run: str
     args: dict[str, Any] = field(default_factory=dict)
-    report: Callable[[dict], None] = _nothing
-    should_stop: Callable[[], bool] = _never
+    report: Report = nothing
+    should_stop: Stop = never
 
     @property
     def device(self) -> str:

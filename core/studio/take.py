@@ -14,7 +14,7 @@ from core.studio import lanes, runs, watch
 from core.studio.duplicates import file_sha256
 from core.studio.intake import printable
 from core.studio.review.cases import scored_runs
-from core.studio.score_new import score_new
+from core.studio.scoring import score_new
 from core.studio.steps import Work, step
 from core.studio.store import Store, now
 from core.studio.studies import add_cases

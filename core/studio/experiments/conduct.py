@@ -17,17 +17,10 @@ from core.engine.registry import DETECTORS
 from core.studio import runs
 from core.studio.experiments.plan import UNTRAINED, Arm
 from core.studio.experiments.summary import SYNTHETIC
-from core.studio.pipeline import (
-    create_fit,
-    create_pretrain,
-    create_untrained,
-    fit_run,
-    load_detector,
-    pretrain_run,
-    score_run,
-)
+from core.studio.pipeline import create_fit, create_pretrain, create_untrained, fit_run, pretrain_run
 from core.studio.results import evaluate_run
 from core.studio.scores import rows_of, size_of
+from core.studio.scoring import load_detector, score_run
 from core.studio.store import Store
 from core.studio.studies import load_arrays
 

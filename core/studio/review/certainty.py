@@ -43,7 +43,7 @@ def add_steadiness(
     from core.engine.detectors.base import Stopped
     from core.engine.lesion.uncertainty import steadiness
     from core.studio.cache import load_arrays
-    from core.studio.pipeline import load_detector
+    from core.studio.scoring import load_detector
 
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)
