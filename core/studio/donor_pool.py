@@ -25,11 +25,18 @@ def check_pool(store: Store, config: MedMixConfig) -> None:
 def pool_of(
     store: Store, config: PretrainConfig, on_progress: Progress | None = None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Images uint8 (M, S, S, 3), M <= 64, S = config.size, and their regions of interest (M, S, S); else None, None."""
+    """What a pre-training cuts from: see `pool_at`; None, None if it cuts from no other study."""
     if config.strong != "medmix" or not config.medmix.pooled:
         return None, None
-    check_pool(store, config.medmix)
-    arrays = load_arrays(store, config.medmix.pooled, config.size, on_progress)
+    return pool_at(store, config.medmix, config.size, on_progress)
+
+
+def pool_at(
+    store: Store, config: MedMixConfig, size: int, on_progress: Progress | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images uint8 (M, size, size, 3), M <= 64, of the donor study, and their regions of interest (M, size, size)."""
+    check_pool(store, config)
+    arrays = load_arrays(store, config.pooled, size, on_progress)
     train = arrays.index("train", label="normal")
     chosen = train[np.unique(np.linspace(0, len(train) - 1, min(MOST, len(train))).astype(int))]
     return np.array(rows_of(arrays.images, chosen)), np.array(rows_of(arrays.roi, chosen))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.engine.encoder import EncoderConfig, build_encoder, save_encoder
 from core.engine.pretrain_config import PRETRAIN_PRESETS
 from core.studio import donor_pool, medmix_view, runs, studies, training
+from core.studio.clusters.config import MapConfig, PointsConfig
+from core.studio.clusters.library import open_map
 from core.studio.pipeline import pretrain_run
+from core.studio.steps import STEPS, Work
 from tests.conftest import plain_folder, write
 
 BLUE = {"donor": "foreign", "donor_study": "blue", "p_jitter": 0.0, "p_noise": 0.0, "blend": "paste"}
@@ -82,3 +86,17 @@ def test_an_experiments_training_older_than_the_setting_is_found_again(two):
     two.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(old), run])
     assert _same(two, "tiny", config)["id"] == run
     assert _same(two, "tiny", config.replace(lr=0.5)) is None
+
+
+def test_a_map_shows_them(two):
+    config = PRETRAIN_PRESETS["quick"].to_dict() | {"size": 32}
+    config["medmix"] |= BLUE
+    run = runs.create_run(two, "tiny", "pretrain", "pmsacl", config)
+    save_encoder(build_encoder(EncoderConfig()), runs.run_folder(two, run))
+    asked = MapConfig(method="pca", feature="projected", points=PointsConfig(mixed=4)).to_dict()
+    key = STEPS["embed"](Work(two, run, {"config": asked, "device": "cpu"}))
+    mixed = np.asarray(open_map(two, key).points.mixed_images())
+    assert len(mixed) == 3 * 4 and is_blue(mixed).any(axis=(1, 2)).all()
+    studies.delete_study(two, "blue")
+    with pytest.raises(ValueError, match="no study 'blue'"):
+        STEPS["embed"](Work(two, run, {"config": {**asked, "seed": 1}, "device": "cpu"}))

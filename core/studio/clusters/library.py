@@ -46,10 +46,12 @@ class Plan:
     strong: str
     options: dict
     k: int
+    donor: str  # the study that MedMix cuts from, '' for none
 
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
     """What a map of `config` of a run would be; its key is the same whenever its content is."""
+    from core.engine.augment.settings import MedMixConfig
     from core.studio.scores import size_of  # brings torch, which listing and reading maps do without
 
     run = encoder_run(store, run_id)
@@ -58,11 +60,13 @@ def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
     told = run["config"]
     size, k, strong = size_of(store, run), int(told.get("k", 3)), told.get("strong", "medmix")
     options = {**told.get("medmix" if strong == "medmix" else "strong_options", {}), "k": k}
-    points = points_key(study, size, strong, options, config.points)
+    donor = MedMixConfig.from_dict(options).pooled if strong == "medmix" else ""
+    cut_from = store.one("SELECT fingerprint FROM studies WHERE id = ?", [donor]) or {"fingerprint": donor}
+    points = points_key(study, size, strong, options, config.points, cut_from["fingerprint"])
     settled = config.replace(epochs=[s.epoch for s in shots]) if not config.epochs else config
     content = [VERSION, points, [s.digest for s in shots], settled.to_dict()]
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
-    return Plan(key, points, study, run, settled, shots, size, strong, options, k)
+    return Plan(key, points, study, run, settled, shots, size, strong, options, k, donor)
 
 
 def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") -> dict:

@@ -94,9 +94,14 @@ class PointImages:
         return out
 
 
-def points_key(study: dict, size: int, strong: str, options: dict, config: PointsConfig) -> str:
-    """Content address: the study's fingerprint and everything that decides which images there are."""
-    told = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()]
+def points_key(
+    study: dict, size: int, strong: str, options: dict, config: PointsConfig, donor: str | None = None
+) -> str:
+    """Content address: the study's fingerprint and everything that decides which images there are.
+
+    donor: the fingerprint of the study that lesions are cut from, if it is another one.
+    """
+    told = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()] + ([donor] if donor else [])
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:20]
 
 

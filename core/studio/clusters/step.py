@@ -104,11 +104,20 @@ class _Maker:
         return lambda i, n: self.tell(at + i / n, f"{name} of {where}: iteration {i} of {n}")
 
     def _points(self, arrays):
+        import torch
+
+        from core.engine.device import to_batch
         from core.engine.registry import STRONG
+        from core.studio.donor_pool import pool_at
 
         made = self.made
         kind = STRONG.get(made.strong)
-        mix = kind(kind.Config.from_dict(made.options))
+        config = kind.Config.from_dict(made.options)
+        donors = ()
+        if made.donor:
+            pool, roi = pool_at(self.work.store, config, made.size)
+            donors = (to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
+        mix = kind(config, *donors)
         return make_points(
             self.work.store.home, made.points_key, made.study, made.size, mix, made.k, self.config.points, arrays
         )
