@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import torch
 import torchvision
 
+from core.engine.benches._paired import medians
 from core.engine.device import gains_by_bf16
 
 
@@ -17,22 +16,14 @@ def run(quick: bool = False) -> dict:
     images = torch.rand(batch, 3, 96, 96).contiguous(memory_format=torch.channels_last)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
 
-    def step(enabled: bool) -> float:
-        start = time.perf_counter()
+    def step(enabled: bool) -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             features = model(images)
         optimiser.zero_grad()
         features.float().square().mean().backward()
         optimiser.step()
-        return time.perf_counter() - start
 
-    seconds = {True: [], False: []}
-    for i in range(steps + 1):
-        for enabled in (True, False):
-            taken = step(enabled)
-            if i:  # the first of each only warms up
-                seconds[enabled].append(taken)
-    with_bf16, without = (sorted(seconds[e])[steps // 2] for e in (True, False))
+    with_bf16, without = medians([lambda: step(True), lambda: step(False)], steps)
     return {
         "bench": "autocast",
         "ratio": without / with_bf16,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-
 import numpy as np
 import torch
 import torchvision
 
+from core.engine.benches._paired import medians
 from core.engine.device import autocast, pick_device
 from core.engine.pretrain_config import PRETRAIN_PRESETS
 from core.engine.trainer import Data, Trainer
@@ -42,24 +40,11 @@ def run(quick: bool = False, device: str = "auto") -> dict:
         said.float().square().mean().backward()
         optimiser.step()
 
-    def seconds(step) -> float:
-        start = time.perf_counter()
-        step()
-        if big:
-            torch.cuda.synchronize(where)
-        return time.perf_counter() - start
-
-    taken: dict[str, list[float]] = {"pmsacl": [], "bare": []}
-    for turn in range(steps + 2):
-        for name, step in (("pmsacl", trainer.advance), ("bare", bare_step)):
-            spent = seconds(step)
-            if turn >= 2:  # the first two only warm up
-                taken[name].append(spent)
-    medians = {name: statistics.median(values) for name, values in taken.items()}
+    ours, plain = medians([trainer.advance, bare_step], steps, warm=2, device=where)
     return {
         "bench": "pretrain",
-        "ratio": medians["pmsacl"] / medians["bare"],
-        "seconds": medians,
+        "ratio": ours / plain,
+        "seconds": {"pmsacl": ours, "bare": plain},
         "images_per_step": count,
         "size": config.size,
         "device": torch.cuda.get_device_name(where) if big else "cpu",
