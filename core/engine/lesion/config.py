@@ -21,7 +21,8 @@ class LesionHeadConfig(Config):
     mode: the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses (`joint`).
     w_lesion: weight of the fifth term beside those of Eq. full_loss; w_class is l_aug's, w_ctr and w_con those of
     l_ctr and l_PMSACL, which joint mode alone has, with tau and alpha as in pre-training.
-    steps: optimiser steps. ramp: share of the steps over which lesions go from easy (opaque) to all strengths.
+    steps: optimiser steps. ramp: share of the steps over which what is asked for goes from
+    clear lesions alone to all that can be seen.
     blur, grain: most of what hides the trace of a paste, over the whole image: weight of a blur of 5 x 5 cells, and
     standard deviation of noise. Blur hides lesions of a few cells as well.
     ema: decay of the averaged weights, which are the ones kept.

@@ -53,8 +53,8 @@ class Pairs:
     ) -> Pair:
         """x (B, 3, S, S) normal -> Pair. `counts` (B,) default: 0..k, evenly.
 
-        One family paints each image: a batch is cut into as many parts as there are families. ease in [0, 1]:
-        1 keeps only what changes the image clearly (the schedule from easy to hard), 0 keeps all.
+        One family paints each image: a batch is cut into as many parts as there are families. ease in [0, 1], the
+        schedule from easy to hard: 1 asks only for what changes the image clearly, 0 for all that can be seen.
         """
         batch = len(x)
         if counts is None:

@@ -11,7 +11,6 @@ from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix import MEDMIX_PRESETS, MedMix
 from core.engine.augment.placement import GAP, Room, place_all
 from core.engine.augment.presets import FAMILIES
-from core.engine.augment.schedule import eased
 from tests.engine.augment import slow_medmix
 from tests.engine.augment.pictures import seeded, tissue
 
@@ -83,19 +82,6 @@ def test_an_empty_region_says_nothing():
     x = tissue(2, 32)
     mixed = MedMix(MEDMIX_PRESETS["soft"])(x, 1, seeded(), torch.zeros(2, 32, 32))
     assert torch.equal(mixed.images, x) and not mixed.masks.any()
-
-
-def test_the_schedule_goes_from_easy_to_hard():
-    hard = MEDMIX_PRESETS["xray"]
-    assert eased(hard, 0.0) == hard
-    x = tissue(24, 64)
-    change = []
-    for ease in (0.0, 0.5, 1.0):
-        mixed = MedMix(eased(hard, ease))(x, 2, seeded())
-        change.append(float((mixed.images - x).abs().mean()))
-    assert change[0] < change[1] < change[2]
-    with pytest.raises(ValueError, match="ease"):
-        eased(hard, 1.5)
 
 
 def test_families_differ():

@@ -29,6 +29,14 @@ def test_an_unseen_patch_is_not_asked_for():
     assert visible(x, clear, 0.02)[:, 10:14, 10:14].all()
 
 
+def test_the_schedule_goes_from_clear_lesions_to_all_that_can_be_seen():
+    pairs, x = Pairs(("medmix:xray", "medmix:soft"), 3), frames(24, 64)
+    hard, half, easy = (pairs(x, None, torch.Generator().manual_seed(2), ease=e) for e in (0.0, 0.5, 1.0))
+    assert torch.equal(hard.images, easy.images), "what is pasted is the same"
+    assert not (easy.masks & ~half.masks).any() and not (half.masks & ~hard.masks).any()
+    assert easy.masks.sum() < half.masks.sum() < hard.masks.sum()
+
+
 def test_view_moves_mask_with_image():
     """An image that is its own mask must still be, where the light alone changes its value."""
     masks = torch.zeros(4, 32, 32, dtype=torch.bool)
