@@ -19,6 +19,8 @@ from core.studio import dicom
 from core.studio.migrations import migration
 from core.studio.store import Store
 
+# Views of one examination share a series and are numbered: four mammograms are no volume.
+STILLS = frozenset({"CR", "DX", "GM", "IO", "MG", "OP", "PX", "SM", "XC"})
 ORDER = "frame, place, slice, id"  # of the cases of one recording or volume
 
 
@@ -48,6 +50,8 @@ class Slice:
 def slice_of(path: Path) -> Slice | None:
     """Of a DICOM file of one frame; None if it names no series, or neither a position nor an instance number.
 
+    A number alone makes no slice of a kind of image that is taken singly (STILLS).
+
     A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the
     scout of a series is not among its slices. Unreadable as for any DICOM.
     """
@@ -66,7 +70,7 @@ def slice_of(path: Path) -> Slice | None:
         number = int(ds.get("InstanceNumber"))
     except (TypeError, ValueError, OverflowError):
         number = None
-    if place is None and number is None:
+    if place is None and (number is None or ds.get("Modality") in STILLS):
         return None
     # Directions are written with rounding errors that differ from slice to slice; adding 0 makes -0 a 0.
     facing = "" if place is None else " ".join(f"{v:.2f}" for v in np.round(axes, 2) + 0.0)

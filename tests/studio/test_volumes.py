@@ -100,13 +100,14 @@ def test_what_is_no_slice_stays_a_case_of_its_own(store, tmp_path):
     lone = write_volume(folder, 1, files="lone.dcm")[0]
     plain = write_volume(folder, 3, files="p{name}", InstanceNumber=None, ImagePositionPatient=None)
     nameless = write_volume(folder, 3, files="n{name}", SeriesInstanceUID=None, seed=1)
+    views = write_volume(folder, 4, files="m{name}", Modality="MG", ImagePositionPatient=None, seed=2)
     film = write_dicom(
         folder / "film.dcm", np.random.default_rng(0).integers(0, 99, (4, 24, 32), np.uint16),
         SeriesInstanceUID=generate_uid(), InstanceNumber=1,
     )  # fmt: skip
     report = studies.import_study(store, "mixed", folder)
-    assert report.accepted == 1 + 3 + 3 + 4 and not report.rejected
-    for path in (lone, *plain.values(), *nameless.values()):
+    assert report.accepted == 1 + 3 + 3 + 4 + 4 and not report.rejected
+    for path in (lone, *plain.values(), *nameless.values(), *views.values()):
         assert paths_in_line(store, path) == [] and volumes.parts(store, "mixed").keys().isdisjoint(
             {store.one("SELECT id FROM cases WHERE path = ?", [str(path)])["id"]}
         )
