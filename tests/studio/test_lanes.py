@@ -401,3 +401,16 @@ def test_only_one_at_a_time_makes_what_both_would_write(tmp_path):
         seen.append("first")
     thread.join(60)
     assert seen == ["first", "second"]
+
+
+def test_a_training_gives_way_and_a_short_job_does_not(store):
+    code = (
+        "import os, sys; from core.studio import worker; worker.run_queue = lambda *_: print(os.nice(0)); worker.main()"
+    )
+    told = []
+    for name in ("long", "short"):
+        line = [sys.executable, "-c", code, "--home", str(store.home.path), "--lane", name]
+        told.append(
+            int(subprocess.run(line, capture_output=True, text=True, timeout=60, start_new_session=True).stdout)
+        )
+    assert told[0] > told[1] == os.nice(0)
