@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from core.engine.pretrain_config import PRETRAIN_PRESETS
-from core.studio import jobs, runs, store
+from core.studio import jobs, live, runs, store
 from tests.app.conftest import STUDY, Served
 
 pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or two minutes
@@ -55,7 +55,9 @@ def at_work(home, run: str) -> None:
 def outcome(home, run: str) -> dict:
     """What the end of a training is: its weights, and what it told of each step."""
     opened = store.open(str(home))
-    wait(lambda: runs.get_run(opened, run)["status"] == "done", f"the end of {run}")
+    # The job's end, not the run's: in between, the last steps are told.
+    wait(lambda: live.jobs_of_runs(opened)[run]["status"] == "done", f"the end of {run}")
+    assert runs.get_run(opened, run)["status"] == "done"
     folder = runs.run_folder(opened, run)
     told = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     return {
