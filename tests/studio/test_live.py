@@ -43,7 +43,7 @@ def test_matrices_come_whole_and_stay_out_of_the_series(store, run):
 
 
 def test_the_workers_reports_become_matrices(store, run):
-    from core.studio.worker import flatten
+    from core.studio.reporter import flatten
 
     rows = flatten({"aug_confusion": [[1.0, 2.0], [3.0, 4.0]], "loss": 1.0, "alarm": "words", "list": [5, 6]})
     runs.write_metrics(store, run, [(1, name, value) for name, value in rows])
