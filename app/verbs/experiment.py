@@ -24,7 +24,7 @@ def add(subparsers) -> None:
     parser.add_argument("--set-pretrain", action="append", default=[], metavar="KEY=VALUE", help="for every encoder")
     parser.add_argument("--set-fit", action="append", default=[], metavar="KEY=VALUE", help="for every lesion head")
     parser.add_argument(
-        "--fit-preset", help="for every lesion head: quick, fundus, xray, ultrasound, full (default: as each arm says)"
+        "--fit-preset", help="for every lesion head: quick, fundus, xray, ultrasound, joint, full (default: each arm's)"
     )
     parser.add_argument("--bootstrap", type=int, default=1000)
     parser.add_argument("--out", metavar="FILE", help="also write the rows and the table here, as JSON")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 from core.engine.config import BadConfig
+from core.engine.lesion.config import LESION_TITLES
 from core.engine.pretrain_config import PRETRAIN_PRESETS, PretrainConfig
 from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
 from core.studio import jobs, runs
@@ -30,6 +31,7 @@ def training_forms(store: Store) -> dict:
         "weak": strong["weak"],
         "strong": {name: kind["title"] for name, kind in strong["strong"].items()},
         "detectors": {name: _detector(name) for name in sorted(DETECTORS.names(), key=_detector_order)},
+        "lesions": LESION_TITLES,
         "device": store.setting("device", "auto"),
     }
 
@@ -42,7 +44,9 @@ def _detector_order(name: str) -> tuple:
 def _detector(name: str) -> dict:
     kind = DETECTORS.get(name)
     title = DETECTORS.about(name).get("title") or getattr(kind, "title", name)
-    return {"title": title, "form": form(kind.Config), "defaults": kind.Config().to_dict()}
+    known = {n: config.to_dict() for n, config in getattr(kind, "presets", {}).items() if n in LESION_TITLES}
+    lesions = known if len(known) == len(LESION_TITLES) else {}  # else it does not learn from fake lesions
+    return {"title": title, "form": form(kind.Config), "defaults": kind.Config().to_dict(), "lesions": lesions}
 
 
 def checked(config: dict, store: Store | None = None) -> PretrainConfig:

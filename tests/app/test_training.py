@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from core.studio import runs, store
+import json
+
+from core.engine.lesion.config import LESION_PRESETS
+from core.studio import jobs, runs, store
 
 
 def stored(served):
@@ -65,6 +68,23 @@ def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     page.locator(".of-fit .result").filter(has_text="AUROC").wait_for()
     assert page.locator(".board:not(.of-fit)").is_hidden(), "a fit shows none of an encoder's panels"
     assert stored(served).one("SELECT count(*) AS n FROM readings WHERE run = ?", [children[0]["id"]])["n"] > 0
+
+
+def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
+    """The choice fills the lesion head's settings, a change by hand stays, and the fit is stored with both."""
+    small(page, page_url, go)
+    page.get_by_label("Lesions as in").select_option(label="X-ray")
+    page.locator(".group").filter(has=page.locator("[data-key='lesion-head.steps']")).locator("summary").click()
+    set_number(page, "lesion-head.steps", 20)
+    page.get_by_label("Lesion head + PaDiM", exact=True).check()
+    run = begin(page)
+    opened = stored(served)
+    for job in jobs.list_jobs(opened, "queued", "running"):
+        jobs.cancel(opened, job["id"])
+    fits = {r["method"]: r["config"] for r in runs.list_runs(opened) if r["parent"] == run}
+    wanted = json.loads(LESION_PRESETS["xray"].to_json())
+    assert fits["lesion-head"] == {**wanted, "steps": 20}
+    assert fits["combined"]["head"] == wanted
 
 
 def test_a_wrong_setting_is_told_at_once_and_cannot_start(page, page_url, go):

@@ -1,5 +1,6 @@
 // The form of a new run: objective, preset, groups of settings checked at once, a dry run, and the chain that follows.
 import { Form } from '/page/static/form.js';
+import { lesionsLike } from './small.js';
 
 export function newRun(root, studio, forms, started) {
   const { el, api, toast } = studio;
@@ -17,10 +18,18 @@ export function newRun(root, studio, forms, started) {
   const options = {}; // of the detectors
   const detectorForms = Object.entries(forms.detectors).map(([name, d]) => {
     options[name] = structuredClone(d.defaults);
-    return new Form(d.form.map((g) => ({ ...g, title: d.title })), options[name], (key, value) => { options[name][key] = value; }, { open: 0, prefix: `${name}.` }).element;
+    return [name, new Form(d.form.map((g) => ({ ...g, title: d.title })), options[name], (key, value) => { options[name][key] = value; }, { open: 0, prefix: `${name}.` })];
   });
+  const like = lesionsLike(forms);
+  like.onchange = () => {
+    for (const [name, made] of detectorForms) {
+      const preset = forms.detectors[name].lesions[like.value];
+      if (preset) made.set(Object.assign(options[name], structuredClone(preset)));
+    }
+  };
+  $('.detectors').after(el('label', { class: 'like', title: 'What the fake lesions are made for that the lesion head learns from' }, 'lesions as in', like));
   const lesions = el('p', { class: 'dim lesions' });
-  $('.forms').append(lesions, main.element, encoder.element, weak.element, el('h3', { class: 'of-detectors' }, 'Detectors'), ...detectorForms);
+  $('.forms').append(lesions, main.element, encoder.element, weak.element, el('h3', { class: 'of-detectors' }, 'Detectors'), ...detectorForms.map(([, made]) => made.element));
 
   function put() {
     $('.objective').value = config.objective;

@@ -1,7 +1,7 @@
 // One run: state and buttons, live curves, alarm in words, the batch it is at, what made it, its log.
 import { Chart, COLOURS } from '/page/static/chart.js';
 import { FitBoard } from './fit_board.js';
-import { ask, percent, pick } from './small.js';
+import { ask, lesionsLike, percent, pick } from './small.js';
 
 export class RunView {
   constructor(root, studio, forms, { changed, clone }) {
@@ -269,10 +269,11 @@ export class RunView {
     $('.clone').onclick = () => this.clone(this.data.run);
     $('.fit').onclick = async () => {
       const titles = Object.fromEntries(Object.entries(this.forms.detectors).map(([n, d]) => [n, d.title]));
-      const names = await pick('Fit on this encoder, then score the study and evaluate:', titles, [Object.keys(titles)[0]], 'Queue');
+      const like = lesionsLike(this.forms);
+      const names = await pick('Fit on this encoder, then score the study and evaluate:', titles, [Object.keys(titles)[0]], 'Queue', studio.el('label', {}, 'Lesions as in', like));
       if (!names || !names.length) return;
       try {
-        await studio.api(`/api/training/run/${this.id}/fit`, { detectors: Object.fromEntries(names.map((n) => [n, {}])) });
+        await studio.api(`/api/training/run/${this.id}/fit`, { detectors: Object.fromEntries(names.map((n) => [n, this.forms.detectors[n].lesions[like.value] || {}])) });
         this.changed();
       } catch (error) {
         studio.toast(error.message, 'bad');

@@ -75,5 +75,15 @@ LESION_PRESETS = {
     "fundus": LesionHeadConfig(preset="fundus", families=FUNDUS, blur=0.3, grain=0.02, ramp=0.1, w_dice=1.0),
     "xray": LesionHeadConfig(preset="xray", families=XRAY),
     "ultrasound": LesionHeadConfig(preset="ultrasound", families=ULTRASOUND),
+    "joint": LesionHeadConfig(preset="joint", mode="joint"),
     "full": LesionHeadConfig(preset="full", steps=8000, ema=0.999, batch=32),
+}
+# What a preset's fake lesions are made for, as a user chooses it.
+LESION_TITLES = {
+    "quick": "endoscopy",
+    "fundus": "fundus",
+    "xray": "X-ray",
+    "ultrasound": "ultrasound",
+    "joint": "endoscopy, trained jointly (slower)",
+    "full": "endoscopy, long (for a GPU)",
 }
