@@ -237,11 +237,16 @@ export class Room {
     this.applyStep()
     this.draw()
     clearTimeout(this.telling)
-    const id = this.detail.id
-    this.telling = setTimeout(() => {
-      this.told = this.step / STEPS
-      post('/api/review/threshold', { case: id, run: this.run, from, to: this.told })
-    }, 1500)
+    const said = { case: this.detail.id, run: this.run, from, to: this.step / STEPS }
+    const tell = () => {
+      if (this.side.threshold.range.matches(':active')) { // held: where it is let go is what counts
+        this.telling = setTimeout(tell, 500)
+        return
+      }
+      this.told = said.to
+      post('/api/review/threshold', said)
+    }
+    this.telling = setTimeout(tell, 1500)
   }
 
   // ---- what is shown of it
