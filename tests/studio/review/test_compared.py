@@ -16,7 +16,8 @@ def test_rows_are_those_of_the_region_asked_for_and_the_best_is_marked(store, ti
     parent = runs.create_run(store, tiny_study, "pretrain", "pmsacl", {"size": 32})
     case = store.one("SELECT id FROM cases WHERE study = ?", [tiny_study])["id"]
     made = {m: runs.create_run(store, tiny_study, "fit", m, {}, parent=parent) for m in ("padim", "igd", "lesion-head")}
-    for run in made.values():
+    for day, run in enumerate(made.values(), 1):
+        store.execute("UPDATE runs SET created = ? WHERE id = ?", [f"2026-01-0{day}", run])
         store.execute("INSERT INTO readings (run, case_id, score, created) VALUES (?, ?, 1, ?)", [run, case, now()])
     keep_row(store, tiny_study, made["padim"], row("padim", made["padim"], True, 0.9, auroc_ci=[0.8, 0.95], pro=0.2))
     keep_row(store, tiny_study, made["padim"], row("padim", made["padim"], False, 0.1))
