@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
@@ -54,7 +55,7 @@ def send(url: str, case: int, number: int) -> bool:
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)["ok"]
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):  # the last: killed between an answer's head and its body
         return False
 
 
