@@ -26,7 +26,7 @@ def routes(ctx) -> APIRouter:
                 "readers": results.operating_point(store, study, chosen, "readers", bool(roi)),
                 "promise": results.promise(store, study, chosen, bool(roi)),
                 "sizes": results.dice_by_size(store, study, chosen),
-                "compared": compared.compared(store, study, bool(roi)),
+                "compared": compared.compared(store, study, runs, bool(roi)),
                 "panel": results.prediction_panel(store, study, chosen, 14, bool(roi)),
             }
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,3 +98,25 @@ def tiny_study(store, tiny_folder) -> str:
     from core.studio.studies import import_study
 
     return import_study(store, "tiny", tiny_folder).study
+
+
+def wait(condition: Callable[[], object], seconds: float = 120):
+    """What `condition` gives as soon as that is true; AssertionError if it does not come about."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come about")
+
+
+def scored_padim(store, study: str) -> tuple[str, str]:
+    """(encoder run, fit run) of PaDiM on an encoder that was not trained, scored."""
+    from core.studio import pipeline
+
+    encoder = pipeline.create_untrained(store, study, 32)
+    fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
+    pipeline.pretrain_run(store, encoder)
+    pipeline.fit_run(store, fit, "cpu")
+    pipeline.score_run(store, fit, "cpu")
+    return encoder, fit

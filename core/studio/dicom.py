@@ -47,9 +47,9 @@ def header(path: Path):
     return _header(path, pixels=False)
 
 
-def declares_text(path: Path) -> bool:
-    """Whether the file itself says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
-    return str(_header(path, pixels=False).get("BurnedInAnnotation", "")).strip().upper() == "YES"
+def declares_text(ds) -> bool:
+    """Whether a file's header says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
+    return str(ds.get("BurnedInAnnotation", "")).strip().upper() == "YES"
 
 
 def _frame(path: Path, frame: int):

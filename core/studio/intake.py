@@ -81,8 +81,9 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
     try:
         head = probe(entry.path)
         digest = file_sha256(entry.path)
-        declared = dicom.declares_text(entry.path) if head.format == "DICOM" else None
-        piece = volumes.slice_of(entry.path) if head.format == "DICOM" else None
+        header = dicom.header(entry.path) if head.format == "DICOM" else None
+        declared = header is not None and dicom.declares_text(header)
+        piece = None if header is None else volumes.slice_of(header)
         found = []
         for frame, image in _frames(entry.path, head, sampling):
             thumb = thumbnail(image)

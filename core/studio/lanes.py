@@ -46,8 +46,7 @@ def awaited(store: Store, runs: Iterable[str], verb: str | None = None) -> int |
     return found
 
 
-def beside(store: Store, lane: str, *statuses: str) -> list[int]:
-    """Ids of the other lane's jobs of these statuses (default: the one that is running)."""
-    chosen = statuses or ("running",)
-    query = f"SELECT id FROM jobs WHERE lane != ? AND status IN ({', '.join('?' * len(chosen))}) ORDER BY id"
-    return [row["id"] for row in store.query(query, [lane, *chosen])]
+def beside(store: Store, lane: str) -> int | None:
+    """The job that runs in the other lane, if any: each lane runs one at a time."""
+    row = store.one("SELECT id FROM jobs WHERE lane != ? AND status = 'running'", [lane])
+    return row and row["id"]

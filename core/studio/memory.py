@@ -29,9 +29,9 @@ def release() -> None:
 
 def set_aside(store: Store, job: dict) -> bool:
     """A short job goes behind the training that leaves it no room; False if none is running, so it is to fail."""
-    if job["lane"] != lanes.SHORT or not (long := lanes.beside(store, lanes.SHORT)):
+    if job["lane"] != lanes.SHORT or (long := lanes.beside(store, lanes.SHORT)) is None:
         return False
-    kept = jobs.defer(store, job["id"], f"Waits for job {long[0]}: memory does not hold both at once")
+    kept = jobs.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
     if kept:
         jobs.ensure_worker(store)  # that job may have ended just now, and its worker gone
     return kept
@@ -39,13 +39,13 @@ def set_aside(store: Store, job: dict) -> bool:
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
     """A training lets the short job beside it end, then goes on from its checkpoint; False if there was none."""
-    if job["lane"] != lanes.LONG or not (short := lanes.beside(store, lanes.LONG)):
+    if job["lane"] != lanes.LONG or (short := lanes.beside(store, lanes.LONG)) is None:
         return False
     if job["verb"] in ("pretrain", "fit"):
         runs.update_run(store, job["run"], status="queued")
     far = jobs.get_job(store, job["id"])["progress"]
-    jobs.progress(store, job["id"], far, f"Waits for job {short[0]}: memory does not hold both at once")
-    while not should_stop() and short[0] in lanes.beside(store, lanes.LONG):
+    jobs.progress(store, job["id"], far, f"Waits for job {short}: memory does not hold both at once")
+    while not should_stop() and lanes.beside(store, lanes.LONG) == short:
         jobs.reap(store)  # it may have been killed
         time.sleep(LOOK)
     return True

@@ -44,8 +44,9 @@ def _detector_order(name: str) -> tuple:
 def _detector(name: str) -> dict:
     kind = DETECTORS.get(name)
     title = DETECTORS.about(name).get("title") or getattr(kind, "title", name)
-    known = {n: config.to_dict() for n, config in getattr(kind, "presets", {}).items() if n in LESION_TITLES}
-    lesions = known if len(known) == len(LESION_TITLES) else {}  # else it does not learn from fake lesions
+    presets = getattr(kind, "presets", {})
+    learns = presets.keys() >= LESION_TITLES.keys()  # from fake lesions
+    lesions = {name: presets[name].to_dict() for name in LESION_TITLES} if learns else {}
     return {"title": title, "form": form(kind.Config), "defaults": kind.Config().to_dict(), "lesions": lesions}
 
 

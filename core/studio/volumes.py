@@ -10,12 +10,10 @@ import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import sqlite_utils
 
-from core.studio import dicom
 from core.studio.migrations import migration
 from core.studio.store import Store
 
@@ -47,15 +45,14 @@ class Slice:
         return {"series": self.series, "place": self.place, "slice": self.slice}
 
 
-def slice_of(path: Path) -> Slice | None:
-    """Of a DICOM file of one frame; None if it names no series, or neither a position nor an instance number.
+def slice_of(ds) -> Slice | None:
+    """Of the header of a DICOM file of one frame; None if that names no series, or neither position nor number.
 
     A number alone makes no slice of a kind of image that is taken singly (STILLS).
 
     A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the
-    scout of a series is not among its slices. Unreadable as for any DICOM.
+    scout of a series is not among its slices.
     """
-    ds = dicom.header(path)
     series = str(ds.get("SeriesInstanceUID") or "").strip()
     if not series or int(ds.get("NumberOfFrames", 1) or 1) > 1:
         return None

@@ -14,6 +14,7 @@ from core.studio import jobs, runs, worker
 from core.studio.processes import is_alive, start_of
 from core.studio.steps import STEPS
 from core.studio.store import NotFound, Store
+from tests.conftest import wait
 
 
 @pytest.fixture
@@ -126,15 +127,6 @@ def test_queued_jobs_are_paused_resumed_and_cancelled(store, run):
     jobs.advance(store, job)
     with pytest.raises(ValueError, match="nothing to resume"):
         jobs.resume(store, job, start=False)
-
-
-def wait(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not come about")
 
 
 SLOW = """

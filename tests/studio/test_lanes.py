@@ -28,7 +28,7 @@ from core.studio import (
 from core.studio.processes import alone
 from core.studio.steps import STEPS, Work
 from core.studio.store import Store
-from tests.conftest import picture, write
+from tests.conftest import picture, scored_padim, wait, write
 
 OUT_OF_MEMORY = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
@@ -46,15 +46,6 @@ def run(store, tiny_study):
 
 def add(store, verb, run="", **args):
     return jobs.submit(store, [{"verb": verb, "run": run, "args": args}], start=False)
-
-
-def wait(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not come about")
 
 
 def lane(store, job):
@@ -107,12 +98,7 @@ def trains(store, run, monkeypatch):
 @pytest.fixture
 def scored(store, tiny_study):
     """A fit that has scored the study."""
-    encoder = pipeline.create_untrained(store, tiny_study, 32)
-    fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
-    pipeline.pretrain_run(store, encoder)
-    pipeline.fit_run(store, fit, "cpu")
-    pipeline.score_run(store, fit, "cpu")
-    return fit
+    return scored_padim(store, tiny_study)[1]
 
 
 def test_what_trains_is_long_and_what_reads_finished_runs_is_short(store, run):

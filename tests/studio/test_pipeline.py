@@ -12,7 +12,7 @@ from core.engine.pretrain import PRETRAIN_PRESETS
 from core.studio import jobs, pipeline, results, runs, worker
 from core.studio.scores import pack_map, read_maps, unpack_map
 from core.studio.studies import import_study, load_arrays
-from tests.conftest import plain_folder
+from tests.conftest import plain_folder, scored_padim
 
 TINY = PRETRAIN_PRESETS["quick"].replace(size=32, epochs=2, batch=6, snapshot_every=1, centre_images=6)
 
@@ -20,12 +20,7 @@ TINY = PRETRAIN_PRESETS["quick"].replace(size=32, epochs=2, batch=6, snapshot_ev
 @pytest.fixture
 def scored(store, tiny_study):
     """(encoder run, fit run) of PaDiM on an encoder that was not trained, scored."""
-    encoder = pipeline.create_untrained(store, tiny_study, 32)
-    fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
-    pipeline.pretrain_run(store, encoder)
-    pipeline.fit_run(store, fit, "cpu")
-    pipeline.score_run(store, fit, "cpu")
-    return encoder, fit
+    return scored_padim(store, tiny_study)
 
 
 def test_every_held_out_and_test_case_has_a_reading(store, tiny_study, scored):

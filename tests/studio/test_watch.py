@@ -12,7 +12,7 @@ from core.studio import jobs, pipeline, runs, studies, take, watch, worker
 from core.studio.review import audit, worklist
 from core.studio.steps import STEPS, Work
 from core.studio.store import Store
-from tests.conftest import picture, write
+from tests.conftest import picture, scored_padim, write
 from tests.studio.recordings import write_video
 
 
@@ -114,11 +114,7 @@ def test_a_name_used_again(watched, clock):
 
 def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
     store, study, folder = watched
-    encoder = pipeline.create_untrained(store, study, 32)
-    fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
-    pipeline.pretrain_run(store, encoder)
-    pipeline.fit_run(store, fit, "cpu")
-    pipeline.score_run(store, fit, "cpu")
+    _, fit = scored_padim(store, study)
     before = "SELECT case_id, created FROM readings WHERE case_id IN (SELECT id FROM cases WHERE label != 'unknown')"
     old = store.query(before)
     write(folder / "bright.png", picture(80, blob=True)[0])
@@ -145,11 +141,7 @@ def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
 
 
 def test_cases_added_by_hand_are_scored_in_a_study_that_is_not_watched(store, tiny_study, tmp_path):
-    encoder = pipeline.create_untrained(store, tiny_study, 32)
-    fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
-    pipeline.pretrain_run(store, encoder)
-    pipeline.fit_run(store, fit, "cpu")
-    pipeline.score_run(store, fit, "cpu")
+    _, fit = scored_padim(store, tiny_study)
     studies.add_cases(store, tiny_study, [write(tmp_path / "by-hand.png", picture(81)[0])])
     STEPS["intake"](Work(store, "", {"study": tiny_study}))
     query = "SELECT r.run FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.name = 'by-hand.png'"

@@ -46,7 +46,6 @@ class Plan:
     strong: str
     options: dict
     k: int
-    donor: str  # the study that MedMix cuts from, '' for none
 
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
@@ -66,7 +65,7 @@ def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
     settled = config.replace(epochs=[s.epoch for s in shots]) if not config.epochs else config
     content = [VERSION, points, [s.digest for s in shots], settled.to_dict()]
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
-    return Plan(key, points, study, run, settled, shots, size, strong, options, k, donor)
+    return Plan(key, points, study, run, settled, shots, size, strong, options, k)
 
 
 def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") -> dict:

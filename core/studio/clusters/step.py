@@ -114,7 +114,7 @@ class _Maker:
         kind = STRONG.get(made.strong)
         config = kind.Config.from_dict(made.options)
         donors = ()
-        if made.donor:
+        if getattr(config, "pooled", ""):
             pool, roi = pool_at(self.work.store, config, made.size)
             donors = (to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
         mix = kind(config, *donors)

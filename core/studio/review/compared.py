@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from core.studio.results import BASELINE, evaluations
-from core.studio.review.cases import scored_runs
 from core.studio.store import Store
 
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro")
 
 
-def compared(store: Store, study: str, roi: bool = True) -> list[dict]:
+def compared(store: Store, study: str, runs: list[dict], roi: bool = True) -> list[dict]:
     """[{"run", "title", "name", "encoder", and of each measure the value and its 95 % interval, "best"}].
 
-    The order is Review's, the baseline (run None) last. Measures: image AUROC, pixel AUROC, Dice at the threshold of
-    held-out normals, PRO; None where a run has not been evaluated, or has no lesion masks to be measured by. best:
-    names of the measures in which no other row is better.
+    runs: as `cases.scored_runs` gives them; the order is theirs, the baseline (run None) last. Measures: image AUROC,
+    pixel AUROC, Dice at the threshold of held-out normals, PRO; None where a run has not been evaluated, or has no
+    lesion masks to be measured by. best: names of the measures in which no other row is better.
     """
     kept = {r["run"]: r for r in evaluations(store, study) if r["roi"] == roi and r["protocol"] == "held-out"}
-    rows = [{k: r[k] for k in ("title", "name", "encoder")} | {"run": r["id"]} for r in scored_runs(store, study)]
+    rows = [{k: r[k] for k in ("title", "name", "encoder")} | {"run": r["id"]} for r in runs]
     if None in kept and kept[None]["detector"] == BASELINE:
         rows.append({"run": None, "title": "Mean colour", "name": "no training", "encoder": None})
     for row in rows:

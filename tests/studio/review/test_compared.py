@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.studio import runs
 from core.studio.results import BASELINE, keep_row
+from core.studio.review.cases import scored_runs
 from core.studio.review.compared import compared
 from core.studio.store import now
 
@@ -23,9 +24,10 @@ def test_rows_are_those_of_the_region_asked_for_and_the_best_is_marked(store, ti
     keep_row(store, tiny_study, made["padim"], row("padim", made["padim"], False, 0.1))
     keep_row(store, tiny_study, made["lesion-head"], row("lesion-head", made["lesion-head"], True, 0.8, pro=0.5))
     keep_row(store, tiny_study, None, row(BASELINE, None, True, 0.6))
-    found = compared(store, tiny_study)
+    listed = scored_runs(store, tiny_study)
+    found = compared(store, tiny_study, listed)
     assert [r["run"] for r in found] == [made["lesion-head"], made["igd"], made["padim"], None]
     assert [r["auroc"] for r in found] == [0.8, None, 0.9, 0.6]
     assert [r["best"] for r in found] == [["pro"], [], ["auroc"], []]
     assert found[2]["auroc_ci"] == [0.8, 0.95] and found[2]["encoder"] == "pmsacl"
-    assert [r["auroc"] for r in compared(store, tiny_study, roi=False)] == [None, None, 0.1]
+    assert [r["auroc"] for r in compared(store, tiny_study, listed, roi=False)] == [None, None, 0.1]
