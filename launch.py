@@ -143,9 +143,9 @@ def main():
         tell("Stopped; the same command goes on")
         return 1
     sys.path.insert(0, ROOT)
-    from app.verbs import main as verbs
+    from app.commands import main as commands
 
-    return verbs(argv)
+    return commands(argv)
 
 
 if __name__ == "__main__":

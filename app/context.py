@@ -30,7 +30,7 @@ class Context:
     def store(self):
         """The store, opened once; it keeps one SQLite connection per thread by itself."""
         if self._store is None:
-            from core.studio import store
+            from core.studio.db import store
 
             self._store = store.open(self.home)
         return self._store
@@ -44,7 +44,7 @@ class Context:
 
     def study_choices(self) -> list[tuple[str, str]]:
         """(label, id) of every study, newest first."""
-        from core.studio import studies
+        from core.studio.ingest import studies
 
         return [(row["name"] or row["id"], row["id"]) for row in studies.list_studies(self.store())]
 

@@ -1,31 +1,23 @@
-"""The page: a slim bar with the shared study picker, and one tab per file in app/tabs."""
+"""The page: a slim bar with the shared study picker, and one tab for each room."""
 
 from __future__ import annotations
-
-import importlib
-from types import ModuleType
 
 import gradio as gr
 
 from app.context import APP, Context
 from app.theme import PALETTE, variables
 
-TABS = ("study", "medmix", "training", "clusters", "review", "results")
-TITLES = {"medmix": "MedMix"}
+TABS = {  # the widget of each, in app/widgets: title
+    "study": "Study",
+    "medmix": "MedMix",
+    "training": "Training",
+    "clusters": "Clusters",
+    "review": "Review",
+    "results": "Results",
+}
 BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
 <span class="research">research use, not a medical device</span>
 <button id="at-work" hidden title="What is being worked on; click for the Training tab"></button></div>"""
-
-
-def _tab_module(name: str) -> ModuleType | None:
-    """The tab's module, or None where that tab is not part of this installation."""
-    try:
-        module = importlib.import_module(f"app.tabs.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"app.tabs.{name}":
-            raise
-        return None
-    return module if hasattr(module, "build") else None
 
 
 def head() -> str:
@@ -65,7 +57,7 @@ def _renew(ctx: Context):
 
 
 def build_page(ctx: Context) -> gr.Blocks:
-    """The Blocks. Each tab's `build(ctx)` is called inside its `gr.Tab`."""
+    """The Blocks."""
     with gr.Blocks(title="PMSACL Studio", fill_width=True, analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
         ctx.demo = demo
         with gr.Row(elem_id="top", equal_height=True):
@@ -79,12 +71,9 @@ def build_page(ctx: Context) -> gr.Blocks:
             "", html_template="", js_on_load="window.Studio.bridge(props, trigger)", elem_id="bridge", padding=False
         )
         with gr.Tabs(elem_id="rooms") as ctx.tabs:
-            for name in TABS:
-                module = _tab_module(name)
-                if module is None:
-                    continue
-                with gr.Tab(TITLES.get(name, name.capitalize()), id=name, elem_id=f"tab-{name}"):
-                    module.build(ctx)
+            for name, title in TABS.items():
+                with gr.Tab(title, id=name, elem_id=f"tab-{name}"):
+                    ctx.widget(name, single_user=ctx.single_user)
         tell = "(study) => window.Studio.setStudy(study)"
         loaded = demo.load(
             _start(ctx), None, [ctx.study_picker, ctx.tabs], api_visibility="private", show_progress="hidden"

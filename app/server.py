@@ -20,11 +20,11 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from app import routes
+from app.access.guard import LOOPBACK, Guard
+from app.access.sessions import Sessions
+from app.access.sign_in import sign_in_router
 from app.context import APP, Context
-from app.guard import LOOPBACK, Guard
 from app.page import build_page, head
-from app.sessions import Sessions
-from app.sign_in import sign_in_router
 from app.theme import theme
 
 LARGEST_UPLOAD = "8gb"
@@ -44,8 +44,9 @@ class Cached(StaticFiles):
 
 def build(home, single_user: bool = True) -> FastAPI:
     """home: a Home or a folder. `single_user`: no sign-in, loopback only; else readers sign in with their accounts."""
-    from core.studio import orphans
-    from core.studio.home import Home
+    from core.studio.db.home import Home
+
+    from core.studio.jobs import orphans
 
     home = home if isinstance(home, Home) else Home.at(home)
     ctx = Context(home=home, single_user=single_user)
@@ -106,7 +107,7 @@ def serve(home, host: str = "127.0.0.1", port: int = 7860, single_user: bool = T
     port = free_port(host, port)
     server = build(home, single_user)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-    from core.studio.watch import Lookout
+    from core.studio.incoming.watch import Lookout
 
     config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
     if ready is not None:

@@ -22,14 +22,14 @@ def _no_users_home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def home(tmp_path):
-    from core.studio.home import Home
+    from core.studio.db.home import Home
 
     return Home.at(tmp_path / "home")
 
 
 @pytest.fixture
 def store(home):
-    from core.studio.store import Store
+    from core.studio.db.store import Store
 
     opened = Store(home)
     yield opened
@@ -95,7 +95,7 @@ def tiny_folder(tmp_path) -> Path:
 @pytest.fixture
 def tiny_study(store, tiny_folder) -> str:
     """Id of a study of 24 training normals (6 of them held out), 6 normal and 6 abnormal test images."""
-    from core.studio.studies import import_study
+    from core.studio.ingest.studies import import_study
 
     return import_study(store, "tiny", tiny_folder).study
 
@@ -112,7 +112,7 @@ def wait(condition: Callable[[], object], seconds: float = 120):
 
 def scored_padim(store, study: str) -> tuple[str, str]:
     """(encoder run, fit run) of PaDiM on an encoder that was not trained, scored."""
-    from core.studio import pipeline
+    from core.studio.runs import pipeline
 
     encoder = pipeline.create_untrained(store, study, 32)
     fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})

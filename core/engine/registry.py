@@ -21,7 +21,10 @@ class UnknownName(ValueError):
 
 @dataclass
 class Registry:
-    """Members by name. `package` is imported, file by file, the first time anybody asks."""
+    """Members by name. `package` is imported, file by file, the first time anybody asks.
+
+    A member that takes several files is a folder with a file of the same name in it: igd/igd.py.
+    """
 
     family: str
     package: str
@@ -47,7 +50,8 @@ class Registry:
         self._loaded = True
         package = importlib.import_module(self.package)
         for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
+            inner = f".{module.name}" if module.ispkg else ""
+            importlib.import_module(f"{self.package}.{module.name}{inner}")
 
     def get(self, name: str) -> Any:
         self._load()

@@ -104,7 +104,8 @@ class Served:
 @pytest.fixture(scope="session")
 def small_home(tmp_path_factory) -> Path:
     """A home that holds the study `small`, imported once. Tests of one session share it; a copy is a new home."""
-    from core.studio import store, studies
+    from core.studio.db import store
+    from core.studio.ingest import studies
 
     home = tmp_path_factory.mktemp("page") / "home"
     opened = store.open(str(home))

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
-from core.studio import runs
-from core.studio import store as stores
-from core.studio.clusters import explore, library, placed
+from core.studio.clusters import explore, library
+from core.studio.clusters import projected as placed
 from core.studio.clusters.config import MapConfig, PointsConfig
-from core.studio.steps import STEPS, Work
+from core.studio.db import store as stores
+from core.studio.jobs.steps import STEPS, Work
+from core.studio.runs import records as runs
 from tests.app.conftest import STUDY, Served
 from tests.studio.clusters.conftest import frames, snapshots
 
@@ -48,7 +49,7 @@ class Maps:
         self.page = page
 
     def get(self, expression: str, argument=None):
-        code = f"(a) => {{ const room = document.querySelector('.widget-scatter').scatter; return {expression}; }}"
+        code = f"(a) => {{ const room = document.querySelector('.widget-clusters').scatter; return {expression}; }}"
         return self.page.evaluate(code, argument)
 
     def place(self, i: int, pane: int = 0) -> tuple[float, float]:
@@ -127,8 +128,8 @@ class Maps:
 @pytest.fixture
 def maps(page, mapped, go) -> Maps:
     go(page, mapped[0].url, "Clusters")
-    page.wait_for_function("document.querySelector('.widget-scatter')?.scatter?.panes[0].map", timeout=60_000)
-    page.wait_for_function("document.querySelector('.widget-scatter').scatter.panes[0].plot.width > 0")
+    page.wait_for_function("document.querySelector('.widget-clusters')?.scatter?.panes[0].map", timeout=60_000)
+    page.wait_for_function("document.querySelector('.widget-clusters').scatter.panes[0].plot.width > 0")
     page.wait_for_timeout(300)
     found = Maps(page)
     if found.get("room.panes[0].map.key") != mapped[3][1]:  # an earlier test has drawn another, which opens first
@@ -190,7 +191,7 @@ def test_lasso_and_box_take_visible_points_only(maps, tool):
 def test_two_maps_share_one_selection_by_identity(maps):
     page = maps.page
     page.get_by_role("button", name="Two maps").click()
-    page.wait_for_function("document.querySelector('.widget-scatter').scatter.panes[1].map")
+    page.wait_for_function("document.querySelector('.widget-clusters').scatter.panes[1].map")
     page.wait_for_timeout(300)
     assert maps.get("room.panes[0].map.key !== room.panes[1].map.key")
     box = page.locator(".pane[data-pane='0'] .over").bounding_box()
@@ -220,7 +221,7 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
         page.get_by_label(label, exact=True).fill(value)
     page.get_by_role("button", name="Draw map").click()
     page.wait_for_function(
-        "document.querySelector('.widget-scatter').scatter.panes[0].map.about.config.feature === 'backbone'",
+        "document.querySelector('.widget-clusters').scatter.panes[0].map.about.config.feature === 'backbone'",
         timeout=120_000,
     )
     job = mapped[1].one("SELECT * FROM jobs ORDER BY id DESC")
@@ -243,7 +244,7 @@ def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):
     page.locator(".toast", has_text="saved.").wait_for()
     count = len(maps.selected())
     go(page, mapped[0].url, "Clusters")
-    page.wait_for_function("document.querySelector('.widget-scatter')?.scatter?.panes[0].map", timeout=60_000)
+    page.wait_for_function("document.querySelector('.widget-clusters')?.scatter?.panes[0].map", timeout=60_000)
     assert maps.selected() == []
     page.locator(".menu.views summary").click()
     page.get_by_role("button", name="all of it", exact=True).click()
@@ -273,7 +274,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     page.locator(".place-folder").fill(str(tmp_path / "ward 3"))
     page.get_by_role("button", name="Place", exact=True).click()
     page.wait_for_function(
-        "(n) => document.querySelector('.widget-scatter').scatter.panes[0].map.n === n + 5", arg=own, timeout=180_000
+        "(n) => document.querySelector('.widget-clusters').scatter.panes[0].map.n === n + 5", arg=own, timeout=180_000
     )
     after = maps.get("Array.from(room.panes[0].map.coords)")
     for e in range(3):
@@ -298,7 +299,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     page.locator(".menu.place summary").click()
     page.get_by_role("button", name="Take ward 3 off the map").click()
     page.wait_for_function(
-        "(n) => document.querySelector('.widget-scatter').scatter.panes[0].map.n === n", arg=own, timeout=60_000
+        "(n) => document.querySelector('.widget-clusters').scatter.panes[0].map.n === n", arg=own, timeout=60_000
     )
     assert placed.list_placed(store, keys[1]) == []
 
@@ -319,7 +320,7 @@ def test_nothing_is_said_to_be_missing_while_it_is_looked_for(page, mapped, go):
 
     page.route("**/api/clusters/runs?*", late)
     go(page, mapped[0].url, "Clusters")
-    page.wait_for_function("document.querySelector('.widget-scatter')?.scatter?.panes[0].map", timeout=60_000)
+    page.wait_for_function("document.querySelector('.widget-clusters')?.scatter?.panes[0].map", timeout=60_000)
     page.wait_for_timeout(300)
     assert page.evaluate("window.said") == []
 

@@ -7,18 +7,18 @@ import shutil
 import numpy as np
 import pytest
 
-from core.studio import accounts, studies
-from core.studio import store as stores
-from core.studio.decode import read_image
-from core.studio.review import findings
+from core.studio.db import store as stores
+from core.studio.ingest import studies
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.video import Sampling
+from core.studio.review import accounts, findings
 from core.studio.review.bundle import export_bundle
-from core.studio.video import Sampling
 from tests.app.conftest import Served
 from tests.conftest import picture, write
-from tests.studio.recordings import number_in, write_video
+from tests.studio.ingest.recordings import number_in, write_video
 from tests.studio.review.conftest import add_readings, draw_folder
 
-ROOM = "document.querySelector('.widget-viewer')"
+ROOM = "document.querySelector('.widget-review')"
 FRAMES, EVERY, PEAKS = 240, 6, (54, 186)  # frames of the file; every n-th is a case; where the score peaks
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from core.studio import runs, studies
-from core.studio import store as stores
-from core.studio.results import baseline_row, evaluate_run
+from core.studio.db import store as stores
+from core.studio.ingest import studies
 from core.studio.review import blind
+from core.studio.runs import records as runs
+from core.studio.runs.results import baseline_row, evaluate_run
 from tests.app.conftest import Served, open_tab
 from tests.studio.review.conftest import add_readings, draw_folder
 
@@ -74,7 +75,7 @@ def test_a_prediction_opens_its_case_in_review(page, page_url):
     case = asked(page_url)["panel"][0]
     assert first.get_attribute("title").startswith(case["name"])
     first.click()
-    page.wait_for_function(f"document.querySelector('.widget-viewer')?.room?.detail?.id === {case['id']}")
+    page.wait_for_function(f"document.querySelector('.widget-review')?.room?.detail?.id === {case['id']}")
 
 
 def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, told):

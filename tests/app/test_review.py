@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.studio import accounts, studies
-from core.studio import store as stores
-from core.studio.review import audit, blind, masks
+from core.studio.db import audit
+from core.studio.db import store as stores
+from core.studio.ingest import studies
+from core.studio.review import accounts, blind, masks
 from tests.app.conftest import REAL, Served
 from tests.studio.review.conftest import add_readings, draw_folder
 
 STUDY = "room"
-ROOM = "document.querySelector('.widget-viewer')"
+ROOM = "document.querySelector('.widget-review')"
 CASES = 50
 
 
@@ -46,7 +47,7 @@ def add_recording(home: Path, folder: Path, study: str = "film", frames: int = 4
 
     The study `volume`: the same of single slices, in files that are not named in their order.
     """
-    from tests.studio.dicoms import write_dicom, write_volume
+    from tests.studio.ingest.dicoms import write_dicom, write_volume
 
     rng = np.random.default_rng(0)
     (folder / "train/normal").mkdir(parents=True)
@@ -194,7 +195,7 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
         0, 0
     ].numpy()
     from core.engine.roi import find_roi
-    from core.studio.decode import read_image
+    from core.studio.ingest.decode import read_image
 
     path = store.one("SELECT path FROM cases WHERE id = ?", [found["id"]])["path"]
     above = (full >= found["level"]) & (find_roi(read_image(path, 0)) > 0)  # the map is shown inside the region alone
@@ -282,7 +283,7 @@ def test_the_next_cases_come_in_one_request_each_and_are_ready(page, page_url):
     enter(page, page_url)
     page.keyboard.press("ArrowRight")
     settle(page)
-    ready = """async () => { const { heats } = await import('/page/widgets/viewer/js/layers.js');
+    ready = """async () => { const { heats } = await import('/page/widgets/review/js/layers.js');
         const made = await Promise.all(heats.held.values());
         return made.length >= 4 && made.every((h) => h.made?.contour && h.made?.counted) }"""
     page.wait_for_function(ready)

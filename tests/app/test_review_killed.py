@@ -12,9 +12,10 @@ import sys
 import threading
 import urllib.request
 
-from core.studio import store as stores
-from core.studio import studies
-from core.studio.review import audit
+from core.studio.db import audit
+from core.studio.db import store as stores
+from core.studio.ingest import studies
+
 from tests.app.conftest import ROOT
 from tests.studio.review.conftest import draw_folder
 

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from app.sessions import Sessions
+from app.access.sessions import Sessions
 from tests.app.conftest import STUDY, Served
 
 PRIVATE = ["config", "gradio_api/info", "api/training/forms", "api/study/small/overview", "page/widgets/study/study.js"]
@@ -57,7 +57,9 @@ def test_sources_beside_the_page_are_not_served(page_url):
 @pytest.fixture(scope="module")
 def shared(small_home, tmp_path_factory):
     """A server with sign-in, on a copy of the small home with one reader."""
-    from core.studio import accounts, store
+    from core.studio.db import store
+
+    from core.studio.review import accounts
 
     home = tmp_path_factory.mktemp("readers") / "home"
     shutil.copytree(small_home, home)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
-from core.engine.lesion.config import LESION_PRESETS
-from core.studio import jobs, runs, store
+from core.engine.detectors.lesion_head.config import LESION_PRESETS
+from core.studio.db import journal, store
+from core.studio.jobs import queue as jobs
+from core.studio.runs import records as runs
 
 
 def stored(served):
@@ -118,7 +120,7 @@ def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, serve
     page.get_by_role("button", name="Resume").click()
     state(page, run, "done")
     opened = stored(served)
-    steps = [step for step, _ in runs.metrics(opened, run)["loss"]]
+    steps = [step for step, _ in journal.metrics(opened, run)["loss"]]
     assert steps == list(range(1, len(steps) + 1))
     history = (runs.run_folder(opened, run) / "history.jsonl").read_text().splitlines()
     assert len(history) == len(steps), "no step was done twice"

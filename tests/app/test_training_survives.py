@@ -15,8 +15,11 @@ from collections.abc import Callable
 
 import pytest
 
-from core.engine.pretrain_config import PRETRAIN_PRESETS
-from core.studio import jobs, live, runs, store
+from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.studio.db import journal, store
+from core.studio.jobs import queue as jobs
+from core.studio.runs import records as runs
+from core.studio.training import live
 from tests.app.conftest import STUDY, Served
 
 pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or two minutes
@@ -43,7 +46,7 @@ def begin(url: str) -> str:
 
 
 def steps(home, run: str) -> list[int]:
-    return [step for step, _ in runs.metrics(store.open(str(home)), run).get("loss", [])]
+    return [step for step, _ in journal.metrics(store.open(str(home)), run).get("loss", [])]
 
 
 def at_work(home, run: str) -> None:

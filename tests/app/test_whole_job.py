@@ -15,8 +15,8 @@ COUNTS = {"train/normal": 16, "test/normal": 6, "test/abnormal": 6}
 POINTS = 16 + 6 + 6  # every image of the study is a point; MedMix's are beside them
 SHOTS = os.environ.get("PMSACL_SHOTS")  # a folder: a screenshot of each stage is left there
 SLOW = 240_000  # ms; seconds on a quiet machine
-ROOM = "document.querySelector('.widget-viewer')"
-SCATTER = "document.querySelector('.widget-scatter')?.scatter"
+ROOM = "document.querySelector('.widget-review')"
+SCATTER = "document.querySelector('.widget-clusters')?.scatter"
 
 
 def frames(source: Path, target: Path) -> Path:

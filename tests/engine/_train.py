@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 
-from core.engine.pretrain import PRETRAIN_PRESETS, pretrain
+from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
 from tests.engine._images import normals
 
 CONFIG = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=3, k=1, snapshot_every=3)

@@ -17,8 +17,8 @@ from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import functional as TF
 
-from core.engine.augment.medmix import MEDMIX_PRESETS, MedMix
-from core.engine.augment.settings import MedMixConfig
+from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
+from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.augment.weak import WEAK_PRESETS, WeakConfig, WeakViews
 
 

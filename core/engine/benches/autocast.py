@@ -6,7 +6,7 @@ import torch
 import torchvision
 
 from core.engine.benches._paired import medians
-from core.engine.device import gains_by_bf16
+from core.engine.tensors import gains_by_bf16
 
 
 def run(quick: bool = False) -> dict:

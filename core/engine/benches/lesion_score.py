@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.benches._paired import medians
-from core.engine.detectors.lesion_head import LesionHead
-from core.engine.device import autocast, pick_device, to_batch
-from core.engine.encoder import EncoderConfig, build_encoder
-from core.engine.lesion.config import LESION_PRESETS
-from core.engine.lesion.decoder import LesionNet
-from core.engine.lesion.rules import ScoreRule
+from core.engine.detectors.lesion_head.config import LESION_PRESETS
+from core.engine.detectors.lesion_head.decoder import LesionNet
+from core.engine.detectors.lesion_head.lesion_head import LesionHead
+from core.engine.detectors.lesion_head.rules import ScoreRule
+from core.engine.tensors import autocast, pick_device, to_batch
 
 
 def run(quick: bool = False, device: str = "auto") -> dict:

@@ -16,8 +16,8 @@ import time
 import numpy as np
 import torch
 
+from core.engine.detectors.gaussian import Moments
 from core.engine.detectors.padim import draw_channels
-from core.engine.gaussian import Moments
 
 EPSILON = 0.01
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.benches._paired import medians
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.device import to_batch
-from core.engine.encoder import EncoderConfig, build_encoder
+from core.engine.tensors import to_batch
 
 
 def run(quick: bool = False) -> dict:

@@ -7,9 +7,9 @@ import torch
 import torchvision
 
 from core.engine.benches._paired import medians
-from core.engine.device import autocast, pick_device
-from core.engine.pretrain_config import PRETRAIN_PRESETS
-from core.engine.trainer import Data, Trainer
+from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.tensors import autocast, pick_device
+from core.engine.training.trainer import Data, Trainer
 
 
 def run(quick: bool = False, device: str = "auto") -> dict:

@@ -6,7 +6,6 @@ A prediction is made once; the image's score is then taken from it, with or with
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +15,8 @@ import torch
 from typing_extensions import Self
 
 from core.engine.config import Config
+from core.engine.detectors.heatmap import masked_maps
+from core.engine.progress import Report, Stop
 
 
 @dataclass
@@ -31,14 +32,6 @@ class Prediction:
 
     def __len__(self) -> int:
         return len(self.maps)
-
-
-class Stopped(Exception):
-    """Raised by a fit or a training that was asked to stop; what can be resumed is on disk."""
-
-
-Report = Callable[[dict], None]  # called with {"step": i, "steps": n, **values}
-Stop = Callable[[], bool]
 
 
 class Detector(abc.ABC):
@@ -79,18 +72,3 @@ class Detector(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self: ...
-
-
-def roi_at(roi: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """uint8 (N, S, S) -> bool (N, h, w): a map's cell is inside if at least half of it is."""
-    x = torch.from_numpy(np.array(roi)).float()[:, None]
-    return torch.nn.functional.interpolate(x, shape, mode="area")[:, 0].numpy() >= 0.5
-
-
-def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Maps with their own minimum outside the region of interest, so that no maximum is found there."""
-    if roi is None:
-        return maps
-    inside = roi_at(roi, maps.shape[1:])
-    floor = maps.reshape(len(maps), -1).min(1)[:, None, None]
-    return np.where(inside, maps, floor).astype(np.float32)

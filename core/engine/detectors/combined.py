@@ -17,15 +17,17 @@ import torch
 from sklearn.metrics import roc_auc_score
 from typing_extensions import Self
 
+from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, Prediction, Report, Stop, roi_at
-from core.engine.detectors.lesion_head import LesionHead
+from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.heatmap import roi_at
+from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
+from core.engine.detectors.lesion_head.lesion_head import LesionHead
+from core.engine.detectors.lesion_head.validation import SyntheticValidation
 from core.engine.detectors.members import Members, part_unseen
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.encoder import Encoder
 from core.engine.files import write_json
-from core.engine.lesion.config import LESION_PRESETS, LesionHeadConfig
-from core.engine.lesion.validation import SyntheticValidation
+from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 
 ABOUT = "combined.json"

@@ -10,8 +10,8 @@ import numpy as np
 from typing_extensions import Self
 
 from core.engine.config import Config
-from core.engine.detectors.base import Detector, Prediction, roi_at
-from core.engine.heatmap import upsample
+from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.heatmap import roi_at, upsample
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,15 @@ import torch
 from safetensors.torch import load_file
 from typing_extensions import Self
 
+from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, Prediction, Report, Stop, Stopped
-from core.engine.device import to_batch
-from core.engine.encoder import Encoder, load_encoder, save_encoder
+from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.gaussian import Gaussian, Level, Moments, Pyramid
+from core.engine.detectors.heatmap import blur
 from core.engine.files import write_json, write_tensors
-from core.engine.gaussian import Gaussian, Level, Moments, Pyramid
-from core.engine.heatmap import blur
+from core.engine.progress import Report, Stop, Stopped
 from core.engine.registry import DETECTORS
+from core.engine.tensors import to_batch
 
 LAYERS = ("stem", "layer1", "layer2", "layer3", "layer4")
 PARTS = ("mean", "own", "cross")  # of a Level, as they are saved

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.engine.calibration import Calibration
-from core.engine.heatmap import upsample
+from core.engine.detectors.calibration import Calibration
+from core.engine.detectors.heatmap import upsample
 from core.engine.metrics import bootstrap as boot
 from core.engine.metrics.detection import auroc, average_precision, rates
 from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc

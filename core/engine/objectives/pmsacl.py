@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from core.engine.augment.classes import make_classes
 from core.engine.augment.strong import Strong
 from core.engine.augment.weak import WeakViews
-from core.engine.encoder import Encoder
+from core.engine.backbones.encoder import Encoder
 from core.engine.losses.centring import centring_loss
 from core.engine.losses.classify import augmentation_loss
 from core.engine.losses.contrastive import pmsacl_loss
-from core.engine.objective import Objective, Outcome, Views
-from core.engine.pretrain_config import PretrainConfig
+from core.engine.objectives.base import Objective, Outcome, Views
+from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import OBJECTIVES, STRONG
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
-from core.engine.encoder import Encoder
 from core.engine.losses.position import NEIGHBOURS, cut, draw_corners, position_loss
-from core.engine.objective import Outcome, Views
+from core.engine.objectives.base import Outcome, Views
+from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.pmsacl import PMSACL
-from core.engine.pretrain_config import PretrainConfig
 from core.engine.registry import OBJECTIVES
 
 HIDDEN = 128  # of f_gamma; the paper gives no layers for it

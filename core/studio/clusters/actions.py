@@ -5,23 +5,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import sqlite_utils
 
 from core.studio.clusters.library import Map
-from core.studio.migrations import migration
+from core.studio.db.store import NotFound, Store, now
 from core.studio.review.readers import assign_one
-from core.studio.store import NotFound, Store, now
 
 LONGEST = 60
-
-
-@migration("0301_cluster_views")
-def _(db: sqlite_utils.Database) -> None:
-    db.conn.execute(
-        "CREATE TABLE cluster_views (id INTEGER PRIMARY KEY,"
-        " study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE, name TEXT NOT NULL, reader TEXT NOT NULL,"
-        " created TEXT NOT NULL, state TEXT NOT NULL, UNIQUE (study, name))"
-    )
 
 
 def cases_of(m: Map, points: list[int]) -> list[int]:

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 
-from core.studio import runs
 from core.studio.clusters import patches
 from core.studio.clusters.library import Map
 from core.studio.clusters.points import group_name
-from core.studio.store import Store
+from core.studio.db.store import Store
+from core.studio.runs import records as runs
 
 NONE = "\u2013"
 

@@ -6,11 +6,12 @@ import json
 
 import numpy as np
 
-from core.engine.vectors import nearest
+from core.engine.metrics.vectors import nearest
 from core.studio.clusters import pictures
-from core.studio.clusters.features import Snapshot, finish, kept_features
+from core.studio.clusters.features import finish, kept_features
 from core.studio.clusters.library import Map
-from core.studio.store import NotFound, Store
+from core.studio.db.store import NotFound, Store
+from core.studio.runs.snapshots import Snapshot
 
 
 def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:

@@ -14,9 +14,9 @@ from PIL import Image
 from core.engine.registry import OBJECTIVES
 from core.studio.clusters.columns import NONE
 from core.studio.clusters.library import Map
-from core.studio.clusters.placed import Placed
-from core.studio.runs import get_run
-from core.studio.store import Store
+from core.studio.clusters.projected import Placed
+from core.studio.db.store import Store
+from core.studio.runs.records import get_run
 
 FORMATS = ("svg", "pdf", "png")
 COLOURS = {  # darker than on the page: these lie on white

@@ -9,27 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import sqlite_utils
 
-from core.studio import jobs, studies
 from core.studio.clusters.config import MapConfig
-from core.studio.clusters.features import Snapshot, chosen, encoder_run
+from core.studio.clusters.features import chosen
 from core.studio.clusters.patches import Patches, spread
 from core.studio.clusters.points import PointSet, load_points, points_key
-from core.studio.migrations import migration
-from core.studio.store import NotFound, Store, now
+from core.studio.db.store import NotFound, Store, now
+from core.studio.ingest import studies
+from core.studio.jobs import queue as jobs
+from core.studio.runs.snapshots import Snapshot, encoder_run
 
 VERSION = 2  # raise it when the same configuration gives another map
-
-
-@migration("0300_cluster_maps")
-def _(db: sqlite_utils.Database) -> None:
-    db.conn.execute(
-        "CREATE TABLE cluster_maps (key TEXT PRIMARY KEY, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,"
-        " run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, config TEXT NOT NULL, created TEXT NOT NULL,"
-        " job INTEGER, points INTEGER, epochs TEXT, seconds REAL)"
-    )
-    db.conn.execute("CREATE INDEX cluster_maps_by_study ON cluster_maps (study, created)")
 
 
 @dataclass(frozen=True)
@@ -50,8 +40,8 @@ class Plan:
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
     """What a map of `config` of a run would be; its key is the same whenever its content is."""
-    from core.engine.augment.settings import MedMixConfig
-    from core.studio.scores import size_of  # brings torch, which listing and reading maps do without
+    from core.engine.augment.medmix.settings import MedMixConfig
+    from core.studio.runs.readings import size_of
 
     run = encoder_run(store, run_id)
     study = studies.show_study(store, run["study"])

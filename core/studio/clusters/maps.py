@@ -14,7 +14,7 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from core.studio.clusters import listening
+from core.studio.clusters import fit_progress as listening
 from core.studio.clusters.config import MapConfig
 
 MOVED_EXAGGERATION = 1.0  # a map that starts from another needs no early exaggeration: its clusters already stand

@@ -7,12 +7,13 @@ import zlib
 import cv2
 import numpy as np
 
-from core.studio import cache, runs
 from core.studio.clusters.library import Map
-from core.studio.decode import read_image
-from core.studio.masks import get_mask
+from core.studio.db.store import Store
+from core.studio.ingest import cache
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.masks import get_mask
 from core.studio.review.scales import pixel_scale
-from core.studio.store import Store
+from core.studio.runs import records as runs
 
 _open: dict[tuple, np.ndarray] = {}
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from core.studio.clusters.config import PointsConfig
-from core.studio.home import Home
+from core.studio.db.home import Home
 
 REAL = ("Normal, training", "Normal, held out", "Normal, test", "Abnormal, test", "Unlabelled, test")
 BATCH = 32  # images mixed together: a donor is another image of the same batch (Sec. MedMix)
@@ -184,7 +184,7 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
     """MedMix versions A_1 .. A_k of images uint8 (B, S, S, 3) into mixed.npy (k B, S, S, 3) and mixed_masks.npy."""
     import torch
 
-    from core.engine.device import to_batch, to_pixels
+    from core.engine.tensors import to_batch, to_pixels
 
     count, side = len(images), images.shape[1]
     out = np.lib.format.open_memmap(folder / "mixed.npy", "w+", np.uint8, (k * count, *images.shape[1:]))

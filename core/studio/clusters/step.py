@@ -7,18 +7,18 @@ import time
 
 import numpy as np
 
-from core.engine import separation
-from core.engine.detectors.base import Stopped
-from core.engine.device import pick_device
-from core.studio import cache
+from core.engine.metrics import clusters as separation
+from core.engine.progress import Stopped
+from core.engine.tensors import pick_device
 from core.studio.clusters import library, patches
 from core.studio.clusters.align import procrustes
 from core.studio.clusters.config import METHODS, MapConfig
 from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
 from core.studio.clusters.maps import fit_map, place
 from core.studio.clusters.points import load_points, make_points
-from core.studio.processes import alone
-from core.studio.steps import Work, step
+from core.studio.ingest import cache
+from core.studio.jobs.processes import alone
+from core.studio.jobs.steps import Work, step
 
 SAMPLE = 2000  # points compared pairwise for the honest numbers
 
@@ -106,9 +106,9 @@ class _Maker:
     def _points(self, arrays):
         import torch
 
-        from core.engine.device import to_batch
         from core.engine.registry import STRONG
-        from core.studio.donor_pool import pool_at
+        from core.engine.tensors import to_batch
+        from core.studio.ingest.donors import pool_at
 
         made = self.made
         kind = STRONG.get(made.strong)

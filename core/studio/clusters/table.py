@@ -9,8 +9,8 @@ import numpy as np
 
 from core.studio.clusters import columns
 from core.studio.clusters.library import Map
-from core.studio.clusters.placed import Placed
-from core.studio.store import Store
+from core.studio.clusters.projected import Placed
+from core.studio.db.store import Store
 
 FORMATS = ("csv", "parquet")
 

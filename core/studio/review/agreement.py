@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
+from core.studio.db.store import Store
 from core.studio.review.decisions import DECISIONS
-from core.studio.store import Store
 
 Z = 1.959963984540054  # two-sided 95 %
 

@@ -5,9 +5,9 @@ Everything that leaves the server about a case asks here first.
 
 from __future__ import annotations
 
-from core.studio.accounts import role_of
-from core.studio.review import audit
-from core.studio.store import Store
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.review.accounts import role_of
 
 SIGHTED = ("adjudicator", "administrator")
 

@@ -13,10 +13,9 @@ import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from core.studio import burned_in
-from core.studio.migrations import migration
-from core.studio.review import audit
-from core.studio.store import Store, now
+from core.studio.db import audit
+from core.studio.db.store import Store, now
+from core.studio.ingest import burned_in
 
 FORMAT = 1
 _OF_STUDY = "case_id IN (SELECT id FROM cases WHERE study = :study)"
@@ -43,22 +42,6 @@ _POINTS_AT = {"case_id": "cases", "review_id": "reviews"}
 
 class BadBundle(ValueError):
     """A file that is no bundle, or one that cannot be brought into this home."""
-
-
-@migration("0210_events_from_elsewhere")
-def _(db) -> None:
-    db.conn.execute(
-        "CREATE TABLE foreign_events (bundle TEXT NOT NULL, id INTEGER NOT NULL, at TEXT, who TEXT, kind TEXT, "
-        "study TEXT, "
-        "case_id INTEGER, before TEXT, after TEXT, shown TEXT, seconds REAL, previous TEXT NOT NULL, hash TEXT "
-        "NOT NULL, "
-        "PRIMARY KEY (bundle, id)) WITHOUT ROWID"
-    )
-    for act in ("UPDATE", "DELETE"):
-        db.conn.execute(
-            f"CREATE TRIGGER foreign_events_no_{act.lower()} BEFORE {act} ON foreign_events "
-            "BEGIN SELECT RAISE(ABORT, 'the audit trail is never changed'); END"
-        )
 
 
 def export_bundle(store: Store, study: str, target: Path, by: str, images: bool = True, runs: bool = True) -> dict:

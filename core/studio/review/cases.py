@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
-from core.studio import volumes
-from core.studio.review import blind, certainty, decisions, masks, scales
+from core.studio.db.store import Store
+from core.studio.ingest import volumes
+from core.studio.review import blind, decisions, masks, scales
 from core.studio.review.worklist import Query, seen_by
-from core.studio.store import Store
+from core.studio.runs import certainty
 
 TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD", "combined": "Combined", "ensemble": "Ensemble"}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.studio.results import BASELINE, evaluations
-from core.studio.store import Store
+from core.studio.db.store import Store
+from core.studio.runs.results import BASELINE, evaluations
 
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro")
 

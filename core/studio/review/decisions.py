@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from core.studio.review import audit, blind
-from core.studio.store import NotFound, Store, now
+from core.studio.db import audit
+from core.studio.db.store import NotFound, Store, now
+from core.studio.review import blind
 
 DECISIONS = ("normal", "abnormal", "unsure")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.studio.review import audit
+from core.studio.db import audit
+from core.studio.db.store import Store, now
 from core.studio.review.decisions import case_row
-from core.studio.store import Store, now
 
 LABELS = ("polyp", "lesion", "artefact")
 

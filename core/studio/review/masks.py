@@ -6,10 +6,10 @@ import hashlib
 
 import numpy as np
 
-from core.studio.masks import add_mask, decode_mask, encode_mask
-from core.studio.review import audit
+from core.studio.db import audit
+from core.studio.db.store import NotFound, Store
+from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
 from core.studio.review.decisions import case_row
-from core.studio.store import NotFound, Store
 
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
 

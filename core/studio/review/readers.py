@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from core.studio.accounts import list_readers, role_of
-from core.studio.review import audit
-from core.studio.store import Store, now
+from core.studio.db import audit
+from core.studio.db.store import Store, now
+from core.studio.review.accounts import list_readers, role_of
 
 
 class NotAllowed(ValueError):

@@ -9,12 +9,12 @@ import zlib
 import cv2
 import numpy as np
 
-from core.studio.masks import decode_mask, truth_masks
-from core.studio.results import conformal
+from core.studio.db.store import Store
+from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import pixel_scale
-from core.studio.runs import get_run
-from core.studio.store import Store
+from core.studio.runs.records import get_run
+from core.studio.runs.results import conformal
 
 Z = 1.959963984540054
 

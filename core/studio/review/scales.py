@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 
-from core.studio.store import Store
+from core.studio.db.store import Store
 
 FLAG_PERCENTILE = 95.0
 

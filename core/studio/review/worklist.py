@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
+from core.studio.db.store import Store
 from core.studio.review import blind, orders
 from core.studio.review.decisions import DECISIONS
-from core.studio.store import Store
 
 SORTS = ("percentile", "score", "name", "added", "reviewed", "disagreement", "blind")
 PAGE = 100

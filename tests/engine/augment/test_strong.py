@@ -11,13 +11,13 @@ import torch
 from core.engine.augment.classes import make_classes
 from core.engine.augment.cutmix import CutMix, CutMixConfig
 from core.engine.augment.cutout import Cutout, CutoutConfig
-from core.engine.augment.medmix import MEDMIX_PRESETS, MedMix
+from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
 from core.engine.augment.noise import Noise, NoiseConfig
 from core.engine.augment.permutation import Permutation, PermutationConfig, permutations
 from core.engine.augment.rotation import Rotation, RotationConfig
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
-from tests.engine.augment import slow_medmix
+from tests.engine.augment.medmix import slow_medmix
 from tests.engine.augment.pictures import seeded, tissue
 
 NAMES = ["cutmix", "cutout", "medmix", "noise", "permutation", "rotation"]

@@ -11,8 +11,8 @@ import torch
 from core.engine.augment.views import REACH, apply_weak
 from core.engine.augment.weak import WEAK_PRESETS, WeakConfig, WeakViews
 from core.engine.config import BadConfig
+from tests.engine.augment.medmix.slow_medmix import LUMA, jitter
 from tests.engine.augment.pictures import seeded, tissue
-from tests.engine.augment.slow_medmix import LUMA, jitter
 
 STRONG_BLUR = WEAK_PRESETS["simclr"].replace(p_blur=0.7, sigma=(0.5, 16.0))
 

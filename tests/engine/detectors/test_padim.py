@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.config import BadConfig
-from core.engine.detectors.base import Stopped
 from core.engine.detectors.padim import PaDiM, PaDiMConfig, draw_channels
-from core.engine.encoder import EncoderConfig, build_encoder
+from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 
 PLAIN = PaDiMConfig(channels=20, sigma=0.0, batch=7)

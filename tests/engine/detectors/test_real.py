@@ -6,12 +6,12 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from core.engine.calibration import Calibration
-from core.engine.detectors.igd import IGD
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.detectors.calibration import Calibration
+from core.engine.detectors.heatmap import upsample
+from core.engine.detectors.igd.config import PRESETS
+from core.engine.detectors.igd.igd import IGD
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.encoder import EncoderConfig, build_encoder
-from core.engine.heatmap import upsample
-from core.engine.igd.config import PRESETS
 
 SIZE = 64
 

@@ -36,7 +36,7 @@ def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
 
 
 def test_aligned_maps_are_as_faithful_as_free_ones():
-    from core.engine.separation import trust
+    from core.engine.metrics.clusters import trust
 
     series, _ = drifting()
     aligned = align.fit_series(series, len(series), MapConfig(method="tsne"))

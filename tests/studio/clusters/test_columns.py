@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from core.studio import runs
+from core.studio.db.store import now
+
 from core.studio.clusters import columns
-from core.studio.store import now
+from core.studio.runs import records as runs
 
 
 def test_the_lesion_heads_scores_are_offered_first(world):

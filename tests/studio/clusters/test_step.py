@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
-from core.engine.detectors.base import Stopped
+from core.engine.progress import Stopped
 from core.studio.clusters import columns, explore, library, pictures
 from core.studio.clusters.config import MapConfig
-from core.studio.steps import STEPS, Work
-from core.studio.store import NotFound
+from core.studio.db.store import NotFound
+from core.studio.jobs.steps import STEPS, Work
 from tests.studio.clusters.conftest import POINTS
 
 

@@ -4,10 +4,10 @@ import csv
 import json
 
 import pytest
+from core.studio.jobs.steps import STEPS, Work
 
-from app.verbs import main
-from core.studio import jobs
-from core.studio.steps import STEPS, Work
+from app.commands import main
+from core.studio.jobs import queue as jobs
 from tests.studio.clusters.conftest import frames
 
 
@@ -21,7 +21,7 @@ def embed(world, capsys, monkeypatch):
         jobs.end(store, job, "done")
 
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
-    monkeypatch.setattr("app.verbs.embed.follow", here)
+    monkeypatch.setattr("app.commands.embed.follow", here)
 
     def call(*options):
         home = str(world.store.home.path)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.studio.accounts import add_reader
 from core.studio.review import blind, cases, decisions, readers, results
+from core.studio.review.accounts import add_reader
 from core.studio.review.blind import Hidden
 
 

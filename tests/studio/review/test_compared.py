@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from core.studio import runs
-from core.studio.results import BASELINE, keep_row
+from core.studio.db.store import now
+from core.studio.runs.results import BASELINE, keep_row
+
 from core.studio.review.cases import scored_runs
 from core.studio.review.compared import compared
-from core.studio.store import now
+from core.studio.runs import records as runs
 
 
 def row(detector, run, roi, auroc, **more):

@@ -1,9 +1,10 @@
 """Decisions are added, counted once, undone and redone across cases."""
 
 import pytest
+from core.studio.db import audit
+from core.studio.db.store import NotFound
 
-from core.studio.review import audit, decisions
-from core.studio.store import NotFound
+from core.studio.review import decisions
 
 
 def _ids(store, count=3):

@@ -7,20 +7,21 @@ import cv2
 import numpy as np
 import pydicom
 import pytest
+from core.studio.db import audit
+from core.studio.db import store as stores
+from core.studio.ingest import burned_in, studies
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.video import Sampling
 from PIL import Image
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
-from core.studio import burned_in, studies
-from core.studio import store as stores
-from core.studio.decode import read_image
-from core.studio.review import audit, decisions, findings, masks
+from core.studio.review import decisions, findings, masks
 from core.studio.review.bundle import export_bundle, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg, segment
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv
-from core.studio.video import Sampling
-from tests.studio.dicoms import write_dicom
-from tests.studio.recordings import number_in, write_video
+from tests.studio.ingest.dicoms import write_dicom
+from tests.studio.ingest.recordings import number_in, write_video
 
 
 def test_csv_holds_what_counts_and_no_names(room, tmp_path):

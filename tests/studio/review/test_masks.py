@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from core.studio.db import audit
 
-from core.studio.review import audit, masks
+from core.studio.review import masks
 
 
 def _case(store, label="abnormal"):

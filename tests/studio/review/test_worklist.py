@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from core.studio.accounts import add_reader
 from core.studio.review import blind, decisions, worklist
+from core.studio.review.accounts import add_reader
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import fill
 

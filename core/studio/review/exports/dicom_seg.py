@@ -11,14 +11,14 @@ import numpy as np
 import pydicom
 from pydicom.uid import SecondaryCaptureImageStorage
 
-from core.studio import burned_in
-from core.studio.masks import decode_mask
-from core.studio.review import audit
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.ingest import burned_in
+from core.studio.ingest.masks import decode_mask
 from core.studio.review.exports import objects
 from core.studio.review.exports.names import Names
 from core.studio.review.exports.pictures import newest_masks
 from core.studio.review.findings import labels as study_labels
-from core.studio.store import Store
 
 MOST = 64  # segments
 _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "ReferringPhysicianName", "StudyID")
@@ -27,7 +27,7 @@ _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "Re
 def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
     """One .dcm in `folder` for each DICOM case with a mask. {"files", "passed_over" (no DICOM), "folder",
     "burned_in"}."""
-    from core.studio.dicom import is_dicom
+    from core.studio.ingest.dicom import is_dicom
 
     names = Names(store, study, keep_names)
     folder = Path(folder)

@@ -8,7 +8,7 @@ import secrets
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from core.studio.store import Store
+from core.studio.db.store import Store
 
 UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
 

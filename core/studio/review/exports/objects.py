@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from core.studio.store import Store
+from core.studio.db.store import Store
 
 DEFAULT = "lesion"
 

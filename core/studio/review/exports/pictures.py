@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from core.studio import burned_in, volumes
-from core.studio.masks import decode_mask
-from core.studio.review import audit
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.ingest import burned_in, volumes
+from core.studio.ingest.masks import decode_mask
 from core.studio.review.exports import objects
 from core.studio.review.exports.names import Names
 from core.studio.review.findings import labels as study_labels
-from core.studio.store import Store
 
 
 def newest_masks(store: Store, study: str) -> list[dict]:

@@ -6,10 +6,10 @@ import csv
 import json
 from pathlib import Path
 
-from core.studio import burned_in, volumes
-from core.studio.review import audit
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.ingest import burned_in, volumes
 from core.studio.review.exports.names import Names
-from core.studio.store import Store
 
 COLUMNS = (
     "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile",

@@ -1,0 +1,71 @@
+"""The verbs of `launch.py`: one file each, with `add(subparsers)` and `run(args) -> int`; adding a file adds a verb."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+import sys
+import traceback
+
+from app.commands._common import UserError, fail
+
+DEFAULT = "app"
+FIRST = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs. Importing them is cheap: each imports what it needs when it runs."""
+    top = argparse.ArgumentParser(
+        prog="launch.py",
+        description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
+        epilog=f"Without a verb: {DEFAULT}. Research use; not a medical device.",
+    )
+    verbs = top.add_subparsers(dest="verb", metavar="VERB")
+    names = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
+    for name in sorted(names, key=lambda n: (FIRST.index(n) if n in FIRST else len(FIRST), n)):
+        module = importlib.import_module(f"app.commands.{name}")
+        module.add(verbs)
+    return top
+
+
+def main(argv: list[str]) -> int:
+    """Exit status: 0 done, 1 it could not be done, 2 the user's mistake. Mistakes give a sentence, not a traceback."""
+    if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
+        argv = [DEFAULT, *argv]
+    args = parser().parse_args(argv)
+    try:
+        return int(args.run(args) or 0)
+    except KeyboardInterrupt:
+        return fail(args, "Stopped", 1)
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except UserError as error:
+        return fail(args, str(error), error.status)
+    except ValueError as error:
+        if _ours(error):
+            return fail(args, str(error), 2)
+        return _broken(args, error)
+    except OSError as error:
+        return fail(args, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+    except Exception as error:
+        return _broken(args, error)
+
+
+def _ours(error: ValueError) -> bool:
+    """Raised by our own code, not from deep within a library: then its text is a sentence for people."""
+    last = traceback.extract_tb(error.__traceback__)[-1].filename
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return any(last.startswith(os.path.join(root, part)) for part in ("app", "core"))
+
+
+def _broken(args, error: Exception) -> int:
+    from core.studio.db.home import Home
+
+    file = Home.at(getattr(args, "home", None)).path / "errors.log"
+    with file.open("a", encoding="utf-8") as out:
+        out.write("".join(traceback.format_exception(error)) + "\n")
+    text = f"{type(error).__name__}: {error}".strip()
+    return fail(args, f"Something is broken here ({text}); the details are in {file}", 1)

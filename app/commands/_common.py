@@ -1,0 +1,141 @@
+"""What the verbs share: options, what is said and where, progress on a terminal, following a job."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class UserError(ValueError):
+    """A mistake to be told in one sentence; status 2, or 1 when the user did nothing wrong."""
+
+    def __init__(self, text: str, status: int = 2):
+        super().__init__(text)
+        self.status = status
+
+
+class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Says the default where there is one to say."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        unsaid = action.default is None or action.default is False or action.default == []
+        return action.help if unsaid else super()._get_help_string(action)
+
+
+def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any) -> argparse.ArgumentParser:
+    """A parser with the options that each verb has: --home, --device, --json."""
+    parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults, **options)
+    parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: the user-data folder)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def open_store(args):
+    """The store of the chosen home."""
+    from core.studio.db import store
+    from core.studio.db.home import Home
+
+    return store.open(Home.at(args.home))
+
+
+def say(args, text: str = "") -> None:
+    """For people: on stdout, or on stderr when stdout is kept for JSON."""
+    print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
+
+
+def finish(args, payload: dict, text: str | None = None) -> int:
+    """The end of a verb that did what it should: `text` for people, or `payload` as the last line; returns 0."""
+    if text:
+        say(args, text)
+    if args.json:
+        print(json.dumps(payload, default=str), flush=True)
+    return 0
+
+
+def fail(args, text: str, status: int) -> int:
+    """The end of a verb that did not."""
+    print(f"Error: {text}" if status == 2 else text, file=sys.stderr, flush=True)
+    if getattr(args, "json", False):
+        print(json.dumps({"error": text}), flush=True)
+    return status
+
+
+@contextlib.contextmanager
+def progress(args, title: str) -> Iterator[Callable[[float, float, str], None]]:
+    """Gives `show(done, total, note)`: a bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, note="": None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(),
+        TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=1.0, note="")
+        yield lambda done, total, note="": bar.update(task, completed=done, total=max(total, 1e-9), note=note)
+
+
+def follow(args, store, job: int, title: str) -> dict:
+    """Wait for a job with a bar; returns its row. UserError (status 1) if it failed. Ctrl-C pauses it."""
+    from core.studio.jobs import queue as jobs
+
+    jobs.ensure_worker(store)
+    with progress(args, title) as show:
+        try:
+            while True:
+                row = jobs.get_job(store, job)
+                show(row["progress"], 1.0, row["message"])
+                if row["status"] not in ("queued", "running"):
+                    break
+                time.sleep(0.2)
+                jobs.reap(store)
+        except KeyboardInterrupt:
+            jobs.pause(store, job)
+            raise UserError(f"Paused; `jobs resume {job}` goes on", 1) from None
+    if row["status"] != "done":
+        reason = row["error"] or row["message"]
+        more = "" if row["status"] == "cancelled" else f"; `jobs resume {job}` goes on from its last checkpoint"
+        raise UserError(f"Job {job} {row['status']}: {reason}{more}", 1)
+    return row
+
+
+def options_of(pairs: list[str]) -> dict[str, Any]:
+    """['lr=0.01', 'medmix.k=2'] -> {'lr': 0.01, 'medmix.k': 2}; values are JSON, or text if they are not."""
+    found = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
+            raise UserError(f"--set takes KEY=VALUE, not {pair!r}")
+        try:
+            found[key] = json.loads(value)
+        except json.JSONDecodeError:
+            found[key] = value
+    return found
+
+
+def table(rows: list[dict], columns: list[str]) -> str:
+    """Rows as text, numbers to three places."""
+
+    def text(value: Any) -> str:
+        if value is None:
+            return "-"
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, float):
+            return f"{value:.3f}" if abs(value) < 1000 else f"{value:.0f}"
+        return str(value)
+
+    lines = [columns, *([text(row.get(c)) for c in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)

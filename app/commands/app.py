@@ -1,0 +1,105 @@
+"""app: open the page. With nothing imported yet, the demo study is drawn and training starts in view."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import webbrowser
+
+from app.commands._common import UserError, finish, open_store, say, verb
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "app", "Open the page (the default)", run)
+    parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
+    parser.add_argument("--window", action="store_true", help="a window of its own instead of the browser")
+    parser.add_argument("--no-browser", action="store_true", help="only serve")
+    parser.add_argument("--no-demo", action="store_true", help="do not draw the demo study in an empty home")
+
+
+def run(args) -> int:
+    return open_page(args)
+
+
+def open_page(args, walk: bool = False) -> int:
+    """Serve until interrupted, or until the window is closed."""
+    from core.engine.tensors import pick_device
+    from core.studio.demo import study as demo
+    from core.studio.demo import tour as guided
+    from core.studio.jobs import queue as jobs
+
+    pick_device(args.device)
+    store = open_store(args)
+    store.set_setting("device", args.device)
+    if walk:
+        guided.prepare(store, args.device, wake=False)
+    elif not getattr(args, "no_demo", False):
+        demo.offer(store, args.device)
+    jobs.ensure_worker(store)  # also wakes what an earlier session left queued
+    from app.server import serve
+
+    window = getattr(args, "window", False)
+    browser = _browser() if window else None
+    if window and browser is None:
+        say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
+
+    def ready(url: str) -> None:
+        address = url + ("walk" if walk else "")
+        say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs go on")
+        if args.json:
+            finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})
+        if not getattr(args, "no_browser", False):
+            show = (lambda: _window(browser, address)) if browser else (lambda: webbrowser.open(address))
+            threading.Thread(target=lambda: (_until_up(url), show()), daemon=True).start()
+
+    single = not getattr(args, "readers", False)
+    try:
+        serve(store.home, getattr(args, "host", "127.0.0.1"), getattr(args, "port", 7860), single, ready)
+    except OSError as error:
+        raise UserError(f"cannot serve: {error.strerror or error}; choose another --port", 1) from None
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _browser() -> str | None:
+    if sys.platform == "darwin":
+        mac = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+        return mac if os.path.exists(mac) else None
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def _window(browser: str, address: str) -> None:
+    """A browser without tabs and address bar, with a profile of its own; closing it closes the studio."""
+    with tempfile.TemporaryDirectory(prefix="pmsacl-window-", ignore_cleanup_errors=True) as profile:
+        options = [f"--app={address}", f"--user-data-dir={profile}", "--no-first-run", "--no-default-browser-check"]
+        options += ["--disable-sync", "--disable-background-networking", "--window-size=1440,900"]
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            options.append("--no-sandbox")  # Chromium refuses to run as root with it
+        status = subprocess.call([browser, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if status == 0:
+        os.kill(os.getpid(), 2)  # as Ctrl-C does: the server ends in order
+    else:
+        webbrowser.open(address)
+
+
+def _until_up(url: str, seconds: float = 60) -> None:
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            opener.open(url, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.1)

@@ -1,0 +1,26 @@
+"""bench NAME: one measurement that anybody can repeat; the result has a "ratio"."""
+
+from __future__ import annotations
+
+from app.commands._common import finish, say, verb
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "bench", "Run a benchmark by name, or list them", run)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--only", action="append", metavar="PART", help="one part of a long one (may be given again)")
+    parser.add_argument("--quick", action="store_true", help="a smaller measurement, to see that it works")
+
+
+def run(args) -> int:
+    from app import benches as bench
+
+    if args.name is None:
+        found = bench.titles()
+        for name, title in found.items():
+            say(args, f"{name:16} {title}")
+        return finish(args, {"benches": found})
+    result = bench.run(args.name, args.quick, args.device, args.only)
+    for key, value in result.items():
+        say(args, f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
+    return finish(args, result)

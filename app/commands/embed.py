@@ -1,0 +1,155 @@
+"""embed --run RUN: a map of an encoder's feature space, as a figure or a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.commands._common import UserError, finish, follow, open_store, options_of, table, verb
+
+NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_within")
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "embed", "Map an encoder's features: t-SNE, UMAP or PCA, as a figure or a table", run)
+    parser.add_argument("--run", dest="run_id", required=True, metavar="RUN", help="a pre-training (or a fit on one)")
+    parser.add_argument("--method", default="tsne", choices=("tsne", "umap", "pca"))
+    parser.add_argument(
+        "--features", default="centred", choices=("centred", "projected", "backbone", "patch"), help="what is mapped"
+    )
+    parser.add_argument("--epochs", default="last", help="last, ends (first and last), all, or numbers as 0,4,12")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--points", type=int, metavar="N", help="at most N images of each class")
+    parser.add_argument(
+        "--colour",
+        default="pseudo",
+        help="pseudo (normal and pseudo classes alone), or a column of the study: class (all of them), split, ...",
+    )
+    parser.add_argument("--only", action="append", metavar="CLASS", help="draw this class (may be given several times)")
+    parser.add_argument("--out", action="append", default=[], metavar="FILE", help=".svg .pdf .png .csv .parquet")
+    new = parser.add_mutually_exclusive_group()
+    new.add_argument("--place", metavar="FOLDER", help="put the images of a folder on the map, which stays as it is")
+    new.add_argument("--study", metavar="STUDY", help="the same with the cases of a study that are not on the map yet")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as perplexity=50")
+
+
+def run(args) -> int:
+    from core.engine.tensors import pick_device
+    from core.studio.clusters import figure, library
+    from core.studio.clusters import table as tables
+    from core.studio.clusters.features import chosen
+    from core.studio.runs.snapshots import encoder_run
+
+    pick_device(args.device)
+    files = [Path(f) for f in args.out]
+    for file in files:
+        if file.suffix[1:] not in figure.FORMATS + tables.FORMATS:
+            raise UserError(f"--out takes {', '.join(figure.FORMATS + tables.FORMATS)} files, not {file.name!r}")
+        if not file.absolute().parent.is_dir():
+            raise UserError(f"there is no folder {file.absolute().parent}")
+    store = open_store(args)
+    config = _config(args, store)
+    chosen(store, encoder_run(store, args.run_id), config)
+    asked = library.request(store, args.run_id, config, args.device)
+    if not asked["ready"]:
+        follow(args, store, asked["job"], "Mapping")
+    m = library.open_map(store, asked["key"])
+    placed = _place(store, m, args)
+    for file in files:
+        file.write_bytes(_file(store, m, file.suffix[1:], args, placed))
+    rows = [_row(epoch) for epoch in m.about["epochs"]]
+    payload = {
+        "run": m.about["run"],
+        "study": m.about["study"],
+        "map": m.key,
+        "method": config.method,
+        "features": config.feature,
+        "points": len(m.points),
+        "seconds": m.about["seconds"],
+        "rows": rows,
+        "files": [str(f) for f in files],
+    }
+    said = "".join(f"\nepoch {row['epoch']}: {text}" for row in rows for text in row["warnings"])
+    for new in placed:
+        payload["placed"] = _placed(m, new)
+        far = payload["placed"]["far"]
+        said += f"\nplaced {len(new)} images of {new.about['title']}, {far} of them far from every image of the map"
+        said += "".join(f"\nleft out {name}: {why}" for name, why in new.about["left_out"])
+    saved = "".join(f"\nsaved {f}" for f in files)
+    return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + said + saved)
+
+
+def _place(store, m, args) -> list:
+    """The new images that were asked for, on the map; [] when none were."""
+    from core.studio.clusters import projected as placed
+
+    if args.place is None and args.study is None:
+        return []
+    config = placed.PlaceConfig(folder=args.place or "", study=args.study or "")
+    asked = placed.request(store, m.key, config, args.device)
+    if not asked["ready"]:
+        follow(args, store, asked["job"], "Placing")
+    return [placed.open_placed(store, m.key, asked["key"])]
+
+
+def _placed(m, new) -> dict:
+    """Of each placed image at the last epoch: where it lies, and what lies nearest to it in feature space."""
+    images = []
+    for j, name in enumerate(new.about["names"]):
+        nearest = int(new.near[-1, j, 0])
+        images.append(
+            {
+                "name": name,
+                "x": round(float(new.coords[-1, j, 0]), 5),
+                "y": round(float(new.coords[-1, j, 1]), 5),
+                "far": bool(new.far[-1, j]),
+                "nearest": m.about["groups"][int(m.points.group[nearest])],
+                "distance": round(float(new.distance[-1, j, 0]), 5),
+            }
+        )
+    return {
+        "title": new.about["title"],
+        "far": sum(i["far"] for i in images),
+        "images": images,
+        "left_out": new.about["left_out"],
+    }
+
+
+def _config(args, store):
+    from core.studio.clusters.config import MapConfig
+    from core.studio.runs.snapshots import encoder_run, snapshots
+
+    have = [s.epoch for s in snapshots(store, encoder_run(store, args.run_id))]
+    ends = [have[0], have[-1]] if len(have) > 1 else have
+    named = {"last": have[-1:], "all": have, "ends": ends}
+    try:
+        epochs = named[args.epochs] if args.epochs in named else [int(e) for e in args.epochs.split(",")]
+    except ValueError:
+        raise UserError(f"--epochs takes last, ends, all or numbers as 0,4,12, not {args.epochs!r}") from None
+    changes = {"method": args.method, "feature": args.features, "epochs": epochs, "seed": args.seed}
+    if args.points is not None:
+        for part in ("train", "holdout", "mixed", "test_normal", "abnormal"):
+            changes[f"points.{part}"] = args.points
+    return MapConfig().replace(**changes, **options_of(args.set))
+
+
+def _file(store, m, format: str, args, placed: list) -> bytes:
+    from core.studio.clusters import columns, figure, table
+
+    fit = next((f["id"] for f in columns.fits(store, m)), None)
+    if format in table.FORMATS:
+        return table.write(store, m, format, fit, placed)
+    found = {c["name"]: c for c in columns.columns(store, m, fit)}
+    column = found.get(args.colour)
+    if column is None or "codes" not in column:
+        named = ", ".join(n for n, c in found.items() if "codes" in c)
+        raise UserError(f"--colour takes one of {named}, not {args.colour!r}")
+    shown = None if args.colour == "class" or args.only else column
+    return figure.draw(m, format, column=shown, groups=args.only, objective=figure.objective(store, m), placed=placed)
+
+
+def _row(epoch: dict) -> dict:
+    """One epoch's numbers of the classes A_0 .. A_k, and of normal against abnormal under `lesions`."""
+    numbers = epoch["numbers"].get("classes", {})
+    row = {"epoch": epoch["epoch"], **{k: numbers.get(k) for k in NUMBERS}, "trustworthiness": epoch["trustworthiness"]}
+    lesions = epoch["numbers"].get("lesions", {})
+    return row | {"lesions": {k: lesions.get(k) for k in NUMBERS}, "warnings": numbers.get("warnings", [])}

@@ -1,0 +1,76 @@
+"""experiment NAME --data DIR: the arms of an experiment over seeds, as the README's tables were made."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from app.commands._common import UserError, finish, open_store, options_of, say, verb
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "experiment", "Arms of an experiment over seeds: means and spreads in one table", run)
+    parser.add_argument("name", help="comparison, padim, ablation, families, easy, joint, head")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--data", metavar="DIR", help="folder of a study; imported under its own name unless it is there"
+    )
+    source.add_argument("--study", help="a study that is there already")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--size", type=int, default=64, help="side of the images in pixels")
+    parser.add_argument("--arms", help="only these, by number from 0: 0,3")
+    parser.add_argument("--set-pretrain", action="append", default=[], metavar="KEY=VALUE", help="for every encoder")
+    parser.add_argument("--set-fit", action="append", default=[], metavar="KEY=VALUE", help="for every lesion head")
+    parser.add_argument(
+        "--fit-preset", help="for every lesion head: quick, fundus, xray, ultrasound, joint, full (default: each arm's)"
+    )
+    parser.add_argument("--bootstrap", type=int, default=1000)
+    parser.add_argument("--out", metavar="FILE", help="also write the rows and the table here, as JSON")
+
+
+def study_of(store, args) -> str:
+    from core.studio.ingest.studies import import_study, list_studies, show_study
+
+    if args.study:
+        return show_study(store, args.study)["id"]
+    folder = Path(args.data).expanduser().resolve()
+    if not folder.is_dir():
+        raise UserError(f"{args.data} is not a folder")
+    if folder.name.lower() in {s["id"] for s in list_studies(store)}:
+        return folder.name.lower()
+    return import_study(store, folder.name, folder).study
+
+
+def run(args) -> int:
+    from core.studio.experiments.plans import EXPERIMENTS, JUDGED
+    from core.studio.experiments.report import markdown, summarise
+    from core.studio.experiments.runner import conduct
+
+    if args.name not in EXPERIMENTS:
+        raise UserError(f"no experiment is called {args.name!r}; there are: {', '.join(EXPERIMENTS)}")
+    started, store = time.monotonic(), open_store(args)
+    arms = EXPERIMENTS[args.name]()
+    if args.arms:
+        arms = [arms[int(i)] for i in args.arms.split(",")]
+    pretrain, fit = options_of(args.set_pretrain), options_of(args.set_fit)
+    arms = [
+        a.replace(pretrain={**a.pretrain, **pretrain}, fit={**a.fit, **(fit if a.detector == "lesion-head" else {})})
+        for a in arms
+    ]
+    if args.fit_preset:
+        learn = ("lesion-head", "combined", "ensemble")
+        arms = [a.replace(fit_preset=args.fit_preset) if a.detector in learn else a for a in arms]
+    study = study_of(store, args)
+    seeds = list(range(args.first_seed, args.first_seed + args.seeds))
+    rows = conduct(
+        store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
+        judged=args.name in JUDGED, tell=lambda line: say(args, line),
+    )  # fmt: skip
+    lines = summarise(rows)
+    payload = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}
+    payload |= {"seconds": round(time.monotonic() - started, 1), "rows": rows, "summary": lines}
+    if args.out:
+        Path(args.out).write_text(json.dumps(payload, indent=1, default=str) + "\n")
+    return finish(args, payload, "\n" + markdown(lines))

@@ -1,0 +1,65 @@
+"""pretrain STUDY: train an encoder."""
+
+from __future__ import annotations
+
+from app.commands._common import finish, follow, open_store, options_of, say, verb
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "pretrain", "Train an encoder on a study's normal images", run)
+    parser.add_argument("study")
+    parser.add_argument("--preset", default="quick", help="paper (as printed) or quick (learns in minutes)")
+    parser.add_argument("--objective", help="pmsacl, pmsacl-local, ...; or untrained, for comparison")
+    for name, kind in (("size", int), ("epochs", int), ("batch", int), ("lr", float), ("seed", int)):
+        parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
+    parser.add_argument("--init", help="random, imagenet, a weights file, or the id of an earlier run")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2")
+    parser.add_argument("--name", help="a name for people")
+    parser.add_argument("--background", action="store_true", help="queue it and return at once")
+
+
+def config_of(args, store):
+    """The preset with the command's changes."""
+    from app.commands._common import UserError
+    from core.engine.training.pretrain import PRETRAIN_PRESETS
+    from core.studio.runs.records import exists, get_run, run_folder
+
+    if args.preset not in PRETRAIN_PRESETS:
+        raise UserError(f"there is no preset {args.preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
+    config = PRETRAIN_PRESETS[args.preset]
+    changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
+    if args.seed is not None:
+        changes |= {"seed": args.seed, "encoder.seed": args.seed}
+    if args.init:
+        is_run = exists(store, args.init)
+        if is_run and get_run(store, args.init)["kind"] != "pretrain":
+            raise UserError(f"{args.init} is not an encoder's run")
+        changes["encoder.init"] = str(run_folder(store, args.init)) if is_run else args.init
+    return config.replace(**changes, **options_of(args.set))
+
+
+def run(args) -> int:
+    from core.engine.tensors import pick_device
+    from core.studio.db import journal
+    from core.studio.ingest.studies import show_study
+    from core.studio.jobs import queue as jobs
+    from core.studio.runs import records as runs
+    from core.studio.runs.pipeline import UNTRAINED, chain, create_pretrain, create_untrained
+
+    pick_device(args.device)
+    store = open_store(args)
+    study = show_study(store, args.study)["id"]
+    if args.objective == UNTRAINED:
+        run_id = create_untrained(store, study, args.size or 64, args.seed or 0, args.init or "random")
+    else:
+        run_id = create_pretrain(store, study, config_of(args, store), args.name)
+    job = jobs.submit(store, chain(run_id, device=args.device), start=args.background)
+    if args.background:
+        return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
+    follow(args, store, job, f"Training {run_id}")
+    row = runs.get_run(store, run_id)
+    last = {name: points[-1][1] for name, points in journal.metrics(store, run_id).items()}
+    payload = {"run": run_id, "job": job, "study": study, "status": row["status"], "seconds": row["seconds"]}
+    payload |= {"folder": str(runs.run_folder(store, run_id)), "last": last, **row["summary"]}
+    say(args, f"{run_id}: {row['status']} in {row['seconds']:.1f} s. {row['summary'].get('message') or ''}".rstrip())
+    return finish(args, payload, f"Next: fit {run_id}")

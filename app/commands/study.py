@@ -1,0 +1,112 @@
+"""study import | add | list | show."""
+
+from __future__ import annotations
+
+from app.commands._common import finish, open_store, progress, say, verb
+
+
+def add(subparsers) -> None:
+    parser = subparsers.add_parser("study", help="import images as a study; add to one; list and show studies")
+    inner = parser.add_subparsers(dest="what", metavar="import|add|list|show", required=True)
+    one = verb(inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_import)
+    one.add_argument("name")
+    one.add_argument("folder")
+    one.add_argument("--copy", action="store_true", help="copy the images into the home instead of referring to them")
+    one.add_argument("--layout", help="table, plain, mvtec or flat; found by looking at the folder")
+    one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
+    _sampling(one)
+    one = verb(inner, "add", "Add files, folders or recordings to a study, as test cases without a label", run_add)
+    one.add_argument("name")
+    one.add_argument("paths", nargs="+", metavar="PATH")
+    one.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
+    _sampling(one)
+    verb(inner, "list", "List the studies", run_list)
+    one = verb(inner, "show", "What a study holds", run_show)
+    one.add_argument("name")
+
+
+def _sampling(parser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--fps", type=float, help="frames a second taken of a recording (default: 1, or as imported)")
+    which.add_argument("--every", type=int, metavar="N", help="take every N-th frame of a recording")
+
+
+def _chosen(args):
+    from core.studio.ingest.video import Sampling
+
+    if args.every is not None:
+        return Sampling(every=args.every)
+    return None if args.fps is None else Sampling(per_second=args.fps)
+
+
+def run_add(args) -> int:
+    from core.studio.ingest.studies import add_cases, files_at
+
+    files = [file for path in args.paths for file in files_at(path)]
+    with progress(args, f"Adding to {args.name}") as show:
+        report = add_cases(
+            open_store(args),
+            args.name,
+            files,
+            on_progress=lambda i, n: show(i, n, ""),
+            sampling=_chosen(args),
+            copy=args.copy,
+        )
+    say(args, f"{report.study}: {report.accepted} test cases added")
+    return _tell(args, report)
+
+
+def run_import(args) -> int:
+    from core.studio.ingest.studies import import_study
+
+    with progress(args, f"Importing {args.name}") as show:
+        report = import_study(
+            open_store(args),
+            args.name,
+            args.folder,
+            args.copy,
+            args.size,
+            lambda i, n: show(i, n, ""),
+            args.layout,
+            _chosen(args),
+        )
+    counts = ", ".join(f"{n} {part}" for part, n in report.counts.items())
+    say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")
+    return _tell(args, report)
+
+
+def _tell(args, report) -> int:
+    for one in report.rejected:
+        say(args, f"  left out {one['path']}: {one['reason']}")
+    for one in report.duplicates:
+        say(args, f"  {one['kind']} duplicate: {one['train']} (train) and {one['test']} (test)")
+    if report.burned_in:
+        n = len(report.burned_in)
+        say(args, f"  {n} {'image' if n == 1 else 'images'} may carry burned-in text; look before you pass images on")
+    return finish(args, report.to_dict())
+
+
+def run_list(args) -> int:
+    from core.studio.ingest.studies import list_studies
+
+    rows = list_studies(open_store(args))
+    for row in rows:
+        say(args, f"{row['id']}  {row['cases']} images, {row['masks']} masks  {row['folder']}")
+    return finish(args, {"studies": rows}, None if rows else "No studies yet; `study import NAME FOLDER` makes one")
+
+
+def run_show(args) -> int:
+    from core.studio.ingest.studies import show_study
+    from core.studio.runs.records import list_runs
+
+    store = open_store(args)
+    study = show_study(store, args.name)
+    runs = list_runs(store, study["id"])
+    say(args, f"{study['name']} ({study['id']})\n  from {study['folder']}, layout {study['layout']}")
+    for part, n in study["counts"].items():
+        say(args, f"  {n:6} {part}")
+    say(args, f"  {study['masks']:6} with lesion masks")
+    for run in runs:
+        say(args, f"  run {run['id']}  {run['kind']}  {run['status']}  {run['name']}")
+    listed = [{k: run[k] for k in ("id", "kind", "method", "name", "status", "parent", "created")} for run in runs]
+    return finish(args, {**study, "runs": listed})

@@ -1,0 +1,71 @@
+"""Routes of the Clusters tab for new images on a finished map: ask for them, read them, the pictures behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import Response
+
+from app.routes.clusters import KEEP, png, sighted
+from core.studio.clusters import library
+from core.studio.clusters import projected as placed
+
+
+def routes(ctx) -> APIRouter:
+    router = APIRouter(prefix="/api/clusters/maps/{key}/placed")
+
+    def opened(request: Request, key: str):
+        m = library.open_map(ctx.store(), key)
+        return sighted(ctx, request, m.about["study"])
+
+    @router.get("")
+    def placed_on(request: Request, key: str):
+        """What lies on the map besides its own points, and what is on its way there."""
+        store = opened(request, key)
+        sets = []
+        for row in placed.list_placed(store, key):
+            if row["ready"]:
+                new = placed.open_placed(store, key, row["key"])
+                row |= {k: new.about[k] for k in ("names", "cases", "left_out")} | {"far": new.far.tolist()}
+            sets.append(row)
+        return {"ok": True, "sets": sets}
+
+    @router.post("")
+    def ask(request: Request, key: str, folder: Annotated[str, Body()] = "", study: Annotated[str, Body()] = ""):
+        store = opened(request, key)
+        if study:
+            sighted(ctx, request, study)
+        return {"ok": True, **placed.request(store, key, placed.PlaceConfig(folder=folder.strip(), study=study))}
+
+    @router.delete("/{new}")
+    def forget(request: Request, key: str, new: str):
+        placed.forget(opened(request, key), key, new)
+        return {"ok": True}
+
+    @router.get("/{new}/coords")
+    def coords(request: Request, key: str, new: str):
+        """Little-endian float32 (E, M, 2)."""
+        found = placed.open_placed(opened(request, key), key, new)
+        data = np.ascontiguousarray(found.coords, "<f4").tobytes()
+        return Response(data, media_type="application/octet-stream", headers=KEEP)
+
+    @router.get("/{new}/{image}")
+    def one(request: Request, key: str, new: str, image: int, epoch: int = -1):
+        """Its name and nearest at epoch index `epoch`; distances are those in feature space."""
+        return {"ok": True, **placed.describe(placed.open_placed(opened(request, key), key, new), image, epoch)}
+
+    @router.get("/{new}/{image}/thumb.png")
+    def thumb(request: Request, key: str, new: str, image: int, side: int = 96):
+        found = placed.open_placed(opened(request, key), key, new)
+        placed.describe(found, image)
+        return png(placed.thumbnail(found, image, min(max(side, 16), 256)))
+
+    @router.get("/{new}/{image}/image.png")
+    def picture(request: Request, key: str, new: str, image: int, side: int = 512):
+        found = placed.open_placed(opened(request, key), key, new)
+        placed.describe(found, image)
+        return png(placed.picture(found, image, min(max(side, 32), 2048)))
+
+    return router

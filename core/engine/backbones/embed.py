@@ -1,0 +1,99 @@
+"""What an encoder makes of images: the features that clusters are looked for in.
+
+Three kinds of one vector per image (`KINDS`), and one per place (`patch_features`):
+  centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (the text before Eq. temperature_calibration)
+  projected  f = f_theta(x), 128 values: the projection head's output, before anything is taken from it
+  backbone   512 values, what the head is fed with
+`vectors.py` has what is done with them, without torch.
+All in float32: neighbours and distances are looked at one by one, and bf16 would blur them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from core.engine.progress import Stopped
+from core.engine.tensors import to_batch
+
+KINDS = ("centred", "projected", "backbone")
+PATCH_LAYERS = ("layer1", "layer2", "layer3")  # PaDiM's own
+
+
+@torch.inference_mode()
+def encode(
+    encoder: torch.nn.Module,
+    images: np.ndarray,
+    kind: str = "projected",
+    *,
+    batch: int = 64,
+    device: torch.device | str = "cpu",
+    report: Callable[[int, int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> np.ndarray:
+    """images uint8 (N, S, S, 3) -> float32 (N, 128) for 'projected', (N, 512) for 'backbone'.
+
+    `images` may be anything with a length that gives an array for a slice, such as a memory map.
+    """
+    if kind not in ("projected", "backbone"):
+        raise ValueError(f"an encoder gives projected or backbone features, not {kind!r}")
+    device = torch.device(device)
+    encoder = encoder.to(device).eval()
+    out = []
+    for start in range(0, len(images), batch):
+        if should_stop is not None and should_stop():
+            raise Stopped
+        x = to_batch(np.asarray(images[start : start + batch]), device)
+        z = encoder(x) if kind == "projected" else encoder.backbone(x)
+        out.append(z.float().cpu().numpy())
+        if report is not None:
+            report(min(start + batch, len(images)), len(images))
+    if not out:
+        raise ValueError("there are no images to encode")
+    return np.concatenate(out)
+
+
+@torch.inference_mode()
+def patch_features(
+    encoder: torch.nn.Module,
+    images: np.ndarray,
+    places: np.ndarray,
+    *,
+    grid: int,
+    batch: int = 32,
+    device: torch.device | str = "cpu",
+    report: Callable[[int, int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> np.ndarray:
+    """Features of P places of each image, as PaDiM sees them: float32 (N, P, 448).
+
+    places: int (N, P), flat cells of a `grid` x `grid` lattice over the image. Layers 1-3 are averaged down
+    (or repeated up) to that lattice, laid side by side, and read at the places.
+    """
+    device = torch.device(device)
+    encoder = encoder.to(device).eval()
+    out = []
+    for start in range(0, len(images), batch):
+        if should_stop is not None and should_stop():
+            raise Stopped
+        maps = encoder.maps(to_batch(np.asarray(images[start : start + batch]), device), upto="layer3")
+        cells = []
+        for layer in PATCH_LAYERS:
+            m = maps[layer].float()
+            if m.shape[-1] > grid:
+                m = F.adaptive_avg_pool2d(m, grid)
+            elif m.shape[-1] < grid:
+                m = F.interpolate(m, size=(grid, grid), mode="nearest")
+            cells.append(m.flatten(2))  # (B, C, grid * grid)
+        lattice = torch.cat(cells, 1)
+        index = torch.from_numpy(np.asarray(places[start : start + batch], np.int64)).to(device)
+        picked = lattice.gather(2, index[:, None].expand(-1, lattice.shape[1], -1))  # (B, C, P)
+        out.append(picked.transpose(1, 2).cpu().numpy())
+        if report is not None:
+            report(min(start + batch, len(images)), len(images))
+    if not out:
+        raise ValueError("there are no images to encode")
+    return np.concatenate(out)

@@ -1,0 +1,203 @@
+"""One multivariate normal distribution per position of a feature pyramid, without a loop over positions.
+
+PaDiM joins feature maps of several resolutions by nearest up-sampling (Sec. Anomaly Detection and Segmentation). All
+cells below one coarse cell then share its features, so most of each covariance is the same matrix again. We keep each
+shared block once. With the levels ordered from coarse to fine and y the whitened features, the Cholesky factors give
+
+    d^2 = sum over levels of |y_l|^2,    y_l = G_l [y_coarser ; x_l - mu_l]
+
+which equals (x - mu)^T Sigma^-1 (x - mu) of the joint vector exactly, in about a fifth of the memory and work.
+
+Positions are kept in nested order: the children of a cell lie side by side, so that sharing is a reshape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.engine.detectors._cholesky import inverse_cholesky
+
+CHUNK = 512  # coarse enough to feed the cores, small enough to stay in their caches
+
+
+@dataclass(frozen=True)
+class Pyramid:
+    """Grids (h, w) from coarse to fine, each dividing the next, and the channels of each."""
+
+    grids: tuple[tuple[int, int], ...]
+    channels: tuple[int, ...]
+
+    @classmethod
+    def of(cls, maps: list[Tensor]) -> Pyramid:
+        """maps: (B, c, h, w) from fine to coarse. Grids that do not nest are brought to the finest one."""
+        grids = [tuple(m.shape[2:]) for m in reversed(maps)]
+        nested = all(b[0] % a[0] == 0 and b[1] % a[1] == 0 for a, b in zip(grids, grids[1:], strict=False))
+        if not nested:
+            grids = [grids[-1]] * len(grids)
+        return cls(tuple(grids), tuple(m.shape[1] for m in reversed(maps)))
+
+    def cells(self, maps: list[Tensor]) -> list[Tensor]:
+        """maps (B, c, h, w) from fine to coarse -> per level, coarse to fine, (P, B, c) in nested order."""
+        out = []
+        for level, (m, grid) in enumerate(zip(reversed(maps), self.grids, strict=True)):
+            if tuple(m.shape[2:]) != grid:
+                m = F.interpolate(m, grid, mode="nearest")
+            ys, xs = self._steps(level)
+            steps = len(ys)
+            m = m.reshape(*m.shape[:2], *ys, *xs)
+            order = [2 + i + steps * axis for i in range(steps) for axis in (0, 1)]
+            out.append(m.permute(*order, 0, 1).reshape(-1, m.shape[0], m.shape[1]))
+        return out
+
+    def plane(self, values: Tensor) -> Tensor:
+        """(P, B) of the finest level, nested order -> (B, h, w)."""
+        ys, xs = self._steps(len(self.grids) - 1)
+        steps = len(ys)
+        values = values.reshape(*[n for pair in zip(ys, xs, strict=True) for n in pair], -1)
+        order = [2 * i + axis for axis in (0, 1) for i in range(steps)]
+        return values.permute(2 * steps, *order).reshape(-1, *self.grids[-1])
+
+    def _steps(self, level: int) -> tuple[list[int], list[int]]:
+        """How many parts each step from the coarsest grid down to `level` cuts an edge into: rows, columns."""
+        grids = self.grids[: level + 1]
+        first, pairs = grids[0], list(zip(grids, grids[1:], strict=False))
+        return tuple([first[axis]] + [b[axis] // a[axis] for a, b in pairs] for axis in (0, 1))
+
+
+def spread(coarse: Tensor, positions: int) -> Tensor:
+    """(P, ...) -> (positions, ...): each cell's values repeated for its children."""
+    return coarse.repeat_interleave(positions // len(coarse), 0) if len(coarse) != positions else coarse
+
+
+@dataclass
+class Level:
+    """One level's values. mean (P, c); own (P, c, c); cross (P, c, C): own channels against all coarser ones."""
+
+    mean: Tensor
+    own: Tensor
+    cross: Tensor
+
+    @classmethod
+    def empty(cls, like: Tensor, coarser: int) -> Level:
+        """like: (P, B, c). Means are float64 zeros; the rest is as `like` and has still to be written."""
+        p, _, c = like.shape
+        mean = like.new_zeros(p, c, dtype=torch.float64)
+        return cls(mean, like.new_empty(p, c, c), like.new_empty(p, c, coarser))
+
+    def families(self, parents: int) -> Tensor:
+        """`cross` with the rows of each parent's children as one matrix: a view (parents, P / parents * c, C)."""
+        return self.cross.view(parents, -1, self.cross.shape[2])
+
+
+class Moments:
+    """Running mean and scatter of every position; its size does not depend on how many images it has seen.
+
+    Each batch is centred on its own mean and merged after Chan, Golub and LeVeque (1983): no difference of large sums
+    is ever formed, so float32 scatters agree with float64 ones however far from zero the features lie. Means: float64.
+    """
+
+    def __init__(self) -> None:
+        self.pyramid: Pyramid | None = None
+        self.count = 0
+        self.levels: list[Level] = []
+
+    def add(self, maps: list[Tensor]) -> None:
+        """maps: float32 (B, c, h, w), from fine to coarse."""
+        if self.pyramid is None:
+            self.pyramid = Pyramid.of(maps)
+        joined: Tensor | None = None
+        b = len(maps[0])
+        for depth, x in enumerate(self.pyramid.cells(maps)):
+            if len(self.levels) == depth:
+                self.levels.append(Level.empty(x, sum(self.pyramid.channels[:depth])))
+            level = self.levels[depth]
+            mean = x.mean(1).double()
+            step = mean - level.mean
+            weight = (self.count * b / (self.count + b)) ** 0.5
+            # One more row carries the shift between the batch's mean and the running one.
+            rows = torch.cat([x, (weight * step)[:, None].to(x.dtype)], 1)
+            rows[:, :b] -= mean[:, None].to(x.dtype)
+            turned, kept = rows.transpose(1, 2), int(self.count > 0)
+            level.own.baddbmm_(turned, rows, beta=kept)
+            if joined is not None:
+                family = turned.reshape(len(joined), -1, b + 1)
+                level.families(len(joined)).baddbmm_(family, joined, beta=kept)
+            if depth + 1 < len(self.pyramid.grids):
+                joined = rows if joined is None else torch.cat([spread(joined, len(rows)), rows], 2)
+            level.mean += step * (b / (self.count + b))
+        self.count += b
+
+    def finish(self, epsilon: float = 0.01) -> Gaussian:
+        """Covariance (over count - 1) + epsilon I, factorised in the scatters' own memory. Needs two images or more."""
+        if self.count < 2:
+            raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
+        done: list[Level] = []
+        for level in self.levels:
+            positions = len(level.own)
+            for start, stop in _chunks(positions, len(done[0].own) if done else positions):
+                part = _part(level, start, stop, positions)
+                for scatter in (part.own, part.cross):
+                    scatter /= self.count - 1
+                part.own.diagonal(dim1=1, dim2=2).add_(epsilon)
+                _factorise(part, [_part(d, start, stop, positions) for d in done])
+            level.mean = level.mean.float()
+            done.append(level)
+        self.levels = []
+        return Gaussian(self.pyramid, done)
+
+
+@dataclass
+class Gaussian:
+    """Levels from coarse to fine whose `cross` and `own` are the two parts of G_l, the factor of the text above."""
+
+    pyramid: Pyramid
+    levels: list[Level]
+
+    def distance(self, maps: list[Tensor]) -> Tensor:
+        """maps (B, c, h, w) from fine to coarse -> Mahalanobis distance (B, h, w) on the finest grid (s_PaDiM)."""
+        squared = white = None
+        for depth, (x, level) in enumerate(zip(self.pyramid.cells(maps), self.levels, strict=True)):
+            y = torch.bmm(level.own, (x - level.mean[:, None]).transpose(1, 2))  # (P, c, B)
+            if white is not None:
+                y += torch.bmm(level.families(len(white)), white).view(y.shape)
+            part = y.square().sum(1)
+            squared = part if squared is None else spread(squared, len(part)) + part
+            if depth + 1 < len(self.levels):
+                white = y if white is None else torch.cat([spread(white, len(y)), y], 1)
+        return self.pyramid.plane(squared.sqrt_())
+
+
+def _chunks(positions: int, families: int) -> list[tuple[int, int]]:
+    """Ranges of about CHUNK positions whose ends fall between families of cells."""
+    family = positions // families
+    size = max(CHUNK // family, 1) * family
+    return [(start, min(start + size, positions)) for start in range(0, positions, size)]
+
+
+def _part(level: Level, start: int, stop: int, positions: int) -> Level:
+    """The cells of `level` that lie over positions start..stop of a level that has `positions`."""
+    family = positions // len(level.own)
+    cut = slice(start // family, stop // family)
+    return Level(level.mean[cut], level.own[cut], level.cross[cut])
+
+
+def _factorise(level: Level, coarser: list[Level]) -> None:
+    """The covariance's rows of this level become G in place; `coarser` holds the parents' G already."""
+    at = 0
+    for g in coarser:
+        # Forward substitution, block by block, for all children of a parent in one product.
+        rows, end = level.families(len(g.own)), at + g.own.shape[1]
+        block = torch.bmm(rows[:, :, at:end], g.own.transpose(1, 2))
+        if at:
+            block.baddbmm_(rows[:, :, :at], g.cross.transpose(1, 2))
+        rows[:, :, at:end] = block
+        at = end
+    if at:
+        level.own.baddbmm_(level.cross, level.cross.transpose(1, 2), alpha=-1)
+    level.own.copy_(inverse_cholesky(level.own))
+    if at:
+        level.cross.copy_(torch.bmm(level.own, level.cross).neg_())

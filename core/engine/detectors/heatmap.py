@@ -1,0 +1,75 @@
+"""Heat maps between a detector's own grid, the image's pixels, and 16 bits on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+LEVELS = 65535
+
+
+def blur(maps: Tensor, sigma: float) -> Tensor:
+    """Gaussian blur of (N, h, w), sigma in cells of that grid; borders are reflected. 0 leaves the maps as they are."""
+    if sigma <= 0:
+        return maps
+    radius = max(int(4 * sigma + 0.5), 1)
+    offsets = torch.arange(-radius, radius + 1, dtype=maps.dtype, device=maps.device)
+    kernel = torch.exp(-0.5 * (offsets / sigma) ** 2)
+    kernel = kernel / kernel.sum()
+    x = maps[:, None]
+    x = F.conv2d(_pad(x, radius, 3), kernel.view(1, 1, 1, -1))
+    return F.conv2d(_pad(x, radius, 2), kernel.view(1, 1, -1, 1))[:, 0]
+
+
+def _pad(x: Tensor, radius: int, axis: int) -> Tensor:
+    """Reflected as often as needed (`F.pad` reflects once, so a grid smaller than the kernel would fail)."""
+    n = x.shape[axis]
+    index = torch.arange(-radius, n + radius, device=x.device).remainder(2 * n)  # ... 1 0 | 0 1 .. n-1 | n-1 ...
+    return x.index_select(axis, torch.minimum(index, 2 * n - 1 - index))
+
+
+def upsample(maps: np.ndarray, size: int | tuple[int, int], sigma_at_256: float = 0) -> np.ndarray:
+    """(N, h, w) -> float32 (N, H, W), bilinear, then a Gaussian blur of `sigma_at_256` pixels per 256 of the height.
+
+    size: the side of a square, or (H, W). PaDiM's own figure is 4; ours blurs its maps already, hence 0.
+    """
+    height, width = (size, size) if isinstance(size, int) else size
+    x = torch.from_numpy(np.ascontiguousarray(maps, dtype=np.float32))[:, None]
+    x = F.interpolate(x, (height, width), mode="bilinear", align_corners=False)[:, 0]
+    return blur(x, sigma_at_256 * height / 256).numpy()
+
+
+def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """One map (h, w) -> uint16 (h, w), lo, hi. Back and forth is off by at most (hi - lo) / 131070.
+
+    ValueError if the map holds NaN or infinity: no reading may be stored that cannot be shown.
+    """
+    heat = np.asarray(heat, dtype=np.float64)
+    if not heat.size or not np.isfinite(heat).all():
+        raise ValueError("a heat map must hold at least one value, and finite ones only")
+    lo, hi = float(heat.min()), float(heat.max())
+    span = hi - lo
+    codes = np.zeros(heat.shape) if span == 0 else np.rint((heat - lo) / span * LEVELS)
+    return codes.astype(np.uint16), lo, hi
+
+
+def dequantise(codes: np.ndarray, lo: float, hi: float) -> np.ndarray:
+    """uint16 (h, w) as `quantise` gave it -> float32 (h, w)."""
+    return (lo + codes.astype(np.float64) * ((hi - lo) / LEVELS)).astype(np.float32)
+
+
+def roi_at(roi: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """uint8 (N, S, S) -> bool (N, h, w): a map's cell is inside if at least half of it is."""
+    x = torch.from_numpy(np.array(roi)).float()[:, None]
+    return torch.nn.functional.interpolate(x, shape, mode="area")[:, 0].numpy() >= 0.5
+
+
+def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """Maps with their own minimum outside the region of interest, so that no maximum is found there."""
+    if roi is None:
+        return maps
+    inside = roi_at(roi, maps.shape[1:])
+    floor = maps.reshape(len(maps), -1).min(1)[:, None, None]
+    return np.where(inside, maps, floor).astype(np.float32)

@@ -1,0 +1,190 @@
+"""IGD: reconstruction and a Gaussian anomaly classifier, from whole images and from patches (Eq. anomaly_score_image).
+
+A global model sees the image, a local one 32 x 32 patches of it; below 96 pixels the global one works alone, as in the
+paper at 64. Score: half the global 0.1 rec + 0.9 gauss, half the highest 0.9 rec + 0.1 gauss of any patch. Heat map:
+half the global residuals, half the local ones, overlaps averaged. Nothing is ever chosen on test images.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F
+from typing_extensions import Self
+
+from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.heatmap import blur, roi_at
+from core.engine.detectors.igd.config import PRESETS, IGDConfig
+from core.engine.detectors.igd.items import Items
+from core.engine.detectors.igd.model import IGDModel
+from core.engine.detectors.igd.patches import Grid
+from core.engine.detectors.igd.train import Trainer, steps_of
+from core.engine.files import write_json, write_tensors
+from core.engine.progress import Report, Stop
+from core.engine.registry import DETECTORS
+from core.engine.tensors import to_batch
+
+STRIDE = 2  # heat maps are kept at half the image's resolution
+
+
+@DETECTORS.register("igd", title="IGD", section="Anomaly Detection and Segmentation")
+class IGD(Detector):
+    name = "igd"
+    title = "IGD"
+    Config = IGDConfig
+    presets = PRESETS
+
+    def __init__(self, config: IGDConfig, size: int, whole: IGDModel, local: IGDModel | None) -> None:
+        self.config, self.size, self.whole, self.local = config, size, whole.eval(), local.eval() if local else None
+        self.grid = Grid(size, config.patch, config.stride) if local else None
+
+    @classmethod
+    def _build(cls, config: IGDConfig, size: int, encoder: Encoder, own: Encoder | None, device) -> Self:
+        if size < 32:
+            raise ValueError(f"IGD takes images of 32 pixels and more, not {size}")
+        whole = IGDModel(encoder, config, size, False).to(device)
+        local = IGDModel(own or encoder, config, config.patch, True).to(device) if config.uses_local(size) else None
+        return cls(config, size, whole, local)
+
+    @classmethod
+    def fit(
+        cls,
+        encoder: Encoder,
+        images: np.ndarray,
+        config: IGDConfig,
+        *,
+        roi: np.ndarray | None = None,
+        device: torch.device | str = "cpu",
+        report: Report | None = None,
+        should_stop: Stop | None = None,
+        folder: Path | None = None,
+    ) -> Self:
+        """images uint8 (N, S, S, 3), N of 2 or more. The given encoder is copied, never changed; `roi` is not needed.
+
+        With `folder`, the training is kept in its `partial` folder, and a later call with the same arguments goes on
+        from there to the weights that an undisturbed fit would have given (exactly so on a CPU).
+        """
+        device = torch.device(device)
+        size = int(images.shape[1])
+        own = load_encoder(config.local_encoder) if config.local_encoder else None
+        made = cls._build(config, size, _copy(encoder), own or _copy(encoder), device)
+        partial = Path(folder) / "partial" if folder is not None else None
+        done, total = 0, steps_of(config, len(images))[1] * (2 if made.local else 1)
+        for name, model, grid in (("global", made.whole, None), ("local", made.local, made.grid)):
+            if model is None:
+                continue
+            items = Items(images, grid, device)
+            if not model.tuned:
+                items.cache(model.encoder, config.batch)
+
+            def tell(values: dict, done: int = done) -> None:
+                report({**values, "step": values["step"] + done, "steps": total})
+
+            trainer = Trainer(model, items, config, partial / f"{name}.safetensors" if partial else None)
+            trainer.run(tell if report else None, should_stop)
+            done += trainer.steps
+        return made
+
+    @torch.inference_mode()
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """uint8 (N, S, S, 3) of the size it was fitted at -> maps (N, S/2, S/2) and the terms of the score.
+
+        extras: rec, gauss (N,) of the global model, residual (N, S/2, S/2) its map, patches (N, P) the local scores.
+        """
+        if images.shape[1:] != (self.size, self.size, 3):
+            raise ValueError(
+                f"this IGD was fitted on {self.size} x {self.size} RGB images, not {images.shape[1:]}: "
+                f"score at size {self.size}, or fit again"
+            )
+        out: list[dict[str, np.ndarray]] = []
+        for start in range(0, len(images), batch):
+            x = to_batch(images[start : start + batch], self.whole.centre.device)
+            out.append({k: v.float().cpu().numpy() for k, v in self._judge(x).items()})
+        if not out:
+            return Prediction(np.zeros((0, self.size // STRIDE, self.size // STRIDE), np.float32))
+        joined = {k: np.concatenate([part[k] for part in out]) for k in out[0]}
+        return Prediction(joined.pop("maps"), joined)
+
+    def _judge(self, x: Tensor) -> dict[str, Tensor]:
+        rec, gauss, residual = self.whole.judge(x)
+        maps, terms = residual, {"rec": rec, "gauss": gauss, "residual": F.avg_pool2d(residual[:, None], STRIDE)[:, 0]}
+        if self.local is not None:
+            c = self.config
+            # A few images at a time: at 256 pixels each has 225 patches.
+            scores, laid = zip(*(self._judge_patches(part) for part in x.split(4)), strict=True)
+            terms["patches"] = torch.cat(scores)
+            maps = c.local_share * torch.cat(laid) + (1 - c.local_share) * residual
+        maps = blur(maps, self.config.sigma * self.size / 256)
+        return {"maps": F.avg_pool2d(maps[:, None], STRIDE)[:, 0], **terms}
+
+    def _judge_patches(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B, 3, S, S) -> scores (B, P), local heat map (B, S, S)."""
+        c, b = self.config, len(x)
+        rec, gauss, residual = self.local.judge(self.grid.cut(x).flatten(0, 1))
+        if c.map_gauss:
+            residual = c.xi_local * residual + (1 - c.xi_local) * gauss[:, None, None]
+        scores = c.xi_local * rec + (1 - c.xi_local) * gauss
+        return scores.view(b, -1), self.grid.lay(residual.view(b, -1, *residual.shape[1:]))
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,). With roi uint8 (N, S, S): only patches at least half inside count, and the global reconstruction error
+        is scaled by its residual map's mean inside over its mean. The classifier's term is of the whole image always.
+        """
+        rec, gauss = prediction.extras["rec"], prediction.extras["gauss"]
+        if roi is not None:
+            residual = prediction.extras["residual"]
+            inside = roi_at(roi, residual.shape[1:])
+            inside |= ~inside.any((1, 2))[:, None, None]  # an empty region says nothing: take it all
+            kept = (residual * inside).sum((1, 2)) / inside.sum((1, 2))
+            rec = rec * kept / np.maximum(residual.mean((1, 2)), 1e-12)
+        score = self.config.xi * rec + (1 - self.config.xi) * gauss
+        if "patches" in prediction.extras:
+            patches = prediction.extras["patches"]
+            if roi is not None:
+                cover = self.grid.cut(torch.from_numpy(np.ascontiguousarray(roi)).float()[:, None]).mean((2, 3, 4))
+                inside = cover.numpy() >= 0.5
+                inside |= ~inside.any(1)[:, None]
+                patches = np.where(inside, patches, -np.inf)
+            score = self.config.local_share * patches.max(1) + (1 - self.config.local_share) * score
+        return score.astype(np.float32)
+
+    def save(self, folder: Path) -> None:
+        """`folder`: encoder/, local_encoder/ when it is used, igd.safetensors and, last, igd.json; `partial` goes."""
+        folder = Path(folder)
+        save_encoder(self.whole.encoder, folder / "encoder")
+        tensors = {f"global.{k}": v for k, v in self.whole.kept().items() if not k.startswith("encoder.")}
+        if self.local is not None:
+            save_encoder(self.local.encoder, folder / "local_encoder")
+            tensors |= {f"local.{k}": v for k, v in self.local.kept().items() if not k.startswith("encoder.")}
+        write_tensors(folder / "igd.safetensors", tensors)
+        write_json(folder / "igd.json", {"config": self.config.to_dict(), "size": self.size})
+        shutil.rmtree(folder / "partial", ignore_errors=True)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        folder = Path(folder)
+        if not (folder / "igd.json").is_file():
+            raise ValueError(f"{folder} holds no fitted IGD (igd.json); fit one first")
+        about = json.loads((folder / "igd.json").read_text())
+        config, size = IGDConfig.from_dict(about["config"]), about["size"]
+        own = load_encoder(folder / "local_encoder") if config.uses_local(size) else None
+        made = cls._build(config, size, load_encoder(folder / "encoder"), own, device)
+        tensors = load_file(folder / "igd.safetensors", device=str(device))
+        for name, model in (("global.", made.whole), ("local.", made.local)):
+            if model is not None:
+                kept = {f"encoder.{k}": v for k, v in model.encoder.state_dict().items()}
+                model.restore(kept | {k[len(name) :]: v for k, v in tensors.items() if k.startswith(name)})
+        return made
+
+
+def _copy(encoder: Encoder) -> Encoder:
+    copy = Encoder(encoder.config)
+    copy.load_state_dict(encoder.state_dict())
+    return copy.eval()

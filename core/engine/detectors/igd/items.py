@@ -1,0 +1,73 @@
+"""What one IGD model learns from: whole images or patches, each step's drawn from the seed and the step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.engine.detectors.igd.patches import Grid
+from core.engine.tensors import to_batch
+
+CACHE = 256 * 2**20  # bytes of backbone features kept for a frozen encoder; beyond that they are computed anew
+
+
+class Items:
+    """images uint8 (N, S, S, 3) as items: N whole images, or N * P patches of `grid`."""
+
+    def __init__(self, images: np.ndarray, grid: Grid | None, device: torch.device) -> None:
+        self.images, self.grid, self.device = images, grid, device
+        self.each = len(grid) if grid else 1
+        self.features: Tensor | None = None  # (N, P, 512) once cached
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """The images of an epoch, in its own random order."""
+        return torch.randperm(len(self), generator=_draw(seed, epoch))
+
+    def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
+        """Images `chosen` (B,) -> x (B * p, 3, s, s) in [0, 1] and cached features or None; p random patches of each.
+
+        picks: patches of each image, 0 for all of them; whole images are always taken whole.
+        """
+        x = to_batch(self.images[chosen.numpy()], self.device)
+        if self.grid is None:
+            return x, None if self.features is None else self.features[chosen, 0]
+        x = self.grid.cut(x)
+        p = self.each if picks == 0 else min(picks, self.each)
+        which = torch.rand(len(chosen), self.each, generator=_draw(seed, step)).argsort(1)[:, :p]
+        rows = torch.arange(len(chosen))[:, None]
+        h = None if self.features is None else self.features[chosen[:, None], which].flatten(0, 1)
+        return x[rows, which].flatten(0, 1), h
+
+    def all(self, batch: int) -> Iterator[Tensor]:
+        """Every item once, in order: (batch * P, 3, s, s)."""
+        for start in range(0, len(self), batch):
+            x = to_batch(self.images[start : start + batch], self.device)
+            yield x if self.grid is None else self.grid.cut(x).flatten(0, 1)
+
+    @torch.inference_mode()
+    def backbone(self, encoder: torch.nn.Module, batch: int) -> Tensor:
+        """(N * P, 512): backbone features of every item, in eval mode."""
+        was, out = encoder.training, []
+        encoder.eval()
+        for x in self.all(batch):
+            out.append(encoder.backbone(x))
+        encoder.train(was)
+        return torch.cat(out).clone()
+
+    def cache(self, encoder: torch.nn.Module, batch: int) -> None:
+        """Keep the features of a frozen encoder if there is room; afterwards `take` gives them too."""
+        if len(self) * self.each * encoder.features * 4 <= CACHE:
+            self.features = self.backbone(encoder, batch).view(len(self), self.each, -1)
+
+
+def _draw(seed: int, *place: int) -> torch.Generator:
+    """A generator of its own for each place, so that a resumed run draws what an undisturbed one would have."""
+    return torch.Generator().manual_seed(
+        int(np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)[0] >> 1)
+    )

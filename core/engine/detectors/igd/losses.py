@@ -1,0 +1,76 @@
+"""IGD's losses: reconstruction, Gaussian anomaly classifier, interpolation critic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.engine.losses.ms_ssim import dissimilarity_map, ms_ssim
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+IMAGENET_RANGE = 4.7579  # from the lowest to the highest value an image can take once normalised
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """l_rec (Eq. reconstruction error): rho L1 + (1 - rho)(1 - MS-SSIM), both in parts of the data range."""
+
+    window: int
+    levels: tuple[float, ...]
+    rho: float = 0.15
+    space: str = "imagenet"
+
+    def _pair(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, float]:
+        x, y = x.float(), y.float()
+        if self.space == "unit":
+            return x, y, 1.0
+        mean, std = (x.new_tensor(v).view(1, 3, 1, 1) for v in (MEAN, STD))
+        return (x - mean) / std, (y - mean) / std, IMAGENET_RANGE
+
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        """(B, 3, S, S) in [0, 1], twice -> (B,)."""
+        x, y, span = self._pair(x, y)
+        l1 = (x - y).abs().mean((1, 2, 3)) / span
+        alike = ms_ssim(x, y, data_range=span, window=self.window, weights=self.levels)
+        return self.rho * l1 + (1 - self.rho) * (1 - alike)
+
+    def map(self, x: Tensor, y: Tensor) -> Tensor:
+        """The same at each pixel: (B, S, S), levels' SSIM residuals and L1, never negative."""
+        x, y, span = self._pair(x, y)
+        l1 = (x - y).abs().mean(1) / span
+        unlike = dissimilarity_map(x, y, data_range=span, window=self.window, weights=self.levels)
+        return self.rho * l1 + (1 - self.rho) * unlike
+
+
+def gauss(z: Tensor, centre: Tensor, sigma: Tensor) -> Tensor:
+    """h_psi (Eq. loss_GSVDD): 1 - exp(-|z - c|^2 / sigma), (B, 128) -> (B,) in [0, 1]; sigma is sigma_gamma^2."""
+    return -torch.expm1(-(z - centre).square().sum(1) / sigma)
+
+
+def mixed(z: Tensor, share: Tensor) -> Tensor:
+    """e = a z + (1 - a) flip(z): each code with its counterpart from the other end of the batch. share a: (B,)."""
+    return share[:, None] * z + (1 - share[:, None]) * z.flip(0)
+
+
+def fooling(verdict: Tensor) -> Tensor:
+    """The generator's part: the critic should see no mixing in G(e)."""
+    return verdict.square().mean()
+
+
+def critic(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
+    """The critic's part: tell the share in G(e), and find none in fake + gamma (real - fake), which keeps it steady."""
+    return (verdict - share).square().mean() + on_blend.square().mean()
+
+
+def centre_of(z: Tensor, least: float = 0.1) -> Tensor:
+    """c: the mean code (N, 128) -> (128,); coordinates within 0.1 of zero are pushed to +-0.1, where zero is +."""
+    c = z.mean(0)
+    return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
+
+
+def sigma_of(z: Tensor, centre: Tensor, batch: int) -> Tensor:
+    """Mean over batches of max(1, mean |z - c|^2): a scalar."""
+    far = (z - centre).square().sum(1)
+    return torch.stack([part.mean().clamp(min=1) for part in far.split(batch)]).mean()

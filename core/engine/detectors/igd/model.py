@@ -1,0 +1,78 @@
+"""One IGD model: f_theta (encoder and code), g_phi (generator), the critic, and the classifier's centre and sigma."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.detectors.igd.config import IGDConfig
+from core.engine.detectors.igd.items import Items
+from core.engine.detectors.igd.losses import Reconstruction, centre_of, gauss, sigma_of
+from core.engine.detectors.igd.networks import Code, Critic, Generator
+from core.engine.losses.ms_ssim import fit_levels
+
+
+class IGDModel(nn.Module):
+    """The global model (`size` the image's side) or the local one (`size` the patch's)."""
+
+    def __init__(self, encoder: Encoder, config: IGDConfig, size: int, local: bool) -> None:
+        super().__init__()
+        self.size, self.local, self.tuned = size, local, config.encoder == "tuned"
+        self.encoder = encoder
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(2 * config.seed + local)
+            self.code = Code(encoder.features, config.latent)
+            self.generator = Generator(size, config.latent, config.width)
+            self.critic = Critic(size, config.critic_width)
+        self.register_buffer("centre", torch.zeros(config.latent))
+        self.register_buffer("sigma", torch.ones(()))
+        window, levels = (config.local_window, config.local_levels) if local else (config.window, config.levels)
+        self.reconstruction = Reconstruction(window, fit_levels(size, window, levels), config.rho, config.space)
+        self.encoder.requires_grad_(self.tuned)
+        self.to(memory_format=torch.channels_last)  # generator and critic: 1.3 times as fast on two cores
+
+    def train(self, mode: bool = True) -> IGDModel:
+        """A frozen encoder stays in eval mode: its batch statistics are part of what is frozen."""
+        super().train(mode)
+        if not self.tuned:
+            self.encoder.eval()
+        return self
+
+    def encode(self, x: Tensor, features: Tensor | None = None) -> Tensor:
+        """x (B, 3, s, s) in [0, 1] -> z (B, latent). `features` (B, 512) spare the backbone's pass."""
+        h = self.encoder.backbone(x) if features is None else features
+        with torch.autocast(h.device.type, enabled=False):
+            return self.code(h.float())
+
+    @torch.inference_mode()
+    def estimate(self, items: Items, batch: int) -> None:
+        """c and sigma of the classifier from all normal items (re-estimated every ten epochs, and once at the end)."""
+        was = self.training
+        self.eval()
+        h = items.features.flatten(0, 1) if items.features is not None else items.backbone(self.encoder, batch)
+        z = self.code(h)
+        self.centre.copy_(centre_of(z))
+        self.sigma.copy_(sigma_of(z, self.centre, batch * items.each))
+        self.train(was)
+
+    @torch.inference_mode()
+    def judge(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x (B, 3, s, s) -> reconstruction error (B,), classifier (B,), residual map (B, s, s), in eval mode."""
+        z = self.encode(x)
+        back = self.generator(z)
+        return self.reconstruction(x, back), gauss(z, self.centre, self.sigma), self.reconstruction.map(x, back)
+
+    def kept(self) -> dict[str, Tensor]:
+        """What the weights file must hold: all but a frozen encoder, which is saved as an encoder."""
+        return {k: v for k, v in self.state_dict().items() if self.tuned or not k.startswith("encoder.")}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Load what `kept` gave."""
+        whole = self.state_dict()
+        missing = [k for k in self.kept() if k not in tensors]
+        if missing:
+            raise ValueError(
+                f"this IGD model lacks {missing[0]}: it was saved with another configuration; fit it again"
+            )
+        self.load_state_dict({k: tensors.get(k, v) for k, v in whole.items()})

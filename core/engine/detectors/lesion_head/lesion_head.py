@@ -1,0 +1,161 @@
+"""The lesion head: a detector of PMSACL's own, trained to find what MedMix put into normal images.
+
+The paper plans "a new anomaly detector that suits better the characteristics of our PMSACL pre-training"
+(Sec. Conclusion). This is one: a top-down decoder says for each cell how likely it is lesion, a class head which A_n
+the image belongs to, and the features how near they lie to the frozen centres. One forward pass gives all three.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from typing_extensions import Self
+
+from core.engine.backbones.encoder import Encoder, EncoderConfig
+from core.engine.config import Config
+from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
+from core.engine.detectors.lesion_head.decoder import LesionNet
+from core.engine.detectors.lesion_head.rules import ScoreRule
+from core.engine.detectors.lesion_head.score import Validation, choose_rule, summaries
+from core.engine.detectors.lesion_head.synth import Pairs
+from core.engine.detectors.lesion_head.train import step_generator, train
+from core.engine.detectors.lesion_head.validation import SyntheticValidation
+from core.engine.files import write_json, write_tensors
+from core.engine.progress import Report, Stop
+from core.engine.registry import DETECTORS
+from core.engine.tensors import autocast, pick_device, to_batch
+
+WEIGHTS, ABOUT = "lesion-head.safetensors", "lesion-head.json"
+_CENTRE_IMAGES = 64
+
+
+@DETECTORS.register("lesion-head", title="Lesion head", section="Sec. Conclusion: a detector suited to PMSACL")
+class LesionHead(Detector):
+    """Maps are lesion logits at half the image's size; 0 is as likely as not."""
+
+    name = "lesion-head"
+    title = "Lesion head"
+    Config = LesionHeadConfig
+    presets = LESION_PRESETS
+
+    def __init__(self, net: LesionNet, config: LesionHeadConfig, rule: ScoreRule, device: torch.device) -> None:
+        self.net = net.to(device).to(memory_format=torch.channels_last).eval()
+        self.config, self.rule, self.device = config, rule, device
+
+    @classmethod
+    def fit(
+        cls,
+        encoder: Encoder,
+        images: np.ndarray,
+        config: Config,
+        *,
+        roi: np.ndarray | None = None,
+        device: torch.device | str = "cpu",
+        report: Report | None = None,
+        should_stop: Stop | None = None,
+        folder: Path | None = None,
+    ) -> Self:
+        """images uint8 (N, S, S, 3), normal. The encoder given is copied, not changed. ValueError under 8 images."""
+        if len(images) < 8:
+            raise ValueError(f"the lesion head learns from at least 8 normal images; there are {len(images)}")
+        device = pick_device(str(device))
+        order = np.random.default_rng(config.seed).permutation(len(images))
+        held = np.sort(order[: max(2, round(config.validation * len(images)))] if config.validation else order[:0])
+        kept = np.setdiff1d(order, held)
+        inside = None if roi is None else roi[kept]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            net = LesionNet(copy.deepcopy(encoder), config.width, config.k + 1)
+        net.encoder.requires_grad_(True)
+        net.centres.copy_(cls._centres(encoder, images[kept], inside, config, device))
+        net = train(
+            net, images[kept], inside, config, device=device, report=report, should_stop=should_stop, folder=folder
+        )
+        head = cls(net, config, ScoreRule(), device)
+        if len(held):
+            head.rule = head._choose(images[held], None if roi is None else roi[held])
+        return head
+
+    @staticmethod
+    def _centres(
+        encoder: Encoder, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig, device: torch.device
+    ) -> Tensor:
+        """(k+1, D): pre-training's frozen centres when the encoder brings them, else means of f_theta over A_n."""
+        known = getattr(encoder, "centres", None)
+        if known is not None and len(known) == config.k + 1:
+            return known.detach().cpu()
+        encoder = encoder.to(device).eval()
+        pairs, rows = Pairs(config.families, config.k), np.arange(min(len(images), _CENTRE_IMAGES))
+        x = to_batch(images[rows], device)
+        inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows])).to(device)
+        generator, means = step_generator(config.seed, -1), []
+        with torch.inference_mode():
+            for n in range(config.k + 1):
+                pair = pairs(x, inside, generator, counts=torch.full((len(rows),), n))
+                means.append(encoder(pair.images).float().mean(0).cpu())
+        return torch.stack(means).clone()
+
+    def _choose(self, images: np.ndarray, roi: np.ndarray | None) -> ScoreRule:
+        """The score, on normals the network never saw and on lesions of the held-out families in them."""
+        data = SyntheticValidation.draw(images, roi, self.config)
+        prediction = self.predict(data.images)
+        threshold = float(np.quantile(prediction.maps[: len(images)], 0.98))
+        values = self._summaries(prediction, data.roi, threshold)
+        use = data.use
+        return choose_rule(
+            Validation({k: v[use] for k, v in values.items()}, data.labels[use]), threshold, self.config.seed
+        )
+
+    def _summaries(self, prediction: Prediction, roi: np.ndarray | None, threshold: float) -> dict[str, np.ndarray]:
+        extras = prediction.extras
+        return summaries(prediction.maps, extras["classes"], extras["margin"], roi, threshold)
+
+    @torch.inference_mode()
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """Maps float32 (N, S/2, S/2); extras: `classes` (N, k+1), `margin` (N,), `distances` (N, k+1)."""
+        maps, classes, distances = [], [], []
+        for start in range(0, len(images), batch):
+            x = to_batch(images[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
+            views = [x, x.flip(-1)] if self.config.tta else [x]
+            logits, probabilities, features = zip(*map(self._forward, views), strict=True)
+            if self.config.tta:
+                logits = (logits[0], logits[1].flip(-1))
+            maps.append(torch.stack(logits).mean(0).cpu().numpy())
+            classes.append(torch.stack(probabilities).mean(0).cpu().numpy())
+            distances.append(torch.cdist(torch.stack(features).mean(0), self.net.centres).cpu().numpy())
+        distance = np.concatenate(distances)
+        extras = {
+            "classes": np.concatenate(classes),
+            "distances": distance,
+            "margin": distance[:, 0] - distance[:, 1:].min(1),
+        }
+        return Prediction(np.concatenate(maps), extras)
+
+    def _forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with autocast(self.device, self.config.autocast):
+            logits, classes, features = self.net(x)
+        return logits.float(), classes.float().softmax(1), features.float()
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,) float32: the rule chosen at the fit."""
+        return self.rule(self._summaries(prediction, roi, self.rule.threshold))
+
+    def save(self, folder: Path) -> None:
+        write_tensors(Path(folder) / WEIGHTS, self.net.state_dict())
+        about = {"config": self.config.to_dict(), "rule": self.rule.to_dict()}
+        write_json(Path(folder) / ABOUT, about | {"encoder": self.net.encoder.config.to_dict()})
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        about = json.loads((Path(folder) / ABOUT).read_text())
+        config = LesionHeadConfig.from_dict(about["config"])
+        net = LesionNet(Encoder(EncoderConfig.from_dict(about["encoder"])), config.width, config.k + 1)
+        net.load_state_dict(load_file(Path(folder) / WEIGHTS))
+        return cls(net, config, ScoreRule.from_dict(about["rule"]), pick_device(str(device)))

@@ -1,0 +1,129 @@
+"""Training pairs for the lesion head: normal images with fake lesions, and the masks of what was pasted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+from core.engine.registry import STRONG
+
+_BODY = 0.3  # of a lesion's weight: its soft rim and its shadow are not asked for
+
+
+def family(name: str):
+    """ "medmix:soft" -> MedMix with its preset `soft`; "growth" alone takes the defaults."""
+    kind, _, preset = name.partition(":")
+    member = STRONG.get(kind)
+    presets = MEDMIX_PRESETS if kind == "medmix" else getattr(member, "presets", {})
+    if not preset:
+        return member()
+    if preset not in presets:
+        raise ValueError(f"{kind} has no preset {preset!r}; it has: {', '.join(sorted(presets))}")
+    return member(presets[preset])
+
+
+@dataclass
+class Pair:
+    """images float32 (B, 3, S, S) in [0, 1]; masks bool (B, S, S), what was put in; counts long (B,), n of A_n."""
+
+    images: Tensor
+    masks: Tensor
+    counts: Tensor
+
+
+class Pairs:
+    """Draws (images, masks, counts) from normal images; every draw follows from the generator."""
+
+    def __init__(self, families: tuple[str, ...], k: int) -> None:
+        self.members = [family(name) for name in families]
+        self.k = k
+
+    def __call__(
+        self,
+        x: Tensor,
+        roi: Tensor | None,
+        generator: torch.Generator,
+        *,
+        counts: Tensor | None = None,
+        ease: float = 0.0,
+    ) -> Pair:
+        """x (B, 3, S, S) normal -> Pair. `counts` (B,) default: 0..k, evenly.
+
+        One family paints each image: a batch is cut into as many parts as there are families. ease in [0, 1], the
+        schedule from easy to hard: 1 asks only for what changes the image clearly, 0 for all that can be seen.
+        """
+        batch = len(x)
+        if counts is None:
+            counts = torch.randint(0, self.k + 1, (batch,), generator=generator)
+        parts = torch.randperm(batch, generator=generator).tensor_split(len(self.members))
+        images, masks = x.clone(), torch.zeros(batch, *x.shape[-2:], dtype=torch.bool, device=x.device)
+        for member, part in zip(self.members, parts, strict=True):
+            if len(part):
+                at = part.to(x.device)
+                mixed = member(x[at], counts[part], generator, None if roi is None else roi[at])
+                images[at], masks[at] = mixed.images, mixed.alpha > _BODY
+        masks &= visible(x, images, threshold=0.02 + 0.06 * ease)
+        return Pair(images, masks, counts.to(x.device))
+
+
+def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
+    """bool (B, S, S): cells around which the image really changed, by the mean over a neighbourhood.
+
+    A patch that looks like what it covers is no lesion; asking for it only teaches noise.
+    """
+    change = (after - before).abs().mean(1, keepdim=True)
+    reach = max(3, before.shape[-1] // 12 | 1)
+    return F.avg_pool2d(change, reach, stride=1, padding=reach // 2)[:, 0] > threshold
+
+
+def jitter_view(
+    x: Tensor,
+    masks: Tensor,
+    roi: Tensor | None,
+    generator: torch.Generator,
+    *,
+    blur: float = 1.0,
+    grain: float = 0.04,
+):
+    """A mild view of mixed images: turn, scale, shift, mirror, light and colour; masks and roi go along.
+
+    Milder than SimCLR's: the crop never loses a lesion for good, and what leaves the frame is not asked for.
+    blur, grain: see LesionHeadConfig.
+    Returns x (B, 3, S, S), masks bool (B, S, S), roi (B, S, S) or None.
+    """
+    batch, device = len(x), x.device
+
+    def uniform(low: float, high: float, *shape: int) -> Tensor:
+        return (low + (high - low) * torch.rand(batch, *shape, generator=generator)).to(device)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(batch, *shape, generator=generator).to(device)
+
+    angle, scale = uniform(-0.3, 0.3), uniform(0.75, 1.15)
+    mirror = torch.where(uniform(0, 1) < 0.5, 1.0, -1.0)
+    rows = [angle.cos() * scale * mirror, -angle.sin() * scale, angle.sin() * scale * mirror, angle.cos() * scale]
+    affine = torch.cat([torch.stack(rows, 1).view(batch, 2, 2), uniform(-0.15, 0.15, 2, 1)], 2)
+    grid = F.affine_grid(affine, list(x.shape), align_corners=False)
+    planes = [x, masks[:, None].to(x.dtype)] + ([] if roi is None else [roi[:, None].to(x.dtype)])
+    warped = F.grid_sample(torch.cat(planes, 1), grid, align_corners=False)
+    view, mask = warped[:, :3], warped[:, 3] > 0.5
+    view = view * (1 + 0.15 * normal(1, 1, 1)) * (1 + 0.06 * normal(3, 1, 1))
+    mean = view.mean((2, 3), keepdim=True)
+    view = mean + (view - mean) * (1 + 0.15 * normal(1, 1, 1))
+    # A paste is resampled and so a little smoother than what lies around it. Blur and grain over everything hide that
+    # trace: a network that lives on it finds pastes, not lesions.
+    view = view.lerp(_smoothed(view), uniform(0, blur, 1, 1, 1))
+    view = (view + uniform(0, grain, 1, 1, 1) * normal(*x.shape[1:])).clamp(0, 1)
+    return view, mask, None if roi is None else warped[:, 4] > 0.5
+
+
+def _smoothed(x: Tensor) -> Tensor:
+    """Binomial blur of five by five, edges mirrored: (B, C, S, S)."""
+    line = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0], device=x.device, dtype=x.dtype) / 16
+    channels = x.shape[1]
+    kernel = (line[:, None] * line[None]).expand(channels, 1, 5, 5)
+    return F.conv2d(F.pad(x, (2, 2, 2, 2), mode="reflect"), kernel, groups=channels)

@@ -1,1 +1,0 @@
-"""IGD: an auto-encoder, an interpolation critic and a Gaussian anomaly classifier, whole images and patches."""

@@ -1,0 +1,84 @@
+"""What every objective (a pre-training method) is: it makes views of normal images, and a loss of their features.
+
+    @OBJECTIVES.register("pmsacl", title="PMSACL")
+    class PMSACL(Objective): ...
+
+Views are made first, features once for all of them, the loss last: so the loop can time, centre, validate and show
+each objective the same way. An objective holds the heads that are thrown away after training (f_beta, f_gamma).
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.objectives.config import PretrainConfig
+
+
+@dataclass
+class Views:
+    """One step's input. M images, the first len(labels) of which are views of classes; others may follow.
+
+    images: float32 (M, 3, S, S). labels: (V,) class of each view. partners: (V,) index of the same mixed image's other
+    view. places: (P,) class of each pair of patches, for l_pos; the pairs are images[V:V+P] and images[V+P:V+2P].
+    """
+
+    images: Tensor
+    labels: Tensor
+    partners: Tensor
+    places: Tensor | None = None
+
+
+@dataclass
+class Outcome:
+    """loss: float32 scalar to minimise. terms: its unweighted parts by name (l_ctr, l_con, l_aug, l_pos), detached.
+
+    z: (V, D) features of the views, detached. logits: (V, k+1) of the class head, detached, or None if there is none.
+    """
+
+    loss: Tensor
+    terms: dict[str, Tensor]
+    z: Tensor
+    logits: Tensor | None = None
+
+
+class Objective(nn.Module, abc.ABC):
+    """Base of the objectives in OBJECTIVES. Each lives in one file."""
+
+    uses_centres: ClassVar[bool] = False
+    classes: int  # k+1
+
+    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
+        super().__init__()
+        self.config = config
+        self.classes = config.k + 1
+
+    @abc.abstractmethod
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
+        """x (B, 3, S, S) in [0, 1], normal; roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU)."""
+
+    @abc.abstractmethod
+    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        """h (M, 512) backbone features and z (M, D) projections of all `views.images`; centres (k+1, D) or None."""
+
+    def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
+        """Hand in another study's normal images (M, 3, S, S), roi (M, S, S), for the donor `foreign`; see MedMix."""
+        raise ValueError(f"{type(self).__name__} cuts no lesions from another study")
+
+    def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
+        """Logits (M, k+1) of the class head on h (M, 512) or z (M, D); None for an objective without one."""
+        return None
+
+    @abc.abstractmethod
+    def samples(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """One view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
+
+        weak: whether a weak view lies over the strong augmentation.
+        """

@@ -1,0 +1,140 @@
+"""All that a pre-training can be told, and the two presets: as the paper prints it, and what learns in minutes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from core.engine.augment.medmix.presets import MEDMIX_PRESETS
+from core.engine.augment.medmix.settings import MedMixConfig
+from core.engine.augment.weak import WEAK_PRESETS, WeakConfig
+from core.engine.backbones.encoder import EncoderConfig
+from core.engine.config import BadConfig, Config
+from core.engine.objectives.centres import CENTRE_KINDS
+
+OPTIMISERS = ("sgd", "adamw")
+SCHEDULES = ("constant", "cosine", "onecycle")
+
+
+@dataclass(frozen=True)
+class PretrainConfig(Config):
+    """Defaults are the paper's where it gives a value (marked *), and otherwise what is said beside them.
+
+    preset: the name this configuration grew from; only a label.
+    objective: a member of OBJECTIVES. size: side of the images in pixels*. patch: side of the local model's patches*.
+    batch: source images a step*. Each gives k+1 mixed images and two weak views of each, so the network sees
+      batch x (k+1) x 2 views. images_per_step: set it to fix that number of views instead; the source images are then
+      images_per_step / (2 (k+1)), rounded down, and `batch` is ignored. 0: `batch` counts.
+    epochs: the paper gives none. lr*, momentum ("SGD with momentum"*: 0.9 as usual; AdamW's first beta too),
+      weight_decay (3e-4 as CCD), optimiser*, schedule.
+    strong: a member of STRONG*, told `medmix`, or `strong_options` when it is another. weak: the weak views*.
+    centres: frozen* | random | equidistant | re-estimated (every `reestimate_every` epochs*). centre_scale: length
+      scale of the random and equidistant ones. centre_images: images they are estimated from, 0 for all*.
+      centre_weak: whether a weak view lies over the strong augmentation then too, as it does in training.
+    k: strongest class, so k+1 classes*. tau: temperature (0.2 as CCD). alpha: see losses.contrastive.kappa.
+    w_ctr, w_con, w_aug, w_pos: weights of l_ctr, l_PMSACL, l_aug, l_pos (all 1*).
+    aug_on: what l_aug classifies: 'z' as printed*, or 'features', the 512 of the backbone (as CCD's released code).
+    pos_on: what l_pos sees of a pair: 'pair', both*, or 'difference'. pos_jitter: pixels (8 as CCD).
+    select: the encoder that is kept: 'last', or 'best' by l_aug on held-out normals and MedMix of them.
+    seed: of the order of images and every augmentation; the encoder has its own.
+    autocast, channels_last: see device.autocast; losses are float32 whatever these say.
+    snapshot_every: epochs between snapshots for the cluster browser. check_every: steps between confusion matrices.
+    """
+
+    preset: str = "paper"
+    objective: str = "pmsacl"
+    size: int = 256
+    patch: int = 32
+    batch: int = 32
+    images_per_step: int = 0
+    epochs: int = 100
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 3e-4
+    optimiser: str = "sgd"
+    schedule: str = "constant"
+    strong: str = "medmix"
+    strong_options: dict = field(default_factory=dict)
+    medmix: MedMixConfig = field(default_factory=lambda: MEDMIX_PRESETS["paper"])
+    weak: WeakConfig = field(default_factory=lambda: WEAK_PRESETS["simclr"])
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    centres: str = "frozen"
+    reestimate_every: int = 5
+    centre_scale: float = 1.0
+    centre_images: int = 0
+    centre_weak: bool = True
+    k: int = 3
+    tau: float = 0.2
+    alpha: float = 2.0
+    w_ctr: float = 1.0
+    w_con: float = 1.0
+    w_aug: float = 1.0
+    w_pos: float = 1.0
+    aug_on: str = "z"
+    pos_on: str = "pair"
+    pos_jitter: int = 8
+    select: str = "last"
+    seed: int = 0
+    autocast: bool = True
+    channels_last: bool = True
+    snapshot_every: int = 5
+    check_every: int = 10
+
+    def __post_init__(self) -> None:
+        for name, names in (
+            ("optimiser", OPTIMISERS),
+            ("schedule", SCHEDULES),
+            ("centres", CENTRE_KINDS),
+            ("aug_on", ("z", "features")),
+            ("pos_on", ("pair", "difference")),
+            ("select", ("last", "best")),
+        ):
+            if getattr(self, name) not in names:
+                raise BadConfig(f"{name} is one of {', '.join(names)}, not {getattr(self, name)!r}")
+        for name in ("batch", "epochs", "reestimate_every", "snapshot_every", "check_every"):
+            if getattr(self, name) < 1:
+                raise BadConfig(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("lr", "tau", "alpha", "centre_scale"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise BadConfig(f"{name} must be above 0, not {getattr(self, name)}")
+        for name in ("weight_decay", "w_ctr", "w_con", "w_aug", "w_pos", "pos_jitter", "centre_images", "seed"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise BadConfig(f"{name} must be 0 or more, not {getattr(self, name)}")
+        if not 0 <= self.momentum < 1:
+            raise BadConfig(f"momentum must be at least 0 and below 1, not {self.momentum}")
+        if not 1 <= self.k <= 7:
+            raise BadConfig(f"k must be 1..7 (2 to 8 classes), not {self.k}")
+        if min(self.size, self.patch) < 16:
+            raise BadConfig("images and patches must be at least 16 pixels wide")
+        if 0 < self.images_per_step < 2 * (self.k + 1):
+            raise BadConfig(
+                f"images_per_step must be at least {2 * (self.k + 1)}, the views of one image, or 0 for batch"
+            )
+
+    @property
+    def sources(self) -> int:
+        """Source images a step."""
+        return self.images_per_step // (2 * (self.k + 1)) if self.images_per_step else self.batch
+
+
+PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
+    "paper": PretrainConfig(),
+    # Weak views that keep the lesion in sight, and a l_ctr that does not pull four classes to all but one point. Many
+    # small steps: with 32 source images a step (256 views) l_aug stayed at chance for as many views.
+    "quick": PretrainConfig(
+        preset="quick",
+        size=64,
+        batch=8,
+        epochs=8,
+        lr=1e-3,
+        optimiser="adamw",
+        schedule="onecycle",
+        weight_decay=1e-2,
+        medmix=MEDMIX_PRESETS["quick"],
+        weak=WEAK_PRESETS["gentle"],
+        centre_images=512,
+        w_ctr=0.01,
+        aug_on="features",
+        snapshot_every=1,
+    ),
+}

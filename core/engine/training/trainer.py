@@ -1,0 +1,192 @@
+"""One pre-training in memory: its parts, one step of it, and what a checkpoint keeps of it."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.engine.backbones.encoder import build_encoder
+from core.engine.objectives import centres as kinds
+from core.engine.objectives.base import Outcome, Views
+from core.engine.objectives.config import PretrainConfig
+from core.engine.registry import OBJECTIVES
+from core.engine.tensors import autocast, to_batch
+from core.engine.training.checkpoint import generator, optimiser_state, restore_optimiser
+from core.engine.training.collapse import CollapseWatch, feature_state, remedies
+from core.engine.training.schedule import build_optimiser, learning_rate
+
+ORDER, STEP, CENTRES = 0, 1, 2  # purposes of the draws, see checkpoint.generator
+
+
+@dataclass
+class Data:
+    """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside, or None.
+
+    pool uint8 (M, S, S, 3), pool_roi (M, S, S): normal images of another study, for the donor `foreign`.
+    """
+
+    images: np.ndarray
+    roi: np.ndarray | None
+    pool: np.ndarray | None = None
+    pool_roi: np.ndarray | None = None
+
+    def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
+        inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows])).to(device)
+        return to_batch(self.images[rows], device), inside
+
+
+class Trainer:
+    """Encoder, objective and optimiser of one run. `step` is the number of steps done."""
+
+    def __init__(self, config: PretrainConfig, data: Data, device: torch.device) -> None:
+        self.config, self.data, self.device = config, data, device
+        self.per_step = min(config.sources, len(data.images))
+        self.per_epoch = len(data.images) // self.per_step  # what is left over waits for another epoch's order
+        self.steps = config.epochs * self.per_epoch
+        self.step = 0
+        self.broken = False
+        self.encoder = build_encoder(config.encoder)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.encoder.seed)
+            self.objective = OBJECTIVES.get(config.objective)(config, self.encoder)
+        if data.pool is not None:
+            inside = None if data.pool_roi is None else torch.from_numpy(np.array(data.pool_roi))
+            self.objective.cut_from(to_batch(data.pool, device), inside)
+        self.format = torch.channels_last if config.channels_last else torch.contiguous_format
+        self.encoder.to(device, memory_format=self.format)
+        self.objective.to(device)
+        self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
+        self.optimiser = build_optimiser(config, self.parameters)
+        self.watch = CollapseWatch(self.objective.classes, remedies(config))
+        self.centres: Tensor | None = None
+        self.centred: int | None = None  # the step they were last set before
+        self.best: dict | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Epochs finished."""
+        return self.step // self.per_epoch
+
+    def rows(self, step: int) -> np.ndarray:
+        """Images of a step: each epoch has an order of its own, drawn from (seed, epoch)."""
+        epoch, place = divmod(step, self.per_epoch)
+        order = torch.randperm(len(self.data.images), generator=generator(self.config.seed, ORDER, epoch))
+        return order[place * self.per_step : (place + 1) * self.per_step].numpy()
+
+    def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Backbone features h (M, 512) and projections z (M, D) of images (M, 3, S, S), in float32."""
+        with autocast(self.device, self.config.autocast):
+            h = self.encoder.backbone(images.contiguous(memory_format=self.format))
+            z = self.encoder.project(h)
+        return h.float(), z.float()
+
+    def prepare(self) -> None:
+        """Set the centres where this step needs it: before the first, and when they are re-estimated."""
+        c = self.config
+        if not self.objective.uses_centres:
+            return
+        again = c.centres == kinds.REESTIMATED and self.step % (c.reestimate_every * self.per_epoch) == 0
+        if self.centred == self.step or (self.centres is not None and not again):
+            return
+        self.centred = self.step
+        dim, count, draws = c.encoder.dim, self.objective.classes, generator(c.seed, CENTRES, self.step)
+        if c.centres == kinds.RANDOM:
+            found = kinds.random_centres(count, dim, c.centre_scale, draws)
+        elif c.centres == kinds.EQUIDISTANT:
+            found = kinds.equidistant_centres(count, dim, c.centre_scale, draws)
+        else:
+            found = self._estimated(draws)
+        self.centres = found.to(self.device)
+
+    def _estimated(self, draws: torch.Generator) -> Tensor:
+        """By the encoder as it is, with the statistics of each batch (as in training), which leave no trace in it."""
+        count, wanted = len(self.data.images), self.config.centre_images or len(self.data.images)
+        chosen = torch.randperm(count, generator=draws)[:wanted].numpy()
+        encoder = copy.deepcopy(self.encoder).train()
+
+        def features(images: Tensor) -> Tensor:
+            with autocast(self.device, self.config.autocast):
+                return encoder(images.contiguous(memory_format=self.format)).float()
+
+        def batches():
+            for part in np.array_split(chosen, math.ceil(len(chosen) / self.per_step)):
+                x, inside = self.data.batch(part, self.device)
+                yield self.objective.samples(x, draws, inside, self.config.centre_weak)
+
+        return kinds.estimate_centres(features, batches(), self.objective.classes)
+
+    def views(self) -> Views:
+        """This step's input."""
+        x, inside = self.data.batch(self.rows(self.step), self.device)
+        with torch.no_grad():
+            return self.objective.views(x, generator(self.config.seed, STEP, self.step), inside)
+
+    def advance(self) -> dict:
+        """Do one step and return its numbers. A loss that is no number changes no weight and sets `broken`."""
+        rate = learning_rate(self.config, self.step, self.steps)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.encoder.train(), self.objective.train()
+        views = self.views()
+        outcome = self.objective.loss(*self.features(views.images), views, self.centres)
+        numbers = self._numbers(outcome, views)  # the only wait for the device in a step
+        if not self.broken:
+            self.optimiser.zero_grad(set_to_none=True)
+            outcome.loss.backward()
+            self.optimiser.step()
+        self.step += 1
+        return {"lr": rate, "seen": len(views.images), **numbers}
+
+    def _numbers(self, outcome: Outcome, views: Views) -> dict:
+        labels, classes = views.labels, self.objective.classes
+        state = feature_state(outcome.z, labels, classes)
+        tensors = {"loss": outcome.loss.detach(), **outcome.terms}
+        tensors |= {name: state[name] for name in ("spread", "class_distance", "class_distances")}
+        if self.centres is not None:
+            apart = (outcome.z - self.centres[labels]).norm(dim=1)
+            tensors["centre_distance"] = torch.stack([apart[labels == n].mean() for n in range(classes)])
+        if outcome.logits is not None:
+            said = outcome.logits.argmax(1)
+            tensors["aug_accuracy"] = (said == labels).float().mean()
+            tensors["aug_confusion"] = torch.bincount(labels * classes + said, minlength=classes**2).float()
+        flat = torch.cat([t.reshape(-1).float() for t in tensors.values()]).tolist()
+        found: dict = {}
+        for name, tensor in tensors.items():
+            values, flat = flat[: tensor.numel()], flat[tensor.numel() :]
+            found[name] = values[0] if tensor.ndim == 0 else values
+        shown = self.step % self.config.check_every == 0
+        for name in ("aug_confusion", "class_distances"):
+            square = found.pop(name, None)
+            if square is not None and shown:
+                found[name] = [square[i : i + classes] for i in range(0, classes**2, classes)]
+        self.broken = not math.isfinite(found["loss"])
+        alarm = self.watch.update(
+            self.step + 1,
+            math.nan if self.broken else found["spread"],
+            found["class_distance"],
+            found.get("aug_accuracy"),
+        )
+        return {**found, "alarm": alarm}
+
+    def state(self) -> tuple[dict, dict[str, Tensor]]:
+        """JSON and tensors for a checkpoint."""
+        tensors = {f"encoder.{name}": t for name, t in self.encoder.state_dict().items()}
+        tensors |= {f"objective.{name}": t for name, t in self.objective.state_dict().items()}
+        tensors |= optimiser_state(self.optimiser)
+        if self.centres is not None:
+            tensors["centres"] = self.centres
+        return {"step": self.step, "watch": self.watch.state(), "best": self.best, "broken": self.broken}, tensors
+
+    def restore(self, about: dict, tensors: dict[str, Tensor]) -> None:
+        """Put back what `state` gave."""
+        for name, module in (("encoder.", self.encoder), ("objective.", self.objective)):
+            module.load_state_dict({n[len(name) :]: t for n, t in tensors.items() if n.startswith(name)})
+        restore_optimiser(self.optimiser, tensors)
+        self.centres = tensors["centres"].to(self.device) if "centres" in tensors else None
+        self.step, self.best, self.broken = about["step"], about["best"], about["broken"]
+        self.watch.restore(about["watch"])

@@ -1,0 +1,191 @@
+"""New images on a finished map: what was placed, where it is kept, what is known of one image.
+
+A map is never fitted again for them (`maps.place` says how they find their place), so its own points stay where they
+are, byte for byte. They belong to no class of the map and take no part in its numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from core.engine.config import BadConfig, Config
+from core.studio.clusters.library import Map, map_folder, open_map
+from core.studio.db.store import NotFound, Store, now
+from core.studio.ingest import cache, studies
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.layouts import files_under
+from core.studio.jobs import queue as jobs
+
+VERSION = 1  # raise it when the same images would come to other places
+MOST = 5_000  # 1 GB of images at 256 pixels
+_MASKS = {"mask", "masks", "ground_truth"}  # folders of a data set that hold no images
+
+
+@dataclass(frozen=True)
+class PlaceConfig(Config):
+    """Either a folder of images, or a study: those of its cases that are not on the map."""
+
+    folder: str = ""
+    study: str = ""
+    neighbours: int = 10  # whose places decide
+
+    def __post_init__(self):
+        if bool(self.folder) == bool(self.study):
+            raise BadConfig("give a folder of images, or a study, whose images shall be placed on the map")
+        if not 1 <= self.neighbours <= 100:
+            raise BadConfig(f"neighbours is 1 .. 100, not {self.neighbours}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One image to place. case: its id if it is a case of a study, else -1."""
+
+    name: str
+    path: str
+    frame: int = 0
+    case: int = -1
+    stamp: str = ""
+
+
+def sources(store: Store, m: Map, config: PlaceConfig) -> tuple[str, list[Source]]:
+    """(title, images). ValueError or NotFound in a sentence when there are none."""
+    if m.config.feature == "patch":
+        raise ValueError("this is a map of patches: whole images can be placed on a map of whole images only")
+    if config.study:
+        study = studies.show_study(store, config.study)
+        here = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
+        rows = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study["id"]])
+        found = [Source(r["name"], r["path"], r["frame"], r["id"], r["sha256"]) for r in rows if r["id"] not in here]
+        title, none = study["name"], f"every image of study {study['name']!r} is on this map already"
+    else:
+        root = Path(config.folder)
+        if not root.is_dir():
+            raise ValueError(f"there is no folder {config.folder!r}")
+        files = [f for f in files_under(root) if not _MASKS & {p.lower() for p in f.relative_to(root).parts[:-1]}]
+        found = [Source(str(f.relative_to(root)), str(f.absolute()), stamp=_stamp(f)) for f in files]
+        title, none = root.absolute().name, f"there is no image in the folder {config.folder!r}"
+    if not found:
+        raise ValueError(none)
+    if len(found) > MOST:
+        raise ValueError(f"{title} has {len(found)} images; at most {MOST} are placed at once")
+    return title, found
+
+
+def _stamp(file: Path) -> str:
+    told = file.stat()
+    return f"{told.st_size} {told.st_mtime_ns}"
+
+
+def request(store: Store, key: str, config: PlaceConfig, device: str = "auto") -> dict:
+    """Ask for images to be placed on map `key`: {"key", "ready", "job"}. What is there, or in the making, stays so."""
+    m = open_map(store, key)
+    if config.folder:  # the worker stands elsewhere
+        config = config.replace(folder=str(Path(config.folder).expanduser().absolute()))
+    title, found = sources(store, m, config)
+    told = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in found]])
+    new = hashlib.sha256(told.encode()).hexdigest()[:20]
+    row = store.one("SELECT * FROM cluster_placed WHERE key = ?", [new])
+    if row and (folder_of(store, key, new) / "about.json").exists():
+        return {"key": new, "ready": True, "job": None}
+    if row and row["job"]:
+        job = store.one("SELECT status FROM jobs WHERE id = ?", [row["job"]])
+        if job and job["status"] in ("queued", "running"):
+            return {"key": new, "ready": False, "job": row["job"]}
+    args = {"map": key, "placed": new, "config": config.to_dict(), "device": device}
+    with store.write() as db:
+        values = {"map": key, "title": title, "config": config.to_json(), "images": len(found)}
+        db["cluster_placed"].upsert({"key": new, "created": now(), **values}, pk="key")
+    job = jobs.submit(store, [{"verb": "place", "run": m.about["run"], "args": args}])
+    store.execute("UPDATE cluster_placed SET job = ? WHERE key = ?", [job, new])
+    return {"key": new, "ready": False, "job": job}
+
+
+def folder_of(store: Store, map_key: str, key: str) -> Path:
+    """Inside the map's own folder: it goes when the map goes."""
+    return map_folder(store, map_key) / "placed" / key
+
+
+@dataclass
+class Placed:
+    """M images on a map of E epochs. coords float32 (E, M, 2); near int64 and distance float32 (E, M, k), nearest
+    first; far bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs."""
+
+    key: str
+    map: str
+    about: dict  # title, names, cases, paths, frames, left_out
+    coords: np.ndarray
+    near: np.ndarray
+    distance: np.ndarray
+    far: np.ndarray
+    images: np.ndarray  # uint8 (M, S, S, 3), as the encoder saw them
+
+    def __len__(self) -> int:
+        return len(self.about["names"])
+
+
+def list_placed(store: Store, map_key: str) -> list[dict]:
+    """What was placed on a map, or is being placed, oldest first, each with its job's state."""
+    rows = store.query(
+        "SELECT p.key, p.title, p.images, p.job, j.status AS job_status, j.progress, j.message FROM cluster_placed p"
+        " LEFT JOIN jobs j ON j.id = p.job WHERE p.map = ? ORDER BY p.created",
+        [map_key],
+    )
+    return [{**r, "ready": (folder_of(store, map_key, r["key"]) / "about.json").exists()} for r in rows]
+
+
+def open_placed(store: Store, map_key: str, key: str) -> Placed:
+    """NotFound if it has not been made (or its cache was cleared)."""
+    folder = folder_of(store, map_key, key)
+    if not (key.isalnum() and map_key.isalnum()) or not (folder / "about.json").exists():
+        raise NotFound("these images have not been placed, or the cache was cleared: place them again")
+    with np.load(folder / "placed.npz") as kept:
+        arrays = {name: kept[name] for name in ("coords", "near", "distance", "far")}
+    images = np.load(folder / "images.npy", mmap_mode="r")
+    return Placed(key, map_key, json.loads((folder / "about.json").read_text()), images=images, **arrays)
+
+
+def forget(store: Store, map_key: str, key: str) -> None:
+    """Take placed images off the map."""
+    if store.one("SELECT 1 FROM cluster_placed WHERE key = ? AND map = ?", [key, map_key]) is None:
+        raise NotFound("nothing of that kind was placed on this map")
+    store.execute("DELETE FROM cluster_placed WHERE key = ?", [key])
+    shutil.rmtree(folder_of(store, map_key, key), ignore_errors=True)
+
+
+def describe(placed: Placed, image: int, epoch: int = -1) -> dict:
+    """One placed image at epoch index `epoch`: its name, whether it is far from all, its nearest with distances."""
+    if not 0 <= image < len(placed):
+        raise ValueError(f"images 0 to {len(placed) - 1} were placed, not {image}")
+    if not -len(placed.coords) <= epoch < len(placed.coords):
+        raise ValueError(f"this map has {len(placed.coords)} epochs; index {epoch} is none of them")
+    pairs = zip(placed.near[epoch, image].tolist(), placed.distance[epoch, image].tolist(), strict=True)
+    return {
+        "name": placed.about["names"][image],
+        "title": placed.about["title"],
+        "case_id": placed.about["cases"][image],
+        "far": bool(placed.far[epoch, image]),
+        "neighbours": [{"point": i, "distance": d} for i, d in pairs],
+    }
+
+
+def thumbnail(placed: Placed, image: int, side: int = 96) -> np.ndarray:
+    """uint8 (side, side, 3) RGB, as the encoder saw it."""
+    return cache.shrink(np.asarray(placed.images[image]), side, side)
+
+
+def picture(placed: Placed, image: int, side: int = 512) -> np.ndarray:
+    """uint8 (H, W, 3) RGB, at most `side` long, from its file; as the encoder saw it if the file has gone."""
+    try:
+        found = read_image(placed.about["paths"][image], placed.about["frames"][image])
+    except (ValueError, OSError):
+        small = np.asarray(placed.images[image])
+        return cv2.resize(small, (side, side), interpolation=cv2.INTER_CUBIC)
+    scale = min(1.0, side / max(found.shape[:2]))
+    return cache.shrink(found, max(1, round(found.shape[1] * scale)), max(1, round(found.shape[0] * scale)))

@@ -1,0 +1,103 @@
+"""The audit trail: one row per act, append-only, each sealed by a hash over itself and the row before.
+
+Triggers (tables.py) refuse UPDATE, DELETE and REPLACE; the chain shows what was done around them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from core.studio.db.store import Store, now
+
+START = "0" * 64
+_SEALED = ("id", "at", "who", "kind", "study", "case_id", "before", "after", "shown", "seconds", "previous")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def seal(row: dict) -> str:
+    """SHA-256 over all columns of an event but its own hash."""
+    return hashlib.sha256(_json([row[c] for c in _SEALED]).encode()).hexdigest()
+
+
+def record(
+    store: Store,
+    who: str,
+    kind: str,
+    *,
+    study: str | None = None,
+    case_id: int | None = None,
+    before: Any = None,
+    after: Any = None,
+    shown: dict | None = None,
+    seconds: float | None = None,
+) -> int:
+    """Append an event; returns its id. Call it inside the `store.write()` that does what the event tells of."""
+    with store.write() as db:
+        last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
+        row = {
+            "id": last[0] + 1 if last else 1,
+            "at": now(),
+            "who": who,
+            "kind": kind,
+            "study": study,
+            "case_id": case_id,
+            "before": _json(before),
+            "after": _json(after),
+            "shown": _json(shown or {}),
+            "seconds": seconds,
+            "previous": last[1] if last else START,
+        }
+        row["hash"] = seal(row)
+        marks = ", ".join("?" * len(row))
+        db.execute(f"INSERT INTO events ({', '.join(row)}) VALUES ({marks})", list(row.values()))
+    return row["id"]
+
+
+def verify(store: Store) -> dict:
+    """{"ok", "events", "head", "problems": [sentences]}: the chain, and that each review has its event and back."""
+    problems: list[str] = []
+    previous, expected = START, 1
+    decided: dict[int, list] = {}
+    masks: dict[int, str] = {}
+    for row in store.db.query("SELECT * FROM events ORDER BY id"):
+        if row["id"] != expected:
+            problems.append(f"event {expected} is missing")
+        if row["previous"] != previous:
+            problems.append(f"event {row['id']} does not follow the event before it")
+        if seal(row) != row["hash"]:
+            problems.append(f"event {row['id']} was altered")
+        previous, expected = row["hash"], row["id"] + 1
+        after = json.loads(row["after"])
+        if row["kind"] == "decision":
+            decided[after["review"]] = [row["case_id"], row["who"], after["stage"], after["decision"], after["comment"]]
+        elif row["kind"] == "mask":
+            masks[after["mask"]] = after["sha256"]
+    for review in store.db.query("SELECT id, case_id, reader, stage, decision, comment FROM reviews"):
+        told = decided.pop(review["id"], None)
+        if told is None:
+            problems.append(f"review {review['id']} has no event")
+        elif told != [review[k] for k in ("case_id", "reader", "stage", "decision", "comment")]:
+            problems.append(f"review {review['id']} is not what its event says")
+    problems += [f"review {i} is gone" for i in decided]
+    for mask in store.db.query("SELECT id, png FROM lesion_masks WHERE source != 'import'"):
+        told = masks.pop(mask["id"], None)
+        if told is not None and told != hashlib.sha256(mask["png"]).hexdigest():
+            problems.append(f"lesion mask {mask['id']} was altered")
+    problems += [f"lesion mask {i} is gone" for i in masks]
+    return {"ok": not problems, "events": expected - 1, "head": previous, "problems": problems[:50]}
+
+
+def trail(store: Store, study: str | None = None, case_id: int | None = None, limit: int = 200) -> list[dict]:
+    """The latest events, newest first, with their JSON columns as values."""
+    where, params = ["1"], []
+    for column, value in (("study", study), ("case_id", case_id)):
+        if value is not None:
+            where.append(f"{column} = ?")
+            params.append(value)
+    rows = store.query(f"SELECT * FROM events WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?", [*params, limit])
+    return [{k: json.loads(v) if k in ("before", "after", "shown") else v for k, v in r.items()} for r in rows]

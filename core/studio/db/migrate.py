@@ -1,0 +1,43 @@
+"""Bring a database up to date: the files of `core/studio/db/migrations`, in the order of their numbers.
+
+Each file has `apply(db)`. All that are due run inside one transaction.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import sqlite_utils
+from sqlite_utils.migrations import Migrations
+
+from core.studio.db import migrations
+
+_SET = "studio"
+_RENAMED = {"0220_worklist_facts": "0221_worklist_facts"}  # name in older homes: name now
+
+
+def names() -> list[str]:
+    """All steps, in the order in which they are applied."""
+    return sorted(module.name for module in pkgutil.iter_modules(migrations.__path__))
+
+
+def migrate(db: sqlite_utils.Database) -> None:
+    """Apply what is due. Two processes may do so at once: the second waits, then finds nothing to do."""
+    steps = Migrations(_SET)
+    for name in names():
+        steps(name=name)(importlib.import_module(f"{migrations.__name__}.{name}").apply)
+    if not steps.pending(db):
+        return
+    db.conn.execute("BEGIN IMMEDIATE")
+    try:
+        steps.ensure_migrations_table(db)
+        for old, new in _RENAMED.items():
+            db.conn.execute(
+                f"UPDATE {steps.migrations_table} SET name = ? WHERE migration_set = ? AND name = ?", [new, _SET, old]
+            )
+        steps.apply(db)
+    except BaseException:
+        db.rollback()
+        raise
+    db.conn.execute("COMMIT")

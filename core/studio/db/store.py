@@ -1,0 +1,105 @@
+"""One SQLite file per home, opened through sqlite-utils: WAL, foreign keys on, a busy timeout, migrations applied."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import sqlite_utils
+
+from core.studio.db.home import Home
+from core.studio.db.migrate import migrate
+
+BUSY_SECONDS = 30
+
+
+class NotFound(ValueError):
+    """No such study, run, case or job; the message names what there is."""
+
+
+def now() -> str:
+    """UTC, ISO 8601, milliseconds: sorts as text."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Store:
+    """A home's database. One connection per thread; safe to share between threads, not across a fork."""
+
+    def __init__(self, home: Home):
+        self.home = home
+        self._local = threading.local()
+        migrate(self.db)
+
+    @property
+    def db(self) -> sqlite_utils.Database:
+        """This thread's connection."""
+        db = getattr(self._local, "db", None)
+        if db is None:
+            conn = sqlite3.connect(self.home.db, timeout=BUSY_SECONDS)
+            conn.execute("PRAGMA journal_mode=WAL")
+            conn.execute("PRAGMA synchronous=FULL")  # a review that was answered "saved" survives a power cut
+            conn.execute("PRAGMA foreign_keys=ON")
+            db = self._local.db = sqlite_utils.Database(conn)
+        return db
+
+    def query(self, sql: str, params: Sequence | dict = ()) -> list[dict]:
+        """All rows, as dictionaries. For reading only."""
+        return list(self.db.query(sql, params))
+
+    def one(self, sql: str, params: Sequence | dict = ()) -> dict | None:
+        """The first row, or None."""
+        rows = self.query(sql, params)
+        return rows[0] if rows else None
+
+    def execute(self, sql: str, params: Sequence | dict = ()) -> sqlite3.Cursor:
+        """One writing statement, committed unless inside `write()`."""
+        with self.write() as db:
+            return db.execute(sql, params)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite_utils.Database]:
+        """A transaction holding the write lock from its first line, so what it reads stays true; nested, it joins."""
+        db = self.db
+        if db.conn.in_transaction:
+            with db.atomic():
+                yield db
+            return
+        db.conn.execute("BEGIN IMMEDIATE")
+        try:
+            yield db
+        except BaseException:
+            db.rollback()
+            raise
+        db.conn.execute("COMMIT")
+
+    def setting(self, key: str, default: Any = None) -> Any:
+        """The value kept under `key`, or `default`."""
+        row = self.one("SELECT value FROM settings WHERE key = ?", [key])
+        return default if row is None else json.loads(row["value"])
+
+    def set_setting(self, key: str, value: Any) -> None:
+        """Keep any JSON value under `key`."""
+        with self.write() as db:
+            db["settings"].upsert({"key": key, "value": json.dumps(value)}, pk="key")
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        db = getattr(self._local, "db", None)
+        if db is not None:
+            db.conn.close()
+            self._local.db = None
+
+
+def open(home: Home | str | None = None) -> Store:
+    """Open (and if need be make) the store of a home, given as Home, path or None for the default."""
+    return Store(home if isinstance(home, Home) else Home.at(home))
+
+
+def parsed(row: dict, *columns: str) -> dict:
+    """A row with its JSON columns turned into values."""
+    return {k: json.loads(v) if k in columns and isinstance(v, str) else v for k, v in row.items()}

@@ -1,0 +1,148 @@
+"""The demo study, drawn by our own code from a seed, and what is run on it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import cv2
+
+from core.studio.db.store import Store
+from core.studio.ingest.studies import import_study
+from core.studio.jobs import queue as jobs
+from core.studio.jobs.steps import Work, step
+from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained
+from core.studio.runs.records import get_run
+from core.studio.runs.results import baseline_row, evaluate_run
+
+COUNTS = {"train": 240, "test_normal": 80, "test_abnormal": 80}
+SIDE = 256  # of the frames as they are drawn; training has its own size
+FOLDERS = {"train": "train/normal", "test_normal": "test/normal", "test_abnormal": "test/abnormal"}
+DETECTORS_SHOWN = ("padim", "igd", "lesion-head")
+
+Progress = Callable[[int, int], None]
+
+
+def demo_id(seed: int) -> str:
+    """The study's id: the first demo is simply 'demo'."""
+    return "demo" if seed == 0 else f"demo-{seed}"
+
+
+def make_demo(
+    store: Store,
+    seed: int = 0,
+    counts: dict[str, int] | None = None,
+    side: int | None = None,
+    on_progress: Progress | None = None,
+) -> str:
+    """Draw the study of a seed into the home (PNG, masks beside) and import it; one that is there is left as it is."""
+    study = demo_id(seed)
+    if store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
+        return study
+    counts, side = {**COUNTS, **(counts or {})}, side or SIDE
+    folder = store.home.files / study
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in (*FOLDERS.values(), "test/mask"):
+        (folder / name).mkdir(parents=True)
+    tasks = [(seed, part, i, side, str(folder)) for part, n in counts.items() for i in range(n)]
+    # Spawned, not forked: the page's process has threads.
+    workers = max(1, min(os.cpu_count() or 1, len(tasks) // 16))
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        for done, _ in enumerate(pool.map(_draw, tasks, chunksize=8), start=1):
+            if on_progress:
+                on_progress(done, len(tasks))
+    import_study(store, study, folder, layout="plain")
+    return study
+
+
+def _draw(task: tuple) -> None:
+    from core.engine.phantom.frame import draw_case
+    from core.engine.phantom.study import SPLITS, lesions_of
+
+    cv2.setNumThreads(1)
+    seed, part, i, side, folder = task
+    key = (seed, SPLITS[part], i)
+    case = draw_case(key, side, lesions_of(key) if part == "test_abnormal" else 0)
+    name = f"{part.split('_')[-1]}-{i:04d}.png"
+    _write(Path(folder) / FOLDERS[part] / name, case.image[..., ::-1])
+    if part == "test_abnormal":
+        _write(Path(folder) / "test/mask" / name, case.mask * 255)
+
+
+def _write(path: Path, image) -> None:
+    if not cv2.imwrite(str(path), image):
+        raise OSError(f"{path} could not be written")
+
+
+def shown_detectors() -> list[str]:
+    """Those of DETECTORS_SHOWN that there are."""
+    from core.engine.registry import DETECTORS
+
+    return [name for name in DETECTORS_SHOWN if name in DETECTORS.names()]
+
+
+def create_demo_runs(store: Store, study: str, seed: int = 0, **changes) -> dict[str, str]:
+    """Runs by name: 'pretrain', one per detector on it, 'untrained', 'untrained padim'. changes: to the preset."""
+    from core.engine.registry import DETECTORS
+    from core.engine.training.pretrain import PRETRAIN_PRESETS
+
+    config = PRETRAIN_PRESETS["quick"].replace(**{"seed": seed, "encoder.seed": seed, **changes})
+    found = {"pretrain": create_pretrain(store, study, config)}
+    for name in shown_detectors():
+        quick = getattr(DETECTORS.get(name), "presets", {}).get("quick")
+        found[name] = create_fit(store, found["pretrain"], name, quick)
+    found["untrained"] = create_untrained(store, study, config.size, seed)
+    quick = getattr(DETECTORS.get("padim"), "presets", {}).get("quick")
+    found["untrained padim"] = create_fit(store, found["untrained"], "padim", quick)
+    return found
+
+
+def demo_steps(runs: dict[str, str], evaluate: bool = False, **args) -> list[dict]:
+    """One chain of everything."""
+    fits = [run for name, run in runs.items() if name not in ("pretrain", "untrained", "untrained padim")]
+    steps = chain(runs["pretrain"], fits, evaluate=evaluate, **args)
+    return steps + chain(runs["untrained"], [runs["untrained padim"]], evaluate=evaluate, **args)
+
+
+def demo_rows(store: Store, study: str, runs: dict[str, str], size: int, protocol: str = "held-out") -> list[dict]:
+    """Rows of all detectors and of the baseline, with and without the region of interest."""
+    fits = [run for name, run in runs.items() if name not in ("pretrain", "untrained")]
+    rows = [evaluate_run(store, run, roi, protocol) for run in fits for roi in (True, False)]
+    return rows + [baseline_row(store, study, size, roi, protocol) for roi in (True, False)]
+
+
+def offer(store: Store, device: str = "auto") -> int | None:
+    """In a home without a study: queue the drawing of the demo and all that follows, once. Returns the job, if new."""
+    if store.one("SELECT 1 FROM studies") or store.one("SELECT 1 FROM jobs WHERE verb = 'demo' AND status != 'failed'"):
+        return None
+    return jobs.submit(store, [{"verb": "demo", "args": {"seed": 0, "device": device}}], start=False)
+
+
+@step("demo", long=True)
+def _demo_step(work: Work) -> None:
+    """Draw the demo study, then queue its training and detectors as a job of their own."""
+    seed = work.args.get("seed", 0)
+
+    def told(done: int, total: int) -> None:
+        work.report({"step": done, "steps": total, "message": f"Drawing the demo study: {done} of {total}"})
+
+    study = make_demo(work.store, seed, on_progress=told)
+    if not work.args.get("train", True):
+        return  # the guided walk starts its own training
+    made = create_demo_runs(work.store, study, seed)
+    steps = demo_steps(made, evaluate=True, device=work.device)
+    steps.append({"verb": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
+    jobs.submit(work.store, steps, start=False)
+
+
+def film(store: Store, run: str) -> dict:
+    """Configuration of the map that Clusters opens with: t-SNE of every epoch that the training will save."""
+    from core.studio.clusters.config import MapConfig
+
+    config = get_run(store, run)["config"]
+    epochs = sorted({*range(0, config["epochs"], config["snapshot_every"]), config["epochs"]})
+    return MapConfig(feature="projected", epochs=epochs).to_dict()

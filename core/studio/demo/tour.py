@@ -1,0 +1,103 @@
+"""The guided walk's ground: the demo study is there, and can be put back as new. No other study is touched."""
+
+from __future__ import annotations
+
+import time
+
+from core.studio.clusters.library import forget
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.demo import study as demo
+from core.studio.jobs import orphans
+from core.studio.jobs import queue as jobs
+from core.studio.review import masks
+from core.studio.runs import records as runs
+from core.studio.training.live import brief
+
+STUDY = demo.demo_id(0)
+PATIENCE = 60.0  # seconds for a worker to leave what it is at
+
+
+def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
+    """Have the demo study drawn unless it is there, or about to be; nothing is trained. Returns `state`."""
+    if not _there(store) and _drawing(store) is None:
+        args = {"seed": 0, "device": device, "train": False}
+        jobs.submit(store, [{"verb": "demo", "args": args}], start=False)
+    if wake:
+        jobs.ensure_worker(store)
+    return state(store)
+
+
+def state(store: Store) -> dict:
+    """{"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), or None}."""
+    going = _jobs(store, "running", "queued")
+    at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
+    return {"study": STUDY, "ready": _there(store), "job": brief(at_work)}
+
+
+def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
+    """Back to the study as it was imported: no run, map, tag, view or finding, no review that counts. Returns `state`.
+
+    Reviews and their events are never deleted; they are taken back, and an event says so. A lesion mask that was
+    changed gets a new version, equal to the imported one. ValueError if a worker does not leave in time.
+    """
+    if not _there(store):
+        return state(store)
+    _end_jobs(store, seconds)
+    orphans.mark(store)  # what a killed command left 'running' may go too
+    fits_first = store.query("SELECT id FROM runs WHERE study = ? ORDER BY parent IS NULL", [STUDY])
+    for row in store.query("SELECT key FROM cluster_maps WHERE study = ?", [STUDY]):
+        forget(store, row["key"])
+    for row in fits_first:
+        runs.delete_run(store, row["id"])
+    here = "case_id IN (SELECT id FROM cases WHERE study = :study)"
+    with store.write() as db:
+        counted = store.one(f"SELECT count(*) AS n FROM reviews WHERE active = 1 AND {here}", {"study": STUDY})["n"]
+        db.execute(f"UPDATE reviews SET active = 0 WHERE active = 1 AND {here}", {"study": STUDY})
+        for table in ("assignments", "findings"):
+            db.execute(f"DELETE FROM {table} WHERE {here}", {"study": STUDY})
+        for table in ("evaluations", "cluster_views", "undone"):
+            db.execute(f"DELETE FROM {table} WHERE study = ?", [STUDY])
+        db.execute("UPDATE cases SET tags = '[]' WHERE study = ?", [STUDY])
+        for name in ("blind", "labels"):
+            db.execute("DELETE FROM settings WHERE key = ?", [f"{name}:{STUDY}"])
+        for mask in _redrawn(store):
+            masks.restore(store, mask, reader)
+        audit.record(store, reader, "reset", study=STUDY, before={"reviews": counted, "runs": len(fits_first)})
+    return state(store)
+
+
+def _there(store: Store) -> bool:
+    return store.one("SELECT 1 FROM studies WHERE id = ?", [STUDY]) is not None
+
+
+def _drawing(store: Store) -> dict | None:
+    going = jobs.list_jobs(store, "running", "queued")
+    return next((j for j in going if any(s["verb"] == "demo" for s in j["chain"])), None)
+
+
+def _jobs(store: Store, *statuses: str) -> list[dict]:
+    """Jobs that draw the demo study or have a run of it."""
+    mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [STUDY])}
+    found = jobs.list_jobs(store, *statuses)
+    return [j for j in found if any(s["run"] in mine or s["verb"] == "demo" for s in j["chain"])]
+
+
+def _end_jobs(store: Store, seconds: float) -> None:
+    for job in _jobs(store, "queued", "running", "paused", "interrupted"):
+        jobs.cancel(store, job["id"])
+    end = time.monotonic() + seconds
+    while _jobs(store, "running"):
+        if time.monotonic() > end:
+            raise ValueError("The training is still being stopped. Press Reset again in a moment.")
+        time.sleep(0.1)
+
+
+def _redrawn(store: Store) -> list[int]:
+    """Ids of the imported masks of cases whose newest version is another one."""
+    rows = store.query(
+        "SELECT id FROM lesion_masks m WHERE source = 'import' AND case_id IN (SELECT id FROM cases WHERE study = ?) "
+        "AND png != (SELECT png FROM lesion_masks n WHERE n.case_id = m.case_id ORDER BY version DESC LIMIT 1)",
+        [STUDY],
+    )
+    return [r["id"] for r in rows]

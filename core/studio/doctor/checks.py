@@ -1,0 +1,150 @@
+"""Is this installation well? Checks by name:
+
+@check("audit", "The audit trail's hash chain")
+def audit(store) -> list[Finding]: ...
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.jobs.processes import is_alive
+from core.studio.review.bundle import verify_foreign
+
+LEVELS = ("ok", "note", "bad")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """level 'ok', 'note' (worth knowing) or 'bad' (do something about it); text says what."""
+
+    level: str
+    text: str
+
+
+_CHECKS: dict[str, tuple[str, Callable[[Store], list[Finding]]]] = {}
+
+
+def check(name: str, title: str) -> Callable:
+    """Decorator: register a check, which returns its findings."""
+
+    def add(function):
+        _CHECKS[name] = (title, function)
+        return function
+
+    return add
+
+
+def examine(store: Store, device: str = "auto") -> list[dict]:
+    """All checks: [{"check", "title", "level", "text"}]. A check that fails itself is a finding too."""
+    found = []
+    for name, (title, function) in {**_CHECKS, "device": ("Device", lambda s: _device(device))}.items():
+        try:
+            findings = function(store)
+        except Exception as error:
+            findings = [Finding("bad", f"the check itself failed: {type(error).__name__}: {error}")]
+        found += [{"check": name, "title": title, "level": f.level, "text": f.text} for f in findings]
+    return found
+
+
+def _device(name: str) -> list[Finding]:
+    import torch
+
+    from core.engine.tensors import pick_device
+
+    try:
+        device = pick_device(name)
+    except ValueError as error:
+        return [Finding("bad", str(error))]
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        name = torch.cuda.get_device_name(device)
+        return [Finding("ok", f"{name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free; torch {torch.__version__}")]
+    return [Finding("ok", f"CPU, {torch.get_num_threads()} threads; torch {torch.__version__}")]
+
+
+@check("python", "Python and packages")
+def _python(store: Store) -> list[Finding]:
+    import importlib.metadata
+
+    version = platform.python_version()
+    level = "ok" if sys.version_info >= (3, 10) else "bad"
+    found = [Finding(level, f"Python {version} in {sys.prefix}")]
+    for line in (Path(__file__).resolve().parents[3] / "requirements.txt").read_text().splitlines():
+        name = line.split("#")[0].split(">=")[0].split("~=")[0].strip()
+        try:
+            if name:
+                importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found.append(Finding("bad", f"{name} is not installed; run: python launch.py setup"))
+    return found
+
+
+@check("home", "Home and disk")
+def _home(store: Store) -> list[Finding]:
+    free = shutil.disk_usage(store.home.path).free / 2**30
+    text = f"{store.home.path}, {free:.1f} GiB free"
+    return [Finding("ok", text) if free > 5 else Finding("note", f"{text}: training needs room for checkpoints")]
+
+
+@check("database", "Database")
+def _database(store: Store) -> list[Finding]:
+    bad = [r["integrity_check"] for r in store.query("PRAGMA integrity_check") if r["integrity_check"] != "ok"]
+    found = [Finding("bad", f"the database is damaged: {text}") for text in bad[:5]]
+    loose = store.query("PRAGMA foreign_key_check")
+    if loose:
+        found.append(Finding("bad", f"{len(loose)} rows refer to rows that are not there"))
+    mode = store.one("PRAGMA journal_mode")["journal_mode"]
+    if mode != "wal":
+        found.append(
+            Finding("note", f"the journal is in mode {mode}, not WAL: readers and writers wait for each other")
+        )
+    return found or [Finding("ok", f"{store.home.db.stat().st_size / 2**20:.1f} MiB, sound")]
+
+
+@check("images", "Images")
+def _images(store: Store) -> list[Finding]:
+    found = []
+    for study in store.query("SELECT id FROM studies ORDER BY id"):
+        rows = store.query("SELECT DISTINCT path FROM cases WHERE study = ?", [study["id"]])
+        gone = [r["path"] for r in rows if not Path(r["path"]).exists()]
+        if gone:
+            text = f"{study['id']}: {len(gone)} of {len(rows)} files are gone, the first is {gone[0]!r}"
+            found.append(Finding("bad", f"{text}; put them back, or import the study again with --copy"))
+        else:
+            found.append(Finding("ok", f"{study['id']}: all {len(rows)} files are there"))
+    return found
+
+
+@check("jobs", "Jobs")
+def _jobs(store: Store) -> list[Finding]:
+    found = []
+    for job in store.query("SELECT * FROM jobs WHERE status IN ('running', 'interrupted')"):
+        if job["status"] == "interrupted" or not is_alive(job["pid"], job["pid_start"]):
+            found.append(Finding("note", f"job {job['id']} was interrupted: `jobs resume {job['id']}` goes on"))
+    return found or [Finding("ok", "none is interrupted")]
+
+
+@check("runs", "Runs")
+def _runs(store: Store) -> list[Finding]:
+    rows = store.query("SELECT id, folder FROM runs WHERE status IN ('done', 'collapsed')")
+    gone = [r["id"] for r in rows if not (store.home.path / r["folder"]).is_dir()]
+    return [Finding("bad", f"the files of run {run} are gone") for run in gone] or [
+        Finding("ok", f"the files of all {len(rows)} finished runs are there")
+    ]
+
+
+@check("audit", "The audit trail's hash chain")
+def _audit_trail(store: Store) -> list[Finding]:
+    found = audit.verify(store)
+    elsewhere = verify_foreign(store)
+    if found["ok"] and not elsewhere:
+        return [Finding("ok", f"{found['events']} events, unbroken; the last one is {found['head'][:16]}")]
+    return [Finding("bad", problem) for problem in [*found["problems"], *elsewhere]]

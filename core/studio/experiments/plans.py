@@ -1,0 +1,99 @@
+"""Experiments: named lists of arms, each an encoder and a detector with changes, run over seeds and put side by side.
+
+The recipes in the presets were chosen with these, and the tables of the README are made by them:
+`launch.py experiment NAME --data DIR --seeds N`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.engine.augment.medmix.presets import MEDMIX_PRESETS
+from core.engine.config import Config
+from core.studio.runs.pipeline import UNTRAINED
+
+
+@dataclass(frozen=True)
+class Arm(Config):
+    """One row of a table. pretrain, fit: changes to the presets named, dotted keys allowed.
+
+    encoder: an objective, or `untrained`. An encoder with the same changes and seed is trained once for all its arms.
+    """
+
+    label: str
+    detector: str
+    encoder: str = "pmsacl"
+    preset: str = "quick"
+    fit_preset: str = "quick"
+    pretrain: dict = field(default_factory=dict)
+    fit: dict = field(default_factory=dict)
+
+
+def comparison() -> list[Arm]:
+    """The head against PaDiM and IGD on the same encoder, and PaDiM before any training."""
+    return [
+        Arm("PaDiM, untrained", "padim", UNTRAINED),
+        Arm("PaDiM", "padim"),
+        Arm("IGD", "igd"),
+        Arm("Lesion head", "lesion-head"),
+        Arm("Lesion head + PaDiM", "combined"),
+        Arm("Lesion head + PaDiM, equal weights", "combined", fit={"learn": False}),
+        Arm("Lesion heads, averaged", "ensemble"),
+    ]
+
+
+def padim() -> list[Arm]:
+    """PMSACL against the untrained encoder, nothing else."""
+    return comparison()[:2]
+
+
+def ablation() -> list[Arm]:
+    """What the head owes to pre-training, to how the encoder is trained with it, and to what is pasted."""
+    hard = {"families": ["medmix:paper"]}
+    return [
+        Arm("pre-trained, fine-tuned", "lesion-head"),
+        Arm("untrained, fine-tuned", "lesion-head", UNTRAINED),
+        Arm("pre-trained, frozen", "lesion-head", fit={"mode": "frozen"}),
+        Arm("pre-trained, joint", "lesion-head", fit={"mode": "joint"}),
+        Arm("hard rectangles", "lesion-head", fit=hard),
+    ]
+
+
+def families() -> list[Arm]:
+    """What is pasted while learning: every preset of the lesion head, and the paper's rectangles."""
+    presets = ("quick", "fundus", "xray", "ultrasound")
+    return [Arm(preset, "lesion-head", fit_preset=preset) for preset in presets] + [
+        Arm("hard rectangles", "lesion-head", fit={"families": ["medmix:paper"]})
+    ]
+
+
+def joint() -> list[Arm]:
+    """The longer recipe, meant for --size 128: a head trained jointly, alone and with PaDiM an equal in the score."""
+    return [
+        *padim(),
+        Arm("Lesion head, joint", "lesion-head", fit={"mode": "joint"}),
+        Arm("Lesion head, joint + PaDiM", "combined", fit={"head.mode": "joint", "score_weight": 1.0}),
+    ]
+
+
+def easy() -> list[Arm]:
+    """Absurdly easy classes against the default ones: `probe` tells them apart before training, and this after it."""
+    blocks = {"medmix": MEDMIX_PRESETS["easy"].to_dict()}
+    return [
+        Arm("PaDiM", "padim"),
+        Arm("PaDiM, absurdly easy classes", "padim", pretrain=blocks),
+        Arm("Lesion head", "lesion-head"),
+        Arm("Lesion head, absurdly easy classes", "lesion-head", pretrain=blocks),
+    ]
+
+
+def head_only() -> list[Arm]:
+    """The head on an untrained encoder: the quickest way to try what is pasted."""
+    return [Arm("Lesion head", "lesion-head", UNTRAINED)]
+
+
+EXPERIMENTS = {
+    "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
+    "head": head_only,
+}  # fmt: skip
+JUDGED = ("families", "ablation")  # their rows also hold AUROCs on synthetic lesions in held-out normals

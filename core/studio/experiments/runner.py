@@ -1,0 +1,134 @@
+"""Conducting an experiment: every arm with every seed, through the same pipeline as the page; what is done is kept.
+
+Stopped and started again it goes on where it was: a run is found by its name, which says all that made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+import numpy as np
+
+from core.engine.detectors.lesion_head.validation import judge
+from core.engine.registry import DETECTORS
+from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig
+from core.studio.db.store import Store
+from core.studio.experiments.plans import UNTRAINED, Arm
+from core.studio.experiments.report import SYNTHETIC
+from core.studio.ingest.cache import rows_of
+from core.studio.ingest.studies import load_arrays
+from core.studio.runs import records as runs
+from core.studio.runs.pipeline import create_fit, create_pretrain, create_untrained, fit_run, pretrain_run
+from core.studio.runs.readings import size_of
+from core.studio.runs.results import evaluate_run
+from core.studio.runs.scoring import load_detector, score_run
+
+Tell = Callable[[str], None]
+
+
+def conduct(
+    store: Store,
+    study: str,
+    arms: list[Arm],
+    seeds: list[int],
+    *,
+    size: int,
+    device: str = "auto",
+    bootstrap: int = 1000,
+    judged: bool = False,
+    tell: Tell = print,
+) -> list[dict]:
+    """One row of metrics per arm, seed and region of interest, with `label`, `seed` and `dice_best` beside them.
+
+    size: side of the images, whatever the presets say. Rows are those of `results.evaluate_run`; `dice_best` takes the
+    one threshold that is best on the test images (optimistic), `dice` the one from held-out normals. judged: rows with
+    the region of interest also hold what `synthetic` gives; a recipe is chosen by that, not by the test's figures.
+    """
+    rows = []
+    for seed in seeds:
+        for arm in arms:
+            encoder = _encoder(store, study, arm, seed, size, device)
+            fit = _fit(store, encoder, arm, seed, device)
+            for roi in (True, False):
+                best = evaluate_run(store, fit, roi, pixel_rule="best-dice", bootstrap=0)
+                row = evaluate_run(store, fit, roi, bootstrap=bootstrap)
+                row |= {"label": arm.label, "seed": seed, "dice_best": best.get("dice"), "iou_best": best.get("iou")}
+                if judged and roi:
+                    row |= synthetic(store, fit)
+                rows.append(row)
+                if roi:
+                    tell(_line(study, row))
+    return rows
+
+
+def synthetic(store: Store, fit: str) -> dict:
+    """A fit judged on synthetic lesions in the study's held-out normals: means over families of lesion it was not
+    trained on (`synthetic_auroc`, `synthetic_pixel_auroc`) and each family's own (`families`).
+    """
+    run = runs.get_run(store, fit)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    held = arrays.index("holdout", label="normal")
+    detector = load_detector(store, fit)
+    found = judge(detector, rows_of(arrays.images, held), rows_of(arrays.roi, held))
+    if not found:
+        raise ValueError("no lesion of any family can be seen in the held-out normal images at this size")
+    means = {f"synthetic_{k}": float(np.mean([v[k] for v in found.values()])) for k in ("auroc", "pixel_auroc")}
+    return {**means, "families": found}
+
+
+def _line(study: str, row: dict) -> str:
+    numbers = [
+        f"{k} {row[k]:.3f}"
+        for k in ("auroc", "pixel_auroc", "dice", "dice_best", "pro", *SYNTHETIC)
+        if row.get(k) is not None
+    ]
+    return f"{study} seed {row['seed']} {row['label']}: {', '.join(numbers)}, {row['seconds']:.0f} s"
+
+
+def _digest(values: dict) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _named(store: Store, study: str, name: str) -> dict | None:
+    return next((r for r in runs.list_runs(store, study) if r["name"] == name), None)
+
+
+def _same(store: Store, study: str, config: PretrainConfig) -> dict | None:
+    """An experiment's training of that very configuration: one that is older than a setting has another digest."""
+    trained = (r for r in runs.list_runs(store, study, "pretrain") if r["name"].startswith("experiment "))
+    return next((r for r in trained if r["config"]["epochs"] and PretrainConfig.from_dict(r["config"]) == config), None)
+
+
+def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str) -> str:
+    if arm.encoder == UNTRAINED:
+        name = f"experiment untrained {size} px seed {seed}"
+        found = _named(store, study, name)
+        run = found["id"] if found else create_untrained(store, study, size, seed)
+        runs.update_run(store, run, name=name)
+    else:
+        config = PRETRAIN_PRESETS[arm.preset].replace(size=size, seed=seed, **{"encoder.seed": seed, **arm.pretrain})
+        name = f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}"
+        found = _named(store, study, name) or _same(store, study, config)
+        run = found["id"] if found else create_pretrain(store, study, config, name)
+    if runs.get_run(store, run)["status"] not in ("done", "collapsed"):
+        pretrain_run(store, run, device)
+    return run
+
+
+def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str) -> str:
+    kind = DETECTORS.get(arm.detector)
+    presets = getattr(kind, "presets", {})
+    config = presets.get(arm.fit_preset) or kind.Config()
+    own = {"seed": seed} if "seed" in config.to_dict() else {}
+    config = config.replace(**{**own, **arm.fit})
+    study = runs.get_run(store, encoder)["study"]
+    name = f"experiment {arm.detector} {_digest(config.to_dict())} on {encoder}"
+    found = _named(store, study, name)
+    run = found["id"] if found else create_fit(store, encoder, arm.detector, config, name)
+    if runs.get_run(store, run)["status"] != "done":
+        fit_run(store, run, device)
+    if "threshold" not in runs.get_run(store, run)["summary"]:
+        score_run(store, run, device)
+    return run

@@ -1,0 +1,149 @@
+"""The job `intake`: takes what a watched folder holds ready, then scores what is new. It can be run again at any time.
+
+In a study that is not watched it only scores: cases added by hand.
+
+Each file ends as taken, as a double (its bytes are a case already), or as failed with the reason.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.engine.progress import Stopped
+from core.studio.db.store import Store, now
+from core.studio.incoming import watch
+from core.studio.ingest.duplicates import file_sha256
+from core.studio.ingest.reader import printable
+from core.studio.ingest.studies import add_cases
+from core.studio.jobs import queues as lanes
+from core.studio.jobs.steps import Work, step
+from core.studio.review.cases import scored_runs
+from core.studio.runs import records as runs
+from core.studio.runs.scoring import score_new
+
+BATCH = 200  # files imported in one transaction
+TRIES = 3  # a file in whose reading the process ended so often is left out
+
+
+@step("intake")
+def intake(work: Work) -> None:
+    """args: study. Import what is ready, then score with the chosen run."""
+    store, study = work.store, work.args["study"]
+    row = store.one("SELECT * FROM watches WHERE study = ?", [study])
+    if row is None:
+        run = chosen_run(store, study, None)
+        if run is not None:
+            score_new(store, run, work.device, work.should_stop, work.report)
+        return
+    taken = 0
+    while batch := _ready(store, study):
+        if work.should_stop():
+            raise Stopped
+        taken += take(work, row, batch)
+    try:
+        run = chosen_run(store, study, row["run"])
+        if run is None:
+            text = _unscored(store, study, row["run"])
+        else:
+            scored = score_new(store, run, work.device, work.should_stop, work.report)
+            text = f"{scored} scored by {runs.get_run(store, run)['name']}"
+    except ValueError as error:  # the cases are in; why they have no score is kept where the watch is shown
+        text = f"not scored: {error}"
+    watch.say(store, study, f"{taken} {'case' if taken == 1 else 'cases'} taken; {text}.", changed=True)
+
+
+def _ready(store: Store, study: str) -> list[dict]:
+    query = "SELECT * FROM arrivals WHERE study = ? AND state = 'ready' ORDER BY at, path LIMIT ?"
+    return store.query(query, [study, BATCH])
+
+
+def take(work: Work, row: dict, batch: list[dict]) -> int:
+    """Import one batch of arrivals and note how each ended; returns the number of cases added."""
+    store, study = work.store, row["study"]
+    fresh, hashes, taken = [], {}, 0
+    for arrival in batch:
+        state, note = _judge(store, study, arrival, hashes)
+        if state is None:
+            fresh.append(arrival)
+        else:
+            _note(store, arrival, state, note)
+    with store.write() as db:  # before the reading: should it end this process, the count has been kept
+        db.conn.executemany(
+            "UPDATE arrivals SET tries = tries + 1 WHERE study = ? AND path = ?", [(study, a["path"]) for a in fresh]
+        )
+    if fresh:
+
+        def told(done: int, total: int) -> None:
+            work.report({"message": f"Taking {done} of {total} new files"})
+
+        report = add_cases(store, study, [a["path"] for a in fresh], on_progress=told, copy=bool(row["copy"]))
+        reasons = {r["path"]: r["reason"] for r in report.rejected}
+        for arrival in fresh:
+            reason = reasons.get(printable(arrival["path"]))
+            _note(store, arrival, "failed" if reason else "taken", reason or "")
+        taken = report.accepted
+    watch.say(store, study, f"{taken} new cases taken, not scored yet.", changed=True)
+    return taken
+
+
+def _judge(store: Store, study: str, arrival: dict, hashes: dict[str, str]) -> tuple[str | None, str]:
+    """(state, note) of a file that is not to be imported, or (None, ""). hashes: digest -> path, of this batch."""
+    path = Path(arrival["path"])
+    try:
+        stat = path.stat()
+        if (stat.st_size, stat.st_mtime_ns) != (arrival["size"], arrival["mtime"]):
+            return "waiting", ""  # written to again: the next look starts anew
+        digest = file_sha256(path)
+    except OSError as error:
+        return "failed", f"cannot be read: {error.strerror or error}"
+    same = store.one("SELECT name, path FROM cases WHERE study = ? AND sha256 = ? LIMIT 1", [study, digest])
+    if same is not None:
+        return "double", f"the study has this file already, as {same['name']}"
+    if digest in hashes:
+        return "double", f"the same file as {Path(hashes[digest]).name}"
+    if store.one("SELECT 1 FROM cases WHERE study = ? AND path = ? LIMIT 1", [study, str(path)]) is not None:
+        return (
+            "failed",
+            "an earlier file of this name is a case, and has been overwritten; give the new one another name",
+        )
+    if arrival["tries"] >= TRIES:
+        return "failed", f"reading it ended the process {TRIES} times; look whether the file is whole"
+    hashes[digest] = str(path)
+    return None, ""
+
+
+def _note(store: Store, arrival: dict, state: str, note: str) -> None:
+    store.execute(
+        "UPDATE arrivals SET state = ?, note = ?, at = ? WHERE study = ? AND path = ?",
+        [state, note, now(), arrival["study"], arrival["path"]],
+    )
+
+
+def chosen_run(store: Store, study: str, run: str | None) -> str | None:
+    """The run named; else the one that Review opens with; else the newest finished fit; None where there is none.
+
+    One that waits for its first scoring is passed over: the job that has it scores the new cases with the others.
+    """
+    return next((c for c in _candidates(store, study, run) if to_be_scored(store, c) is None), None)
+
+
+def _candidates(store: Store, study: str, run: str | None) -> list[str]:
+    if run:
+        return [run]
+    query = "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' AND archived = 0"
+    fits = store.query(query + " ORDER BY created DESC, id DESC", [study])
+    return [r["id"] for r in (*scored_runs(store, study), *fits)]
+
+
+def to_be_scored(store: Store, run: str) -> int | None:
+    """The job of the long lane that is about to score a run for the first time, if any."""
+    known = runs.get_run(store, run)["summary"].get("calibration")
+    return None if known else lanes.awaited(store, [run], "score")
+
+
+def _unscored(store: Store, study: str, run: str | None) -> str:
+    """Why no run scores what came in."""
+    awaited = [to_be_scored(store, c) for c in _candidates(store, study, run)]
+    if awaited:
+        return f"job {awaited[0]} is about to score them with the others"
+    return "no fit is finished yet, so nothing is scored: train and fit one in Training"

@@ -1,0 +1,203 @@
+"""Watched folders: what is dropped into one is imported into its study, scored, and so comes into the worklist.
+
+Looking is cheap and is done from time to time by whoever runs (`Lookout` in the app, the verb `watch`): it notes what
+lies there and, when a file has not changed for a while, queues one job. The job, `intake`, does the work (take.py).
+A watch belongs to this machine and does not go along with a study's bundle.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from core.studio.db import audit
+from core.studio.db.store import Store, now
+from core.studio.ingest.layouts import files_under
+from core.studio.ingest.studies import study_row
+from core.studio.jobs import queue as jobs
+from core.studio.runs import records as runs
+
+SETTLE = 4.0  # seconds for which size and time of a file must not change
+EVERY = 3.0  # seconds between two looks
+SHARE = 20  # looking takes at most one part in so many of the time, however large the folder
+UNFINISHED = {".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", ".download"}  # renamed when complete
+TOLD = 50  # files left out that are told by name
+
+
+def set_watch(
+    store: Store, study: str, folder: str, by: str, run: str | None = None, active: bool = True, copy: bool = False
+) -> dict:
+    """Watch `folder` for a study, or switch that off; returns `get_watch`. run None: the one that Review opens with.
+
+    ValueError if the folder is not there, or the run is no finished fit of the study.
+    """
+    study_row(store, study)
+    path = Path(folder.strip()).expanduser().absolute() if folder.strip() else None
+    if path is None:
+        raise ValueError("give the folder to watch, by its path on this machine")
+    if active and not path.is_dir():
+        raise ValueError(f"there is no folder {path}; make it first")
+    if run:
+        row = runs.get_run(store, run)
+        if row["study"] != study or row["kind"] != "fit" or row["status"] != "done":
+            raise ValueError(f"{run} is no finished fit of {study}; choose one that is")
+    with store.write() as db:
+        before = store.one("SELECT folder, run, active, copy FROM watches WHERE study = ?", [study])
+        row = {"folder": str(path), "run": run or None, "active": int(active), "copy": int(copy)}
+        if before and before["folder"] != row["folder"]:
+            db.execute("DELETE FROM arrivals WHERE study = ?", [study])
+        if before != row:
+            db["watches"].upsert({"study": study, **row, "message": ""}, pk="study")
+            audit.record(store, by, "watch", study=study, before=before, after=row)
+    return get_watch(store, study)
+
+
+def get_watch(store: Store, study: str) -> dict | None:
+    """The study's watch or None: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle)."""
+    row = store.one("SELECT * FROM watches WHERE study = ?", [study])
+    if row is None:
+        return None
+    counts = {
+        r["state"]: r["n"]
+        for r in store.query("SELECT state, count(*) AS n FROM arrivals WHERE study = ? GROUP BY state", [study])
+    }
+    left = store.query(
+        "SELECT path, note FROM arrivals WHERE study = ? AND state = 'failed' ORDER BY at DESC LIMIT ?", [study, TOLD]
+    )
+    job = open_job(store, study)
+    return {
+        **row,
+        "active": bool(row["active"]),
+        "copy": bool(row["copy"]),
+        "counts": counts,
+        "left_out": [{"name": Path(r["path"]).name, "note": r["note"]} for r in left],
+        "job": job and {"id": job["id"], "status": job["status"], "message": job["message"]},
+    }
+
+
+def watched(store: Store) -> list[dict]:
+    """[{"study", "folder"}] of all that are switched on."""
+    return store.query("SELECT study, folder FROM watches WHERE active = 1 ORDER BY study")
+
+
+def ended(store: Store) -> dict[tuple[str, str], str]:
+    """(study, path) -> how an arrival ended: 'taken', 'double REASON' or 'failed REASON'."""
+    query = "SELECT study, path, state, note FROM arrivals WHERE state IN ('taken', 'double', 'failed')"
+    return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
+
+
+def changes(store: Store) -> dict[str, str]:
+    """study -> when something was last taken or scored by its watch; for pages that show its cases."""
+    query = "SELECT study, changed FROM watches WHERE changed IS NOT NULL"
+    return {r["study"]: r["changed"] for r in store.query(query)}
+
+
+def open_job(store: Store, study: str) -> dict | None:
+    """The study's intake that has not ended yet."""
+    return store.one(
+        "SELECT id, status, message FROM jobs WHERE verb = 'intake' AND json_extract(args, '$.study') = ? "
+        "AND status IN ('queued', 'running', 'paused', 'interrupted') ORDER BY id DESC LIMIT 1",
+        [study],
+    )
+
+
+def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
+    """One look at every folder that is watched; returns the jobs that were queued for what is complete."""
+    found = [_look(store, watch, clock()) for watch in store.query("SELECT * FROM watches WHERE active = 1")]
+    queued = [job for job in found if job is not None]
+    if queued:
+        jobs.ensure_worker(store)
+    return queued
+
+
+def _look(store: Store, watch: dict, at: float) -> int | None:
+    study, folder = watch["study"], Path(watch["folder"])
+    if not folder.is_dir():
+        say(store, study, f"There is no folder {folder} any more: put it back, or choose another.")
+        return None
+    if watch["message"].startswith("There is no folder"):
+        say(store, study, "")
+    noted = {r["path"]: r for r in store.query("SELECT * FROM arrivals WHERE study = ?", [study])}
+    rows, lying = [], set()
+    for path in files_under(folder):
+        try:
+            name, stat = str(path), path.stat()
+            name.encode()
+        except (OSError, UnicodeEncodeError):
+            continue  # gone again; or a name that no table can hold
+        if path.suffix.lower() in UNFINISHED or not path.is_file():
+            continue
+        lying.add(name)
+        row = noted.get(name)
+        if row is None or (row["size"], row["mtime"]) != (stat.st_size, stat.st_mtime_ns):
+            rows.append((study, name, stat.st_size, stat.st_mtime_ns, at, "waiting", now()))
+        elif row["state"] == "waiting" and at - row["since"] >= SETTLE:
+            rows.append((study, name, row["size"], row["mtime"], row["since"], "ready", now()))
+    gone = [(study, p) for p, r in noted.items() if r["state"] in ("waiting", "ready") and p not in lying]
+    with store.write() as db:
+        if rows:
+            db.conn.executemany(
+                "INSERT INTO arrivals (study, path, size, mtime, since, state, at) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (study, path) DO UPDATE SET size = excluded.size, mtime = excluded.mtime, "
+                "since = excluded.since, state = excluded.state, at = excluded.at, note = '', "
+                "tries = CASE WHEN excluded.state = 'ready' THEN tries ELSE 0 END",
+                rows,
+            )
+        db.conn.executemany("DELETE FROM arrivals WHERE study = ? AND path = ?", gone)
+        db.execute("UPDATE watches SET looked = ? WHERE study = ?", [now(), study])
+        return _queue(store, study)
+
+
+def _queue(store: Store, study: str) -> int | None:
+    """One intake at a time for each study; one that was interrupted goes on."""
+    if store.one("SELECT 1 FROM arrivals WHERE study = ? AND state = 'ready'", [study]) is None:
+        return None
+    job = open_job(store, study)
+    if job is None:
+        args = {"study": study, "device": store.setting("device", "auto")}
+        return jobs.submit(store, [{"verb": "intake", "args": args}], start=False)
+    if job["status"] == "interrupted":
+        jobs.resume(store, job["id"], start=False)
+        return job["id"]
+    return None
+
+
+def say(store: Store, study: str, text: str, changed: bool = False) -> None:
+    """What the page shows of a watch; `changed` when cases or readings were added."""
+    store.execute(
+        "UPDATE watches SET message = ?, changed = coalesce(?, changed) WHERE study = ? AND (message != ? OR ?)",
+        [text, now() if changed else None, study, text, changed],
+    )
+
+
+class Lookout:
+    """Looks from time to time, in a thread that sleeps in between. `with Lookout(store): serve()`."""
+
+    def __init__(self, store: Store, every: float = EVERY):
+        self._store, self._every, self._stop = store, every, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
+
+    def __enter__(self) -> Lookout:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._stop.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        pause, told = self._every, ""
+        while not self._stop.wait(pause):
+            started = time.monotonic()
+            try:
+                look(self._store)
+            except Exception as error:  # a full disk or a busy database now must not end the watching for good
+                text = f"{type(error).__name__}: {error}"
+                if text != told:
+                    print(f"Watched folders: {text}", file=sys.stderr, flush=True)
+                told = text
+            pause = max(self._every, SHARE * (time.monotonic() - started))
+        self._store.close()

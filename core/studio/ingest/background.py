@@ -1,0 +1,56 @@
+"""Imports started from the page: each in a thread of its own, its progress to be asked for, its report kept."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from core.studio.db.store import Store
+
+
+class Imports:
+    """One per server. States: {"state": "running"|"done"|"failed", "done", "total", "report"|"error"}."""
+
+    KEPT = 50
+
+    def __init__(self, store: Store):
+        self._store = store
+        self._tasks: dict[str, dict] = {}
+        self._lock = threading.Lock()
+
+    def start(self, work: Callable) -> str:
+        """`work(on_progress)` gives the report, a dict with "study". Returns a token for `state`."""
+        token = secrets.token_hex(8)
+        task = {"state": "running", "done": 0, "total": 0, "started": time.time()}
+        with self._lock:
+            self._tasks[token] = task
+            for old in list(self._tasks)[: -self.KEPT]:
+                del self._tasks[old]
+
+        def progress(done: int, total: int) -> None:
+            task["done"], task["total"] = done, total
+
+        def run() -> None:
+            try:
+                report = work(progress)
+                task.update(state="done", report=report)
+            except ValueError as error:
+                task.update(state="failed", error=str(error))
+            except OSError as error:
+                task.update(state="failed", error=f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+            except Exception as error:
+                task.update(state="failed", error=f"the import ended unexpectedly ({type(error).__name__}: {error})")
+                raise
+            finally:
+                self._store.close()
+
+        threading.Thread(target=run, name=f"import-{token}", daemon=True).start()
+        return token
+
+    def state(self, token: str) -> dict:
+        """How far an import is. ValueError when it is not known (any more)."""
+        if token not in self._tasks:
+            raise ValueError("this import is not known any more; look whether its study is in the list")
+        return dict(self._tasks[token])

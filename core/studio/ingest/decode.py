@@ -1,0 +1,214 @@
+"""Reading one image file, whatever it is: PNG, JPEG, TIFF, BMP, WebP, 8 or 16 bits, grey, colour, alpha, CMYK, DICOM;
+or one frame of a recording.
+
+A file is probed first (its header alone), so that nothing absurdly large is ever decoded.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from core.studio.ingest import dicom, video
+from core.studio.ingest.unreadable import Unreadable, limit
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm", ".dicom", ".ima"}
+_GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a file's header says. width and height as shown, that is after EXIF rotation; rate: frames a second."""
+
+    width: int
+    height: int
+    bits: int
+    frames: int
+    modality: str | None
+    format: str
+    rate: float | None = None
+
+
+def probe(path: str | os.PathLike) -> Probe:
+    """Header only. Unreadable with the reason when the file is not an image that can be read."""
+    path = Path(path)
+    _regular(path)
+    if video.is_video(path):
+        width, height, frames, rate = video.probe(path)
+        return Probe(width, height, 8, frames, None, video.FORMAT, rate)
+    if dicom.is_dicom(path):
+        return Probe(*dicom.probe(path), "DICOM")
+    with _open(path) as image:
+        width, height = image.size
+        if image.getexif().get(0x0112, 1) >= 5:
+            width, height = height, width
+        frames = getattr(image, "n_frames", 1) if image.format in ("TIFF", "GIF") else 1
+        return Probe(width, height, _bits(image, path), frames, None, image.format or path.suffix[1:].upper())
+
+
+def read_image(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
+    """uint8 (H, W, 3) RGB at full resolution, upright; more than 8 bits are brought to 8 (see `to_8bit`)."""
+    path = Path(path)
+    _regular(path)
+    if video.is_video(path):
+        return video.read_frame(path, frame)
+    if dicom.is_dicom(path):
+        return dicom.read_display(path, frame)
+    with _open(path, frame) as image:
+        if image.mode in _GREY16:
+            grey = to_8bit(np.asarray(_upright(image)))
+            return np.repeat(grey[..., None], 3, 2)
+        if _bits(image, path) == 16:
+            deep = _deep_colour(path, image.getexif().get(0x0112, 1))
+            if deep is not None:
+                return to_8bit(deep)
+        return np.asarray(_flat(_load(image)))
+
+
+def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
+    """Stored values without windowing: uint8 (H, W, 3), or uint16, int32 or float32 (H, W[, 3]) when there are more.
+
+    A DICOM comes in its modality's units (for CT, Hounsfield units), float32.
+    """
+    path = Path(path)
+    _regular(path)
+    if video.is_video(path):
+        return video.read_frame(path, frame)
+    if dicom.is_dicom(path):
+        return dicom.read_values(path, frame)
+    with _open(path, frame) as image:
+        if image.mode in _GREY16:
+            grey = np.asarray(_upright(image))
+            fits = grey.dtype.kind in "iu" and grey.min() >= 0 and grey.max() < 65536
+            return grey.astype(np.uint16) if fits else grey
+        if _bits(image, path) == 16:
+            deep = _deep_colour(path, image.getexif().get(0x0112, 1))
+            if deep is not None:
+                return deep
+        return np.asarray(_flat(_load(image)))
+
+
+def to_8bit(deep: np.ndarray) -> np.ndarray:
+    """Integers of 9 to 16 bits to 8 by the smallest of 8, 10, 12, 14, 16 bits that holds them; others by their range.
+
+    A 12-bit picture in a 16-bit file is thus not black, and images of one scanner keep one scale.
+    """
+    if deep.dtype.kind == "u" or (deep.dtype.kind == "i" and deep.min() >= 0 and deep.max() < 65536):
+        bits = next(b for b in (8, 10, 12, 14, 16) if int(deep.max()) < 1 << b)
+        return (deep.astype(np.uint32) >> (bits - 8)).astype(np.uint8)
+    deep = np.nan_to_num(deep.astype(np.float64))
+    low, high = float(deep.min()), float(deep.max())
+    return ((deep - low) * (255.0 / max(high - low, 1e-12))).round().astype(np.uint8)
+
+
+def _regular(path: Path) -> None:
+    if not path.exists():
+        raise Unreadable("the link leads nowhere" if path.is_symlink() else "there is no such file")
+    if not path.is_file():
+        raise Unreadable("it is not a regular file")
+    if path.stat().st_size == 0:
+        raise Unreadable("the file is empty (0 bytes)")
+
+
+def _open(path: Path, frame: int = 0) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            image = Image.open(path)
+        limit(*image.size)
+        if frame:
+            image.seek(frame)
+        return image
+    except Image.DecompressionBombError as error:
+        raise Unreadable(f"too large to be decoded safely: {error}") from None
+    except UnidentifiedImageError:
+        raise Unreadable(f"not an image, whatever its name says{_looks_like(path)}") from None
+    except EOFError:
+        raise Unreadable(f"it has no frame {frame}") from None
+    except (OSError, SyntaxError, ValueError, TypeError, OverflowError) as error:
+        raise error if isinstance(error, Unreadable) else Unreadable(f"damaged: {error}") from None
+
+
+def _looks_like(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(512)
+    try:
+        head.decode("utf-8")
+        return " (it looks like text)"
+    except UnicodeDecodeError:
+        return ""
+
+
+def _load(image: Image.Image) -> Image.Image:
+    try:
+        image.load()
+        return image
+    except Image.DecompressionBombError as error:
+        raise Unreadable(f"too large to be decoded safely: {error}") from None
+    except MemoryError:
+        raise Unreadable("not enough memory to decode it") from None
+    except Exception as error:  # Pillow's plugins raise what they like on a damaged stream
+        raise Unreadable(f"damaged or cut short: {error}") from None
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    return ImageOps.exif_transpose(_load(image))
+
+
+def _flat(image: Image.Image) -> Image.Image:
+    """Any mode to RGB; what is transparent becomes black, the colour of a scope's surround."""
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
+    return image.convert("RGB")
+
+
+def _bits(image: Image.Image, path: Path) -> int:
+    if image.mode in ("I", "F"):
+        return 16 if image.format == "PNG" else 32
+    if image.mode.startswith("I;16"):
+        return 16
+    if image.mode == "1":
+        return 1
+    if image.format == "PNG":  # Pillow hides that a colour PNG has 16 bits; byte 24 of the header does not
+        with path.open("rb") as file:
+            return 16 if file.read(25)[24:] == b"\x10" else 8
+    if image.format == "TIFF" and hasattr(image, "tag_v2"):
+        return max(tuple(image.tag_v2.get(258, (8,))))
+    return 8
+
+
+def _deep_colour(path: Path, orientation: int) -> np.ndarray | None:
+    """uint16 (H, W, 3) of a 16-bit colour file by OpenCV (Pillow has no such mode), or None if it cannot."""
+    flags = cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION
+    image = cv2.imdecode(np.fromfile(path, np.uint8), flags)
+    if image is None or image.dtype != np.uint16:
+        return None
+    if image.ndim == 2:
+        image = np.repeat(image[..., None], 3, 2)
+    if image.shape[2] == 4:
+        alpha = image[..., 3:].astype(np.float64) / 65535
+        image = (image[..., :3] * alpha).round().astype(np.uint16)
+    image = np.ascontiguousarray(image[..., ::-1])
+    return _turn(image, orientation)
+
+
+def _turn(image: np.ndarray, orientation: int) -> np.ndarray:
+    """EXIF orientations 1..8."""
+    turned = {
+        2: lambda a: a[:, ::-1],
+        3: lambda a: a[::-1, ::-1],
+        4: lambda a: a[::-1],
+        5: lambda a: a.swapaxes(0, 1),
+        6: lambda a: a.swapaxes(0, 1)[:, ::-1],
+        7: lambda a: a.swapaxes(0, 1)[::-1, ::-1],
+        8: lambda a: a.swapaxes(0, 1)[::-1],
+    }
+    return np.ascontiguousarray(turned.get(orientation, lambda a: a)(image))

@@ -1,0 +1,111 @@
+"""DICOM through pydicom: modality LUT, VOI LUT or window, MONOCHROME1, colour spaces, frames."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from core.studio.ingest.unreadable import Unreadable, limit
+
+
+def is_dicom(path: Path) -> bool:
+    """By its preamble, or by its suffix (some devices leave the preamble out)."""
+    with path.open("rb") as file:
+        head = file.read(132)
+    return head[128:] == b"DICM" or (path.suffix.lower() in (".dcm", ".dicom", ".ima") and len(head) > 8)
+
+
+def _header(path: Path, pixels: bool):
+    import pydicom
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ds = pydicom.dcmread(path, stop_before_pixels=not pixels, force=path.suffix.lower() != "")
+            size = int(ds.get("Columns", 0) or 0), int(ds.get("Rows", 0) or 0)
+    except Exception as error:  # pydicom raises many kinds on a damaged file
+        raise Unreadable(f"not a readable DICOM: {error}") from None
+    if 0 in size:
+        raise Unreadable("a DICOM without pixels (it has no rows and columns)")
+    limit(*size)
+    return ds
+
+
+def probe(path: Path) -> tuple[int, int, int, int, str | None]:
+    """width, height, bits stored, frames, modality."""
+    ds = _header(path, pixels=True)  # pydicom leaves pixel data on disk until asked for
+    if not any(name in ds for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
+        raise Unreadable("a DICOM without pixels (it has no pixel data)")
+    frames = int(ds.get("NumberOfFrames", 1) or 1)
+    return int(ds.Columns), int(ds.Rows), int(ds.get("BitsStored", 8) or 8), max(frames, 1), ds.get("Modality") or None
+
+
+def header(path: Path):
+    """The dataset without its pixels. Unreadable if it has no rows and columns."""
+    return _header(path, pixels=False)
+
+
+def declares_text(ds) -> bool:
+    """Whether a file's header says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
+    return str(ds.get("BurnedInAnnotation", "")).strip().upper() == "YES"
+
+
+def _frame(path: Path, frame: int):
+    """Stored values (H, W[, 3]) of one frame, and the dataset with that frame's own LUTs at its top."""
+    from pydicom.pixels import pixel_array
+
+    ds = _header(path, pixels=True)
+    frames = int(ds.get("NumberOfFrames", 1) or 1)
+    if not 0 <= frame < max(frames, 1):
+        raise Unreadable(f"it has no frame {frame}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            values = pixel_array(ds, index=frame if frames > 1 else None)
+    except Exception as error:
+        raise Unreadable(f"its pixels cannot be decoded: {error}") from None
+    if frames == 1 and values.ndim == 3 and values.shape[-1] not in (3, 4):
+        values = values[0]
+    for groups, index in (("SharedFunctionalGroupsSequence", 0), ("PerFrameFunctionalGroupsSequence", frame)):
+        items = ds.get(groups) or []
+        if index < len(items):
+            for name in ("PixelValueTransformationSequence", "FrameVOILUTSequence"):
+                for item in items[index].get(name) or []:
+                    for element in item:
+                        ds[element.tag] = element
+    return values, ds
+
+
+def read_values(path: Path, frame: int = 0) -> np.ndarray:
+    """float32 (H, W) in the modality's units, or uint8/uint16 (H, W, 3) colour."""
+    from pydicom.pixels import apply_modality_lut
+
+    values, ds = _frame(path, frame)
+    return values[..., :3] if values.ndim == 3 else apply_modality_lut(values, ds).astype(np.float32)
+
+
+def read_display(path: Path, frame: int = 0) -> np.ndarray:
+    """uint8 (H, W, 3) as a viewer would show it: modality LUT, then VOI LUT or window, then MONOCHROME1 inverted."""
+    from pydicom.pixels import apply_modality_lut, apply_voi_lut
+
+    values, ds = _frame(path, frame)
+    if values.ndim == 3:
+        deep = int(ds.get("BitsStored", 8)) - 8
+        return np.ascontiguousarray((values >> max(deep, 0)).astype(np.uint8)[..., :3])
+    values = apply_modality_lut(values, ds)
+    low, high = float(values.min()), float(values.max())
+    if "VOILUTSequence" in ds:
+        table = ds.VOILUTSequence[0]
+        values = apply_voi_lut(values, ds)
+        low, high = 0.0, float((1 << int(table.LUTDescriptor[2])) - 1)
+    elif "WindowCenter" in ds and "WindowWidth" in ds:
+        # The window's output range depends on the stored bits; two extreme values show what it is.
+        far = np.array([[-1e9, 1e9]])
+        low, high = (float(v) for v in apply_voi_lut(far, ds)[0])
+        values = apply_voi_lut(values.astype(np.float64), ds)
+    grey = np.clip((values.astype(np.float64) - low) / max(high - low, 1e-12), 0, 1)
+    if ds.get("PhotometricInterpretation") == "MONOCHROME1":
+        grey = 1 - grey
+    return np.repeat((grey * 255).round().astype(np.uint8)[..., None], 3, 2)

@@ -1,0 +1,54 @@
+"""Another study's normal images for MedMix's donor `foreign`: a run names the study, the engine gets the images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.engine.augment.medmix.settings import MedMixConfig
+from core.engine.objectives.config import PretrainConfig
+from core.studio.db.store import Store
+from core.studio.ingest.cache import Progress, load_arrays, rows_of
+
+MOST = 64  # images; evenly spaced over the study's normals
+
+
+def check_pool(store: Store, config: MedMixConfig) -> None:
+    """ValueError, saying what to do, if lesions are to be cut from a study that is not here or has no normal images."""
+    study = config.pooled
+    if study and store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
+        raise ValueError(f"donor_study: there is no study {study!r} here; choose another one to cut from, or none")
+    if study and not _normals(store, study):
+        raise ValueError(f"donor_study: {study!r} has no normal training images to cut from; choose another study")
+
+
+def pool_of(
+    store: Store, config: PretrainConfig, on_progress: Progress | None = None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """What a pre-training cuts from: see `pool_at`; None, None if it cuts from no other study."""
+    if config.strong != "medmix" or not config.medmix.pooled:
+        return None, None
+    return pool_at(store, config.medmix, config.size, on_progress)
+
+
+def pool_at(
+    store: Store, config: MedMixConfig, size: int, on_progress: Progress | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images uint8 (M, size, size, 3), M <= 64, of the donor study, and their regions of interest (M, size, size)."""
+    check_pool(store, config)
+    arrays = load_arrays(store, config.pooled, size, on_progress)
+    train = arrays.index("train", label="normal")
+    chosen = train[np.unique(np.linspace(0, len(train) - 1, min(MOST, len(train))).astype(int))]
+    return np.array(rows_of(arrays.images, chosen)), np.array(rows_of(arrays.roi, chosen))
+
+
+def donor_studies(store: Store) -> list[dict]:
+    """[{"id", "name"}] of the studies that have normal training images."""
+    return store.query(
+        "SELECT id, name FROM studies WHERE EXISTS (SELECT 1 FROM cases WHERE study = studies.id AND split = 'train' "
+        "AND label = 'normal') ORDER BY created, id"
+    )
+
+
+def _normals(store: Store, study: str) -> int:
+    query = "SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train' AND label = 'normal'"
+    return store.one(query, [study])["n"]

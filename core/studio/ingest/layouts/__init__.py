@@ -1,0 +1,98 @@
+"""Layouts of folders: one file each, offering `TITLE`, `fits(folder) -> bool` and `entries(folder)`.
+
+The first that fits, in the order of `ORDER`, is used; a file added here comes just before the flat one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.studio.ingest.decode import SUFFIXES
+
+ORDER = ("table", "plain", "mvtec", "flat")
+_NOT_IMAGES = {
+    ".txt",
+    ".md",
+    ".csv",
+    ".json",
+    ".xml",
+    ".yaml",
+    ".yml",
+    ".html",
+    ".pdf",
+    ".ini",
+    ".log",
+    ".sqlite",
+    ".zip",
+}
+_NOISE = {"thumbs.db", "desktop.ini", "dicomdir", "license", "readme", "licence"}
+
+
+class BadFolder(ValueError):
+    """A folder that no layout fits; the message says what was looked for."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file as its layout understands it. `problem` is set when the layout already knows what is wrong."""
+
+    path: Path
+    split: str = "train"
+    label: str = "normal"
+    mask: Path | None = None
+    tags: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def files_under(folder: Path) -> Iterator[Path]:
+    """Every file that may be an image, in a steady order. Hidden files and known documents are passed over."""
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        for name in sorted(names):
+            suffix = os.path.splitext(name)[1].lower()
+            if name.startswith(".") or name.lower() in _NOISE or suffix in _NOT_IMAGES:
+                continue
+            yield Path(here) / name
+
+
+def by_stem(folder: Path) -> dict[str, Path]:
+    """Masks by the name of their image: `a.png`, `a_mask.png` and `a-mask.png` are all of `a`."""
+    found = {}
+    for path in files_under(folder):
+        stem = path.stem if path.suffix.lower() in SUFFIXES else path.name
+        found[stem] = path
+        for ending in ("_mask", "-mask"):
+            if stem.endswith(ending):
+                found[stem[: -len(ending)]] = path
+    return found
+
+
+def layouts() -> list[str]:
+    """Names of the layouts, in the order in which they are tried."""
+    there = [m.name for m in pkgutil.iter_modules(__path__)]
+    others = sorted(set(there) - set(ORDER))
+    return [name for name in (*ORDER[:-1], *others, ORDER[-1]) if name in there]
+
+
+def read_layout(folder: Path, layout: str | None = None) -> tuple[str, list[Entry]]:
+    """The layout's name and its entries. BadFolder if the folder is missing, empty or of no known layout."""
+    if not folder.exists():
+        raise BadFolder(f"there is no folder {folder}")
+    names = layouts()
+    if layout is not None and layout not in names:
+        raise BadFolder(f"there is no layout {layout!r}; there are: {', '.join(names)}")
+    for name in [layout] if layout else names:
+        module = importlib.import_module(f"{__name__}.{name}")
+        if layout or module.fits(folder):
+            found = list(module.entries(folder))
+            if found:
+                return name, found
+    raise BadFolder(
+        f"no images found in {folder}: expected train/normal and test/normal, test/abnormal, test/mask; or train/good "
+        "and test/*, ground_truth/*; or a folder of normal images; or a CSV with columns path, split, label, mask"
+    )

@@ -1,0 +1,94 @@
+"""Lesion masks: 1-bit PNG, lossless, at the image's own resolution; versions are added, never overwritten."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import numpy as np
+from PIL import Image
+
+from core.studio.db.store import Store, now
+from core.studio.ingest.decode import read_raw
+from core.studio.ingest.unreadable import Unreadable
+
+
+def encode_mask(mask: np.ndarray) -> bytes:
+    """(H, W) of 0 and not 0 -> 1-bit PNG."""
+    out = io.BytesIO()
+    Image.fromarray((np.asarray(mask) > 0).astype(np.uint8) * 255).convert("1", dither=Image.Dither.NONE).save(
+        out, "PNG", optimize=True
+    )
+    return out.getvalue()
+
+
+def decode_mask(png: bytes) -> np.ndarray:
+    """1-bit PNG -> uint8 (H, W) of 0 and 1."""
+    return np.asarray(Image.open(io.BytesIO(png)).convert("L")).astype(bool).astype(np.uint8)
+
+
+def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
+    """A mask file -> uint8 (H, W) of 0 and 1. `size` is (width, height) of its image; Unreadable if it differs.
+
+    Values up to 31 are taken for labels (all but 0 is lesion), more for grey (above half is lesion).
+    """
+    values = read_raw(path)
+    if values.ndim == 3:
+        values = values.max(2)
+    if size is not None and values.shape[::-1] != tuple(size):
+        have = " x ".join(map(str, values.shape[::-1]))
+        raise Unreadable(f"the mask is {have} pixels, its image {size[0]} x {size[1]}; the image was taken without it")
+    top = values.max()
+    mask = values > (0 if top < 32 else (32767 if top > 255 else 127))
+    if not mask.any():
+        raise Unreadable("the mask is empty; the image was taken without it")
+    return mask.astype(np.uint8)
+
+
+def add_mask(
+    store: Store,
+    case_id: int,
+    mask: np.ndarray | bytes,
+    source: str,
+    reader: str | None = None,
+    run: str | None = None,
+    threshold: float | None = None,
+    note: str = "",
+) -> int:
+    """Keep a mask (array or its PNG) as the case's next version; returns the version."""
+    png = mask if isinstance(mask, bytes) else encode_mask(mask)
+    with store.write() as db:
+        query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
+        version = db.execute(query, [case_id]).fetchone()[0]
+        db["lesion_masks"].insert(
+            {
+                "case_id": case_id,
+                "version": version,
+                "source": source,
+                "reader": reader,
+                "created": now(),
+                "run": run,
+                "threshold": threshold,
+                "png": png,
+                "note": note,
+            }
+        )
+    return version
+
+
+def truth_masks(store: Store, study: str) -> dict[int, int]:
+    """case id -> id of the mask that counts as ground truth: the latest imported or drawn by hand.
+
+    One taken from a run's heat map never does: the run would be measured against itself.
+    """
+    rows = store.query(
+        "SELECT m.case_id, m.id FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
+        "WHERE c.study = ? AND m.source IN ('import', 'hand') ORDER BY m.version",
+        [study],
+    )
+    return {row["case_id"]: row["id"] for row in rows}
+
+
+def get_mask(store: Store, mask_id: int) -> np.ndarray:
+    """uint8 (H, W) of one version."""
+    return decode_mask(store.one("SELECT png FROM lesion_masks WHERE id = ?", [mask_id])["png"])

@@ -1,0 +1,94 @@
+"""What a study holds, for the eye: counts by split and label, a sample of cases, and each case's outlines."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import cv2
+import numpy as np
+
+from core.studio.db.store import NotFound, Store
+from core.studio.ingest.cache import ROI_SIDE, shrink
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.masks import get_mask, truth_masks
+from core.studio.ingest.studies import show_study
+
+SPLITS = ("train", "holdout", "test")
+LABELS = ("normal", "abnormal", "unknown")
+
+
+def overview(store: Store, study: str) -> dict:
+    """{"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "bits", "modalities", "report"}."""
+    row = show_study(store, study)
+    cases = store.query("SELECT id, split, label, width, height, bits, modality FROM cases WHERE study = ?", [study])
+    table = {s: {label: 0 for label in LABELS} for s in SPLITS}
+    for case in cases:
+        table[case["split"]][case["label"]] += 1
+    truth = truth_masks(store, study)
+    masks = Counter(c["split"] for c in cases if c["id"] in truth)
+    sizes = Counter(f"{c['width']} x {c['height']}" for c in cases)
+    return {
+        "study": row,
+        "table": table,
+        "masks": {s: masks.get(s, 0) for s in SPLITS},
+        "sizes": sizes.most_common(4),
+        "size_count": len(sizes),
+        "bits": sorted({c["bits"] for c in cases if c["bits"]}),
+        "modalities": sorted({c["modality"] for c in cases if c["modality"]}),
+        "report": store.setting(f"import:{study}"),
+    }
+
+
+def sample(store: Store, study: str, count: int, seed: int = 0, part: str = "all") -> list[dict]:
+    """`count` cases drawn from a seed, equally from each part (split and label) unless `part` is 'split label'."""
+    cases = store.query(
+        'SELECT id, name, split, label, width, height FROM cases WHERE study = ? ORDER BY "row"', [study]
+    )
+    parts: dict[str, list[dict]] = {}
+    for case in cases:
+        parts.setdefault(f"{case['split']} {case['label']}", []).append(case)
+    draw = random.Random(seed)
+    chosen = [parts[part]] if part in parts else [] if part != "all" else [v for _, v in sorted(parts.items())]
+    for group in chosen:
+        draw.shuffle(group)
+    turns = [group[i] for i in range(max(map(len, chosen), default=0)) for group in chosen if i < len(group)]
+    order = {f"{s} {label}": (i, j) for i, s in enumerate(SPLITS) for j, label in enumerate(LABELS)}
+    return sorted(turns[:count], key=lambda c: order[f"{c['split']} {c['label']}"])
+
+
+def tile(store: Store, case_id: int, side: int) -> np.ndarray:
+    """A case's image, uint8 (h, w, 3), its longer side at most `side`."""
+    image = read_image(*_file(store, case_id))
+    scale = min(1.0, side / max(image.shape[:2]))
+    return shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+
+
+def outlines(store: Store, case_id: int) -> dict:
+    """{"roi", "lesion"}: each a list of polygons [[x, y], ...] in parts of the image's width and height."""
+    from core.engine.roi import find_roi
+
+    path, frame = _file(store, case_id)
+    image = read_image(path, frame)
+    scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
+    roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
+    study = store.one("SELECT study FROM cases WHERE id = ?", [case_id])["study"]
+    truth = truth_masks(store, study).get(case_id)
+    lesion = [] if truth is None else polygons(get_mask(store, truth))
+    return {"roi": [] if roi.all() else polygons(roi), "lesion": lesion}
+
+
+def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float]]]:
+    """(H, W) of 0 and not 0 -> outlines of its components and holes, simplified to `tolerance` of the longer side."""
+    height, width = mask.shape
+    found, _ = cv2.findContours((mask > 0).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+    lines = (cv2.approxPolyDP(line, tolerance * max(height, width), True)[:, 0] for line in found)
+    scale = np.array([width, height], float)
+    return [((line + 0.5) / scale).round(4).tolist() for line in lines if len(line) > 2]
+
+
+def _file(store: Store, case_id: int) -> tuple[str, int]:
+    row = store.one("SELECT path, frame FROM cases WHERE id = ?", [case_id])
+    if row is None:
+        raise NotFound(f"there is no case {case_id}")
+    return row["path"], row["frame"]

@@ -1,0 +1,247 @@
+"""Studies: importing a folder, adding cases, listing; bad files are named with their reason and left out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.studio.db.store import NotFound, Store, now, parsed
+from core.studio.ingest import reader as intake
+from core.studio.ingest import volumes
+from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
+from core.studio.ingest.decode import read_image, read_raw
+from core.studio.ingest.layouts import Entry, files_under, read_layout
+from core.studio.ingest.video import Sampling
+
+__all__ = [
+    "ImportReport", "StudyArrays", "add_cases", "delete_study", "files_at", "import_study", "list_studies",
+    "load_arrays", "read_image", "read_raw", "show_study", "slug", "study_row",
+]  # fmt: skip
+
+
+@dataclass
+class ImportReport:
+    """What an import did. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}];
+
+    burned_in: names of cases with likely text in the picture.
+    """
+
+    study: str
+    layout: str
+    accepted: int = 0
+    masks: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    rejected: list[dict] = field(default_factory=list)
+    duplicates: list[dict] = field(default_factory=list)
+    burned_in: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict:
+        return dict(self.__dict__)
+
+
+def slug(name: str) -> str:
+    """'My Colon study' -> 'my-colon-study'. ValueError if nothing is left."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    plain = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
+    if not plain:
+        raise ValueError(f"a study's name needs a letter or a digit; {name!r} has none")
+    return plain
+
+
+def import_study(
+    store: Store,
+    name: str,
+    folder: str | os.PathLike,
+    copy: bool = False,
+    size: int | None = None,
+    on_progress: Progress | None = None,
+    layout: str | None = None,
+    sampling: Sampling | None = None,
+) -> ImportReport:
+    """Make a study of a folder (or a CSV). Originals are not altered: referenced, or copied into the home with `copy`.
+
+    `sampling`: which frames of recordings become cases; the study keeps it for what is added later.
+
+    `size` also builds the arrays of that size. ValueError if the name is taken or nothing in the folder can be read.
+    """
+    folder = Path(folder).expanduser().absolute()
+    study = slug(name)
+    if store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
+        raise ValueError(f"there is already a study {study!r}; choose another name")
+    layout, entries = read_layout(folder, layout)
+    sampling = sampling or Sampling()
+    found, rejected = intake.read_all(entries, on_progress, sampling)
+    if not found:
+        reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
+        raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
+    if copy:
+        intake.copy(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
+    report = ImportReport(study, layout, rejected=rejected)
+    intake.hold_out(found)
+    # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
+    found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
+    with store.write() as db:
+        config = {"copied": copy, "holdout_fraction": intake.HOLDOUT_FRACTION, "video": sampling.to_dict()}
+        db["studies"].insert(
+            {
+                "id": study,
+                "name": name,
+                "created": now(),
+                "folder": str(folder),
+                "layout": layout,
+                "config": json.dumps(config),
+            }
+        )
+        _insert(store, study, found, report)
+    report.duplicates = _duplicates(store, study, found)
+    store.set_setting(f"import:{study}", report.to_dict())
+    if size:
+        load_arrays(store, study, size, on_progress)
+    return report
+
+
+def add_cases(
+    store: Store,
+    study: str,
+    paths: Iterable[str | os.PathLike],
+    split: str = "test",
+    label: str = "unknown",
+    on_progress: Progress | None = None,
+    sampling: Sampling | None = None,
+    copy: bool = False,
+) -> ImportReport:
+    """Add files to a study that exists; those it already has are passed over.
+
+    `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home.
+    """
+    row = show_study(store, study)
+    known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
+    entries = [Entry(Path(p).absolute(), split, label) for p in paths]
+    sampling = sampling or Sampling.of(row["config"])
+    found, rejected = intake.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
+    if copy:
+        # By content: a device may use a name again for another picture.
+        files: dict[Path, list[intake.Found]] = {}
+        for f in found:
+            files.setdefault(f.entry.path, []).append(f)
+        for path, same in files.items():
+            intake.copy(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
+    report = ImportReport(study, row["layout"], rejected=rejected)
+    with store.write():
+        _insert(store, study, found, report)
+    report.duplicates = _duplicates(store, study, found)
+    return report
+
+
+def files_at(path: str | os.PathLike) -> list[Path]:
+    """The file itself, or every file below a folder that may be an image or a recording. ValueError for neither."""
+    text = os.fspath(path).strip()
+    if not text:
+        raise ValueError("give the path of a file or a folder on this machine")
+    place = Path(text).expanduser().absolute()
+    if not place.exists():
+        raise ValueError(f"there is no file or folder {place}")
+    files = list(files_under(place)) if place.is_dir() else [place]
+    if not files:
+        raise ValueError(f"no images in {place}")
+    return files
+
+
+def _duplicates(store: Store, study: str, found: list[intake.Found]) -> list[dict]:
+    query = 'SELECT name, path, frame, split, sha256, phash FROM cases WHERE study = ? ORDER BY "row"'
+    return intake.duplicates(store.query(query, [study]), found)
+
+
+def _insert(store: Store, study: str, found: list[intake.Found], report: ImportReport) -> None:
+    db = store.db
+    start = db.execute('SELECT coalesce(max("row"), -1) + 1 FROM cases WHERE study = ?', [study]).fetchone()[0]
+    volume = volumes.several(store, study, [f.row.get("series") for f in found])
+    for offset, f in enumerate(found):
+        name = intake.printable(f.entry.path.name) + (f" #{f.frame + 1}" if f.frames > 1 else "")
+        if f.row.get("series") in volume:
+            name = volumes.numbered(name, f.row["slice"])
+        row = {
+            "study": study,
+            "name": name,
+            "path": str(f.entry.path),
+            "frame": f.frame,
+            "split": f.entry.split,
+            "label": f.entry.label,
+            "row": start + offset,
+            "added": now(),
+            "tags": json.dumps(list(f.entry.tags)),
+            **f.row,
+        }
+        case_id = db["cases"].insert(row).last_pk
+        if f.mask is not None:
+            db["lesion_masks"].insert(
+                {"case_id": case_id, "version": 1, "source": "import", "created": now(), "png": f.mask}
+            )
+            report.masks += 1
+        report.accepted += 1
+        if f.row.get("burned_in"):
+            report.burned_in.append(name)
+    rows = store.query('SELECT sha256, frame, split, label FROM cases WHERE study = ? ORDER BY "row"', [study])
+    text = "\n".join(f"{r['sha256']} {r['frame']} {r['split']} {r['label']}" for r in rows)
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()
+    db["studies"].update(study, {"fingerprint": fingerprint})
+    report.counts = _counts(rows)
+
+
+def _counts(rows: list[dict]) -> dict[str, int]:
+    return dict(sorted(Counter(f"{r['split']} {r['label']}" for r in rows).items()))
+
+
+def list_studies(store: Store) -> list[dict]:
+    """[{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}]."""
+    return [_with_counts(store, row) for row in store.query("SELECT * FROM studies ORDER BY created, id")]
+
+
+def study_row(store: Store, study: str) -> dict:
+    """The study's own row, nothing counted. NotFound names the studies there are."""
+    row = store.one("SELECT * FROM studies WHERE id = ?", [study])
+    if row is None:
+        known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies ORDER BY id"))
+        raise NotFound(f"there is no study {study!r}; there are: {known or 'none yet (study import makes one)'}")
+    return row
+
+
+def show_study(store: Store, study: str) -> dict:
+    """One study as `list_studies` gives it. NotFound names the studies there are."""
+    return _with_counts(store, study_row(store, study))
+
+
+def _with_counts(store: Store, row: dict) -> dict:
+    counted = store.query(
+        "SELECT split || ' ' || label AS part, count(*) AS n FROM cases WHERE study = ? GROUP BY part ORDER BY part",
+        [row["id"]],
+    )
+    counts = {r["part"]: r["n"] for r in counted}
+    masks = store.one(
+        "SELECT count(DISTINCT m.case_id) AS n FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ?",
+        [row["id"]],
+    )
+    return {**parsed(row, "config"), "cases": sum(counts.values()), "masks": masks["n"], "counts": counts}
+
+
+def delete_study(store: Store, study: str) -> None:
+    """Delete a study, its runs, caches and copied files. Refused when it has reviews: those are never lost."""
+    show_study(store, study)
+    query = "SELECT count(*) AS n FROM reviews r JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
+    reviews = store.one(query, [study])["n"]
+    if reviews:
+        raise ValueError(f"{study} holds {reviews} reviews and is kept; export it first if you need the space")
+    folders = [r["folder"] for r in store.query("SELECT folder FROM runs WHERE study = ?", [study])]
+    with store.write() as db:
+        db.execute("UPDATE runs SET parent = NULL WHERE study = ?", [study])
+        db.execute("DELETE FROM studies WHERE id = ?", [study])
+    for folder in [store.home.path / f for f in folders] + [store.home.cache / study, store.home.files / study]:
+        shutil.rmtree(folder, ignore_errors=True)

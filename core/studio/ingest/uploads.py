@@ -1,0 +1,84 @@
+"""Files dropped on the page: received one by one below a folder of their own, zips unpacked, then imported by copy."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from core.studio.db.home import Home
+
+LARGEST = 64 * 2**30  # bytes that a zip may unpack to
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+
+
+class BadDrop(ValueError):
+    """Something dropped that cannot be taken; the message says why."""
+
+
+def new_drop(home: Home) -> str:
+    """A fresh, empty drop; returns its token."""
+    token = secrets.token_hex(16)
+    _folder(home, token).mkdir(parents=True)
+    return token
+
+
+def drop_folder(home: Home, token: str) -> Path:
+    """Where the files of a drop lie. BadDrop for a token that is not known."""
+    folder = _folder(home, token)
+    if not folder.is_dir():
+        raise BadDrop("these files are no longer here; drop them again")
+    return folder
+
+
+def place(home: Home, token: str, name: str) -> Path:
+    """The path at which a dropped file with the relative name `name` is to be written; its folders are made."""
+    parts = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
+    if not parts or ".." in parts or any(len(p.encode()) > 255 or "\0" in p for p in parts):
+        raise BadDrop(f"{name!r} is not a name that a file can be kept under")
+    target = drop_folder(home, token).joinpath(*parts)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def unpack(home: Home, token: str) -> int:
+    """Unpacks every zip of a drop beside itself and removes it; returns how many files came out."""
+    count = 0
+    for path in sorted(drop_folder(home, token).rglob("*.zip")):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+                if sum(m.file_size for m in members) > LARGEST:
+                    raise BadDrop(f"{path.name} unpacks to more than {LARGEST >> 30} GiB; import its folder by path")
+                for member in members:
+                    target = place(home, token, member.filename)
+                    with archive.open(member) as source, target.open("wb") as out:
+                        shutil.copyfileobj(source, out, 1 << 20)
+                    count += 1
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+            raise BadDrop(f"{path.name} cannot be unpacked: {error}") from None
+        path.unlink()
+    return count
+
+
+def root_of(home: Home, token: str) -> Path:
+    """The folder to import: the drop's own, or the single folder chain inside it."""
+    folder = drop_folder(home, token)
+    while True:
+        inside = [p for p in folder.iterdir() if not p.name.startswith(".")]
+        if len(inside) != 1 or not inside[0].is_dir() or inside[0].name in ("train", "test"):
+            return folder
+        folder = inside[0]
+
+
+def discard(home: Home, token: str) -> None:
+    """Removes a drop."""
+    shutil.rmtree(_folder(home, token), ignore_errors=True)
+
+
+def _folder(home: Home, token: str) -> Path:
+    if not _TOKEN.fullmatch(token):
+        raise BadDrop("these files are no longer here; drop them again")
+    return home.cache / "dropped" / token

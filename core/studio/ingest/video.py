@@ -1,0 +1,198 @@
+"""Recordings: which frames of a video become cases, and reading one of them, by OpenCV.
+
+A case keeps the number of its frame in the file, counted from 0 in the order in which frames are shown. Reading by
+number relies on the decoder's seeking, which is wrong for some files of varying frame rate; `faithful` finds those out
+at import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from core.studio.ingest.unreadable import Unreadable, limit
+
+SUFFIXES = {".mp4", ".m4v", ".avi", ".mov", ".mkv", ".mpg", ".mpeg", ".wmv", ".webm"}
+FORMAT = "video"
+MOST = 20_000  # frames of one recording
+NEAR = 48  # frames ahead that are reached by decoding on; seeking goes back to a key frame and is not sooner there
+COMPLETE = 0.9  # a file that ends before this share of what its header says has been cut short
+_KEPT_OPEN = 4
+_PROBES = 12
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Every n-th frame, or so many per second (the default: one); `every` goes first where both are given."""
+
+    every: int | None = None
+    per_second: float = 1.0
+
+    def __post_init__(self):
+        if self.every is not None and not 1 <= self.every <= 1_000_000:
+            raise ValueError(f"of a recording every 1st, 2nd, ... frame is taken, not every {self.every}th")
+        if not 0 < self.per_second <= 1000:
+            raise ValueError(f"from a recording 0.01 to 1000 frames a second are taken, not {self.per_second:g}")
+
+    @classmethod
+    def of(cls, config: dict) -> Sampling:
+        """As a study's configuration keeps it under "video"."""
+        return cls(**(config.get("video") or {}))
+
+    def to_dict(self) -> dict:
+        return {"every": self.every, "per_second": self.per_second}
+
+    def numbers(self, frames: int, rate: float) -> list[int]:
+        """Numbers of the frames taken of a file of `frames` frames, `rate` a second. Unreadable if that cannot be."""
+        if self.every is None and not (math.isfinite(rate) and rate > 0):
+            raise Unreadable("its header tells no frame rate: choose every n-th frame instead of frames a second")
+        step = self.every or max(rate / self.per_second, 1.0)
+        count = math.ceil(frames / step)
+        if count > MOST:
+            raise Unreadable(f"{count} frames would be taken of it, at most {MOST} are: choose fewer a second")
+        return sorted({n for n in (round(i * step) for i in range(count)) if n < frames})
+
+
+def is_video(path: Path) -> bool:
+    """By its suffix."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def probe(path: Path) -> tuple[int, int, int, float]:
+    """width, height, frames (as the header says), frames a second. Unreadable if it is no video that can be read."""
+    with _capture(path) as capture:
+        return _head(capture)
+
+
+def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
+    """The frames of these ascending numbers, uint8 (H, W, 3) RGB, by decoding from the start: no seeking.
+
+    A header may promise a few frames more than there are; Unreadable when the file ends well before that.
+    """
+    with _capture(path) as capture:
+        total, at = _head(capture)[2], 0
+        for number in numbers:
+            while at <= number:
+                if not capture.grab():
+                    if at < COMPLETE * total:
+                        raise Unreadable(
+                            f"cut short, or its frame rate varies: its header says {total} frames, it ends after {at}"
+                        )
+                    return
+                at += 1
+            yield _image(capture.retrieve())
+
+
+def read_frame(path: Path, number: int) -> np.ndarray:
+    """One frame by its number, uint8 (H, W, 3) RGB. Unreadable if there is none."""
+    reader = _reader(path)
+    with reader.lock:
+        try:
+            return reader.read(number)
+        except Unreadable:
+            reader.at = None
+            raise
+
+
+def probes(numbers: Sequence[int]) -> list[int]:
+    """A few of these frames, first and last among them, by which `faithful` judges a file."""
+    return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
+
+
+def faithful(path: Path, digests: dict[int, str]) -> bool:
+    """Whether frames found by seeking are those met by decoding from the start: number -> `digest` of its pixels."""
+    with _capture(path) as capture:
+        for number in sorted(digests, reverse=True):  # backwards, so that each one is a seek
+            _seek(capture, number)
+            done, frame = capture.read()
+            if not done or digest(_image((done, frame))) != digests[number]:
+                return False
+    return True
+
+
+def _seek(capture: cv2.VideoCapture, number: int) -> None:
+    capture.set(cv2.CAP_PROP_POS_FRAMES, number)
+
+
+def digest(image: np.ndarray) -> str:
+    """Of a frame's pixels."""
+    return hashlib.blake2b(np.ascontiguousarray(image), digest_size=16).hexdigest()
+
+
+class _Reader:
+    """An open file and the number of the frame that comes next, None when it is not known."""
+
+    def __init__(self, path: Path):
+        self.lock = threading.Lock()
+        self.capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
+        self.at: int | None = 0
+        if not self.capture.isOpened():
+            raise Unreadable("not a video that can be read, whatever its name says, or it is damaged")
+
+    def read(self, number: int) -> np.ndarray:
+        if self.at is None or not self.at <= number <= self.at + NEAR:
+            _seek(self.capture, number)
+            self.at = number
+        while self.at < number:
+            if not self.capture.grab():
+                raise Unreadable(f"it has no frame {number}")
+            self.at += 1
+        done = self.capture.read()
+        self.at += 1
+        if not done[0]:
+            raise Unreadable(f"it has no frame {number}")
+        return _image(done)
+
+
+_readers: OrderedDict[tuple, _Reader] = OrderedDict()
+_readers_lock = threading.Lock()
+
+
+def _reader(path: Path) -> _Reader:
+    """The file's open reader; a file that was replaced is opened anew. Opening is dear, the next frame is not."""
+    stat = os.stat(path)
+    key = (str(path), stat.st_size, stat.st_mtime_ns)
+    with _readers_lock:
+        found = _readers.get(key)
+        if found is None:
+            found = _readers[key] = _Reader(path)
+            while len(_readers) > _KEPT_OPEN:
+                _readers.popitem(last=False)  # whoever still reads from it holds it until done
+        _readers.move_to_end(key)
+        return found
+
+
+@contextlib.contextmanager
+def _capture(path: Path) -> Iterator[cv2.VideoCapture]:
+    reader = _Reader(path)
+    try:
+        yield reader.capture
+    finally:
+        reader.capture.release()
+
+
+def _head(capture: cv2.VideoCapture) -> tuple[int, int, int, float]:
+    width, height, count = (
+        int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_COUNT)
+    )
+    limit(width, height)
+    if count < 1:
+        raise Unreadable("its header says that it has no frames")
+    return width, height, count, float(capture.get(cv2.CAP_PROP_FPS))
+
+
+def _image(read: tuple[bool, np.ndarray | None]) -> np.ndarray:
+    done, frame = read
+    if not done or frame is None:
+        raise Unreadable("a frame of it cannot be decoded")
+    return np.ascontiguousarray(frame[..., ::-1] if frame.ndim == 3 else np.repeat(frame[..., None], 3, 2))

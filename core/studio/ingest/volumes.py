@@ -1,0 +1,141 @@
+"""Volumes that come as one file a slice: which DICOM files belong together, in what order, and under what names.
+
+One slice stays one case with its own file. What binds it to the others is kept with it when it is imported, so that
+slices which come later, by hand or through a watched folder, find their place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.studio.db.store import Store
+
+# Views of one examination share a series and are numbered: four mammograms are no volume.
+STILLS = frozenset({"CR", "DX", "GM", "IO", "MG", "OP", "PX", "SM", "XC"})
+ORDER = "frame, place, slice, id"  # of the cases of one recording or volume
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Where one file lies in its volume.
+
+    series: alike for the slices of one stack; the SeriesInstanceUID and a digest of what else they share.
+    place: mm along the stack's normal, None where the file does not say. slice: its InstanceNumber, or None.
+    """
+
+    series: str
+    place: float | None
+    slice: int | None
+
+    def to_row(self) -> dict:
+        return {"series": self.series, "place": self.place, "slice": self.slice}
+
+
+def slice_of(ds) -> Slice | None:
+    """Of the header of a DICOM file of one frame; None if that names no series, or neither position nor number.
+
+    A number alone makes no slice of a kind of image that is taken singly (STILLS).
+
+    A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the
+    scout of a series is not among its slices.
+    """
+    series = str(ds.get("SeriesInstanceUID") or "").strip()
+    if not series or int(ds.get("NumberOfFrames", 1) or 1) > 1:
+        return None
+    position, axes = _numbers(ds, "ImagePositionPatient", 3), _numbers(ds, "ImageOrientationPatient", 6)
+    place = None
+    if position is not None and axes is not None:
+        normal = np.cross(axes[:3], axes[3:])
+        length = float(np.linalg.norm(normal))
+        if length > 0.5:  # unit vectors at a right angle give 1
+            place = round(float(position @ normal) / length, 3)
+    try:
+        number = int(ds.get("InstanceNumber"))
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if place is None and (number is None or ds.get("Modality") in STILLS):
+        return None
+    # Directions are written with rounding errors that differ from slice to slice; adding 0 makes -0 a 0.
+    facing = "" if place is None else " ".join(f"{v:.2f}" for v in np.round(axes, 2) + 0.0)
+    shared = (
+        ds.get("StudyInstanceUID", ""), ds.get("FrameOfReferenceUID", ""), ds.Rows, ds.Columns, facing,
+    )  # fmt: skip
+    digest = hashlib.sha256("\n".join(map(str, shared)).encode()).hexdigest()[:12]
+    return Slice(f"{series} {digest}", place, number)
+
+
+def _numbers(ds, keyword: str, count: int) -> np.ndarray | None:
+    try:
+        values = [float(v) for v in ds.get(keyword) or ()]
+    except (TypeError, ValueError):
+        return None
+    return np.array(values) if len(values) == count and all(map(math.isfinite, values)) else None
+
+
+def in_order(found: list) -> list:
+    """Slices of one volume brought together, where its first one stands, and sorted; all else stays where it is.
+
+    found: what has a `row` with the columns of `Slice.to_row`, or without them.
+    """
+    first: dict[str, int] = {}
+    for i, f in enumerate(found):
+        if f.row.get("series"):
+            first.setdefault(f.row["series"], i)
+
+    def key(at: tuple[int, object]) -> tuple:
+        i, row = at[0], at[1].row
+        if not row.get("series"):
+            return (i,)
+        place, number = row["place"], row["slice"]
+        return first[row["series"]], place or 0.0, -math.inf if number is None else number, i
+
+    return [f for _, f in sorted(enumerate(found), key=key)]
+
+
+def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
+    """Those among `series` (one for each new case) that have two slices or more once these are in the study.
+
+    A slice that was alone so far gets the number in its name that the others will bear.
+    """
+    fresh: dict[str, int] = {}
+    for one in series:
+        if one:
+            fresh[one] = fresh.get(one, 0) + 1
+    many = set()
+    for one, count in fresh.items():
+        there = store.query("SELECT id, name, slice FROM cases WHERE study = ? AND series = ?", [study, one])
+        if count + len(there) > 1:
+            many.add(one)
+        if len(there) == 1:
+            name = numbered(there[0]["name"], there[0]["slice"])
+            store.execute("UPDATE cases SET name = ? WHERE id = ?", [name, there[0]["id"]])
+    return many
+
+
+def numbered(name: str, number: int | None) -> str:
+    """'a.dcm', 7 -> 'a.dcm #7', as a frame of a recording is named; without a number the name alone."""
+    return name if number is None else f"{name} #{number}"
+
+
+def same(case: dict) -> tuple[str, list]:
+    """(condition, values) for the cases of the same recording or volume as this one, itself among them."""
+    if case["series"]:
+        return "study = ? AND series = ?", [case["study"], case["series"]]
+    return "study = ? AND path = ?", [case["study"], case["path"]]
+
+
+def parts(store: Store, study: str) -> dict[int, int | None]:
+    """case -> its number, of each case that is one of several of a recording (from 1) or of a volume (its own)."""
+    rows = store.query(
+        "SELECT id, frame, series, slice FROM cases c WHERE study = :study AND ("
+        "path IN (SELECT path FROM cases WHERE study = :study GROUP BY path HAVING count(*) > 1 OR max(frame) > 0) OR "
+        "series IN (SELECT series FROM cases WHERE study = :study AND series IS NOT NULL GROUP BY series "
+        "HAVING count(*) > 1))",
+        {"study": study},
+    )
+    return {r["id"]: r["slice"] if r["series"] else r["frame"] + 1 for r in rows}

@@ -1,0 +1,52 @@
+"""Memory that two lanes share: the one that finds no room waits for the other instead of failing."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+
+from core.studio.db.store import Store
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import queues as lanes
+
+TRIES = 5  # times that one step of the long lane waits for room
+LOOK = 0.2  # seconds between two looks
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether an error says that memory, the device's or the machine's, is used up."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "alloc_failed" in text
+
+
+def release() -> None:
+    """Give back what an ended step leaves on the device."""
+    gc.collect()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+        sys.modules["torch"].cuda.empty_cache()
+
+
+def set_aside(store: Store, job: dict) -> bool:
+    """A short job goes behind the training that leaves it no room; False if none is running, so it is to fail."""
+    if job["lane"] != lanes.SHORT or (long := lanes.beside(store, lanes.SHORT)) is None:
+        return False
+    kept = jobs.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
+    if kept:
+        jobs.ensure_worker(store)  # that job may have ended just now, and its worker gone
+    return kept
+
+
+def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
+    """A training lets the short job beside it end, then goes on from its checkpoint; False if there was none."""
+    if job["lane"] != lanes.LONG or (short := lanes.beside(store, lanes.LONG)) is None:
+        return False
+    if job["verb"] in ("pretrain", "fit"):
+        store.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [job["run"]])
+    far = jobs.get_job(store, job["id"])["progress"]
+    jobs.progress(store, job["id"], far, f"Waits for job {short}: memory does not hold both at once")
+    while not should_stop() and lanes.beside(store, lanes.LONG) == short:
+        jobs.reap(store)  # it may have been killed
+        time.sleep(LOOK)
+    return True

@@ -1,0 +1,110 @@
+"""What a job can do, by name. A feature adds a step in its own module and names that module in MODULES:
+
+    @step("embed")
+    def embed(work: Work) -> None: ...
+
+    @step("pretrain", long=True)  # it makes what others read: see queues.py
+    def pretrain(work: Work) -> None: ...
+
+A step reads its run and arguments, reports as it goes, looks at `should_stop()` often and raises `Stopped` when it
+turns true, having left on disk what it needs to go on when it is called again.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.engine.progress import Report, Stop
+from core.studio.db.store import Store
+
+
+def nothing(values: dict) -> None: ...
+
+
+def never() -> bool:
+    return False
+
+
+def loading(report: Report) -> Callable[[int, int], None]:
+    """A report of how many images are prepared, for `load_arrays`."""
+
+    def told(done: int, total: int) -> None:
+        if done % 20 == 0 or done == total:
+            report({"message": f"Preparing images: {done} of {total}"})
+
+    return told
+
+
+@dataclass
+class Work:
+    """One step of a job as it is executed. `run` may be '' for a step that belongs to no run."""
+
+    store: Store
+    run: str
+    args: dict[str, Any] = field(default_factory=dict)
+    report: Report = nothing
+    should_stop: Stop = never
+
+    @property
+    def device(self) -> str:
+        return self.args.get("device", "auto")
+
+
+MODULES = (  # imported when somebody first asks for a step, for they bring torch or umap with them
+    "core.studio.runs.pipeline",
+    "core.studio.clusters.step",
+    "core.studio.clusters.projection",
+    "core.studio.incoming.job",
+    "core.studio.demo.study",
+)
+
+_STEPS: dict[str, Callable[[Work], Any]] = {}
+_LONG: set[str] = set()
+
+
+def step(name: str, long: bool = False) -> Callable:
+    """Decorator: register a step; its return value, if any, is ignored. long: one at a time, in the long lane."""
+
+    def add(function):
+        _STEPS[name] = function
+        if long:
+            _LONG.add(name)
+        return function
+
+    return add
+
+
+@functools.cache
+def _load() -> None:
+    for module in MODULES:
+        importlib.import_module(module)
+
+
+def is_long(name: str) -> bool:
+    """Whether a step belongs to the long lane: a training, a fit, the drawing of the demo."""
+    _load()
+    return name in _LONG
+
+
+class _Steps(dict):
+    """Read as a dict; the modules that hold steps are imported the first time anybody looks."""
+
+    def __missing__(self, name: str):
+        _load()
+        if name not in _STEPS:
+            raise ValueError(f"a job cannot {name!r}; it can: {', '.join(self.names())}")
+        return _STEPS[name]
+
+    def names(self) -> list[str]:
+        _load()
+        return sorted(_STEPS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+
+STEPS = _Steps()

@@ -1,0 +1,183 @@
+"""The process that executes a lane's jobs: `python -m core.studio.jobs.worker --home DIR --lane long`.
+
+It takes queued jobs one after the other and leaves when none waits. It lives in a session of its own, so that closing
+the page, a terminal or the app does not touch it; killed, it is noticed by its process id and the job can be resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from core.studio.db.home import Home
+from core.studio.db.store import Store
+from core.studio.jobs import memory
+from core.studio.jobs import queue as jobs
+from core.studio.jobs.queues import LANES, LONG
+from core.studio.jobs.reporter import Reporter
+from core.studio.jobs.steps import STEPS, Work
+
+HEARTBEAT = 2.0  # seconds
+LOOK = 0.2  # seconds between two looks at what is wanted
+NICE = 3  # a training keeps its threads, but gives way to what a person waits for: the page, and the short lane
+_terminated = threading.Event()
+
+
+class Wish:
+    """should_stop() for a step: looks into the store, but not at every training step."""
+
+    def __init__(self, store: Store, job: int):
+        self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
+
+    def __call__(self) -> bool:
+        if _terminated.is_set():
+            return True
+        if time.monotonic() - self.looked >= LOOK:
+            self.wants, self.looked = jobs.wants(self.store, self.job), time.monotonic()
+        return self.wants != "run"
+
+    @property
+    def status(self) -> str:
+        self.looked = 0.0
+        self()
+        return {"pause": "paused", "cancel": "cancelled"}.get(self.wants, "interrupted")
+
+
+@contextlib.contextmanager
+def beating(store: Store, job: int):
+    """A heartbeat beside the work."""
+    stop = threading.Event()
+
+    def beat():
+        while not stop.wait(HEARTBEAT):
+            with contextlib.suppress(Exception):  # a busy database must not end the work
+                jobs.heartbeat(store, job)
+        store.close()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def execute(store: Store, job: dict) -> str:
+    """Run a claimed job to its end, or to where it is stopped; returns its status."""
+    from core.engine.progress import Stopped
+
+    tried = 0
+    with beating(store, job["id"]):
+        wish = Wish(store, job["id"])
+        current: dict | None = job
+        while current is not None:
+            job = current
+            reporter = Reporter(store, job)
+            try:
+                if wish():
+                    raise Stopped
+                reporter.flush()
+                STEPS[job["verb"]](Work(store, job["run"] or "", job["args"], reporter, wish))
+                reporter.flush()
+                current, tried = jobs.advance(store, job["id"]), 0
+                continue
+            except Stopped:
+                reporter.flush()
+                status = wish.status
+                jobs.end(
+                    store, job["id"], status, {"paused": "Paused", "cancelled": "Cancelled"}.get(status, "Stopped")
+                )
+                return status
+            except Exception as error:
+                reporter.flush()
+                print(traceback.format_exc(), file=sys.stderr, flush=True)
+                sentence, full = explain(error), memory.ran_out(error)
+            if full:  # outside of the handler, whose error holds on to what the step had in memory
+                memory.release()
+                if memory.set_aside(store, job):
+                    return "queued"
+                tried += 1
+                if tried <= memory.TRIES and memory.wait_for_room(store, job, wish):
+                    continue
+            jobs.end(store, job["id"], "failed", sentence, sentence)
+            return "failed"
+    return "done"
+
+
+def explain(error: Exception) -> str:
+    """One sentence for people. A ValueError of ours already is one."""
+    text = str(error).strip()
+    if memory.ran_out(error):
+        return "Out of memory: choose a smaller batch or image size, or another device"
+    if isinstance(error, ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def run_queue(store: Store, *lanes: str) -> int:
+    """Execute the jobs of these lanes (default: of both, one lane after the other) until none waits; how many."""
+    return sum(_run_lane(store, lane) for lane in lanes or LANES)
+
+
+def _run_lane(store: Store, lane: str) -> int:
+    """At most one worker of a lane works, and one waits."""
+    done, name = 0, "worker" if lane == LONG else f"worker-{lane}"
+    with open(store.home.path / f"{name}.lock", "w") as lock, open(store.home.path / f"{name}.next", "w") as second:
+        while _waits(store, lane) and not _terminated.is_set():
+            if not _lock(lock):
+                # That worker may take the waiting job or be about to leave: one process stays and looks again.
+                if not _lock(second):
+                    return done
+                time.sleep(0.5)
+                continue
+            jobs.reap(store)
+            while not _terminated.is_set() and (job := jobs.claim(store, lane)):
+                execute(store, job)
+                done += 1
+            fcntl.flock(lock, fcntl.LOCK_UN)  # then look once more: a job queued just now found the lock taken
+    return done
+
+
+def _waits(store: Store, lane: str) -> bool:
+    return store.one("SELECT 1 FROM jobs WHERE status = 'queued' AND lane = ?", [lane]) is not None
+
+
+def _lock(file) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def give_way() -> None:
+    """Lower this process's share of the processor where others want it too."""
+    os.nice(NICE)
+    if os.getsid(0) == os.getpid():  # Linux may weigh sessions, not processes: man 7 sched, autogroup
+        with contextlib.suppress(OSError):
+            Path("/proc/self/autogroup").write_text(str(NICE))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--lane", choices=LANES, help="both, one after the other, if left out")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: _terminated.set())
+    if args.lane == LONG:
+        give_way()
+    run_queue(Store(Home.at(args.home)), *([args.lane] if args.lane else []))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Settings of a strong augmentation by name: versioned, kept in the store, exchanged as YAML."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import yaml
+
+from core.engine.config import BadConfig
+from core.engine.registry import STRONG
+from core.studio.db.store import NotFound, Store, now
+
+_NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
+
+
+class BadPreset(ValueError):
+    """A preset that cannot be kept or read; the message says why."""
+
+
+def checked(strong: str, config: dict) -> dict:
+    """The whole configuration, every value checked by the augmentation's own rules."""
+    return STRONG.get(strong).Config.from_dict(config).to_dict()
+
+
+def built_in() -> list[dict]:
+    """The presets that come with the studio; version 0."""
+    from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+
+    return [
+        {"name": name, "version": 0, "strong": "medmix", "config": config.to_dict(), "note": "", "built_in": True}
+        for name, config in MEDMIX_PRESETS.items()
+    ]
+
+
+def list_presets(store: Store, versions: bool = False) -> list[dict]:
+    """Built-in ones, then the readers' own by name; the newest version of each, or all of them."""
+    rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
+    own = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
+    if not versions:
+        own = [row for i, row in enumerate(own) if i == 0 or own[i - 1]["name"] != row["name"]]
+    return built_in() + own
+
+
+def _whole(strong: str, config: dict) -> dict:
+    """With the defaults of settings that are younger than the preset."""
+    return {**STRONG.get(strong).Config().to_dict(), **config} if strong in STRONG.names() else config
+
+
+def get_preset(store: Store, name: str, version: int | None = None) -> dict:
+    """One preset, its newest version unless one is given. NotFound names those there are."""
+    for row in list_presets(store, versions=True):
+        if row["name"] == name and version in (None, row["version"]):
+            return row
+    known = ", ".join(row["name"] for row in list_presets(store))
+    raise NotFound(f"there is no preset {name!r}{'' if version is None else f' version {version}'}; there are: {known}")
+
+
+def save_preset(store: Store, name: str, strong: str, config: dict, note: str = "", reader: str | None = None) -> dict:
+    """Keep settings under a name: a new one, or the next version of what is there. Equal settings add no version."""
+    name = name.strip()
+    if not _NAME.fullmatch(name):
+        raise BadPreset("a preset's name has 1 to 60 letters, digits, spaces or . + - _, a letter or digit first")
+    if any(row["name"] == name for row in built_in()):
+        raise BadPreset(f"{name!r} comes with the studio and stays as it is; choose another name")
+    whole = json.dumps(checked(strong, config), sort_keys=True)
+    with store.write() as db:
+        last = store.one("SELECT * FROM presets WHERE name = ? ORDER BY version DESC LIMIT 1", [name])
+        if last and not last["removed"] and (last["strong"], last["config"]) == (strong, whole):
+            return get_preset(store, name)
+        row = {
+            "name": name, "version": (last["version"] if last else 0) + 1, "strong": strong, "config": whole,
+            "note": note, "reader": reader, "created": now(),
+        }  # fmt: skip
+        db["presets"].insert(row)
+    return get_preset(store, name)
+
+
+def remove_preset(store: Store, name: str) -> None:
+    """Take a preset out of the list; its rows stay, for runs that name it."""
+    if get_preset(store, name)["built_in"]:
+        raise BadPreset(f"{name!r} comes with the studio and stays")
+    store.execute("UPDATE presets SET removed = 1 WHERE name = ?", [name])
+
+
+def to_yaml(preset: dict) -> str:
+    """The text of a preset's file."""
+    kept = {"preset": preset["name"], "version": preset["version"], "strong": preset["strong"], "note": preset["note"]}
+    config = {k: list(v) if isinstance(v, tuple) else v for k, v in preset["config"].items()}
+    return yaml.safe_dump({**kept, "config": config}, sort_keys=False, allow_unicode=True)
+
+
+def from_yaml(text: str) -> dict:
+    """{"name", "strong", "config", "note"} of a preset's file, checked. BadPreset says what is wrong with it."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        raise BadPreset(f"this is not YAML{f' (line {where.line + 1})' if where else ''}") from None
+    if not isinstance(data, dict) or not isinstance(data.get("config"), dict) or "preset" not in data:
+        raise BadPreset("a preset's file has the keys preset, strong and config")
+    strong = str(data.get("strong", "medmix"))
+    config = {k: tuple(v) if isinstance(v, list) else v for k, v in data["config"].items()}
+    try:
+        whole = checked(strong, config)
+    except (BadConfig, TypeError) as error:
+        raise BadPreset(f"the preset's settings do not fit: {error}") from None
+    return {"name": str(data["preset"]), "strong": strong, "config": whole, "note": str(data.get("note") or "")}

@@ -1,0 +1,209 @@
+"""The MedMix tab's picture: classes A_0..A_k by sample, from fixed seeds, with outlines and each lesion's source."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from core.engine.augment.weak import WeakConfig, WeakViews
+from core.engine.config import Config
+from core.engine.registry import STRONG
+from core.engine.roi import find_roi
+from core.engine.tensors import to_batch, to_pixels
+from core.studio.db.store import Store
+from core.studio.ingest.cache import ROI_SIDE, fraction, shrink
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.donors import check_pool
+from core.studio.ingest.overview import polygons
+
+SIDES = (64, 128, 256, 512)
+POOL = 12  # images of another study that lesions are cut from
+_TOLERANCE = 0.004  # of an outline, in parts of the image's side
+
+
+@dataclass(frozen=True)
+class Scene(Config):
+    """What is looked at. seed chooses the samples and every draw, so a slider moves and nothing else does.
+
+    images: which of the study's training normals, by the seed, or the files of `drop`. weak: show the weak views.
+    """
+
+    study: str = ""
+    strong: str = "medmix"
+    config: dict = field(default_factory=dict)
+    seed: int = 0
+    samples: int = 6
+    first: int = 0
+    size: int = 256
+    weak: bool = False
+    weak_config: dict = field(default_factory=dict)
+    drop: str = ""
+
+    def __post_init__(self) -> None:
+        if self.size not in SIDES:
+            raise ValueError(f"size is one of {', '.join(map(str, SIDES))}, not {self.size}")
+        if not 1 <= self.samples <= 12:
+            raise ValueError(f"samples must be 1..12, not {self.samples}")
+
+
+@dataclass
+class Grid:
+    """images uint8 (k+1, M, S, S, 3). outlines[n][m]: polygons of what was pasted, in parts of the side.
+
+    sources: [{"n", "m", "slot", "box", "donor", "to"}], boxes (x0, y0, x1, y1) in parts of the side, donor a column or
+    None. names: of the samples. seconds: to draw and paint.
+    """
+
+    images: np.ndarray
+    outlines: list[list[list]]
+    sources: list[dict]
+    names: list[str]
+    seconds: float
+
+    def pack(self) -> bytes:
+        """uint32 length, JSON, then the mosaic as RGBA, row by row: nothing to encode here, nothing to decode there."""
+        rows, cols, side = self.images.shape[:3]
+        mosaic = self.images.transpose(0, 2, 1, 3, 4).reshape(rows * side, cols * side, 3)
+        about = {
+            "rows": rows, "cols": cols, "side": side, "outlines": self.outlines, "sources": self.sources,
+            "names": self.names, "seconds": self.seconds,
+        }  # fmt: skip
+        head = json.dumps(about).encode()
+        return len(head).to_bytes(4, "little") + head + cv2.cvtColor(mosaic, cv2.COLOR_RGB2RGBA).tobytes()
+
+
+class Samples:
+    """Normal images of a study and their regions of interest, decoded once. Safe to share between threads."""
+
+    def __init__(self, store: Store, most: int = 96):
+        self.store, self._most = store, most
+        self._kept: OrderedDict[tuple, tuple[np.ndarray, np.ndarray]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def normals(self, study: str, seed: int, count: int) -> list[dict]:
+        """`count` training normals, drawn from the seed; ValueError if the study has none."""
+        cases = self.store.query(
+            "SELECT id, name, path, frame FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
+            'ORDER BY "row"',
+            [study],
+        )
+        if not cases:
+            raise ValueError("this study has no normal training images to make classes of")
+        random.Random(seed).shuffle(cases)
+        return [cases[i % len(cases)] for i in range(count)]
+
+    def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """uint8 (M, S, S, 3) and uint8 (M, S, S), 1 inside."""
+        found = [self._one(case, size) for case in cases]
+        return np.stack([i for i, _ in found]), np.stack([r for _, r in found])
+
+    def _one(self, case: dict, size: int) -> tuple[np.ndarray, np.ndarray]:
+        key = (case["path"], case["frame"], size)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        image = read_image(case["path"], case["frame"])
+        scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
+        roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
+        pair = shrink(image, size, size), (fraction(roi, size) >= 0.5).astype(np.uint8)
+        with self._lock:
+            self._kept[key] = pair
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return pair
+
+
+@contextlib.contextmanager
+def one_thread():
+    """Images this few gain nothing by a second thread, and two that wait for each other lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> list[dict]:
+    """The samples of a scene: from the study, or the readable files of a drop."""
+    if dropped is None:
+        return samples.normals(scene.study, scene.seed, scene.first + scene.samples)[scene.first :]
+    files = sorted(p for p in dropped.rglob("*") if p.is_file())
+    if not files:
+        raise ValueError("no image was dropped")
+    return [{"path": str(files[i % len(files)]), "frame": 0, "name": files[i % len(files)].name}
+            for i in range(scene.samples)]  # fmt: skip
+
+
+def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None) -> Grid:
+    """Make the classes of a scene. ValueError says which setting does not fit."""
+    cases = cases_of(samples, scene, dropped)
+    images, roi = samples.load(cases, scene.size)
+    strong = strong_of(samples, scene, scene.size)
+    started = time.perf_counter()
+    x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
+    kept, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
+    with torch.inference_mode(), one_thread():
+        for n in range(1, strong.k + 1):
+            mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
+            kept.append(mixed.images)
+            masks.append(mixed.masks)
+            sources += _sources(mixed, n, scene.size)
+        stack, marks = torch.cat(kept), torch.cat(masks)
+        if scene.weak:
+            views = WeakViews(WeakConfig.from_dict(scene.weak_config))
+            stack, marks = views(stack, torch.Generator().manual_seed(scene.seed), marks)
+            sources = []
+        pixels = to_pixels(stack)
+    shape = (strong.k + 1, len(x), scene.size, scene.size)
+    lines = [_outline(m) for m in marks.numpy().astype(np.uint8)]
+    return Grid(
+        pixels.reshape(*shape, 3),
+        [lines[n * len(x) : (n + 1) * len(x)] for n in range(strong.k + 1)],
+        sources,
+        [c["name"] for c in cases],
+        time.perf_counter() - started,
+    )
+
+
+def strong_of(samples: Samples, scene: Scene, size: int):
+    """The scene's augmentation for images of that side, with another study's images in it where it cuts from them."""
+    kind = STRONG.get(scene.strong)
+    config = kind.Config.from_dict(scene.config)
+    if scene.strong == "medmix" and config.pooled:
+        check_pool(samples.store, config)
+        pool, roi = samples.load(samples.normals(config.pooled, scene.seed, POOL), size)
+        return kind(config, to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
+    return kind(config)
+
+
+def _outline(mask: np.ndarray) -> list:
+    return [] if mask.all() or not mask.any() else polygons(mask, _TOLERANCE)
+
+
+def _sources(mixed, n: int, side: int) -> list[dict]:
+    if mixed.sources is None or mixed.donors is None:
+        return []
+
+    def box(corners) -> list[float]:
+        y0, x0, y1, x1 = (round(float(v) / side, 4) for v in corners)
+        return [x0, y0, x1, y1]
+
+    return [
+        {"n": n, "m": m, "slot": slot, "box": box(mixed.sources[m, slot]), "to": box(mixed.boxes[m, slot]),
+         "donor": int(mixed.donors[m, slot])}
+        for m in range(len(mixed.images))
+        for slot in range(n)
+        if int(mixed.donors[m, slot]) >= 0 and bool(mixed.sources[m, slot].any())
+    ]  # fmt: skip

@@ -1,0 +1,141 @@
+"""Numbers beside MedMix's picture, before any training: too easy, too hard, or nothing like a lesion?"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from core.engine.augment.weak import WeakConfig, WeakViews
+from core.engine.backbones.encoder import EncoderConfig, build_encoder, load_encoder
+from core.engine.tensors import to_batch
+from core.studio.db.store import Store
+from core.studio.medmix.lesion_similarity import FAR, nearness
+from core.studio.medmix.preview import Samples, Scene, strong_of
+from core.studio.runs import records as runs
+
+SIDE, IMAGES, VIEWS = 64, 96, 8
+SEEN = 0.5  # a lesion is still in a view if half of it, as the view enlarges it, is
+
+
+@torch.inference_mode()
+def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
+    """How a linear probe on an encoder sees the classes of a scene.
+
+    run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
+
+    {"accuracy", "chance", "told", "confusion" (row: true class), "survival", "lost", "near", "words", "seconds",
+    "images", "encoder"}. told: balanced accuracy of some lesion against none, guessing 0.5. survival: mean part of a
+    lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep less than half. near: None,
+    or as `nearness` says.
+    """
+    started = time.perf_counter()
+    if run == "latest":
+        done = [r["id"] for r in runs.list_runs(store, scene.study, "pretrain") if r["status"] == "done"]
+        run = done[-1] if done else None
+    samples = Samples(store, most=2 * IMAGES)
+    cases = list({c["id"]: c for c in samples.normals(scene.study, scene.seed, IMAGES)}.values())
+    images, roi = samples.load(cases, SIDE)
+    strong = strong_of(samples, scene, SIDE)
+    weak = WeakViews(WeakConfig.from_dict(scene.weak_config))
+    encoder = _encoder(store, run)
+    x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
+    features, labels, groups, kept, lesions = [], [], [], [], None
+    for n in range(strong.k + 1):
+        mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
+        views, masks = weak(mixed.images, torch.Generator().manual_seed(n), mixed.masks)
+        features.append(_features(encoder, views))
+        labels += [n] * len(x)
+        groups += range(len(x))
+        if n == 1:
+            lesions = mixed
+        if n:
+            kept.append(_survival(weak, mixed.masks, scene.seed + n))
+    z, y = np.concatenate(features), np.array(labels)
+    # Views of one image stay on one side, or the probe would know the image and not its class.
+    folds = GroupKFold(n_splits=min(5, len(x)))
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.05))
+    said = cross_val_predict(model, z, y, groups=np.array(groups), cv=folds)
+    accuracy, chance = float((said == y).mean()), 1 / (strong.k + 1)
+    survival = np.concatenate(kept) if not np.isnan(kept[0]).any() else None
+    found = {
+        "accuracy": accuracy,
+        "chance": chance,
+        "told": float(((said[y == 0] == 0).mean() + (said[y > 0] > 0).mean()) / 2),
+        "confusion": confusion_matrix(y, said, labels=range(strong.k + 1)).tolist(),
+        "survival": None if survival is None else float(survival.mean()),
+        "lost": None if survival is None else float((survival < SEEN).mean()),
+        "near": nearness(store, scene.study, lambda images: _features(encoder, images), x, lesions),
+        "images": len(x),
+        "encoder": run or "untrained",
+    }
+    return {**found, "words": words(found), "seconds": time.perf_counter() - started}
+
+
+def words(found: dict) -> list[dict]:
+    """What the numbers say, in sentences: [{"kind": "good"|"warn", "text"}]."""
+    said = []
+    above = (found["accuracy"] - found["chance"]) / (1 - found["chance"])
+    if above > 0.85:
+        said.append(("warn", "Too easy: even a linear probe tells the classes apart. Smaller, softer lesions."))
+    elif found.get("encoder") == "untrained" and found["told"] > 0.8:
+        said.append(("warn", "Too easy: an encoder that has learnt nothing tells lesions from none. Smaller, softer "
+                             "lesions."))  # fmt: skip
+    elif above < 0.05:
+        said.append(
+            ("warn", "Hard: a linear probe can hardly tell the classes apart. It may learn slowly or not at all.")
+        )
+    else:
+        said.append(("good", "Neither trivial nor hopeless: there is something to learn."))
+    if found["lost"] is not None:
+        if found["lost"] > 0.25:
+            said.append(("warn", f"{found['lost']:.0%} of weak views lose most of their lesion and keep its label. "
+                                 "Raise the smallest crop."))  # fmt: skip
+        else:
+            said.append(("good", f"Weak views keep the lesion: only {found['lost']:.0%} lose most of it."))
+    near = found["near"]
+    if near:
+        if near["distance"] > FAR:
+            times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
+            said.append(("warn", f"Nothing like a lesion: {times}."))
+        elif near["closeness"] < 0.3:
+            said.append(("warn", "Synthetic lesions look nothing like this study's lesions to this encoder."))
+        else:
+            said.append(("good", f"Synthetic lesions lie in the direction of real ones ({near['closeness']:.0%})."))
+    return [{"kind": kind, "text": text} for kind, text in said]
+
+
+def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
+    """(B VIEWS,) part of each lesion mask that weak crops keep; not a number where the whole image is the mask."""
+    if bool(masks.all()):
+        return np.full(len(masks), np.nan)
+    side, generator = masks.shape[-1], torch.Generator().manual_seed(seed)
+    whole = masks.flatten(1).sum(1).numpy()
+    parts = []
+    table = np.pad(masks.numpy().astype(np.int64).cumsum(1).cumsum(2), ((0, 0), (1, 0), (1, 0)))
+    rows = np.arange(len(masks))
+    for _ in range(VIEWS):
+        box = weak.draw(len(masks), side, generator).box.numpy()
+        y0, x0 = np.floor(box[:, :2].T).astype(int)
+        y1, x1 = np.minimum(np.ceil((box[:, :2] + box[:, 2:]).T).astype(int), side)
+        inside = table[rows, y1, x1] - table[rows, y0, x1] - table[rows, y1, x0] + table[rows, y0, x0]
+        parts.append(inside / np.maximum(whole, 1))
+    return np.concatenate(parts)
+
+
+def _encoder(store: Store, run: str | None):
+    if run is None:
+        return build_encoder(EncoderConfig()).eval()
+    if runs.get_run(store, run)["kind"] != "pretrain":
+        raise ValueError(f"{run} is no encoder's run")
+    return load_encoder(runs.run_folder(store, run)).eval()
+
+
+def _features(encoder, images: torch.Tensor) -> np.ndarray:
+    return np.concatenate([encoder.backbone(part).float().numpy() for part in images.split(32)])

@@ -1,0 +1,76 @@
+"""Readers' accounts: a name, a role, and a password kept only as an Argon2id hash (argon2-cffi, its defaults)."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from core.studio.db.store import NotFound, Store, now
+
+ROLES = ("reader", "adjudicator", "administrator")
+SHORTEST = 8
+_HASHER = PasswordHasher()
+_NOBODY = _HASHER.hash("nobody has this password")
+_NAME = re.compile(r"[^\W_][\w .@-]{0,63}")
+_PAUSE_AFTER, _PAUSE = 5, 30.0  # wrong passwords in a row for one name, then seconds to wait
+_misses: dict[str, list[float]] = {}
+
+
+def add_reader(store: Store, name: str, password: str, role: str = "reader") -> None:
+    """Make an account, or give one a new password and role. ValueError says what they need."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "a reader's name has 1 to 64 letters, digits, spaces or . @ - _ and starts with a letter or digit"
+        )
+    if len(password) < SHORTEST:
+        raise ValueError(f"a password has at least {SHORTEST} characters")
+    if role not in ROLES:
+        raise ValueError(f"a reader's role is one of {', '.join(ROLES)}")
+    row = {"name": name, "role": role, "password_hash": _HASHER.hash(password), "created": now()}
+    with store.write() as db:
+        db["readers"].upsert(row, pk="name")
+
+
+def remove_reader(store: Store, name: str) -> None:
+    """Take away an account's password: its reviews stay, nobody can sign in by it. NotFound if there is none."""
+    if store.one("SELECT 1 FROM readers WHERE name = ?", [name]) is None:
+        raise NotFound(f"there is no reader called {name!r}")
+    store.execute("UPDATE readers SET password_hash = NULL WHERE name = ?", [name])
+
+
+def list_readers(store: Store) -> list[dict]:
+    """[{"name", "role", "created", "active"}], by name; never a hash."""
+    return store.query(
+        "SELECT name, role, created, password_hash IS NOT NULL AS active FROM readers ORDER BY name COLLATE NOCASE"
+    )
+
+
+def role_of(store: Store, name: str) -> str | None:
+    """The reader's role, or None for a name without an account."""
+    row = store.one("SELECT role FROM readers WHERE name = ?", [name])
+    return row["role"] if row else None
+
+
+def verify(store: Store, name: str, password: str) -> bool:
+    """Whether the password is this name's. Takes as long for an unknown name; after five misses in a row, wait."""
+    recent = [t for t in _misses.get(name, []) if time.monotonic() - t < _PAUSE]
+    if len(recent) >= _PAUSE_AFTER:
+        return False
+    row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
+    kept = (row or {}).get("password_hash")
+    try:
+        right = _HASHER.verify(kept or _NOBODY, password) and kept is not None
+    except (VerificationError, InvalidHashError):
+        right = False
+    if right:
+        _misses.pop(name, None)
+        if _HASHER.check_needs_rehash(kept):
+            store.execute("UPDATE readers SET password_hash = ? WHERE name = ?", [_HASHER.hash(password), name])
+    else:
+        _misses[name] = [*recent, time.monotonic()][-_PAUSE_AFTER:]
+        if len(_misses) > 10_000:
+            _misses.clear()
+    return right

@@ -1,0 +1,132 @@
+"""How sure the system is of a reading: does it say the same when the image is mirrored or enlarged, and, where two
+detectors were put together, do the two agree. Kept in the reading's `extra`, told to the reader in words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+
+from core.studio.db.store import Store
+from core.studio.ingest.cache import rows_of
+from core.studio.runs import records as runs
+from core.studio.runs.readings import FLAG_PERCENTILE, size_of
+
+# Four more passes of the detector over every image: minutes on a processor for so many, an hour for a large study.
+STEADY_CASES = 1000
+CHUNK = 32  # images between two looks at should_stop
+UNUSUAL = 1.645  # standard deviations of unseen normals: 5 % of a normal distribution lie above
+MEMBERS = {"head": "the lesion head", "padim": "PaDiM"}
+
+
+def wanted(store: Store, run_id: str, asked: bool | None = None) -> bool:
+    """Whether a scoring looks at steadiness: as asked, else in studies of up to `STEADY_CASES` scored cases."""
+    if asked is not None:
+        return asked
+    return store.one("SELECT count(*) AS n FROM readings WHERE run = ?", [run_id])["n"] <= STEADY_CASES
+
+
+def add_steadiness(
+    store: Store,
+    run_id: str,
+    device: str = "auto",
+    should_stop: Callable[[], bool] = lambda: False,
+    report: Callable[[dict], None] = lambda values: None,
+) -> int:
+    """Look at every scored case of a run mirrored and enlarged; the number of cases.
+
+    Each view has percentiles of its own, from held-out normals seen the same way: what all images share is not
+    unsteadiness.
+    """
+    from core.engine.detectors.calibration import Calibration
+    from core.engine.detectors.uncertainty import steadiness
+    from core.engine.progress import Stopped
+    from core.studio.ingest.cache import load_arrays
+    from core.studio.runs.scoring import load_detector
+
+    run = runs.get_run(store, run_id)
+    detector = load_detector(store, run_id, device)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    held, test = arrays.index("holdout", label="normal"), arrays.index("test")
+    done = 0
+
+    def views(index: np.ndarray) -> np.ndarray:
+        """(V, n) scores inside the region of interest."""
+        nonlocal done
+        if should_stop():
+            raise Stopped("scoring was stopped; the scores are kept, how steady they are is not known")
+        report({"message": f"How steady the scores are: {done} of {len(held) + len(test)}"})
+        done += len(index)
+        images, roi = np.array(rows_of(arrays.images, index)), np.array(rows_of(arrays.roi, index))
+        return steadiness(detector, images, roi).scores.astype(np.float64)
+
+    normal = np.concatenate([views(held[i : i + CHUNK]) for i in range(0, len(held), CHUNK)], axis=1)
+    calibrations = [Calibration.of(scores) for scores in normal]
+    spread = float(normal[0].std())
+    _write(store, run_id, arrays.case_ids[held], normal, calibrations, spread)
+    for start in range(0, len(test), CHUNK):
+        part = test[start : start + CHUNK]
+        _write(store, run_id, arrays.case_ids[part], views(part), calibrations, spread)
+    return done
+
+
+def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calibrations: list, spread: float) -> None:
+    percentiles = np.stack([c.percentile(s) for c, s in zip(calibrations, scores, strict=True)])
+    flags = np.stack([c.flagged(s, FLAG_PERCENTILE) for c, s in zip(calibrations, scores, strict=True)])
+    rows = []
+    for i, case_id in enumerate(ids):
+        said = {
+            "flagged": flags[:, i].tolist(),
+            "percentile": [round(float(p), 2) for p in percentiles[:, i]],
+            "sd": float(scores[:, i].std()),
+            "spread": spread,
+        }
+        rows.append([json.dumps(said), run_id, int(case_id)])
+    with store.write() as db:
+        change = "UPDATE readings SET extra = json_set(extra, '$.steady', json(?)) WHERE run = ? AND case_id = ?"
+        db.conn.executemany(change, rows)
+
+
+def told(extra: dict) -> dict:
+    """{"steady": {"ok", "words", "more"} or None, "members": the same or None} of a reading's `extra`."""
+    return {"steady": _steady(extra.get("steady")), "members": _members(extra)}
+
+
+def _steady(said: dict | None) -> dict | None:
+    if not said:
+        return None
+    flagged, views = sum(said["flagged"]), len(said["flagged"])
+    low, high = min(said["percentile"]), max(said["percentile"])
+    more = f"Percentile {low:.1f} to {high:.1f} over {views} views: mirrored, enlarged, both, and as it is."
+    if flagged in (0, views):
+        return {"ok": True, "words": "Steady under mirroring and zoom.", "more": more}
+    words = f"Unsteady: flagged in {flagged} of {views} views (mirrored, enlarged)."
+    return {"ok": False, "words": words, "more": more}
+
+
+def _members(extra: dict) -> dict | None:
+    """What the parts of a combined detector or an ensemble say, in standard deviations above unseen normal images."""
+    several = extra.get("members")
+    if isinstance(several, list) and len(several) > 1:  # an ensemble: each member's score
+        unusual = sum(value > UNUSUAL for value in several)
+        listed = ", ".join(f"{value:+.1f}" for value in several)
+        more = f"{listed} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
+        return {
+            "ok": unusual in (0, len(several)),
+            "words": f"{unusual} of the {len(several)} members find it unusual.",
+            "more": more,
+        }
+    values = {name: extra[name] for name in MEMBERS if isinstance(extra.get(name), (int, float))}
+    if len(values) < 2:
+        return None
+    parts = ", ".join(f"{MEMBERS[name].removeprefix('the ')} {value:+.1f}" for name, value in values.items())
+    unusual = [name for name, value in values.items() if value > UNUSUAL]
+    more = f"{parts} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
+    if len(unusual) == len(values):
+        return {"ok": True, "words": f"Both detectors find it unusual: {parts}.", "more": more}
+    if not unusual:
+        return {"ok": True, "words": f"Neither detector finds it unusual: {parts}.", "more": more}
+    words = f"The detectors differ, only {MEMBERS[unusual[0]]} finds it unusual: {parts}."
+    return {"ok": False, "words": words, "more": more}

@@ -1,0 +1,160 @@
+"""The training images most like a case, as the run's encoder sees them: what the system takes for normal there.
+
+Nearness is the Euclidean distance of the backbone's features. Scoring finds the neighbours of every case and keeps
+them in the reading's `extra`; for a reading from before that, they are found when they are asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from core.studio.db.store import Store
+from core.studio.ingest.cache import StudyArrays, load_arrays
+from core.studio.runs import records as runs
+from core.studio.runs.readings import size_of
+from core.studio.runs.snapshots import Snapshot, encoder_run
+
+KEEP = 3
+CHUNK = 64
+
+
+def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
+    """[{"id", "name", "v", "distance"}] of the nearest normal training images, nearest first.
+
+    ValueError if the run has not scored the case.
+    """
+    query = "SELECT json_extract(extra, '$.nearest') AS n FROM readings WHERE run = ? AND case_id = ?"
+    row = store.one(query, [run_id, case_id])
+    if row is None:
+        raise ValueError("This run has not scored the case: score the study with it first.")
+    study = runs.get_run(store, run_id)["study"]
+    if row["n"] is None:
+        run, arrays = _arrays(store, run_id)
+        encoder = _loaded(_encoder_folder(store, run_id))
+        find = Finder(store, run, arrays, encoder, "cpu")
+        found = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
+        _write(store, run_id, {case_id: found})
+    else:
+        found = json.loads(row["n"])
+    out = []
+    for other, distance in found:
+        query = 'SELECT id, name, sha256, width, height, bits FROM cases WHERE study = ? AND "row" = ?'
+        case = store.one(query, [study, other])
+        if case is not None:
+            mark = f"{case.pop('sha256') or ''}"[:10]
+            out.append({**case, "v": mark, "distance": distance})
+    return out
+
+
+def add_nearest(
+    store: Store,
+    run_id: str,
+    device: str = "auto",
+    should_stop: Callable[[], bool] = lambda: False,
+    report: Callable[[dict], None] = lambda values: None,
+) -> None:
+    """Neighbours of every held-out and test case of a scored run."""
+    from core.engine.backbones.encoder import load_encoder
+    from core.engine.progress import Stopped
+    from core.engine.tensors import pick_device
+
+    run, arrays = _arrays(store, run_id)
+    place = pick_device(device)
+    encoder = load_encoder(_encoder_folder(store, run_id), place)
+    index, find = arrays.index("holdout", "test"), Finder(store, run, arrays, encoder, place)
+    for start in range(0, len(index), CHUNK):
+        if should_stop():
+            raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
+        report({"message": f"Nearest training images: {start} of {len(index)}"})
+        _write(store, run_id, find(index[start : start + CHUNK]))
+
+
+def _arrays(store: Store, run_id: str) -> tuple[dict, StudyArrays]:
+    run = runs.get_run(store, run_id)
+    return run, load_arrays(store, run["study"], size_of(store, run))
+
+
+def _encoder_folder(store: Store, run_id: str) -> Path:
+    return runs.run_folder(store, encoder_run(store, run_id)["id"])
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(folder: Path):
+    from core.engine.backbones.encoder import load_encoder
+
+    return load_encoder(folder, "cpu")
+
+
+class Finder:
+    """Nearest training images by an encoder: their features are read once, for as many cases as are asked for."""
+
+    def __init__(self, store: Store, run: dict, arrays: StudyArrays, encoder, device) -> None:
+        self.arrays, self.encoder, self.device = arrays, encoder, device
+        self.normal = arrays.index("train", label="normal")
+        self.features = _training(store, run, arrays, encoder, self.normal, device)
+        # A case's row in its study is the same in every home that a bundle brings the study to; its id is not.
+        rows = store.query('SELECT id, "row" FROM cases WHERE study = ?', [run["study"]])
+        self.places = {c["id"]: c["row"] for c in rows}
+
+    def __call__(self, index: np.ndarray) -> dict[int, list]:
+        """{case id: [[row of a training case, distance], ...]} of the rows `index` of the arrays."""
+        from core.engine.backbones.embed import encode
+
+        images = np.array(self.arrays.images[index])
+        found = {}
+        for row, vector in zip(index, encode(self.encoder, images, "backbone", device=self.device), strict=True):
+            # Row by row in double precision, as the clusters' neighbours: equal images have distance 0, not almost.
+            distance = np.sqrt(((self.features - vector).astype(np.float64) ** 2).sum(1))
+            found[int(self.arrays.case_ids[row])] = [
+                [self.places[int(self.arrays.case_ids[self.normal[i]])], round(float(distance[i]), 4)]
+                for i in np.lexsort((self.normal, distance))[:KEEP]
+            ]
+        return found
+
+
+def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.ndarray, device) -> np.ndarray:
+    """Backbone features float32 (N, 512) of the normal training images, kept by encoder and images."""
+    from core.engine.backbones.embed import encode
+
+    marks = store.query("SELECT id, sha256, frame FROM cases WHERE study = ?", [run["study"]])
+    mark = {m["id"]: f"{m['sha256']} {m['frame']}" for m in marks}
+    told = [Snapshot(0, _encoder_folder(store, run["id"])).digest, str(arrays.images.shape[1])]
+    told += [mark[int(i)] for i in arrays.case_ids[normal]]
+    key = hashlib.sha256("\n".join(told).encode()).hexdigest()[:24]
+    file = store.home.cache / run["study"] / f"training-features-{key}.npy"
+    if file.exists():
+        return np.load(file, mmap_mode="r")
+    if not len(normal):
+        raise ValueError("The study has no normal training images to compare with.")
+    features = encode(encoder, _Rows(arrays.images, normal), "backbone", device=device)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{id(features)}.part")
+    with part.open("wb") as out:
+        np.save(out, features)
+    part.replace(file)
+    return features
+
+
+class _Rows:
+    """Some rows of a mapped array, read slice by slice."""
+
+    def __init__(self, array: np.ndarray, index: np.ndarray):
+        self.array, self.index = array, index
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, at: slice) -> np.ndarray:
+        return self.array[self.index[at]]
+
+
+def _write(store: Store, run_id: str, found: dict[int, list]) -> None:
+    change = "UPDATE readings SET extra = json_set(extra, '$.nearest', json(?)) WHERE run = ? AND case_id = ?"
+    with store.write() as db:
+        db.conn.executemany(change, [[json.dumps(v), run_id, case_id] for case_id, v in found.items()])

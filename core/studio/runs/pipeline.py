@@ -1,0 +1,207 @@
+"""The way of the data, one function per arrow: pretrain -> fit -> score -> evaluate, from the store to the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from core.engine.config import Config
+from core.engine.progress import Stopped
+from core.engine.registry import DETECTORS, OBJECTIVES
+from core.engine.tensors import pick_device
+from core.studio.db import journal
+from core.studio.db.store import Store, now
+from core.studio.ingest.cache import rows_of
+from core.studio.ingest.donors import pool_of
+from core.studio.ingest.studies import load_arrays
+from core.studio.jobs import orphans
+from core.studio.jobs.steps import Report, Stop, Work, loading, never, nothing, step
+from core.studio.runs import records as runs
+from core.studio.runs.readings import size_of
+from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
+from core.studio.runs.scoring import score_new, score_run
+
+UNTRAINED = "untrained"
+
+
+class _Timed:
+    """Marks a run running, then done, stopped or failed, and adds up the seconds over all its starts."""
+
+    def __init__(self, store: Store, run_id: str, device: str):
+        self.store, self.run_id, self.device = store, run_id, device
+        self.status = "done"
+
+    def __enter__(self) -> _Timed:
+        self.start = time.monotonic()
+        self.before = runs.get_run(self.store, self.run_id)["seconds"] or 0.0
+        runs.update_run(self.store, self.run_id, status="running", device=self.device)
+        orphans.sign(runs.run_folder(self.store, self.run_id))
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if kind is not None:
+            self.status = "stopped" if issubclass(kind, (Stopped, KeyboardInterrupt)) else "failed"
+        seconds = self.before + time.monotonic() - self.start
+        runs.update_run(self.store, self.run_id, status=self.status, seconds=seconds, finished=now())
+        orphans.leave(runs.run_folder(self.store, self.run_id))
+
+
+def create_pretrain(store: Store, study: str, config: Config | dict, name: str | None = None) -> str:
+    """A new pre-training run of `config` (a PretrainConfig or its dictionary)."""
+    from core.engine.training.pretrain import PretrainConfig
+
+    checked = config if isinstance(config, Config) else PretrainConfig.from_dict(config)
+    OBJECTIVES.get(checked.objective)
+    return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict(), name=name)
+
+
+def create_untrained(store: Store, study: str, size: int, seed: int = 0, init: str = "random") -> str:
+    """A run of zero epochs: the encoder before any training, so that a detector on it can be compared with."""
+    config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"init": init, "seed": seed}}
+    return runs.create_run(store, study, "pretrain", UNTRAINED if init == "random" else init, config)
+
+
+def create_fit(
+    store: Store, parent: str, detector: str, config: Config | dict | None = None, name: str | None = None
+) -> str:
+    """A new fit of `detector` on the encoder of run `parent`; config: a dictionary, a Config, or None for defaults."""
+    kind = DETECTORS.get(detector).Config
+    checked = config if isinstance(config, Config) else kind.from_dict(config or {})
+    study = runs.get_run(store, parent)["study"]
+    return runs.create_run(store, study, "fit", detector, checked.to_dict(), parent, name)
+
+
+def pretrain_run(
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
+) -> dict:
+    """Train (or go on training) the encoder of a run; returns the run. Stopped after a checkpoint if asked to stop."""
+    run = runs.get_run(store, run_id)
+    place = pick_device(device)
+    folder = runs.run_folder(store, run_id)
+    with _Timed(store, run_id, str(place)) as timed:
+        if not run["config"].get("epochs"):
+            _save_untrained(run, folder)
+            return runs.get_run(store, run_id)
+        from core.engine.training.pretrain import PretrainConfig, pretrain
+
+        config = PretrainConfig.from_dict(run["config"])
+        arrays = load_arrays(store, run["study"], config.size, loading(report))
+        train, held = arrays.index("train"), arrays.index("holdout", label="normal")
+        if not len(train):
+            raise ValueError(f"study {run['study']} has no normal images to train on")
+        pool, pool_roi = pool_of(store, config, loading(report))
+        result = pretrain(
+            rows_of(arrays.images, train),
+            config,
+            folder,
+            holdout=rows_of(arrays.images, held) if len(held) else None,
+            roi=rows_of(arrays.roi, train),
+            holdout_roi=rows_of(arrays.roi, held) if len(held) else None,
+            pool=pool,
+            pool_roi=pool_roi,
+            device=place,
+            report=report,
+            should_stop=should_stop,
+        )
+        summary = {"message": result.message, "collapsed": bool(result.collapsed), "images": len(train)}
+        runs.update_run(store, run_id, summary={**run["summary"], **summary})
+        if result.message:
+            journal.log(store, run_id, result.message)
+        timed.status = "collapsed" if result.collapsed else "done"
+    return runs.get_run(store, run_id)
+
+
+def _save_untrained(run: dict, folder) -> None:
+    from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
+
+    encoder = build_encoder(EncoderConfig.from_dict(run["config"]["encoder"]))
+    save_encoder(encoder, folder, {"epochs": 0})
+
+
+def fit_run(
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
+) -> dict:
+    """Fit a run's detector on its encoder and the study's training normals; returns the run."""
+    from core.engine.backbones.encoder import load_encoder
+
+    run = runs.get_run(store, run_id)
+    parent = runs.get_run(store, run["parent"])
+    if parent["status"] not in ("done", "collapsed"):
+        raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
+    place = pick_device(device)
+    detector = DETECTORS.get(run["method"])
+    folder = runs.run_folder(store, run_id)
+    with _Timed(store, run_id, str(place)):
+        arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
+        train = arrays.index("train")
+        settings = {k: v for k, v in run["config"].items() if k != "size"}
+        fitted = detector.fit(
+            load_encoder(runs.run_folder(store, parent["id"]), place),
+            rows_of(arrays.images, train),
+            detector.Config.from_dict(settings),
+            roi=rows_of(arrays.roi, train),
+            device=place,
+            report=report,
+            should_stop=should_stop,
+            folder=folder,
+        )
+        fitted.save(folder)
+        summary = {"images": len(train)}
+        rule = getattr(fitted, "rule", None)
+        if isinstance(rule, Config):
+            summary["rule"] = rule.to_dict()
+        runs.update_run(store, run_id, summary={**run["summary"], **summary})
+    return runs.get_run(store, run_id)
+
+
+def chain(
+    pretrain: str | None = None,
+    fits: Sequence[str] = (),
+    score: bool = True,
+    evaluate: bool = True,
+    **args,
+) -> list[dict]:
+    """Steps for `jobs.submit`: train the encoder, then for each fit: fit, score, evaluate. args go to every step."""
+    steps = [{"verb": "pretrain", "run": pretrain, "args": args}] if pretrain else []
+    for run in fits:
+        verbs = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
+        steps += [{"verb": verb, "run": run, "args": args} for verb in verbs]
+    return steps
+
+
+@step("pretrain", long=True)
+def _pretrain_step(work: Work) -> None:
+    pretrain_run(work.store, work.run, work.device, work.should_stop, work.report)
+
+
+@step("fit", long=True)
+def _fit_step(work: Work) -> None:
+    fit_run(work.store, work.run, work.device, work.should_stop, work.report)
+
+
+@step("score")
+def _score_step(work: Work) -> None:
+    """Scores, then what a reader asks beside them. args: steady, true or false (default: by the study's size)."""
+    from core.studio.runs import certainty, nearest
+
+    how = (work.store, work.run, work.device, work.should_stop, work.report)
+    score_run(*how)
+    score_new(*how)  # cases that came in meanwhile: whoever took them leaves them to this step
+    nearest.add_nearest(*how)
+    if certainty.wanted(work.store, work.run, work.args.get("steady")):
+        certainty.add_steadiness(*how)
+
+
+@step("evaluate")
+def _evaluate_step(work: Work) -> None:
+    """With and without the region of interest, and the baseline beside it; nothing to do without known test labels."""
+    run = runs.get_run(work.store, work.run)
+    study = run["study"]
+    if not has_known_test(work.store, study):
+        work.report({"message": "No evaluation: the study has no labelled normal and abnormal test images"})
+        return
+    protocols = work.args.get("protocols", ["held-out"])
+    for i, (protocol, roi) in enumerate((p, r) for p in protocols for r in (True, False)):
+        work.report({"step": i, "steps": 2 * len(protocols)})
+        evaluate_run(work.store, work.run, roi, protocol)
+        baseline_row(work.store, study, size_of(work.store, run), roi, protocol)

@@ -1,0 +1,92 @@
+"""Readings of a run: from the detector's maps to rows of the store, and back to arrays."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import numpy as np
+
+from core.engine.detectors.heatmap import dequantise, quantise
+from core.studio.db.store import Store, now
+from core.studio.runs import records as runs
+
+FLAG_PERCENTILE = 95.0
+
+
+def size_of(store: Store, run: dict) -> int:
+    """Side of the images a run works on: its own setting, else its encoder's."""
+    while "size" not in run["config"] and run["parent"]:
+        run = runs.get_run(store, run["parent"])
+    return int(run["config"].get("size", 256))
+
+
+def pack_map(heat: np.ndarray) -> dict:
+    """float32 (h, w) -> the reading's columns map (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi."""
+    codes, low, high = quantise(heat)
+    data = zlib.compress(np.ascontiguousarray(codes, "<u2").tobytes(), 6)
+    return {"map": data, "map_h": heat.shape[0], "map_w": heat.shape[1], "map_lo": low, "map_hi": high}
+
+
+def unpack_map(reading: dict) -> np.ndarray:
+    """A reading's row -> float32 (h, w)."""
+    codes = np.frombuffer(zlib.decompress(reading["map"]), "<u2").reshape(reading["map_h"], reading["map_w"])
+    return dequantise(codes, reading["map_lo"], reading["map_hi"])
+
+
+def write_readings(
+    store: Store,
+    run_id: str,
+    case_ids: np.ndarray,
+    maps: np.ndarray,
+    scores: dict[str, np.ndarray],
+    calibrations: dict[str, object],
+    extras: dict[str, np.ndarray],
+) -> None:
+    """One reading per case; scores and calibrations by 'plain' and 'roi'. An earlier reading of the run is replaced."""
+    columns = {}
+    for kind, ending in (("plain", ""), ("roi", "_roi")):
+        calibration, values = calibrations[kind], scores[kind]
+        columns[f"score{ending}"] = values
+        columns[f"percentile{ending}"] = np.asarray(calibration.percentile(values))
+        columns[f"flagged{ending}"] = np.asarray(calibration.flagged(values, FLAG_PERCENTILE))
+    rows = []
+    for i, case_id in enumerate(case_ids):  # packed before the database is locked: another process may wait to write
+        row = {"run": run_id, "case_id": int(case_id), "created": now(), **pack_map(maps[i])}
+        row |= {name: (bool(v[i]) if v.dtype == bool else float(v[i])) for name, v in columns.items()}
+        # Per-image terms of the score; whole maps among them are already in `map`.
+        small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= 16}
+        rows.append({**row, "extra": json.dumps(small)})
+    with store.write() as db:
+        db["readings"].insert_all(rows, pk=("run", "case_id"), replace=True)
+
+
+def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:
+    """Scores float64 (N,) of the cases. ValueError when one has none."""
+    column = "score_roi" if roi else "score"
+    found = {
+        r["case_id"]: r["s"]
+        for r in store.query(f"SELECT case_id, {column} AS s FROM readings WHERE run = ?", [run_id])
+    }
+    missing = [int(c) for c in case_ids if int(c) not in found]
+    if missing:
+        raise ValueError(f"{run_id} has no reading of {len(missing)} of the {len(case_ids)} cases: score it first")
+    return np.array([found[int(c)] for c in case_ids])
+
+
+def stored_map(store: Store, run_id: str, case_id: int) -> dict:
+    """A reading's heat map as it is kept (map, map_h, map_w, map_lo, map_hi, created). ValueError if there is none."""
+    query = "SELECT map, map_h, map_w, map_lo, map_hi, created FROM readings WHERE run = ? AND case_id = ?"
+    row = store.one(query + " AND map IS NOT NULL", [run_id, case_id])
+    if row is None:
+        raise ValueError("This run has no heat map of the case: score the study with it first.")
+    return row
+
+
+def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
+    """Heat maps float32 (N, h, w) of the cases, in their order."""
+    maps = []
+    for case_id in case_ids:
+        query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ?"
+        maps.append(unpack_map(store.one(query, [run_id, int(case_id)])))
+    return np.stack(maps)

@@ -1,0 +1,149 @@
+"""Runs: one training or fit each, with its whole configuration, its folder, its metrics by step and its log."""
+
+from __future__ import annotations
+
+import functools
+import json
+import platform
+import secrets
+import shutil
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from core.studio.db.store import NotFound, Store, now, parsed
+
+_JSON = ("config", "packages", "summary")
+_PACKAGES = ("torch", "torchvision", "numpy", "opencv-python", "scikit-learn", "safetensors", "pillow", "pydicom")
+_EDITABLE = {
+    "name", "status", "finished", "seconds", "device", "note", "archived", "summary", "parent", "config", "method",
+}  # fmt: skip
+
+
+@functools.cache
+def code_version() -> str:
+    """Short commit of the code, with '+' when files differ from it, or '' outside a clone."""
+    root = Path(__file__).resolve().parents[3]
+    try:
+        line = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"]
+        return subprocess.run(line, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+@functools.cache
+def package_versions() -> dict[str, str]:
+    """Versions of what decides a result: Python and the numerical packages."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def create_run(
+    store: Store, study: str, kind: str, method: str, config: dict, parent: str | None = None, name: str | None = None
+) -> str:
+    """A new run (status 'new') and its folder; returns its id. `parent` is the encoder run of a fit."""
+    if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
+        raise NotFound(f"there is no study {study!r}")
+    if parent is not None and get_run(store, parent)["kind"] != "pretrain":
+        raise ValueError(f"{parent} is not an encoder's run; a fit needs a pretrain run as its parent")
+    run_id = f"{method}-{secrets.token_hex(4)}"
+    folder = store.home.runs / run_id
+    with store.write() as db:
+        count = db.execute("SELECT count(*) FROM runs WHERE study = ? AND method = ?", [study, method]).fetchone()[0]
+        db["runs"].insert(
+            {
+                "id": run_id,
+                "study": study,
+                "kind": kind,
+                "name": name or f"{method} {count + 1}",
+                "parent": parent,
+                "method": method,
+                "config": json.dumps(config),
+                "folder": f"runs/{run_id}",
+                "created": now(),
+                "code": code_version(),
+                "packages": json.dumps(package_versions()),
+            }
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return run_id
+
+
+def get_run(store: Store, run_id: str) -> dict:
+    """The run's row with config, packages and summary as values. NotFound names the nearest there are."""
+    row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
+    if row is None:
+        known = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC LIMIT 8")]
+        raise NotFound(f"there is no run {run_id!r}; the latest are: {', '.join(known) or 'none yet'}")
+    return parsed(row, *_JSON)
+
+
+def exists(store: Store, run_id: str) -> bool:
+    """Whether there is such a run."""
+    return store.one("SELECT 1 FROM runs WHERE id = ?", [run_id]) is not None
+
+
+def list_runs(
+    store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
+) -> list[dict]:
+    """Runs, oldest first; `archived` None lists both."""
+    where, params = ["1"], []
+    for column, value in (("study", study), ("kind", kind)):
+        if value is not None:
+            where.append(f"{column} = ?")
+            params.append(value)
+    if archived is not None:
+        where.append("archived = ?")
+        params.append(int(archived))
+    rows = store.query(f"SELECT * FROM runs WHERE {' AND '.join(where)} ORDER BY created, id", params)
+    return [parsed(row, *_JSON) for row in rows]
+
+
+def update_run(store: Store, run_id: str, **changes: Any) -> None:
+    """Change columns of a run. Its configuration can change only before it has started."""
+    unknown = set(changes) - _EDITABLE
+    if unknown:
+        raise ValueError(f"a run's {', '.join(sorted(unknown))} cannot be changed")
+    with store.write() as db:
+        run = get_run(store, run_id)
+        if {"config", "method", "parent"} & set(changes) and run["status"] not in ("new", "queued"):
+            raise ValueError(f"{run_id} has started: clone it to change its configuration")
+        values = {k: json.dumps(v) if k in _JSON else v for k, v in changes.items()}
+        db["runs"].update(run_id, values)
+
+
+def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any) -> str:
+    """A new run with the same configuration (and `changes` to its top-level keys): "repeat this run"."""
+    run = get_run(store, run_id)
+    config = {**run["config"], **changes}
+    return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
+
+
+def run_folder(store: Store, run_id: str) -> Path:
+    """Where the run's checkpoints lie."""
+    return store.home.path / get_run(store, run_id)["folder"]
+
+
+def folder_bytes(store: Store, run_id: str) -> int:
+    """What deleting the run frees on disk."""
+    return sum(f.stat().st_size for f in run_folder(store, run_id).rglob("*") if f.is_file())
+
+
+def delete_run(store: Store, run_id: str) -> int:
+    """Delete a run with its metrics, readings and files; returns the bytes freed. Refused while it is used."""
+    run = get_run(store, run_id)
+    if run["status"] == "running":
+        raise ValueError(f"{run_id} is running: cancel it first")
+    children = [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]
+    if children:
+        raise ValueError(f"{run_id} is the encoder of {', '.join(children)}: delete those first, or archive it")
+    freed = folder_bytes(store, run_id)
+    store.execute("DELETE FROM runs WHERE id = ?", [run_id])
+    shutil.rmtree(store.home.path / run["folder"], ignore_errors=True)
+    return freed

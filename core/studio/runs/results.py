@@ -1,0 +1,136 @@
+"""Results: rows of metrics of scored runs, and of the baseline that any method must beat."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+
+from core.studio.db.store import Store, now, parsed
+from core.studio.ingest.cache import rows_of
+from core.studio.ingest.studies import StudyArrays, load_arrays
+from core.studio.runs import records as runs
+from core.studio.runs.readings import read_maps, read_scores, size_of
+
+BASELINE = "mean-colour"
+
+
+def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "held-out", **options) -> dict:
+    """One row of metrics of a scored run, kept in `evaluations`. options: pixel_rule, seed, bootstrap."""
+    from core.engine.metrics.evaluate import evaluate
+
+    started = time.monotonic()
+    run = runs.get_run(store, run_id)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    test, held = known_test(arrays), arrays.index("holdout", label="normal")
+    labels = (arrays.label[test] == "abnormal").astype(int)
+    scores, unseen = (read_scores(store, run_id, arrays.case_ids[part], roi) for part in (test, held))
+    row = evaluate(
+        scores,
+        labels,
+        read_maps(store, run_id, arrays.case_ids[test]),
+        np.asarray(arrays.masks[test]),
+        arrays.has_mask[test],
+        roi=np.asarray(arrays.roi[test]) if roi else None,
+        holdout_roi=np.array(rows_of(arrays.roi, held)) if roi else None,
+        holdout_scores=unseen,
+        holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
+        protocol=protocol,
+        **options,
+    )
+    row["conformal"] = conformal(unseen, scores[labels == 0])
+    parent = runs.get_run(store, run["parent"])
+    seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
+    who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
+    row = {**row, **who, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
+    row["evaluate_seconds"] = round(time.monotonic() - started, 2)
+    return keep_row(store, run["study"], run_id, row)
+
+
+def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", **options) -> dict:
+    """The mean-colour baseline's row: no heat maps, so no localisation. It learns from the training normals alone."""
+    from core.engine.metrics.detection import mean_colour_scores
+    from core.engine.metrics.evaluate import evaluate
+
+    started = time.monotonic()
+    arrays = load_arrays(store, study, size)
+    train, test, held = arrays.index("train"), known_test(arrays), arrays.index("holdout", label="normal")
+
+    def scores(index: np.ndarray) -> np.ndarray:
+        seen, asked = rows_of(arrays.images, train), rows_of(arrays.images, index)
+        inside = (rows_of(arrays.roi, train), rows_of(arrays.roi, index)) if roi else None
+        return mean_colour_scores(seen, asked, inside)
+
+    options.pop("pixel_rule", None)
+    labels = (arrays.label[test] == "abnormal").astype(int)
+    row = evaluate(scores(test), labels, holdout_scores=scores(held), protocol=protocol, **options)
+    who = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
+    return keep_row(store, study, None, {**row, **who, "seconds": round(time.monotonic() - started, 2)})
+
+
+def scored_fits(store: Store, study: str) -> list[str]:
+    """Finished fits of a study that have readings, oldest first."""
+    rows = store.query(
+        "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' "
+        "AND EXISTS (SELECT 1 FROM readings WHERE run = runs.id) ORDER BY created, id",
+        [study],
+    )
+    return [row["id"] for row in rows]
+
+
+def flagged_counts(store: Store, run_id: str) -> dict:
+    """{"test": cases, "flagged": of them, "flagged_roi": of them} among a scored run's test cases."""
+    return store.one(
+        "SELECT count(*) AS test, coalesce(sum(flagged), 0) AS flagged, coalesce(sum(flagged_roi), 0) AS flagged_roi "
+        "FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'",
+        [run_id],
+    )
+
+
+def has_known_test(store: Store, study: str) -> bool:
+    """Whether the study has labelled normal and abnormal test cases, so that it can be evaluated."""
+    labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
+    return store.one(labels, [study])["n"] == 2
+
+
+def conformal(held: np.ndarray, normals: np.ndarray, alpha: float = 0.05) -> dict:
+    """The conformal threshold of held-out scores, and how many of the test's normals it flags: at most `alpha` of them
+    in the mean. {"alpha", "threshold" or None, "guarantee", "held", "needed", "flagged", "normals"}
+    """
+    from core.engine.detectors.calibration import Calibration
+
+    bound = Calibration.of(held).conformal_threshold(alpha)
+    flagged = int((np.asarray(normals) > bound.threshold).sum())
+    threshold = float(bound.threshold) if np.isfinite(bound.threshold) else None  # JSON has no infinity
+    return {
+        "alpha": alpha, "threshold": threshold, "guarantee": bound.guarantee, "held": bound.held,
+        "needed": bound.needed, "flagged": flagged, "normals": len(normals),
+    }  # fmt: skip
+
+
+def known_test(arrays: StudyArrays) -> np.ndarray:
+    """Test rows whose label is known. ValueError unless there are normals and abnormals among them."""
+    test = arrays.index("test")
+    test = test[arrays.label[test] != "unknown"]
+    if len(set(arrays.label[test])) < 2:
+        raise ValueError("evaluation needs normal and abnormal test images; this study has not both")
+    return test
+
+
+def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
+    """Keep one row of results; an older one of the same run, region of interest and protocol is replaced."""
+    same = "study = ? AND run IS ? AND json_extract(\"row\", '$.roi') = ? AND json_extract(\"row\", '$.protocol') = ?"
+    same += " AND json_extract(\"row\", '$.detector') = ?"
+    with store.write() as db:
+        params = [study, run_id, int(row["roi"]), row["protocol"], row["detector"]]
+        db.execute(f"DELETE FROM evaluations WHERE {same}", params)
+        db["evaluations"].insert({"study": study, "run": run_id, "created": now(), "row": json.dumps(row)})
+    return row
+
+
+def evaluations(store: Store, study: str, run_id: str | None = None) -> list[dict]:
+    """Rows kept for a study (or one of its runs), oldest first."""
+    where, params = ("study = ? AND run = ?", [study, run_id]) if run_id else ("study = ?", [study])
+    found = store.query(f'SELECT "row" FROM evaluations WHERE {where} ORDER BY id', params)
+    return [parsed(r, "row")["row"] for r in found]

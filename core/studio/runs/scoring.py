@@ -1,0 +1,153 @@
+"""From a fitted detector to readings: of every held-out and test case, or of the cases that came in later."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from core.engine.detectors.base import Detector
+from core.engine.detectors.calibration import Calibration
+from core.engine.progress import Stopped
+from core.engine.registry import DETECTORS
+from core.engine.tensors import pick_device
+from core.studio.db import journal
+from core.studio.db.store import Store
+from core.studio.ingest.cache import prepare, rows_of
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.studies import StudyArrays, load_arrays
+from core.studio.ingest.unreadable import Unreadable
+from core.studio.jobs.steps import Report, Stop, loading, never, nothing
+from core.studio.runs import records as runs
+from core.studio.runs.readings import FLAG_PERCENTILE, size_of, write_readings
+
+CHUNK = 64  # images scored between two looks at should_stop
+
+Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
+
+
+def load_detector(store: Store, run_id: str, device: str = "auto"):
+    """The fitted detector of a run, encoder and all."""
+    run = runs.get_run(store, run_id)
+    if run["kind"] != "fit" or run["status"] != "done":
+        raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
+    return DETECTORS.get(run["method"]).load(runs.run_folder(store, run_id), pick_device(device))
+
+
+def score_run(
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
+) -> dict:
+    """Readings of every held-out and test case; returns {"cases", "seconds", "threshold", "threshold_roi"}.
+
+    Held-out normals come first: percentiles and flags of all others are set by them alone, never by a test image.
+    """
+    started = time.monotonic()
+    run = runs.get_run(store, run_id)
+    detector = load_detector(store, run_id, device)
+    arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
+    held = arrays.index("holdout", label="normal")
+    if not len(held):
+        raise ValueError(
+            f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
+        )
+    maps, scores, extras = _whole(detector, arrays, held, should_stop)
+    calibrations = {
+        "plain": Calibration.of(scores["plain"], maps),
+        "roi": Calibration.of(scores["roi"], maps, np.array(rows_of(arrays.roi, held))),
+    }
+    _write(store, run_id, arrays.case_ids[held], (maps, scores, extras), calibrations)
+    test = arrays.index("test")
+    for start in range(0, len(test), CHUNK):
+        part = test[start : start + CHUNK]
+        report({"step": len(held) + start, "steps": len(held) + len(test)})
+        _check(should_stop)
+        seen = look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part)))
+        _write(store, run_id, arrays.case_ids[part], seen, calibrations)
+    seconds = time.monotonic() - started
+    summary = {
+        "scored": len(held) + len(test),
+        "score_seconds": seconds,
+        "threshold": float(calibrations["plain"].threshold(FLAG_PERCENTILE)),
+        "threshold_roi": float(calibrations["roi"].threshold(FLAG_PERCENTILE)),
+        "calibration": {kind: c.to_dict() for kind, c in calibrations.items()},
+        "pixels": calibrations["roi"].pixels._asdict(),
+    }
+    runs.update_run(store, run_id, summary={**run["summary"], **summary})
+    return {
+        "cases": len(held) + len(test),
+        "seconds": seconds,
+        **{k: summary[k] for k in ("threshold", "threshold_roi")},
+    }
+
+
+def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
+    """images uint8 (N, S, S, 3), roi (N, S, S) -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras."""
+    prediction = detector.predict(images)
+    scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
+    extras = {name: np.asarray(values) for name, values in prediction.extras.items()}
+    return prediction.maps, {kind: np.asarray(values, np.float64) for kind, values in scores.items()}, extras
+
+
+def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop) -> Seen:
+    parts = []
+    for start in range(0, len(index), CHUNK):
+        _check(should_stop)
+        part = index[start : start + CHUNK]
+        parts.append(look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part))))
+    maps, scores, extras = zip(*parts, strict=True)
+    joined = ({name: np.concatenate([p[name] for p in of]) for name in of[0]} for of in (scores, extras))
+    return np.concatenate(maps), *joined
+
+
+def _check(should_stop: Stop) -> None:
+    if should_stop():
+        raise Stopped("scoring was stopped; it starts again from the held-out normals")
+
+
+def _write(store: Store, run_id: str, case_ids: np.ndarray, seen: Seen, calibrations: dict) -> None:
+    maps, scores, extras = seen
+    write_readings(store, run_id, case_ids, maps, scores, calibrations, extras)
+
+
+def score_new(
+    store: Store,
+    run_id: str,
+    device: str = "auto",
+    should_stop: Stop = never,
+    report: Report = nothing,
+) -> int:
+    """Readings for the test cases that have none of this run; returns how many. A run never scored is scored whole.
+
+    Stopped between two batches, what is read stays. A case whose file is gone is passed over and logged.
+    """
+    run = runs.get_run(store, run_id)
+    kept = run["summary"].get("calibration")
+    if not kept:
+        return score_run(store, run_id, device, should_stop, report)["cases"]
+    cases = store.query(
+        "SELECT id, name, path, frame FROM cases c WHERE study = ? AND split = 'test' AND NOT EXISTS "
+        '(SELECT 1 FROM readings r WHERE r.run = ? AND r.case_id = c.id) ORDER BY "row"',
+        [run["study"], run_id],
+    )
+    if not cases:
+        return 0
+    detector = load_detector(store, run_id, device)
+    calibrations = {kind: Calibration.from_dict(values) for kind, values in kept.items()}
+    size, done = size_of(store, run), 0
+    for start in range(0, len(cases), CHUNK):
+        if should_stop():
+            raise Stopped("scoring was stopped; what is read already stays")
+        report({"step": start, "steps": len(cases), "message": f"Scoring {start} of {len(cases)} new cases"})
+        ids, prepared = [], []
+        for case in cases[start : start + CHUNK]:
+            try:
+                prepared.append(prepare(read_image(case["path"], case["frame"]), size))
+                ids.append(case["id"])
+            except (Unreadable, OSError) as error:
+                journal.log(store, run_id, f"{case['name']} was not scored: {error}")
+        if not ids:
+            continue
+        images, rois = (np.stack(part) for part in zip(*prepared, strict=True))
+        _write(store, run_id, np.array(ids, np.int64), look(detector, images, rois), calibrations)
+        done += len(ids)
+    return done

@@ -1,0 +1,100 @@
+"""A sheet of cases, best and worst by Dice: each with its lesion mask, its heat map and what the run said of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from core.engine.detectors.heatmap import upsample
+from core.studio.db.store import Store
+from core.studio.ingest.studies import load_arrays
+from core.studio.runs import records as runs
+from core.studio.runs.readings import read_maps, size_of
+
+INK, PAPER = "#e6e9ec", "#14171a"
+TRUTH, FOUND = "#4dd0a8", "#ffb454"
+
+
+@dataclass
+class Shown:
+    """One case of the sheet: image uint8 (S, S, 3), masks bool (S, S), heat float32 (S, S), percentile 0..100."""
+
+    name: str
+    image: np.ndarray
+    truth: np.ndarray
+    heat: np.ndarray
+    found: np.ndarray
+    dice: float
+    percentile: float
+
+
+def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
+    """Test cases with a lesion mask, best Dice first; the pixel threshold is the run's, from held-out normals."""
+    run = runs.get_run(store, run_id)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    rows = arrays.index("test")
+    rows = rows[arrays.has_mask[rows].astype(bool)]
+    if not len(rows):
+        raise ValueError(f"study {run['study']} has no test case with a lesion mask")
+    size = arrays.images.shape[1]
+    maps = upsample(read_maps(store, run_id, arrays.case_ids[rows]), size)
+    threshold = run["summary"]["pixels"]["threshold"]
+    column = "percentile_roi" if roi else "percentile"
+    shown = []
+    for row, heat in zip(rows, maps, strict=True):
+        case = int(arrays.case_ids[row])
+        inside = arrays.roi[row].astype(bool) if roi else np.ones((size, size), bool)
+        truth, found = arrays.masks[row].astype(bool) & inside, (heat > threshold) & inside
+        dice = 2 * float((truth & found).sum()) / max(1, truth.sum() + found.sum())
+        reading = store.one(f"SELECT {column} AS p FROM readings WHERE run = ? AND case_id = ?", [run_id, case])
+        name = store.one("SELECT name FROM cases WHERE id = ?", [case])["name"]
+        shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, found, dice, reading["p"]))
+    return sorted(shown, key=lambda s: -s.dice)
+
+
+def draw_sheet(store: Store, run_id: str, out: Path, best: int = 12, worst: int = 12, roi: bool = True) -> dict:
+    """Write the sheet to `out` (PNG, JPEG, SVG or PDF); returns "out", "cases", and the Dice of "best" and "worst"."""
+    cases = cases_by_dice(store, run_id, roi)
+    best = min(best, len(cases))
+    worst = min(worst, len(cases) - best)
+    run = runs.get_run(store, run_id)
+    scale = run["summary"]["pixels"]
+    chosen = cases[:best] + cases[len(cases) - worst :]
+    columns = 6
+    lines = -(-best // columns) + -(-worst // columns)
+    figure, axes = plt.subplots(lines, columns * 2, figsize=(columns * 2.9, lines * 1.72 + 0.5), facecolor=PAPER)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    offset = -(-best // columns) * columns
+    for i, case in enumerate(chosen):
+        at = i if i < best else offset + i - best
+        left, right = axes[at // columns, 2 * (at % columns)], axes[at // columns, 2 * (at % columns) + 1]
+        left.imshow(case.image)
+        _outline(left, case.truth, TRUTH)
+        left.set_title(f"Dice {case.dice:.2f}", color=INK, fontsize=8, loc="left", pad=3)
+        right.imshow(case.image)
+        right.imshow(case.heat, cmap="inferno", alpha=0.55, vmin=scale["lo"], vmax=scale["hi"])
+        _outline(right, case.truth, TRUTH)
+        _outline(right, case.found, FOUND)
+        right.set_title(f"above {case.percentile:.0f} % of normals", color=INK, fontsize=8, loc="left", pad=3)
+    title = f"{run['study']}, {run['method']}: {best} best and {worst} worst of {len(cases)} cases by Dice"
+    figure.text(0.01, 0.99, title, color=INK, fontsize=12, va="top")
+    figure.text(0.99, 0.99, "lesion mask", color=TRUTH, fontsize=10, va="top", ha="right")
+    figure.text(0.915, 0.99, "found by the run", color=FOUND, fontsize=10, va="top", ha="right")
+    figure.subplots_adjust(left=0.005, right=0.995, top=1 - 0.62 / (lines * 1.72 + 0.5), bottom=0.01, wspace=0.03)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=110, facecolor=PAPER)
+    plt.close(figure)
+    dice = [c.dice for c in chosen]
+    return {"out": str(out), "cases": len(cases), "best": dice[:best], "worst": dice[best:]}
+
+
+def _outline(axis, mask: np.ndarray, colour: str) -> None:
+    if mask.any() and not mask.all():
+        axis.contour(mask.astype(float), levels=[0.5], colors=[colour], linewidths=1.0)

@@ -1,0 +1,62 @@
+"""The encoders that a run has saved, by epoch."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.studio.db.store import Store
+from core.studio.runs import records as runs
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One saved encoder of a run."""
+
+    epoch: int
+    folder: Path
+
+    @property
+    def digest(self) -> str:
+        """Of its weights and centres."""
+        return "".join(_digest(f, f.stat().st_mtime_ns) for f in sorted(self.folder.glob("*.safetensors")))
+
+
+@functools.lru_cache(4096)
+def _digest(file: Path, changed: int) -> str:
+    with open(file, "rb") as stream:
+        return (
+            hashlib.file_digest(stream, "sha256").hexdigest()[:16] if hasattr(hashlib, "file_digest") else _sha(stream)
+        )
+
+
+def _sha(stream) -> str:  # Python 3.10
+    digest = hashlib.sha256()
+    while block := stream.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def encoder_run(store: Store, run_id: str) -> dict:
+    """The pre-training run that `run_id` is, or that it was fitted on."""
+    run = runs.get_run(store, run_id)
+    if run["kind"] == "pretrain":
+        return run
+    if run["parent"] is None:
+        raise ValueError(f"run {run_id} was fitted on no encoder of this home: choose a pre-training run")
+    return runs.get_run(store, run["parent"])
+
+
+def snapshots(store: Store, run: dict) -> list[Snapshot]:
+    """Saved encoders of a pre-training run by epoch; epoch 0 is the untrained one. Empty before the first is saved."""
+    folder = store.home.path / run["folder"]
+    found = [
+        Snapshot(int(about.parent.name), about.parent)
+        for about in sorted((folder / "epochs").glob("*/encoder.json"))
+        if about.parent.name.isdigit()
+    ]
+    if not found and (folder / "encoder.json").exists():
+        found = [Snapshot(0, folder)]
+    return found

@@ -1,0 +1,131 @@
+"""A few real steps before a training: how long, how much memory, and whether it fits. In a process of its own.
+
+python -m core.studio.training.dryrun --home DIR < {"study": ..., "config": {...}, "device": "auto"}
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SECONDS, MOST = 6.0, 6  # for the steps that are timed
+LIMIT = 300  # seconds for all of it
+
+
+def dry_run(home: Path, study: str, config: dict, device: str = "auto") -> dict:
+    """Runs `measure` in a process of its own and gives what it found; ValueError in words when it could not.
+
+    {"fits", "seconds_step", "seconds_epoch", "seconds_total", "steps", "per_epoch", "images", "memory", "free",
+    "device", "message"}; memory and free in bytes of the device that would train.
+    """
+    root = Path(__file__).resolve().parents[3]
+    command = [sys.executable, "-m", "core.studio.training.dryrun", "--home", str(home)]
+    asked = json.dumps({"study": study, "config": config, "device": device})
+    try:
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, cwd=root, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"a few steps took longer than {LIMIT} s; take smaller images or a smaller batch") from None
+    line = done.stdout.strip().splitlines()[-1:]
+    if done.returncode < 0:
+        return {"fits": False, "message": "It does not fit: the machine ran out of memory. Take a smaller batch."}
+    if done.returncode or not line:
+        raise ValueError(f"the dry run ended unexpectedly: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+    found = json.loads(line[0])
+    if "error" in found:
+        raise ValueError(found["error"])
+    return found
+
+
+def measure(home: Path, study: str, config: dict, device: str) -> dict:
+    """Centres, then real steps on the study's own images, with the network in its first state."""
+    import torch
+
+    from core.engine.objectives.config import PretrainConfig
+    from core.engine.tensors import pick_device
+    from core.engine.training.trainer import Data, Trainer
+    from core.studio.db import store
+    from core.studio.ingest.cache import rows_of
+    from core.studio.ingest.donors import pool_of
+    from core.studio.ingest.studies import load_arrays
+
+    chosen, place = PretrainConfig.from_dict(config), pick_device(device)
+    opened = store.open(home)
+    arrays = load_arrays(opened, study, chosen.size)
+    train = arrays.index("train")
+    if len(train) < 2:
+        raise ValueError("the study has fewer than two normal training images")
+    free = free_memory(place)
+    try:
+        data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool_of(opened, chosen))
+        trainer = Trainer(chosen, data, place)
+        start = time.perf_counter()
+        trainer.prepare()
+        centring = time.perf_counter() - start
+        times = []
+        while len(times) < min(MOST, trainer.steps) and (len(times) < 2 or sum(times) < SECONDS):
+            start = time.perf_counter()
+            trainer.advance()
+            if place.type == "cuda":
+                torch.cuda.synchronize(place)
+            times.append(time.perf_counter() - start)
+    except (torch.OutOfMemoryError, MemoryError):
+        return {"fits": False, "free": free, "message": "It does not fit: the device ran out of memory in the first "
+                "steps. Take a smaller batch or smaller images."}  # fmt: skip
+    counted = times[1:] or times  # the first one also warms up
+    step = sum(counted) / len(counted)
+    cuda = place.type == "cuda"
+    memory = (
+        torch.cuda.max_memory_allocated(place) if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    )
+    again = centring * (chosen.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
+    found = {
+        "fits": memory < free + (0 if cuda else memory),
+        "seconds_step": step,
+        "seconds_epoch": step * trainer.per_epoch,
+        "seconds_total": step * trainer.steps + again,
+        "steps": trainer.steps,
+        "per_epoch": trainer.per_epoch,
+        "images": len(train),
+        "memory": memory,
+        "free": free,
+        "device": torch.cuda.get_device_name(place) if cuda else "CPU, " + _count(torch.get_num_threads(), "thread"),
+        "timed": len(times),
+    }
+    return {**found, "message": "It fits." if found["fits"] else "It may not fit: take a smaller batch."}
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def free_memory(place) -> int:
+    """Bytes that are free on the device now."""
+    if place.type == "cuda":
+        import torch
+
+        return torch.cuda.mem_get_info(place)[0]
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", required=True, type=Path)
+    home = parser.parse_args().home
+    try:
+        print(json.dumps(measure(home, **json.load(sys.stdin))))
+    except ValueError as error:
+        print(json.dumps({"error": str(error)}))
+
+
+if __name__ == "__main__":
+    main()

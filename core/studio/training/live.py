@@ -1,0 +1,244 @@
+"""What the Training tab shows of a run while it is at work: series thinned for the screen, alarm, job, log."""
+
+from __future__ import annotations
+
+import threading
+
+from core.engine.objectives.config import PretrainConfig
+from core.engine.training.collapse import CollapseWatch, remedies
+from core.studio.db import journal
+from core.studio.db.store import Store, parsed
+from core.studio.jobs import queue as jobs
+from core.studio.runs import records as runs
+
+POINTS = 500  # of a series, at most about twice as many
+MATRIX = ("aug_confusion", "class_distances")
+_JSON = ("chain", "args")
+
+
+def stride_of(last: int) -> int:
+    """The power of two by which steps are thinned, so that a longer run changes it seldom."""
+    stride = 1
+    while last // stride > 2 * POINTS:
+        stride *= 2
+    return stride
+
+
+def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
+    """{"series": {name: [[step, value], ...]}, "stride", "last", "reset"}: what is new since step `after`.
+
+    What is told once an epoch (val_...) is never thinned; matrices are left out. When the run has outgrown `stride`,
+    everything is given anew and "reset" is true.
+    """
+    last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
+    wanted = stride_of(last or 0)
+    reset = stride != wanted or (last or 0) < after
+    rows = store.query(
+        "SELECT name, step, value FROM metrics WHERE run = :run AND step > :after AND (step % :stride = 0 OR step <= 2 "
+        "OR substr(name, 1, 4) = 'val_' OR step = :last) AND name NOT LIKE 'aug!_confusion!_%' ESCAPE '!' "
+        "AND name NOT LIKE 'class!_distances!_%' ESCAPE '!' ORDER BY name, step",
+        {"run": run, "after": -1 if reset else after, "stride": wanted, "last": last},
+    )
+    found: dict[str, list] = {}
+    for row in rows:
+        found.setdefault(row["name"], []).append([row["step"], row["value"]])
+    return {"series": found, "stride": wanted, "last": -1 if last is None else last, "reset": reset}
+
+
+def matrix(store: Store, run: str, name: str) -> dict | None:
+    """The latest matrix of that name as {"step", "rows"}, or None."""
+    rows = store.query(
+        "SELECT name, step, value FROM metrics WHERE run = :run AND name >= :low AND name < :high AND step = "
+        "(SELECT max(step) FROM metrics WHERE run = :run AND name = :first)",
+        {"run": run, "low": f"{name}_", "high": f"{name}`", "first": f"{name}_0_0"},
+    )
+    cells = {tuple(map(int, r["name"].removeprefix(f"{name}_").split("_"))): r["value"] for r in rows}
+    side = 1 + max((i for i, _ in cells), default=-1)
+    if len(cells) != side * side or not side:
+        return None
+    return {"step": rows[0]["step"], "rows": [[cells[i, j] for j in range(side)] for i in range(side)]}
+
+
+class Alarms:
+    """Collapse alarms of runs, by the trainer's own watch fed with the stored numbers, each step once."""
+
+    def __init__(self, store: Store):
+        self._store = store
+        self._watches: dict[str, tuple[CollapseWatch, int]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, run: dict) -> str | None:
+        """The sentence standing after the run's last stored step, or None."""
+        names = ("spread", "class_distance", "aug_accuracy")
+        with self._lock:
+            watch, seen = self._watches.get(run["id"]) or (self._new(run), 0)
+            rows = self._store.query(
+                f"SELECT name, step, value FROM metrics WHERE run = ? AND step > ? AND name IN ({', '.join('?' * 3)}) "
+                "ORDER BY step",
+                [run["id"], seen, *names],
+            )
+            steps: dict[int, dict] = {}
+            for row in rows:
+                steps.setdefault(row["step"], {})[row["name"]] = row["value"]
+            for step, value in steps.items():
+                spread = value.get("spread")
+                spread = float("nan") if spread is None else spread
+                watch.update(step, spread, value.get("class_distance") or 0.0, value.get("aug_accuracy"))
+                seen = step
+            self._watches[run["id"]] = (watch, seen)
+            return watch.alarm
+
+    @staticmethod
+    def _new(run: dict) -> CollapseWatch:
+        config = PretrainConfig.from_dict(run["config"])
+        return CollapseWatch(config.k + 1, remedies(config))
+
+
+def jobs_of_runs(store: Store) -> dict[str, dict]:
+    """run id -> its job: the one that has yet to train or fit it, else the newest that has it in its chain.
+
+    A job's row, with "here": whether it is at that run now, and "ahead": whether it comes to it (again) later.
+    """
+    jobs.reap(store)
+    found: dict[str, dict] = {}
+    for row in store.query("SELECT * FROM jobs WHERE run IS NOT NULL ORDER BY id DESC LIMIT 400"):
+        job = parsed(row, *_JSON)
+        for run in {one["run"] for one in job["chain"] if one["run"]}:
+            if run not in found or (_makes(job, run) and not _makes(found[run], run)):
+                ahead = any(one["run"] == run for one in job["chain"][job["position"] + 1 :])
+                found[run] = {**job, "here": job["run"] == run, "ahead": ahead}
+    return found
+
+
+def _makes(job: dict, run: str) -> bool:
+    """Whether a job that has not ended is at, or comes to, the training or fit of a run."""
+    going = job["status"] in ("queued", "running", "paused", "interrupted")
+    left = job["chain"][job["position"] :]
+    return going and any(one["run"] == run and one["verb"] in ("pretrain", "fit") for one in left)
+
+
+def brief(job: dict | None) -> dict | None:
+    """The part of a job that the page shows."""
+    if job is None:
+        return None
+    keys = ("id", "status", "verb", "run", "progress", "message", "error", "wants", "position", "here", "ahead")
+    return {**{k: job.get(k) for k in keys}, "steps": [s["verb"] for s in job["chain"]]}
+
+
+def now(store: Store) -> dict:
+    """For the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait}.
+
+    beside: the short job that is at work while a training is "job", else None.
+    """
+    going = jobs.list_jobs(store, "running", "queued")
+    at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["lane"])  # long before short
+    waiting = [j for j in going if j["status"] == "queued"]
+    return {
+        "studies": [r["id"] for r in store.query("SELECT id FROM studies ORDER BY id")],
+        "job": brief(next(iter(at_work), waiting[-1] if waiting else None)),
+        "beside": brief(at_work[1] if len(at_work) > 1 else None),
+        "waiting": len(waiting),
+    }
+
+
+def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
+    """The study's runs, newest first, each with its job, its latest headline numbers and its evaluation."""
+    at_work = jobs_of_runs(store)
+    rows = []
+    for run in reversed(runs.list_runs(store, study, archived=None if archived else False)):
+        keep = (
+            "id",
+            "kind",
+            "name",
+            "parent",
+            "method",
+            "status",
+            "created",
+            "finished",
+            "seconds",
+            "note",
+            "archived",
+        )
+        row = {k: run[k] for k in keep}
+        row["epochs"] = run["config"].get("epochs")
+        row["size"] = run["config"].get("size")
+        row["collapsed"] = bool(run["summary"].get("collapsed"))
+        row["job"] = brief(at_work.get(run["id"]))
+        row["latest"] = latest(store, run["id"], ("l_aug", "val_accuracy", "aug_accuracy", "epoch"))
+        row["evaluation"] = evaluation(store, run["id"])
+        rows.append(row)
+    return rows
+
+
+def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
+    """The last value of each name that the run has told."""
+    found = {}
+    for name in names:
+        row = store.one(
+            "SELECT value FROM metrics WHERE run = ? AND name = ? AND value IS NOT NULL ORDER BY step DESC LIMIT 1",
+            [run, name],
+        )
+        if row:
+            found[name] = row["value"]
+    return found
+
+
+def evaluation(store: Store, run: str) -> dict | None:
+    """The latest evaluation inside the region of interest: {"auroc", "pixel_auroc", "dice", ...}."""
+    rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
+    found = [parsed(r, "row")["row"] for r in rows]
+    chosen = next((r for r in found if r.get("roi")), found[0] if found else None)
+    if chosen is None:
+        return None
+    keys = ("auroc", "ap", "sensitivity", "specificity", "pixel_auroc", "dice", "iou", "pro", "protocol", "roi")
+    return {k: chosen.get(k) for k in keys}
+
+
+def total_steps(store: Store, run: dict) -> dict:
+    """{"steps", "per_epoch", "images"} of a pre-training, worked out from its configuration and study."""
+    images = store.one("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])["n"]
+    if run["kind"] != "pretrain" or not run["config"].get("epochs"):
+        return {"steps": 0, "per_epoch": 0, "images": images}
+    config = PretrainConfig.from_dict(run["config"])
+    per_epoch = images // max(1, min(config.sources, images)) if images else 0
+    return {"steps": config.epochs * per_epoch, "per_epoch": per_epoch, "images": images}
+
+
+def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
+    """All that the page shows of one run; see `series` for what `after` and `stride` mean."""
+    run = runs.get_run(store, run_id)
+    study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
+    children = store.query(
+        "SELECT id, name, method, status FROM runs WHERE parent = ? AND archived = 0 ORDER BY created", [run_id]
+    )
+    return {
+        "run": {**run, "summary": {k: v for k, v in run["summary"].items() if k != "calibration"}},
+        "data": study,
+        "job": brief(jobs_of_runs(store).get(run_id)),
+        "plan": total_steps(store, run),
+        "alarm": alarms.of(run) if run["kind"] == "pretrain" and run["config"].get("epochs") else None,
+        "confusion": matrix(store, run_id, MATRIX[0]),
+        "distances": matrix(store, run_id, MATRIX[1]),
+        "log": journal.read_log(store, run_id, 100),
+        "children": [{**c, "evaluation": evaluation(store, c["id"])} for c in children],
+        "evaluation": evaluation(store, run_id),
+        **series(store, run_id, after, stride),
+    }
+
+
+def differences(configs: list[dict]) -> list[dict]:
+    """[{"key", "values"}] for every setting in which the configurations differ; nested keys are dotted."""
+    flat = [dict(_flat(c)) for c in configs]
+    keys = sorted({k for f in flat for k in f})
+    rows = [{"key": k, "values": [f.get(k) for f in flat]} for k in keys]
+    return [r for r in rows if any(v != r["values"][0] for v in r["values"])]
+
+
+def _flat(config: dict, before: str = "") -> list[tuple[str, object]]:
+    found = []
+    for key, value in config.items():
+        if isinstance(value, dict):
+            found += _flat(value, f"{before}{key}.")
+        else:
+            found.append((f"{before}{key}", value))
+    return found

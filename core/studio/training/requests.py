@@ -1,0 +1,159 @@
+"""What the Training tab starts and changes: forms, checked configurations, chains, and what may be done to a run."""
+
+from __future__ import annotations
+
+import shutil
+
+from core.engine.config import BadConfig
+from core.engine.detectors.lesion_head.config import LESION_TITLES
+from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
+from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
+from core.studio.db.store import Store
+from core.studio.forms.fields import form
+from core.studio.forms.tables import HIDDEN, TABLES
+from core.studio.ingest.donors import check_pool
+from core.studio.jobs import queue as jobs
+from core.studio.medmix.forms import forms as strong_forms
+from core.studio.runs import records as runs
+from core.studio.runs.pipeline import chain, create_fit, create_pretrain
+from core.studio.training.live import jobs_of_runs
+
+
+def training_forms(store: Store) -> dict:
+    """Everything that the form of a new run needs, defaults included."""
+    from core.engine.backbones.encoder import EncoderConfig
+
+    strong = strong_forms()
+    return {
+        "objectives": {name: {"title": OBJECTIVES.about(name).get("title", name)} for name in OBJECTIVES.names()},
+        "presets": {name: config.to_dict() for name, config in PRETRAIN_PRESETS.items()},
+        "form": form(PretrainConfig, TABLES["PretrainConfig"], HIDDEN["PretrainConfig"]),
+        "encoder": form(EncoderConfig, TABLES["EncoderConfig"]),
+        "weak": strong["weak"],
+        "strong": {name: kind["title"] for name, kind in strong["strong"].items()},
+        "detectors": {name: _detector(name) for name in sorted(DETECTORS.names(), key=_detector_order)},
+        "lesions": LESION_TITLES,
+        "device": store.setting("device", "auto"),
+    }
+
+
+def _detector_order(name: str) -> tuple:
+    usual = ("lesion-head", "padim", "igd")  # the page offers the first unless told otherwise
+    return (usual.index(name) if name in usual else len(usual), name)
+
+
+def _detector(name: str) -> dict:
+    kind = DETECTORS.get(name)
+    title = DETECTORS.about(name).get("title") or getattr(kind, "title", name)
+    presets = getattr(kind, "presets", {})
+    learns = presets.keys() >= LESION_TITLES.keys()  # from fake lesions
+    lesions = {name: presets[name].to_dict() for name in LESION_TITLES} if learns else {}
+    return {"title": title, "form": form(kind.Config), "defaults": kind.Config().to_dict(), "lesions": lesions}
+
+
+def checked(config: dict, store: Store | None = None) -> PretrainConfig:
+    """The configuration if it can be trained. BadConfig says which setting cannot, and what it takes.
+
+    store: also that the study is there which lesions are cut from.
+    """
+    found = PretrainConfig.from_dict(config)
+    if found.objective not in OBJECTIVES.names():
+        raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {found.objective!r}")
+    kind = STRONG.get(found.strong)
+    strong = found.medmix if found.strong == "medmix" else kind.Config.from_dict(found.strong_options)
+    if strong.k < found.k:
+        raise BadConfig(f"k is {found.k}, but the strong augmentation makes only {strong.k}: raise its own k first")
+    if store is not None and found.strong == "medmix":
+        check_pool(store, found.medmix)
+    return found
+
+
+def start(
+    store: Store,
+    study: str,
+    config: dict,
+    name: str | None = None,
+    detectors: dict[str, dict] | None = None,
+    wake: bool = True,
+) -> dict:
+    """Queue a training and, in the same chain, a fit, score and evaluation by each of `detectors` (name: options).
+
+    {"run", "fits", "job"}.
+    """
+    ready = checked(config, store)
+    kinds = {d: DETECTORS.get(d).Config.from_dict(o) for d, o in (detectors or {}).items()}
+    run = create_pretrain(store, study, ready, name or None)
+    fits = [create_fit(store, run, d, options) for d, options in kinds.items()]
+    job = jobs.submit(store, chain(run, fits, device=store.setting("device", "auto")), start=wake)
+    return {"run": run, "fits": fits, "job": job}
+
+
+def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True) -> dict:
+    """Queue fits on a trained encoder: fit, score, evaluate, as one chain. {"fits", "job"}."""
+    if not detectors:
+        raise ValueError("choose at least one detector")
+    status = runs.get_run(store, run)["status"]
+    if status not in ("done", "collapsed"):
+        raise ValueError(f"the encoder is {status}: it must be trained before a detector is fitted on it")
+    fits = [create_fit(store, run, d, options) for d, options in detectors.items()]
+    job = jobs.submit(store, chain(None, fits, device=store.setting("device", "auto")), start=wake)
+    return {"fits": fits, "job": job}
+
+
+def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True) -> dict:
+    """pause | resume | cancel | rename | note | archive | restore | repeat | delete | frees. What is new about it."""
+    runs.get_run(store, run_id)
+    if action in ("pause", "cancel"):
+        return {"status": getattr(jobs, action)(store, _job(store, run_id))}
+    if action == "resume":
+        return {"status": jobs.resume(store, _job(store, run_id), start=wake)}
+    if action == "rename":
+        if not value.strip() or len(value) > 100:
+            raise ValueError("a run's name has 1 to 100 characters")
+        runs.update_run(store, run_id, name=value.strip())
+    elif action == "note":
+        runs.update_run(store, run_id, note=value[:4000])
+    elif action in ("archive", "restore"):
+        runs.update_run(store, run_id, archived=int(action == "archive"))
+    elif action == "repeat":
+        return repeat(store, run_id, wake)
+    elif action == "frees":
+        return {"bytes": sum(runs.folder_bytes(store, r) for r in (run_id, *_children(store, run_id)))}
+    elif action == "delete":
+        return {"bytes": delete(store, run_id)}
+    else:
+        raise ValueError(f"a run cannot {action!r}")
+    return {}
+
+
+def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
+    """Make a run again: the same configuration, queued. {"run", "job"}."""
+    old = runs.get_run(store, run_id)
+    copy = runs.clone_run(store, run_id, name=f"{old['name']} again")
+    steps = chain(copy) if old["kind"] == "pretrain" else chain(None, [copy])
+    return {"run": copy, "job": jobs.submit(store, steps, start=wake)}
+
+
+def delete(store: Store, run_id: str) -> int:
+    """Delete a run and the fits on it; bytes freed. Refused while a job still has any of them."""
+    everything = [*_children(store, run_id), run_id]
+    for job in jobs.list_jobs(store, "running", "queued"):
+        if any(one["run"] in everything for one in job["chain"]):
+            raise ValueError(f"job {job['id']} is {job['status']}: cancel it before deleting this run")
+    return sum(runs.delete_run(store, one) for one in everything)
+
+
+def disk_free(store: Store) -> int:
+    """Bytes free where the home lies."""
+    return shutil.disk_usage(store.home.path).free
+
+
+def _children(store: Store, run_id: str) -> list[str]:
+    return [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]
+
+
+def _job(store: Store, run_id: str) -> int:
+    job = jobs_of_runs(store).get(run_id)
+    if job is None:
+        raise ValueError("no job has this run; start it anew with 'repeat'")
+    return job["id"]

@@ -1,0 +1,29 @@
+"""The reader verb, by its door."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def reader(home, *words: str, given: str = "") -> tuple[int, dict, str]:
+    command = [sys.executable, "launch.py", "reader", *words, "--home", str(home), "--json"]
+    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=240)
+    return done.returncode, json.loads((done.stdout.strip().splitlines() or ["{}"])[-1]), done.stderr
+
+
+def test_add_list_remove(tmp_path):
+    assert reader(tmp_path, "add", "Ada", "--password-stdin", given="a long password\n")[0] == 0
+    code, found, _ = reader(tmp_path, "list")
+    assert code == 0 and [(r["name"], r["role"], r["active"]) for r in found["readers"]] == [("Ada", "reader", 1)]
+    assert reader(tmp_path, "remove", "Ada")[0] == 0
+    assert [r["active"] for r in reader(tmp_path, "list")[1]["readers"]] == [0]
+
+
+def test_a_short_password_is_told_in_a_sentence(tmp_path):
+    code, _, said = reader(tmp_path, "add", "Ada", "--password-stdin", given="short\n")
+    assert code == 2 and "at least 8" in said and "Traceback" not in said

@@ -1,0 +1,21 @@
+"""What the Clusters tab asks of the server, without a browser."""
+
+from __future__ import annotations
+
+from core.studio.runs import records as runs
+from core.studio.runs.pipeline import create_untrained
+from tests.app.routes.test_manage import STUDY, client_of, room  # noqa: F401
+from tests.studio.clusters.conftest import snapshots
+
+
+def test_trained_encoders_come_before_untrained_ones(room):  # noqa: F811
+    store, _ = room
+    trained = []
+    for _ in range(2):
+        run = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32, "k": 3})
+        snapshots(runs.run_folder(store, run), 1)
+        trained.append(run)
+    bare = create_untrained(store, STUDY, 32)
+    snapshots(runs.run_folder(store, bare), 1)
+    told = client_of(store).get("/api/clusters/runs", params={"study": STUDY}).json()["runs"]
+    assert [r["id"] for r in told] == [trained[1], trained[0], bare]

@@ -1,0 +1,145 @@
+"""What only an administrator may do is refused on the server, whatever the page shows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from fastapi.testclient import TestClient
+
+from app.routes import clusters as routes_clusters
+from app.routes import exports as routes_export
+from app.routes import manage as routes_manage
+from app.routes import reviews as routes_review
+from app.routes import studies as routes_study
+from core.studio.db import audit
+from core.studio.incoming import watch
+from core.studio.review import accounts, decisions, findings
+from core.studio.review.bundle import export_bundle
+from tests.studio.review.conftest import (  # noqa: F401
+    STUDY,
+    bare,
+    room,
+)
+
+READERS = {"ann": "reader", "ben": "reader", "jo": "adjudicator", "root": "administrator"}
+
+
+def client_of(store, single_user: bool = False) -> TestClient:
+    """The routes alone; who asks is said in a header instead of a session."""
+    ctx = SimpleNamespace(
+        store=lambda: store, home=store.home, single_user=single_user, user_of=lambda r: r.headers.get("x-user", "ann")
+    )
+    server = FastAPI()
+
+    @server.exception_handler(ValueError)
+    def sentence(request: Request, error: ValueError):
+        return JSONResponse({"ok": False, "error": str(error)}, 400)
+
+    for module in (routes_clusters, routes_manage, routes_study, routes_export, routes_review):
+        server.include_router(module.routes(ctx))
+    return TestClient(server)
+
+
+@pytest.fixture
+def asked(room):  # noqa: F811
+    store, run = room
+    for name, role in READERS.items():
+        accounts.add_reader(store, name, "a long password", role)
+    return store, run, client_of(store)
+
+
+def test_readers_and_adjudicators_are_refused(asked, tmp_path):
+    store, _, client = asked
+    calls = [
+        ("GET", f"/api/manage/{STUDY}", None),
+        ("GET", f"/api/manage/{STUDY}/watch", None),
+        ("POST", f"/api/manage/{STUDY}/watch", {"folder": str(tmp_path)}),
+        ("POST", f"/api/manage/{STUDY}/labels", {"labels": ["mine"]}),
+        ("POST", f"/api/manage/{STUDY}/assign", {"readers": ["ann"]}),
+        ("POST", f"/api/manage/{STUDY}/unassign", {"reader": "ben"}),
+        ("POST", "/api/review/settings", {"study": STUDY, "labels": ["mine"]}),
+        ("POST", f"/api/study/{STUDY}/add", {"path": str(tmp_path)}),
+        ("POST", "/api/study/import", {"name": "x", "folder": str(tmp_path)}),
+        ("DELETE", f"/api/study/{STUDY}", None),
+        ("POST", "/api/export/bundle", {}),
+    ]
+    before = len(audit.trail(store, limit=1000))
+    for who in ("ann", "jo"):
+        for method, path, body in calls:
+            answer = client.request(method, path, json=body, headers={"x-user": who})
+            assert answer.status_code == 400 and "Only an administrator" in answer.json()["error"], (who, path)
+        assert client.get("/api/manage", headers={"x-user": who}).json()["administer"] is False
+    assert len(audit.trail(store, limit=1000)) == before and watch.get_watch(store, STUDY) is None
+    assert client.get("/api/manage", headers={"x-user": "root"}).json()["administer"] is True
+    assert client_of(store, single_user=True).get(f"/api/manage/{STUDY}").status_code == 200
+
+
+def test_dealing_singly_then_doubly_then_taking_back(asked):
+    store, _, client = asked
+    root = {"x-user": "root"}
+
+    def post(what, body, status=200):
+        answer = client.post(f"/api/manage/{STUDY}/{what}", json=body, headers=root)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def counts(answer):
+        return {r["name"]: (r["assigned"], r["read"]) for r in answer["readers"]}
+
+    start = client.get(f"/api/manage/{STUDY}", headers=root).json()
+    assert (start["cases"], start["free"]) == (12, 12) and {r["name"]: r["role"] for r in start["readers"]} == READERS
+    single = post("assign", {"readers": ["ann", "ben"], "per_case": 1})
+    assert counts(single)["ann"] == counts(single)["ben"] == (6, 0) and single["free"] == 0
+    double = post("assign", {"readers": ["ann", "ben"], "per_case": 2})
+    assert counts(double)["ann"] == counts(double)["ben"] == (12, 0)
+    case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
+    decisions.decide(store, case, "ben", "normal")
+    back = post("unassign", {"reader": "ben"})
+    assert back["taken_back"] == 11 and counts(back)["ben"] == (1, 1) and counts(back)["ann"] == (12, 0)
+    assert "at least as many readers" in post("assign", {"readers": ["ann"], "per_case": 2}, 400)["error"]
+    assert "no reader called 'eve'" in post("assign", {"readers": ["eve"]}, 400)["error"]
+    kinds = [e["kind"] for e in audit.trail(store, STUDY)]
+    assert kinds.count("assign") == 2 and kinds.count("unassign") == 1 and audit.verify(store)["ok"]
+    mine = client.get(f"/api/review/list?study={STUDY}&assigned=1", headers={"x-user": "ben"}).json()["rows"]
+    assert [r["id"] for r in mine] == [case]
+
+
+def test_labels_watch_and_a_missing_study(asked, tmp_path):
+    store, run, client = asked
+    root = {"x-user": "root"}
+    kept = client.post(f"/api/manage/{STUDY}/labels", json={"labels": ["serrated", " ", "polyp"]}, headers=root).json()
+    assert kept["labels"] == ["serrated", "polyp"] == findings.labels(store, STUDY)
+    none = client.post(f"/api/manage/{STUDY}/labels", json={"labels": [" "]}, headers=root)
+    assert none.status_code == 400 and "at least one label" in none.json()["error"]
+    (tmp_path / "drop").mkdir()
+    body = {"folder": str(tmp_path / "drop"), "run": run, "copy": True}
+    told = client.post(f"/api/manage/{STUDY}/watch", json=body, headers=root).json()["watch"]
+    assert told["active"] and told["copy"] and told["run"] == run
+    assert client.get(f"/api/manage/{STUDY}", headers=root).json()["watch"]["folder"] == str(tmp_path / "drop")
+    for path in ("nothing", "nothing/watch"):
+        answer = client.post(f"/api/manage/{path}", json=body, headers=root)
+        assert answer.status_code in (400, 404, 405)
+    assert "no study" in client.post("/api/manage/nothing/labels", json={"labels": ["a"]}, headers=root).json()["error"]
+
+
+def test_a_bundle_comes_in_by_the_page(asked, bare, tmp_path):  # noqa: F811
+    store, _, client = asked
+    export_bundle(store, STUDY, tmp_path / "room.zip", "root")
+    other = client_of(bare, single_user=True)
+    done = other.post("/api/export/bundle", content=(tmp_path / "room.zip").read_bytes()).json()
+    assert done["study"] == STUDY and done["rows"]["cases"] == 22
+    again = other.post("/api/export/bundle", content=(tmp_path / "room.zip").read_bytes())
+    assert again.status_code == 400 and "already a study" in again.json()["error"]
+    bad = other.post("/api/export/bundle", content=b"no zip")
+    assert bad.status_code == 400 and "no study bundle" in bad.json()["error"]
+
+
+def test_an_export_says_how_many_pictures_may_carry_text(asked):
+    store, _, client = asked
+    store.execute("UPDATE cases SET burned_in = 0")
+    store.execute("UPDATE cases SET burned_in = 1 WHERE id IN (SELECT id FROM cases WHERE split = 'test' LIMIT 3)")
+    answer = client.get(f"/api/export/{STUDY}/coco", headers={"x-user": "root"})
+    assert answer.headers["x-burned-in-text"] == "3"

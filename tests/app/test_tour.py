@@ -1,0 +1,96 @@
+"""The guided walk: every step shows what it speaks of, a real training is started by it, Reset takes it all back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.context import APP
+from core.studio.db import store
+from core.studio.demo import study as demo
+from core.studio.runs import records as runs
+from tests.app.conftest import Served
+
+STEPS = json.loads((APP / "widgets" / "tour" / "steps.json").read_text())["steps"]
+pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or two minutes
+COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
+
+
+def test_the_steps_take_about_five_minutes_and_go_through_the_four_tabs():
+    assert 240 <= sum(s["seconds"] for s in STEPS) <= 360
+    assert {"medmix", "training", "clusters", "review"} <= {s["tab"] for s in STEPS}
+    assert all(s["title"] and s["text"] and s["at"] for s in STEPS)
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory):
+    """A server on a home that holds a small demo study and one more."""
+    from core.studio.ingest import studies
+    from tests.app.conftest import small_folder
+
+    home: Path = tmp_path_factory.mktemp("walk") / "home"
+    opened = store.open(str(home))
+    demo.make_demo(opened, 0, COUNTS, side=128)
+    studies.import_study(opened, "mine", small_folder(tmp_path_factory.mktemp("mine") / "folder", 8, 2, 2), copy=True)
+    opened.close()
+    server = Served(home)
+    yield server
+    server.stop()
+
+
+def at(page, step: int) -> None:
+    """Waits until a step is shown and has done what it does."""
+    page.wait_for_function(f"document.body.dataset.shown === '{step}'", timeout=300_000)
+
+
+RING = """() => {
+    const frame = document.querySelector('iframe');
+    const r = frame.contentDocument.querySelector('#walk-ring')?.getBoundingClientRect();
+    const view = frame.getBoundingClientRect();
+    const bar = document.querySelector('.walk-bar').getBoundingClientRect();
+    return r && {width: r.width, height: r.height, bottom: view.top + r.bottom, right: r.right, wide: view.width,
+        bar: bar.top,
+        type: parseFloat(getComputedStyle(document.querySelector('.walk-say p')).fontSize),
+        words: document.querySelector('.walk-say').scrollHeight <= document.querySelector('.walk-bar').clientHeight};
+}"""
+
+
+def test_all_steps_there_and_back_and_reset(page, walked):
+    page.set_default_timeout(180_000)
+    opened = store.open(str(walked.home))
+    page.goto(f"{walked.url}walk")
+    for i, step in enumerate(STEPS):
+        at(page, i)
+        frame = page.frame_locator("iframe")
+        assert page.locator(".walk-say h1").inner_text() == step["title"]
+        assert frame.locator(f"#tab-{step['tab']}-button").get_attribute("aria-selected") == "true"
+        page.wait_for_function(f"({RING})()?.width > 60", timeout=120_000)
+        seen = page.evaluate(RING)
+        assert seen["bottom"] <= seen["bar"] and seen["right"] <= seen["wide"], "the bar covers nothing"
+        assert seen["height"] > 25 and seen["type"] >= 21 and seen["words"]
+        if i + 1 < len(STEPS):  # by key and by button in turn
+            page.keyboard.press("ArrowRight") if i % 2 else page.get_by_role("button", name="Next").click()
+    assert page.get_by_role("button", name="Next").is_disabled()
+    trained = [r for r in runs.list_runs(opened, "demo", "pretrain") if r["name"] == "Guided walk"]
+    assert len(trained) == 1, "a real training, started once"
+    assert trained[0]["config"]["strong"] == "medmix"
+    fits = runs.list_runs(opened, "demo", "fit")
+    assert [f["method"] for f in fits] == ["lesion-head"] and fits[0]["config"]["steps"] == 300
+    # Back and forth again: nothing is started twice, and a reload stays where it was.
+    for _ in range(5):
+        page.keyboard.press("PageUp")
+    at(page, len(STEPS) - 6)
+    page.keyboard.press("PageDown")
+    at(page, len(STEPS) - 5)
+    page.reload()
+    at(page, len(STEPS) - 5)
+    assert len(runs.list_runs(opened, "demo", "pretrain")) == 1
+    page.get_by_role("button", name="Reset").click()
+    assert runs.list_runs(opened, "demo"), "once is not enough"
+    page.get_by_role("button", name="Sure? Again").click()
+    page.wait_for_function("document.body.dataset.resets === '1'", timeout=180_000)
+    at(page, 0)
+    assert runs.list_runs(opened, "demo") == []
+    assert [s["id"] for s in opened.query("SELECT id FROM studies ORDER BY id")] == ["demo", "mine"]

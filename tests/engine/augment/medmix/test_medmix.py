@@ -1,0 +1,216 @@
+"""MedMix against a slow loop, and what it promises: masks, seeds, counts, the region of interest."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from core.engine.augment.medmix.lesions import draw_lesions
+from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix, MedMixConfig
+from core.engine.config import BadConfig
+from core.engine.registry import STRONG
+from tests.engine.augment.medmix import slow_medmix
+from tests.engine.augment.pictures import seeded, tissue
+
+EVERYTHING = MEDMIX_PRESETS["soft"].replace(
+    shape="rectangle+ellipse+irregular",
+    donor="other+same+here",
+    donor_scale=(0.5, 1.6),
+    p_jitter=0.6,
+    p_noise=0.5,
+    p_fisheye=0.6,
+    p_wave=0.6,
+    match=(0.0, 1.0),
+    shading=(0.0, 0.4),
+    avoid_overlap=False,
+    size=(0.15, 0.45),
+)
+
+
+def field_of_view(count: int, side: int) -> torch.Tensor:
+    at = torch.linspace(-1, 1, side)
+    return (at[:, None] ** 2 + at**2 < 0.7).to(torch.uint8).expand(count, side, side)
+
+
+@pytest.mark.parametrize(
+    "config", [MEDMIX_PRESETS["paper"], MEDMIX_PRESETS["soft"], EVERYTHING], ids=["paper", "soft", "everything"]
+)
+@pytest.mark.parametrize("with_roi", [False, True])
+def test_against_a_slow_loop(config, with_roi):
+    x = tissue(6, 40)
+    roi = field_of_view(6, 40) if with_roi else None
+    counts = torch.tensor([0, 1, 2, 3, 3, 3])
+    mixed = MedMix(config)(x, counts, seeded(5), roi)
+    drawn = draw_lesions(config, counts, 40, seeded(5), roi)
+    lesions = [{f.name: getattr(drawn, f.name)[i].numpy() for f in fields(drawn)} for i in range(len(drawn))]
+    images, alpha = slow_medmix.paint(x.double().numpy(), lesions, None if roi is None else roi.numpy())
+    assert np.abs(mixed.images.numpy() - images).max() < 2e-4
+    assert np.abs(mixed.alpha.numpy() - alpha).max() < 1e-4
+    assert mixed.masks.sum() > 100
+
+
+def test_the_paper_is_a_plain_paste_where_nothing_deforms():
+    config = MEDMIX_PRESETS["paper"].replace(p_jitter=0.0, p_noise=0.0, p_fisheye=0.0, p_wave=0.0)
+    x = tissue(5, 48)
+    mixed = MedMix(config)(x, 1, seeded())
+    for b in range(5):
+        y0, x0, y1, x1 = mixed.boxes[b, 0].tolist()
+        sy0, sx0, sy1, sx1 = mixed.sources[b, 0].tolist()
+        donor = int(mixed.donors[b, 0])
+        assert donor != b
+        torch.testing.assert_close(mixed.images[b, :, y0:y1, x0:x1], x[donor, :, sy0:sy1, sx0:sx1])
+        outside = torch.ones(48, 48, dtype=torch.bool)
+        outside[y0:y1, x0:x1] = False
+        assert torch.equal(mixed.images[b][:, outside], x[b][:, outside])
+        assert torch.equal(mixed.masks[b], ~outside)
+
+
+@pytest.mark.parametrize("name", sorted(MEDMIX_PRESETS))
+def test_what_changed_is_in_the_mask_and_the_mask_in_the_region(name):
+    x, roi = tissue(8, 64), field_of_view(8, 64)
+    for where in (None, roi):
+        mixed = MedMix(MEDMIX_PRESETS[name])(x, torch.arange(8) % 4, seeded(1), where)
+        changed = (mixed.images != x).any(1)
+        assert not (changed & ~mixed.masks).any()
+        assert (changed.flatten(1).sum(1) > 0).tolist() == [n % 4 > 0 for n in range(8)]
+        assert mixed.images.min() >= 0 and mixed.images.max() <= 1
+        assert torch.equal(mixed.masks, mixed.alpha > 0)
+        if where is not None:
+            assert not (mixed.masks & (roi == 0)).any()
+
+
+def test_a_0_is_the_image_itself():
+    x = tissue(3, 32)
+    kept = x.clone()
+    mixed = MedMix(MEDMIX_PRESETS["soft"])(x, 0, seeded())
+    assert torch.equal(mixed.images, kept)
+    assert not mixed.masks.any() and (mixed.donors == -1).all() and not mixed.boxes.any()
+    MedMix(MEDMIX_PRESETS["soft"])(x, 3, seeded())
+    assert torch.equal(x, kept), "the images given must not be written to"
+
+
+@pytest.mark.parametrize("name", ["quick", "soft", "endoscopy", "fundus", "xray", "ultrasound", "cut"])
+def test_n_lesions_are_n_components(name):
+    config = MEDMIX_PRESETS[name].replace(k=7)
+    x = tissue(28, 64)
+    counts = torch.arange(28) % 8
+    mixed = MedMix(config)(x, counts, seeded(3))
+    for n, mask, boxes in zip(counts.tolist(), mixed.masks, mixed.boxes, strict=True):
+        found, _ = cv2.connectedComponents(mask.numpy().astype(np.uint8), connectivity=8)
+        assert found - 1 == n
+        assert (boxes[:, 2] > 0).sum() == n
+        for y0, x0, y1, x1 in boxes[:n].tolist():
+            assert mask[y0:y1, x0:x1].any() and 0 <= y0 < y1 <= 64 and 0 <= x0 < x1 <= 64
+
+
+def test_the_same_seed_gives_the_same_lesions_and_another_seed_others():
+    x, config = tissue(4, 48), EVERYTHING
+    first, again = (MedMix(config)(x, 3, seeded(7)) for _ in range(2))
+    other = MedMix(config)(x, 3, seeded(8))
+    assert torch.equal(first.images, again.images) and torch.equal(first.boxes, again.boxes)
+    assert not torch.equal(first.boxes, other.boxes)
+
+
+def test_a_moving_setting_leaves_the_lesions_in_place():
+    x = tissue(4, 48)
+    before = MedMix(EVERYTHING)(x, 2, seeded(2))
+    moved = EVERYTHING.replace(p_jitter=1.0, noise=(0.1, 0.2), softness=(0.0, 0.1), control_points=5, shape="ellipse")
+    after = MedMix(moved)(x, 2, seeded(2))
+    assert torch.equal(before.boxes, after.boxes) and torch.equal(before.donors, after.donors)
+    assert not torch.equal(before.images, after.images)
+
+
+@pytest.mark.parametrize("name", ["paper", "endoscopy"])
+def test_a_lesion_does_not_depend_on_how_many_are_painted_at_once(name, monkeypatch):
+    x = tissue(9, 48)
+    whole = MedMix(MEDMIX_PRESETS[name])(x, 3, seeded(4))
+    monkeypatch.setattr("core.engine.augment.medmix.medmix._BUDGET", {"cpu": 1})
+    single = MedMix(MEDMIX_PRESETS[name])(x, 3, seeded(4))
+    # the gradient-domain solver works on the window, whose size follows the chunk
+    torch.testing.assert_close(whole.images, single.images, atol=1e-5 if name == "paper" else 0.05, rtol=0)
+    torch.testing.assert_close(whole.alpha, single.alpha, atol=1e-5, rtol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", sorted(MEDMIX_PRESETS))
+def test_a_gpu_gives_the_same_lesions(name):
+    x, roi = tissue(6, 64), field_of_view(6, 64)
+    here = MedMix(MEDMIX_PRESETS[name])(x, 3, seeded(1), roi)
+    there = MedMix(MEDMIX_PRESETS[name])(x.cuda(), 3, seeded(1), roi.cuda())
+    assert there.images.is_cuda and torch.equal(here.boxes, there.boxes.cpu())
+    torch.testing.assert_close(here.images, there.images.cpu(), atol=0.02, rtol=0)
+    assert (here.images - there.images.cpu()).abs().mean() < 1e-3
+
+
+def test_donors():
+    x = tissue(6, 48)
+    base = MEDMIX_PRESETS["soft"]
+    same = MedMix(base.replace(donor="same"))(x, 2, seeded())
+    assert torch.equal(same.donors[:, :2], torch.arange(6)[:, None].expand(6, 2))
+    here = MedMix(base.replace(donor="here"))(x, 2, seeded())
+    assert torch.equal(here.boxes, here.sources)
+    drawn = MedMix(base.replace(donor="texture"))(x, 2, seeded())
+    assert (drawn.donors == -1).all() and not drawn.sources.any() and drawn.masks.any()
+    alone = MedMix(base.replace(donor="other"))(x[:1], 3, seeded())
+    assert (alone.donors == 0).all()
+
+
+def test_a_foreign_lesion_comes_from_the_pool():
+    x, pool = tissue(4, 32), torch.zeros(5, 3, 32, 32)
+    pool[:, 2] = torch.linspace(0.5, 0.9, 5)[:, None, None]
+    plain = dict(p_jitter=0.0, p_noise=0.0, bulge=(0.0, 0.0), shading=(0.0, 0.0), match=(0.0, 0.0))
+    config = MEDMIX_PRESETS["cut"].replace(donor="foreign", **plain)
+    mixed = MedMix(config, pool)(x, 1, seeded())
+    for image, mask, donor in zip(mixed.images, mixed.masks, mixed.donors[:, 0] - len(x), strict=True):
+        assert image[0][mask].max() == 0
+        torch.testing.assert_close(image[2][mask], pool[donor, 2, 0, 0].expand(int(mask.sum())))
+    made_up = MedMix(config)(x, 1, seeded())
+    assert made_up.masks.any() and not torch.equal(made_up.images, mixed.images)
+
+
+def test_a_drawn_texture_has_the_colour_of_its_place():
+    x = torch.tensor([0.7, 0.4, 0.2])[None, :, None, None].expand(2, 3, 64, 64).contiguous()
+    config = MEDMIX_PRESETS["cut"].replace(
+        donor="texture", p_jitter=0.0, p_noise=0.0, contrast=(0.2, 0.2), size=(0.4, 0.4)
+    )
+    mixed = MedMix(config)(x, 1, seeded())
+    for image, mask in zip(mixed.images, mixed.masks, strict=True):
+        spread = image[:, mask]
+        assert spread[0].std() > 0.03
+        torch.testing.assert_close(spread[1] / spread[0], torch.full_like(spread[0], 4 / 7), atol=0.05, rtol=0)
+
+
+def test_mistakes_are_told():
+    x = tissue(2, 32)
+    medmix = MedMix(MEDMIX_PRESETS["paper"])
+    with pytest.raises(ValueError, match="n must be 0..3"):
+        medmix(x, 4, seeded())
+    with pytest.raises(ValueError, match="one per image"):
+        medmix(x, torch.tensor([1, 2, 3]), seeded())
+    with pytest.raises(ValueError, match="square"):
+        medmix(x[:, :, :20], 1, seeded())
+    for bad in ({"k": 8}, {"size": (0.5, 0.1)}, {"shape": "star"}, {"p_wave": 1.5}, {"jitter": (0.1, 0.1, 0.1, 0.9)}):
+        with pytest.raises(BadConfig, match=next(iter(bad))):
+            MedMixConfig(**bad)
+
+
+def test_it_is_registered_and_its_settings_are_kept():
+    assert STRONG.get("medmix") is MedMix
+    for config in MEDMIX_PRESETS.values():
+        assert MedMixConfig.from_json(config.to_json()) == config
+
+
+def test_another_studys_lesions_are_cut_inside_its_region_of_interest():
+    x, pool, roi = tissue(4, 32), torch.zeros(3, 3, 32, 32), torch.zeros(3, 32, 32)
+    pool[:, :, :16], roi[:, :16] = 0.8, 1
+    config = MEDMIX_PRESETS["cut"].replace(donor="foreign", p_jitter=0.0, p_noise=0.0, match=(0.0, 0.0), inside=1.0)
+    mixed = MedMix(config.replace(size=(0.2, 0.3)), pool, roi)(x, 2, seeded())
+    assert mixed.masks.any()
+    torch.testing.assert_close(mixed.images[mixed.masks[:, None].expand_as(x)].min(), torch.tensor(0.8))
+    assert (mixed.donors[:, :2] >= len(x)).all() and (mixed.sources[:, :2, 2] <= 16).all()
+    with pytest.raises(ValueError, match="64 pixels wide"):
+        MedMix(config, torch.zeros(3, 3, 64, 64))(x, 1, seeded())

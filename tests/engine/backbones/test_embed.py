@@ -1,0 +1,57 @@
+"""Features of images and of places in them: against the encoder asked image by image."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.engine.backbones import embed
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.progress import Stopped
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return build_encoder(EncoderConfig(seed=3))
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 255, (7, 32, 32, 3), np.uint8)
+
+
+def test_features_do_not_depend_on_the_batch_and_equal_the_encoders_own(encoder, images):
+    x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    encoder.eval()
+    with torch.no_grad():
+        z, h = encoder(x).numpy(), encoder.backbone(x).numpy()
+    for kind, right in (("projected", z), ("backbone", h)):
+        for batch in (3, 64):
+            found = embed.encode(encoder, images, kind, batch=batch)
+            np.testing.assert_allclose(found, right, atol=2e-5)
+    assert z.shape == (7, 128) and h.shape == (7, 512)
+
+
+def test_encode_reports_and_stops(encoder, images):
+    told = []
+    embed.encode(encoder, images, batch=4, report=lambda i, n: told.append((i, n)))
+    assert told == [(4, 7), (7, 7)]
+    with pytest.raises(Stopped):
+        embed.encode(encoder, images, should_stop=lambda: True)
+    with pytest.raises(ValueError, match="projected or backbone"):
+        embed.encode(encoder, images, "centred")
+    with pytest.raises(ValueError, match="no images"):
+        embed.encode(encoder, images[:0])
+
+
+def test_patch_features_are_the_lattice_read_at_the_places(encoder, images):
+    places = np.random.default_rng(2).integers(0, 16, (7, 3))
+    found = embed.patch_features(encoder, images, places, grid=4, batch=3)
+    assert found.shape == (7, 3, 448)
+    with torch.no_grad():
+        maps = encoder.maps(torch.from_numpy(images[5:6]).permute(0, 3, 1, 2).float() / 255)
+    row, col = divmod(int(places[5, 1]), 4)
+    layer1 = maps["layer1"][0].numpy()  # 8 x 8: each cell of the lattice is the mean of 2 x 2
+    mean = layer1[:, 2 * row : 2 * row + 2, 2 * col : 2 * col + 2].mean((1, 2))
+    np.testing.assert_allclose(found[5, 1, :64], mean, atol=1e-5)
+    np.testing.assert_allclose(found[5, 1, 64:192], maps["layer2"][0, :, row, col], atol=1e-5)
+    np.testing.assert_allclose(found[5, 1, 192:], maps["layer3"][0, :, row // 2, col // 2], atol=1e-5)

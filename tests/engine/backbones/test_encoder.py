@@ -1,0 +1,163 @@
+"""The encoder: its shapes, where its weights come from, and that it is saved whole."""
+
+from __future__ import annotations
+
+import pickle
+from urllib.error import URLError
+
+import pytest
+import torch
+import torchvision
+from safetensors.torch import save_file
+
+from core.engine.backbones import weights
+from core.engine.backbones.encoder import (
+    Encoder,
+    EncoderConfig,
+    build_encoder,
+    load_centres,
+    load_encoder,
+    save_encoder,
+)
+from core.engine.config import BadConfig
+
+
+@pytest.fixture(scope="module")
+def resnet():
+    torch.manual_seed(5)
+    return torchvision.models.resnet18(weights=None)
+
+
+def same_backbone(encoder: Encoder, net: torch.nn.Module) -> bool:
+    own = encoder.net.state_dict()
+    return all(torch.equal(own[n], v) for n, v in net.state_dict().items() if n in own and "tracked" not in n)
+
+
+def test_shapes_and_parts_agree():
+    encoder, x = build_encoder(EncoderConfig()).eval(), torch.rand(2, 3, 64, 64)
+    maps = encoder.maps(x)
+    assert {n: tuple(m.shape) for n, m in maps.items()} == {
+        "stem": (2, 64, 32, 32),
+        "layer1": (2, 64, 16, 16),
+        "layer2": (2, 128, 8, 8),
+        "layer3": (2, 256, 4, 4),
+        "layer4": (2, 512, 2, 2),
+    }
+    h = encoder.backbone(x)
+    assert torch.allclose(h, maps["layer4"].mean((2, 3)), atol=1e-5)
+    assert encoder(x).shape == (2, 128) and torch.equal(encoder(x), encoder.project(h))
+    assert list(encoder.maps(x, upto="layer2")) == ["stem", "layer1", "layer2"]
+    with pytest.raises(ValueError, match="no layer"):
+        encoder.maps(x, upto="layer9")
+
+
+def test_seed_decides_and_global_random_state_is_left_alone():
+    torch.manual_seed(9)
+    before = torch.get_rng_state()
+    one, two, other = (build_encoder(EncoderConfig(seed=s)).state_dict() for s in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(one[n], two[n]) for n in one)
+    assert not torch.equal(one["net.conv1.weight"], other["net.conv1.weight"])
+
+
+@pytest.mark.parametrize("form", ["pth", "safetensors", "nested", "prefixed"])
+def test_init_from_a_local_file(tmp_path, resnet, form):
+    state = resnet.state_dict()
+    path = tmp_path / ("w.safetensors" if form == "safetensors" else "w.pth")
+    if form == "safetensors":
+        save_file(state, path)
+    elif form == "nested":
+        torch.save({"epoch": 3, "state_dict": state}, path)
+    elif form == "prefixed":
+        torch.save({f"module.{n}": v for n, v in state.items()}, path)
+    else:
+        torch.save(state, path)
+    assert same_backbone(build_encoder(EncoderConfig(init=str(path))), resnet)
+
+
+def test_init_from_an_earlier_run_takes_its_head_too(tmp_path):
+    first = build_encoder(EncoderConfig(seed=1))
+    save_encoder(first, tmp_path)
+    again = build_encoder(EncoderConfig(seed=2, init=str(tmp_path)))
+    assert all(torch.equal(v, again.state_dict()[n]) for n, v in first.state_dict().items() if "tracked" not in n)
+    narrow = build_encoder(EncoderConfig(seed=2, dim=16, init=str(tmp_path)))  # another head keeps its own start
+    assert torch.equal(narrow.net.conv1.weight, first.net.conv1.weight) and narrow.head[2].out_features == 16
+
+
+def test_code_in_a_weights_file_is_not_run(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    (tmp_path / "w.pth").write_bytes(pickle.dumps({"conv1.weight": Evil()}, protocol=2))
+    torch.save({"conv1.weight": Evil()}, tmp_path / "z.pth")
+    for name in ("w.pth", "z.pth"):
+        with pytest.raises(weights.BadWeights):
+            build_encoder(EncoderConfig(init=str(tmp_path / name)))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_unfit_weights_are_refused_in_words(tmp_path, resnet):
+    torch.save({"a": torch.zeros(1)}, tmp_path / "a.pth")
+    torch.save(torchvision.models.resnet50(weights=None).state_dict(), tmp_path / "r50.pth")
+    torch.save([1, 2], tmp_path / "list.pth")
+    (tmp_path / "bad.safetensors").write_bytes(b"not tensors")
+    (tmp_path / "w.bin").write_bytes(b"")
+    for name, says in (
+        ("a.pth", "it has no conv1.weight"),
+        ("r50.pth", "is not a resnet18"),
+        ("list.pth", "no weights by name"),
+        ("bad.safetensors", "cannot be read"),
+        ("w.bin", r"\.safetensors"),
+        ("absent.pth", "no weights file"),
+        ("", "holds no encoder"),
+    ):
+        with pytest.raises(weights.BadWeights, match=says):
+            build_encoder(EncoderConfig(init=str(tmp_path / name)))
+
+
+def test_imagenet_offline_says_what_to_do(monkeypatch):
+    def offline(*args, **kwargs):
+        raise URLError("no route")
+
+    monkeypatch.setattr("torch.hub.load_state_dict_from_url", offline)
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", offline)
+    with pytest.raises(weights.BadWeights, match="fetch https://.*give its path as the encoder's init"):
+        build_encoder(EncoderConfig(init="imagenet"))
+
+
+def test_imagenet_fills_the_backbone(monkeypatch, resnet):
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", lambda *a, **k: resnet.state_dict())
+    assert same_backbone(build_encoder(EncoderConfig(init="imagenet")), resnet)
+
+
+def test_saved_whole_in_any_memory_format(tmp_path):
+    encoder = build_encoder(EncoderConfig(seed=4, dim=32)).to(memory_format=torch.channels_last)
+    save_encoder(encoder, tmp_path, {"epoch": 3}, centres=torch.ones(4, 32))
+    again = load_encoder(tmp_path)
+    assert again.config == encoder.config and not again.training
+    assert all(torch.equal(v, again.state_dict()[n]) for n, v in encoder.state_dict().items())
+    assert torch.equal(load_centres(tmp_path), torch.ones(4, 32))
+    save_encoder(encoder, tmp_path / "half", half=True)
+    x = torch.rand(2, 3, 32, 32)
+    assert torch.allclose(load_encoder(tmp_path / "half")(x), encoder.eval()(x), rtol=0.05, atol=0.01)
+    assert load_centres(tmp_path / "half") is None
+    assert (tmp_path / "half" / "encoder.safetensors").stat().st_size < 0.6 * (
+        tmp_path / "encoder.safetensors"
+    ).stat().st_size
+
+
+def test_damaged_or_absent_encoders_are_refused_in_words(tmp_path):
+    with pytest.raises(weights.BadWeights, match="holds no encoder"):
+        load_encoder(tmp_path)
+    save_encoder(build_encoder(EncoderConfig()), tmp_path)
+    data = (tmp_path / "encoder.safetensors").read_bytes()
+    (tmp_path / "encoder.safetensors").write_bytes(data[: len(data) // 2])
+    with pytest.raises(weights.BadWeights, match="cannot be read"):
+        load_encoder(tmp_path)
+
+
+def test_configuration_is_checked():
+    for bad in ({"arch": "vgg"}, {"dim": 0}, {"init": ""}):
+        with pytest.raises(BadConfig):
+            EncoderConfig(**bad)

@@ -1,0 +1,58 @@
+"""The score is chosen on validation data: what separates there is what is taken."""
+
+import numpy as np
+import pytest
+
+from core.engine.detectors.lesion_head.rules import ScoreRule
+from core.engine.detectors.lesion_head.score import Validation, choose_rule, summaries
+
+
+def test_summaries_of_a_known_map():
+    maps = np.full((1, 20, 20), -5.0, np.float32)
+    maps[0, 2:6, 2:6] = 3.0
+    maps[0, 10:12, 10:12] = 4.0
+    classes, margin = np.array([[0.2, 0.5, 0.2, 0.1]]), np.array([0.7])
+    out = summaries(maps, classes, margin, None, threshold=0.0)
+    assert out["area"][0] == pytest.approx(np.log1p(20))
+    assert out["largest component"][0] == pytest.approx(np.log1p(16))
+    assert out["top 0.5%"][0] == pytest.approx(4.0)
+    assert out["top 5.0%"][0] == pytest.approx((4 * 4 + 16 * 3) / 20)
+    assert out["class"][0] == pytest.approx(np.log(0.8 / 0.2))
+    roi = np.zeros((1, 20, 20), np.uint8)
+    roi[0, 8:, 8:] = 1
+    assert summaries(maps, classes, margin, roi, 0.0)["largest component"][0] == pytest.approx(np.log1p(4))
+
+
+def test_the_separating_summary_is_taken():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 60)
+    values = {"noise": rng.normal(size=120), "sharp": labels + 0.01 * rng.normal(size=120)}
+    rule = choose_rule(Validation(values, labels), 0.0)
+    assert rule.name == "sharp" and rule.auroc["sharp"] == 1.0
+    assert np.allclose(rule(values), values["sharp"], atol=1e-6)
+
+
+def test_two_halves_of_the_truth_are_combined():
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 1], 200)
+    values = {name: labels + rng.normal(size=400) for name in ("a", "b", "c")}
+    rule = choose_rule(Validation(values, labels), 0.0)
+    assert rule.name == "combined" and set(rule.terms) == {"a", "b", "c"}
+    assert rule.auroc["combined"] > max(rule.auroc[n] for n in "abc")
+    assert ScoreRule.from_json(rule.to_json()) == rule
+
+
+def test_with_hardly_any_images_the_default_rule_stands():
+    values = {"top 2.0%": np.arange(12.0), "area": np.zeros(12)}
+    rule = choose_rule(Validation(values, np.r_[np.zeros(2, int), np.ones(10, int)]), 0.5)
+    assert rule.name == "top 2.0%" and rule.auroc == {} and rule.threshold == 0.5
+
+
+def test_what_the_map_does_not_show_must_win_clearly():
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1], 300)
+    near, clear = labels + rng.normal(size=600), 9 * labels + rng.normal(size=600)
+    shown = near + 0.5 * rng.normal(size=600)
+    rule = choose_rule(Validation({"top 2.0%": shown, "class": near}, labels), 0.0)
+    assert rule.name == "top 2.0%" and rule.auroc["class"] > rule.auroc["top 2.0%"]
+    assert choose_rule(Validation({"top 2.0%": shown, "class": clear}, labels), 0.0).name == "class"

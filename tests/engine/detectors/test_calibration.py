@@ -1,0 +1,119 @@
+"""Calibration: percentiles and flags agree, and the promises hold in simulation."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from core.engine.detectors.calibration import Calibration
+
+finite = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(finite, min_size=1, max_size=60), st.lists(finite, max_size=20), st.floats(0.5, 100))
+def test_flagged_is_percentile_of_q_or_more(held, new, q):
+    calibration = Calibration.of(np.array(held))
+    scores = np.array(new + held)  # ties included
+    on_paper = np.array([sum(h < s for h in held) for s in scores])
+    np.testing.assert_allclose(calibration.percentile(scores), 100 * on_paper / len(held))
+    enough = on_paper >= math.ceil(len(held) * q / 100 - 1e-9)
+    assert np.array_equal(calibration.flagged(scores, q), enough)
+    assert calibration.flagged(np.array(held), q).mean() <= 1 - q / 100 + 1e-9
+
+
+def test_round_trip_through_json():
+    draw = np.random.default_rng(0)
+    maps = draw.random((20, 8, 8)).astype(np.float32)
+    calibration = Calibration.of(draw.random(20), maps)
+    again = Calibration.from_dict(json.loads(json.dumps(calibration.to_dict())))
+    assert again == calibration and again.pixels == calibration.pixels
+    bare = Calibration.of(draw.random(3))
+    assert Calibration.from_dict(json.loads(json.dumps(bare.to_dict()))) == bare
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(19, 0.05), (60, 0.05), (99, 0.1)])
+def test_conformal_threshold_holds_on_average(n, alpha):
+    """Mean share flagged over draws of held-out scores: at most alpha, and no less than 1 / (n + 1) below it."""
+    draw = np.random.default_rng(n)
+    shares = []
+    for _ in range(4000):
+        threshold = Calibration.of(draw.standard_normal(n)).conformal_threshold(alpha).threshold
+        shares.append(stats.norm.sf(threshold))
+    error = 4 * np.std(shares) / math.sqrt(len(shares))
+    assert alpha - 1 / (n + 1) - error <= np.mean(shares) <= alpha + error
+
+
+def test_conformal_threshold_holds_binomially():
+    """New normals flagged, counted: what a binomial of share alpha allows at one in a thousand."""
+    draw = np.random.default_rng(5)
+    flagged = 0
+    rounds, new = 400, 50
+    for _ in range(rounds):
+        made = Calibration.of(draw.gamma(2.0, size=79)).conformal_threshold(0.05)
+        flagged += int((draw.gamma(2.0, size=new) > made.threshold).sum())
+    # Images of one round share a threshold, so rounds, not images, are the independent trials: variance from Beta.
+    k = math.ceil(80 * 0.95)
+    share = stats.betabinom(new, 80 - k, k)
+    spread = math.sqrt(rounds * share.var())
+    assert abs(flagged - rounds * share.mean()) < 3.3 * spread
+    assert flagged <= stats.binom.ppf(0.999, rounds * new, 0.05) + 3.3 * spread
+
+
+@pytest.mark.parametrize(("n", "alpha", "confidence"), [(59, 0.05, 0.95), (100, 0.05, 0.95), (200, 0.1, 0.9)])
+def test_conformal_threshold_with_confidence(n, alpha, confidence):
+    draw = np.random.default_rng(n)
+    kept = [
+        stats.norm.sf(Calibration.of(draw.standard_normal(n)).conformal_threshold(alpha, confidence).threshold) <= alpha
+        for _ in range(2000)
+    ]
+    assert stats.binom.cdf(sum(kept), len(kept), confidence) > 1e-3
+
+
+@pytest.mark.parametrize(("confidence", "needed"), [(None, 19), (0.95, 59)])
+def test_how_many_held_out_images_it_takes(confidence, needed):
+    draw = np.random.default_rng(0)
+    enough = Calibration.of(draw.random(needed)).conformal_threshold(0.05, confidence)
+    assert enough.needed == needed and enough.threshold == pytest.approx(
+        max(Calibration.of(draw.random(1)).scores), abs=1
+    )
+    assert math.isfinite(enough.threshold) and "At most 5 %" in enough.guarantee
+    short = Calibration.of(draw.random(needed - 1)).conformal_threshold(0.05, confidence)
+    assert short.threshold == math.inf and str(needed) in short.guarantee and "Hold out more" in short.guarantee
+
+
+def test_colour_scale_is_one_for_all_images():
+    draw = np.random.default_rng(0)
+    maps = draw.random((40, 16, 16))
+    pixels = Calibration.of(maps.max((1, 2)), maps).pixels
+    assert pixels.lo == pytest.approx(np.median(maps)) and pixels.lo < pixels.threshold <= pixels.hi
+    assert (maps > pixels.threshold).mean() == pytest.approx(0.01, abs=0.001)
+    assert (maps.max((1, 2)) > pixels.hi).mean() <= 0.05  # full colour in at most one normal image of twenty
+    assert pixels.hi == Calibration.of(maps.max((1, 2))).threshold(95)
+
+
+def test_colour_scale_inside_a_region():
+    maps = np.ones((3, 4, 4))
+    maps[:, :, 2:] = 100
+    roi = np.zeros((3, 8, 8), np.uint8)
+    roi[:, :, :4] = 1
+    assert Calibration.of(np.ones(3), maps, roi).pixels == (1, 1, 1)
+    with pytest.raises(ValueError, match="region of interest"):
+        Calibration.of(np.ones(3), maps, np.zeros_like(roi))
+
+
+def test_mistakes_are_told():
+    for bad in ([], [1.0, math.nan]):
+        with pytest.raises(ValueError, match="held-out"):
+            Calibration.of(np.array(bad))
+    one = Calibration.of(np.array([1.0]))
+    for q in (0, 101):
+        with pytest.raises(ValueError):
+            one.threshold(q)
+    for alpha, confidence in ((0, None), (1, None), (0.05, 1.0)):
+        with pytest.raises(ValueError):
+            one.conformal_threshold(alpha, confidence)

@@ -1,0 +1,48 @@
+"""The ensemble is the mean of its members on the scale of normal images, and a stop loses no finished member."""
+
+import numpy as np
+import pytest
+
+from core.engine.config import BadConfig
+from core.engine.detectors.ensemble import Ensemble, EnsembleConfig
+from core.engine.progress import Stopped
+from core.engine.registry import DETECTORS
+from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, normals
+
+CONFIG = EnsembleConfig(head=FAST, members=2)
+
+
+def test_scores_and_maps_are_means_and_members_differ(tmp_path):
+    told = []
+    detector = Ensemble.fit(encoder(), normals(24), CONFIG, report=told.append)
+    assert [v["step"] for v in told] == list(range(1, 9)) and {v["steps"] for v in told} == {8}
+    images = normals(5, seed=3)
+    roi = np.ones(images.shape[:3], np.uint8)
+    roi[:, :10] = 0
+    prediction = detector.predict(images)
+    members, scales = detector.members.detectors, detector.members.scales
+    each = [
+        (m.image_score(m.predict(images), roi) - scales[k].score_mean) / scales[k].score_sd for k, m in members.items()
+    ]
+    assert np.allclose(detector.image_score(prediction, roi), np.mean(each, 0), atol=1e-4)
+    assert prediction.maps.shape == (5, 16, 16) and prediction.extras["members"].shape == (5, 2)
+    assert not np.allclose(prediction.extras["members"][:, 0], prediction.extras["members"][:, 1])
+    detector.save(tmp_path)
+    again = DETECTORS.get("ensemble").load(tmp_path).predict(images)
+    assert np.allclose(again.maps, prediction.maps, atol=1e-5)
+
+
+def test_a_stopped_fit_goes_on_with_the_member_it_was_at(tmp_path):
+    images, told = normals(24), []
+    with pytest.raises(Stopped):
+        Ensemble.fit(encoder(), images, CONFIG, folder=tmp_path, report=told.append, should_stop=lambda: len(told) >= 6)
+    assert len(told) == 6
+    resumed = Ensemble.fit(encoder(), images, CONFIG, folder=tmp_path, report=told.append)
+    assert [v["step"] for v in told] == list(range(1, 9)), "no step twice"
+    whole = Ensemble.fit(encoder(), images, CONFIG)
+    assert np.array_equal(resumed.predict(images).maps, whole.predict(images).maps)
+
+
+def test_one_head_is_no_ensemble():
+    with pytest.raises(BadConfig):
+        EnsembleConfig(members=1)

@@ -1,0 +1,97 @@
+"""The collapse watch: silent on a healthy run, quick and plain on a collapsed one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from core.engine.training.collapse import CollapseWatch, feature_state, remedies
+from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
+from tests.engine._images import normals
+
+
+def feed(watch, spreads, accuracy=0.25):
+    return [watch.update(i, spread, spread / 5, accuracy) for i, spread in enumerate(spreads, 1)]
+
+
+def test_numbers_are_what_they_are_called():
+    z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [3.0, 4.0], [3.0, 4.0]])
+    state = feature_state(z, torch.tensor([0, 0, 1, 1]), 2)
+    assert state["class_means"].tolist() == [[1.0, 0.0], [3.0, 4.0]]
+    assert float(state["class_distance"]) == pytest.approx(20**0.5)
+    mean = z.mean(0)
+    assert float(state["spread"]) == pytest.approx(float(((z - mean) ** 2).sum(1).mean()) ** 0.5)
+
+
+def test_alarm_within_ten_steps_of_the_fall():
+    said = feed(CollapseWatch(4), [2.0] * 30 + [0.05] * 10)
+    assert not any(said[:30])
+    assert said[39] is not None
+    first = next(i for i, alarm in enumerate(said) if alarm)
+    assert first - 30 < 10
+    for words in ("collapsed", "40 times closer", "25% of the time", "lower learning rate"):
+        assert words in said[39]
+
+
+def test_healthy_falls_and_single_odd_steps_give_none():
+    slow = [2.0 * 0.98**i for i in range(70)]  # down to a quarter
+    assert not any(feed(CollapseWatch(4), slow))
+    assert not any(feed(CollapseWatch(4), [2.0] * 10 + [0.01] + [2.0] * 10 + [0.01, 0.01] + [2.0] * 5))
+
+
+def test_alarm_ends_when_the_features_spread_again():
+    watch = CollapseWatch(4)
+    said = feed(watch, [2.0] * 10 + [0.05] * 5 + [1.9] * 19)
+    assert said[14] and said[-1] == said[14]
+    assert watch.update(35, 1.9, 0.3, 0.25) is None and watch.past == said[14]
+
+
+def test_features_that_run_away_or_are_no_numbers_are_told():
+    assert "running away" in feed(CollapseWatch(4), [2.0] * 10 + [90.0] * 5)[-1]
+    assert "no longer numbers" in feed(CollapseWatch(4), [2.0, float("nan")])[-1]
+
+
+def test_watch_goes_on_from_its_state():
+    whole, first, second = CollapseWatch(4), CollapseWatch(4), CollapseWatch(4)
+    spreads = [2.0] * 8 + [0.05] * 6
+    expected = feed(whole, spreads)
+    feed(first, spreads[:9])
+    second.restore(first.state())
+    assert [second.update(i, s, s / 5, 0.25) for i, s in enumerate(spreads[9:], 10)] == expected[9:]
+
+
+def test_remedies_name_what_the_configuration_has():
+    paper = PRETRAIN_PRESETS["paper"]
+    assert remedies(paper.replace(centres="re-estimated")).startswith("frozen centres, a learning rate below 0.01")
+    assert "frozen" not in remedies(paper)
+    assert remedies(PRETRAIN_PRESETS["quick"]) == "a learning rate below 0.001"
+
+
+def train(tmp_path, **changes):
+    preset = changes.pop("preset")
+    config = PRETRAIN_PRESETS[preset].replace(size=32, batch=8, k=3, snapshot_every=50, **changes)
+    return pretrain(normals(32), config, tmp_path)
+
+
+def test_a_provoked_collapse_is_told_within_ten_steps(tmp_path):
+    """Centres re-estimated each epoch and a learning rate too high: every image goes to one point."""
+    result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.05, epochs=6)
+    spread = [line["spread"] for line in result.history]
+    floor = 0.1 * sorted(spread[:5])[2]
+    fallen = next(i for i in range(len(spread)) if all(s < floor for s in spread[i : i + 3]))
+    alarms = [i for i, line in enumerate(result.history) if line["alarm"]]
+    assert alarms and alarms[0] - fallen <= 10
+    assert "collapsed" in result.history[alarms[0]]["alarm"] or "running away" in result.history[alarms[0]]["alarm"]
+    assert result.collapsed and "frozen centres" in result.message
+
+
+def test_the_same_run_at_a_small_learning_rate_gives_no_alarm(tmp_path):
+    result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.001, epochs=6)
+    assert not any(line["alarm"] for line in result.history) and not result.collapsed
+
+
+def test_a_healthy_run_gives_no_alarm(tmp_path):
+    result = train(tmp_path, preset="quick", epochs=5)
+    assert not any(line["alarm"] for line in result.history)
+    assert not result.collapsed and "without collapse" in result.message
+    assert result.history[-1]["l_con"] < result.history[0]["l_con"] - 0.1

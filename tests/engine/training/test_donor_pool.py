@@ -1,0 +1,55 @@
+"""A training that cuts its lesions from another study's images: it sees those, and goes on with those alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from core.engine.training import checkpoint
+from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
+from core.engine.training.trainer import Data, Trainer
+from tests.engine._images import normals
+
+PLAIN = {"p_jitter": 0.0, "p_noise": 0.0, "p_fisheye": 0.0, "p_wave": 0.0}
+CONFIG = PRETRAIN_PRESETS["quick"].replace(
+    size=32, batch=3, epochs=1, k=1, **{f"medmix.{k}": v for k, v in PLAIN.items()}
+)
+CONFIG = CONFIG.replace(**{"medmix.donor": "foreign", "medmix.donor_study": "blue", "medmix.size": (0.4, 0.5)})
+PLAINLY = {"weak.p_jitter": 0.0, "weak.p_grey": 0.0, "weak.p_blur": 0.0}
+BLUE = np.zeros((5, 32, 32, 3), np.uint8)
+BLUE[..., 2] = 255
+
+
+@pytest.mark.parametrize("objective", ["pmsacl", "pmsacl-local"])
+def test_the_batch_holds_the_other_studys_pixels(objective):
+    config = CONFIG.replace(objective=objective, patch=16, **PLAINLY)
+    for pool, expected in ((BLUE, True), (None, False)):
+        trainer = Trainer(config, Data(normals(6), None, pool, None), torch.device("cpu"))
+        views = trainer.views()
+        images = views.images[: len(views.labels)]
+        blue = (images[:, 2] > 0.98) & (images[:, :2] < 0.02).all(1)
+        assert bool(blue[views.labels == 1].any()) == expected
+        assert not blue[views.labels == 0].any()
+
+
+def test_a_training_is_not_resumed_with_other_donors(tmp_path):
+    first = pretrain(normals(6), CONFIG, tmp_path, pool=BLUE, max_steps=1)
+    assert len(first.history) == 1
+    with pytest.raises(checkpoint.BadCheckpoint, match="other images"):
+        pretrain(normals(6), CONFIG, tmp_path, pool=BLUE[::-1][:4])
+    assert len(pretrain(normals(6), CONFIG, tmp_path, pool=BLUE).history) == 2
+    with pytest.raises(ValueError, match="donors' images are 16 x 16"):
+        pretrain(normals(6), CONFIG, tmp_path / "new", pool=BLUE[:, :16, :16])
+
+
+def test_a_checkpoint_older_than_a_setting_is_resumed(tmp_path):
+    import json
+
+    config = CONFIG.replace(**{"medmix.donor": "other", "medmix.donor_study": ""})
+    pretrain(normals(6), config, tmp_path, max_steps=1)
+    file = tmp_path / checkpoint.NAME
+    about = json.loads(file.read_text())
+    del about["config"]["medmix"]["donor_study"]
+    file.write_text(json.dumps(about))
+    assert len(pretrain(normals(6), config, tmp_path).history) == 2

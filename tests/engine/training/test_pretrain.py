@@ -1,0 +1,230 @@
+"""Pre-training: stopped anywhere and resumed, the weights are those of a training that never stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from core.engine.backbones.encoder import load_centres, load_encoder
+from core.engine.config import BadConfig
+from core.engine.progress import Stopped
+from core.engine.training import checkpoint
+from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig, pretrain
+from core.engine.training.trainer import Data, Trainer
+from tests.engine._images import normals
+from tests.engine._train import STEPS
+
+TINY = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=2, k=1, snapshot_every=1)
+IMAGES = normals(10)  # 3 steps an epoch, one image left over
+
+
+def weights_of(folder):
+    return load_file(folder / "encoder.safetensors")
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[n], two[n]) for n in one)
+
+
+VARIANTS = {
+    "sgd": {},
+    "adamw": {"optimiser": "adamw", "lr": 1e-3, "schedule": "onecycle"},
+    "re-estimated": {"centres": "re-estimated", "reestimate_every": 1, "lr": 1e-3},
+    "contiguous": {"channels_last": False, "autocast": False, "schedule": "cosine"},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_stopping_anywhere_changes_nothing(tmp_path, variant):
+    config = TINY.replace(**VARIANTS[variant])
+    whole = pretrain(IMAGES, config, tmp_path / "whole", holdout=normals(4, seed=9))
+    parts = tmp_path / "parts"
+    for steps in (1, 3, 4, 6):  # within an epoch, at its end, right after it, at the end
+        result = pretrain(IMAGES, config, parts, holdout=normals(4, seed=9), max_steps=steps)
+        assert len(result.history) == steps
+    assert same(weights_of(tmp_path / "whole"), weights_of(parts))
+    assert torch.equal(whole.centres, result.centres)
+    timed = ("images_per_second", "memory")
+    cut = [[{k: v for k, v in line.items() if k not in timed} for line in r.history] for r in (whole, result)]
+    assert cut[0] == cut[1] and [line["step"] for line in cut[0]] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_request_to_stop_is_met_at_the_next_step_with_a_checkpoint(tmp_path):
+    seen = []
+    with pytest.raises(Stopped):
+        pretrain(IMAGES, TINY, tmp_path / "a", report=seen.append, should_stop=lambda: len(seen) == 2)
+    assert [line["step"] for line in seen] == [1, 2]
+    pretrain(IMAGES, TINY, tmp_path / "a", report=seen.append)
+    assert [line["step"] for line in seen] == [1, 2, 3, 4, 5, 6]
+    pretrain(IMAGES, TINY, tmp_path / "b")
+    assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
+
+
+def test_kill_in_mid_training_then_resume(tmp_path):
+    def start(folder, pause):
+        command = [sys.executable, "-m", "tests.engine._train", str(folder)]
+        return subprocess.Popen(command + [str(pause)] * (pause > 0))
+
+    killed = start(tmp_path / "a", 0.3)
+    deadline = time.monotonic() + 240
+    while len(checkpoint.history(tmp_path / "a")) < 3:
+        assert killed.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert 3 <= len(checkpoint.history(tmp_path / "a")) < STEPS and not (tmp_path / "a" / "encoder.json").exists()
+    assert start(tmp_path / "a", 0).wait() == 0  # goes on
+    assert start(tmp_path / "b", 0).wait() == 0  # never disturbed
+    assert [line["step"] for line in checkpoint.history(tmp_path / "a")] == list(range(1, STEPS + 1))
+    assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
+
+
+def test_what_is_said_and_kept(tmp_path):
+    threads, seen = torch.get_num_threads(), []
+    random = torch.get_rng_state()
+    result = pretrain(IMAGES, TINY, tmp_path, holdout=normals(4, seed=9), report=seen.append)
+    assert torch.get_num_threads() == threads and torch.equal(random, torch.get_rng_state())
+    assert seen == result.history and len(seen) == 6
+    for key in (
+        "loss",
+        "l_ctr",
+        "l_con",
+        "l_aug",
+        "aug_accuracy",
+        "spread",
+        "class_distance",
+        "lr",
+        "images_per_second",
+    ):
+        assert isinstance(seen[0][key], float), key
+    assert len(seen[0]["centre_distance"]) == 2 and np.sum(seen[0]["aug_confusion"]) == 12
+    assert {"val_loss", "val_l_aug", "val_accuracy", "val_auroc"} <= set(seen[2]) and "val_loss" not in seen[1]
+    assert (seen[2]["epoch"], seen[3]["epoch"], seen[0]["steps"], seen[0]["epochs"]) == (1, 2, 6, 2)
+    assert [p.name for p in sorted((tmp_path / "epochs").iterdir())] == ["0000", "0001", "0002"]
+    assert torch.equal(load_centres(tmp_path / "epochs" / "0001"), result.centres)
+    x = torch.rand(2, 3, 32, 32)
+    assert torch.equal(load_encoder(tmp_path)(x), result.encoder(x)) and not result.encoder.training
+    again = pretrain(IMAGES, TINY, tmp_path, holdout=normals(4, seed=9), report=seen.append)
+    assert len(seen) == 6 and again.history == result.history  # finished: nothing is done twice
+
+
+def test_validation_does_not_touch_the_training(tmp_path):
+    pretrain(IMAGES, TINY, tmp_path / "a")
+    pretrain(IMAGES, TINY, tmp_path / "b", holdout=normals(4, seed=9))
+    assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
+
+
+def test_the_best_epoch_is_the_one_with_the_lowest_held_out_l_aug(tmp_path):
+    config = TINY.replace(epochs=4, select="best", snapshot_every=1, optimiser="adamw", lr=1e-3)
+    result = pretrain(IMAGES, config, tmp_path, holdout=normals(6, seed=9))
+    found = [line["val_l_aug"] for line in result.history if "val_l_aug" in line]
+    best = 1 + int(np.argmin(found))
+    kept, snapshot = weights_of(tmp_path), weights_of(tmp_path / "epochs" / f"{best:04d}")
+    assert all(torch.equal(kept[n].half(), v) for n, v in snapshot.items() if v.dtype == torch.float16)
+
+
+def test_frozen_centres_are_the_untrained_encoders_means_and_leave_it_alone():
+    trainer = Trainer(TINY.replace(centre_images=0, channels_last=False), Data(IMAGES, None), torch.device("cpu"))
+    before = {n: v.clone() for n, v in trainer.encoder.state_dict().items()}
+    trainer.prepare()
+    assert all(torch.equal(v, before[n]) for n, v in trainer.encoder.state_dict().items())
+    centres = trainer.centres.clone()
+    assert centres.shape == (2, 128) and not centres.requires_grad
+    spread = [trainer.advance()["centre_distance"] for _ in range(1)][0]
+    assert max(spread) < 2 * float(centres.norm(dim=1).max())
+    trainer.prepare()
+    assert torch.equal(trainer.centres, centres)
+
+
+def test_re_estimated_centres_move_when_they_are_due_and_frozen_ones_never():
+    for kind, moved in (("re-estimated", True), ("frozen", False)):
+        config = TINY.replace(centres=kind, reestimate_every=1, lr=1e-3)
+        trainer = Trainer(config, Data(IMAGES, None), torch.device("cpu"))
+        seen = []
+        for _ in range(4):
+            trainer.prepare()
+            seen.append(trainer.centres.clone())
+            trainer.advance()
+        assert torch.equal(seen[0], seen[2])
+        assert torch.equal(seen[2], seen[3]) is not moved
+
+
+@pytest.mark.parametrize("kind", ["random", "equidistant"])
+def test_given_centres_come_from_the_seed(kind):
+    found = []
+    for seed in (0, 0, 1):
+        trainer = Trainer(TINY.replace(centres=kind, seed=seed), Data(IMAGES, None), torch.device("cpu"))
+        trainer.prepare()
+        found.append(trainer.centres)
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+
+
+def test_each_epoch_sees_each_image_at_most_once_in_an_order_of_its_own():
+    trainer = Trainer(TINY, Data(IMAGES, None), torch.device("cpu"))
+    epochs = [np.concatenate([trainer.rows(3 * e + i) for i in range(3)]) for e in range(2)]
+    assert all(len(set(e)) == 9 for e in epochs) and list(epochs[0]) != list(epochs[1])
+
+
+def test_images_per_step_counts_views():
+    config = TINY.replace(k=1, images_per_step=9)
+    assert config.sources == 2
+    trainer = Trainer(config, Data(IMAGES, None), torch.device("cpu"))
+    assert len(trainer.views().labels) == 8 and trainer.per_epoch == 5
+
+
+def test_local_training_runs_and_reports_l_pos(tmp_path):
+    config = TINY.replace(objective="pmsacl-local", size=64, epochs=1, lr=1e-3)
+    result = pretrain(normals(6, 64), config, tmp_path, roi=np.ones((6, 64, 64), np.uint8), holdout=normals(3, 64, 9))
+    assert all(line["l_pos"] > 0 for line in result.history) and "val_l_pos" in result.history[-1]
+
+
+def test_a_loss_that_is_no_number_ends_the_run_in_words(tmp_path):
+    result = pretrain(IMAGES, TINY.replace(lr=1e6, epochs=5), tmp_path)
+    assert result.collapsed and "no longer numbers" in result.message and "learning rate below" in result.message
+    assert len(result.history) < 15 and result.history[-1]["loss"] is None
+    assert pretrain(IMAGES, TINY.replace(lr=1e6, epochs=5), tmp_path).message == result.message
+
+
+def test_mistakes_are_told_in_words(tmp_path):
+    pretrain(IMAGES, TINY, tmp_path, max_steps=1)
+    for says, images, config, more in (
+        ("another epochs", IMAGES, TINY.replace(epochs=3), {}),
+        ("other images", normals(10, seed=5), TINY, {}),
+        ("the configuration's size is 64", IMAGES, TINY.replace(size=64), {}),
+        ("at least 2 images", IMAGES[:1], TINY, {}),
+        ("must be uint8", IMAGES.astype(np.float32), TINY, {}),
+        ("they must agree", IMAGES, TINY, {"roi": np.ones((10, 8, 8), np.uint8)}),
+        ("device 'tpu'", IMAGES, TINY, {"device": "tpu"}),
+    ):
+        with pytest.raises(ValueError, match=says):
+            pretrain(images, config, tmp_path, **more)
+
+
+def test_configuration_round_trips_and_is_checked():
+    for config in PRETRAIN_PRESETS.values():
+        assert PretrainConfig.from_json(config.to_json()) == config
+    paper = PRETRAIN_PRESETS["paper"]  # Sec. Implementation details
+    assert (paper.optimiser, paper.lr, paper.batch, paper.k, paper.encoder.dim) == ("sgd", 0.01, 32, 3, 128)
+    assert (paper.w_ctr, paper.w_con, paper.w_aug, paper.w_pos, paper.centres) == (1, 1, 1, 1, "frozen")
+    for bad in (
+        {"optimiser": "lion"},
+        {"k": 8},
+        {"lr": 0.0},
+        {"lr": float("inf")},
+        {"epochs": 0},
+        {"tau": -1.0},
+        {"momentum": 1.0},
+        {"images_per_step": 3},
+        {"centres": "best"},
+        {"w_ctr": -0.1},
+    ):
+        with pytest.raises(BadConfig):
+            paper.replace(**bad)

@@ -1,0 +1,96 @@
+"""The audit trail refuses changes, and shows those made around it."""
+
+import sqlite3
+
+import pytest
+
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.review import decisions, masks
+from tests.studio.review.conftest import room  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET who = 'somebody' WHERE id = 1",
+        "DELETE FROM events WHERE id = 2",
+        "DELETE FROM events",
+        "INSERT OR REPLACE INTO events SELECT 1, at, 'x', kind, study, case_id, before, after, shown, seconds, "
+        "previous, 'f' FROM events WHERE id = 2",
+        "UPDATE reviews SET decision = 'normal'",
+        "UPDATE reviews SET comment = 'x'",
+        "DELETE FROM reviews",
+        "UPDATE lesion_masks SET note = 'x'",
+    ],
+)
+def test_nothing_is_rewritten(room, statement):
+    store, run = room
+    for case in store.query("SELECT id FROM cases WHERE split = 'test' LIMIT 3"):
+        decisions.decide(store, case["id"], "ann", "abnormal", run=run)
+    with pytest.raises(sqlite3.IntegrityError, match="never"):
+        store.execute(statement)
+    assert audit.verify(store)["ok"]
+
+
+def _decided(store: Store, count: int = 4) -> list[int]:
+    ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id LIMIT ?", [count])]
+    for i in ids:
+        decisions.decide(store, i, "ann", "abnormal", comment="näher ansehen", seconds=2.5, shown={"heat": True})
+    return ids
+
+
+@pytest.mark.parametrize(
+    ("tampering", "told"),
+    [
+        (["DROP TRIGGER events_no_update", "UPDATE events SET who = 'eve' WHERE id = 2"], "event 2 was altered"),
+        (["DROP TRIGGER events_no_delete", "DELETE FROM events WHERE id = 2"], "event 2 is missing"),
+        (["DROP TRIGGER events_no_delete", "DELETE FROM events WHERE id = 4"], "has no event"),
+        (
+            ["DROP TRIGGER reviews_said_once", "UPDATE reviews SET decision = 'normal' WHERE id = 3"],
+            "review 3 is not what",
+        ),
+        (["DROP TRIGGER reviews_no_delete", "DELETE FROM reviews WHERE id = 1"], "review 1 is gone"),
+    ],
+)
+def test_changes_around_the_triggers_are_told(room, tampering, told):
+    store, _ = room
+    _decided(store)
+    assert audit.verify(store) == {**audit.verify(store), "ok": True, "events": 4, "problems": []}
+    for statement in tampering:
+        store.execute(statement)
+    found = audit.verify(store)
+    assert not found["ok"] and any(told in p for p in found["problems"])
+
+
+def test_an_altered_mask_is_told(room):
+    import numpy as np
+
+    store, _ = room
+    case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
+    masks.save(store, case, np.ones((60, 72)), "ann")
+    store.execute("DROP TRIGGER lesion_masks_kept")
+    store.execute("UPDATE lesion_masks SET png = x'00' WHERE source = 'hand'")
+    assert "altered" in audit.verify(store)["problems"][0]
+
+
+def test_the_seal_is_over_every_column(room):
+    store, _ = room
+    _decided(store, 1)
+    row = store.one("SELECT * FROM events")
+    for column in audit._SEALED:
+        assert audit.seal({**row, column: "other"}) != row["hash"], column
+
+
+def test_the_trail_names_who_when_from_to_and_what_was_shown(room):
+    store, _ = room
+    case = _decided(store, 1)[0]
+    decisions.decide(store, case, "ann", "normal", seconds=1.0, shown={"run": "r", "threshold": 0.4, "heat": False})
+    event = audit.trail(store, case_id=case)[0]
+    assert (event["who"], event["kind"], event["before"], event["after"]["decision"]) == (
+        "ann",
+        "decision",
+        "abnormal",
+        "normal",
+    )
+    assert event["shown"] == {"run": "r", "threshold": 0.4, "heat": False} and event["seconds"] == 1.0

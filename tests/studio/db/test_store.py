@@ -1,0 +1,75 @@
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from core.studio.db.home import BadHome, Home
+from core.studio.db.store import Store
+
+
+def test_a_store_is_wal_with_foreign_keys_and_a_busy_timeout(store):
+    assert store.one("PRAGMA journal_mode")["journal_mode"] == "wal"
+    assert store.one("PRAGMA foreign_keys")["foreign_keys"] == 1
+    assert store.one("PRAGMA busy_timeout")["timeout"] >= 5000
+
+
+def test_foreign_keys_are_enforced(store):
+    with pytest.raises(Exception, match="FOREIGN KEY"):
+        store.execute("INSERT INTO metrics (run, step, name, value) VALUES ('nobody', 1, 'loss', 2)")
+
+
+def test_migrations_are_applied_once_and_in_order(home):
+    first = [r["name"] for r in Store(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+    again = [r["name"] for r in Store(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+    assert first == again == sorted(first)
+    assert first[0] == "0001_first_tables"
+
+
+def test_processes_may_open_a_new_home_at_once(tmp_path):
+    code = "import sys; from core.studio.db.store import open; print(len(open(sys.argv[1]).db.table_names()))"
+    line = [sys.executable, "-c", code, str(tmp_path / "new")]
+    started = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    told = [p.communicate() for p in started]
+    assert [p.returncode for p in started] == [0] * 4, told
+    assert len({out for out, _ in told}) == 1
+
+
+def test_a_failed_write_leaves_nothing(store):
+    with pytest.raises(RuntimeError), store.write():
+        store.set_setting("a", 1)
+        raise RuntimeError
+    assert store.setting("a") is None
+
+
+def test_writes_nest_and_an_inner_failure_can_be_survived(store):
+    with store.write():
+        store.set_setting("outer", 1)
+        with pytest.raises(RuntimeError), store.write():
+            store.set_setting("inner", 1)
+            raise RuntimeError
+    assert store.setting("outer") == 1
+    assert store.setting("inner") is None
+
+
+def test_counting_up_from_many_threads_loses_nothing(store):
+    store.set_setting("n", 0)
+
+    def count():
+        for _ in range(20):
+            with store.write():
+                store.set_setting("n", store.setting("n") + 1)
+        store.close()
+
+    threads = [threading.Thread(target=count) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.setting("n") == 120
+
+
+def test_a_home_that_cannot_be_made_says_why(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadHome, match="--home"):
+        Home.at(tmp_path / "file" / "home")

@@ -1,0 +1,91 @@
+"""The demo from end to end, small: drawn, imported, trained, fitted, scored, evaluated."""
+
+import cv2
+import numpy as np
+
+from core.engine.training.pretrain import PRETRAIN_PRESETS
+from core.studio.clusters.config import MapConfig
+from core.studio.demo import study as demo
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
+from core.studio.runs import records as runs
+from core.studio.runs.pipeline import create_pretrain, pretrain_run
+from core.studio.runs.snapshots import snapshots
+
+COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
+
+
+def test_the_demo_from_end_to_end(store, monkeypatch):
+    study = demo.make_demo(store, 3, COUNTS, side=64)
+    assert study == "demo-3" == demo.make_demo(store, 3), "drawn once"
+    made = demo.create_demo_runs(store, study, 3, size=64, epochs=1, batch=5, centre_images=5)
+    for name in set(made) - {"pretrain", "untrained", "padim", "untrained padim"}:
+        store.execute("DELETE FROM runs WHERE id = ?", [made.pop(name)])  # their own tests train them
+    job = jobs.submit(store, demo.demo_steps(made, device="cpu"), start=False)
+    worker.run_queue(store)
+    assert jobs.get_job(store, job)["status"] == "done", jobs.get_job(store, job)["error"]
+    rows = demo.demo_rows(store, study, made, 64)
+    assert {(r["encoder"], r["detector"], r["roi"]) for r in rows} == {
+        (encoder, detector, roi)
+        for encoder, detector in (("pmsacl", "padim"), ("untrained", "padim"), (None, "mean-colour"))
+        for roi in (True, False)
+    }
+    keys = {
+        "encoder",
+        "detector",
+        "roi",
+        "protocol",
+        "auroc",
+        "auroc_ci",
+        "pixel_auroc",
+        "dice",
+        "iou",
+        "pro",
+        "seconds",
+    }
+    assert all(keys <= set(row) for row in rows)
+
+
+def test_the_same_seed_draws_the_same_study(store):
+    demo.make_demo(store, 1, {"train": 2, "test_normal": 1, "test_abnormal": 1}, side=64)
+    folder = store.home.files / "demo-1"
+    first = {p.name: cv2.imread(str(p)) for p in folder.rglob("*.png")}
+    from core.engine.phantom import study
+
+    drawn = study.draw_study(1, 2, 1, 1, 64)
+    assert (first["train-0001.png"][..., ::-1] == drawn["train"][1]).all()
+    mask = cv2.imread(str(folder / "test/mask/abnormal-0000.png"), cv2.IMREAD_GRAYSCALE)
+    assert (np.asarray(mask > 0) == drawn["masks"][0]).all()
+
+
+def test_an_empty_home_is_offered_the_demo_once(store):
+    job = demo.offer(store)
+    assert jobs.get_job(store, job)["verb"] == "demo"
+    assert demo.offer(store) is None
+
+
+def test_the_demo_step_queues_the_training(store, monkeypatch):
+    monkeypatch.setattr(demo, "COUNTS", COUNTS)
+    monkeypatch.setattr(demo, "SIDE", 64)
+    claimed = []
+
+    def draw(work):
+        demo._demo_step(work)
+        claimed.extend(jobs.list_jobs(store, "queued"))
+        jobs.cancel(store, claimed[0]["id"])
+
+    monkeypatch.setitem(__import__("core.studio.jobs.steps", fromlist=["_STEPS"])._STEPS, "demo", draw)
+    demo.offer(store, "cpu")
+    worker.run_queue(store)
+    verbs = [s["verb"] for s in claimed[0]["chain"]]
+    assert verbs[:4] == ["pretrain", "fit", "score", "evaluate"] and verbs[-1] == "embed"
+    assert {r["method"] for r in runs.list_runs(store, "demo")} >= {"pmsacl", "padim", "igd", "untrained"}
+
+
+def test_the_film_shows_every_epoch_that_is_saved(store, tmp_path):
+    """What is asked for before the training is what the training leaves."""
+    study = demo.make_demo(store, counts={"train": 24, "test_normal": 2, "test_abnormal": 2}, side=64)
+    run = create_pretrain(store, study, PRETRAIN_PRESETS["quick"].replace(size=32, epochs=3, snapshot_every=2, batch=8))
+    pretrain_run(store, run, "cpu")
+    config = MapConfig.from_dict(demo.film(store, run))
+    assert list(config.epochs) == [s.epoch for s in snapshots(store, runs.get_run(store, run))] == [0, 2, 3]

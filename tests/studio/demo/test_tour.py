@@ -1,0 +1,139 @@
+"""The ground of the guided walk: the demo study is drawn alone, and put back as new without a trace elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from core.studio.db import audit
+from core.studio.demo import study as demo
+from core.studio.demo import tour as walk
+from core.studio.ingest import overview, studies
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
+from core.studio.review import decisions, masks
+from core.studio.runs import records as runs
+from core.studio.runs.pipeline import (
+    chain,
+    create_fit,
+    create_pretrain,
+    create_untrained,
+    fit_run,
+    pretrain_run,
+    score_run,
+)
+from tests.conftest import plain_folder
+
+COUNTS = {"train": 12, "test_normal": 3, "test_abnormal": 3}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(demo, "COUNTS", COUNTS)
+    monkeypatch.setattr(demo, "SIDE", 64)
+
+
+def test_an_empty_home_gets_the_study_and_no_training(store, small):
+    told = walk.prepare(store, "cpu", wake=False)
+    assert not told["ready"] and told["job"]["verb"] == "demo"
+    assert walk.prepare(store, "cpu", wake=False)["job"]["id"] == told["job"]["id"], "asked for once"
+    worker.run_queue(store)
+    assert walk.state(store) == {"study": "demo", "ready": True, "job": None}
+    assert runs.list_runs(store) == [] and walk.prepare(store, "cpu", wake=False)["job"] is None
+    report = overview.overview(store, "demo")["report"]
+    assert report["accepted"] == 18 and report["rejected"] == []
+
+
+def rows(store, study: str) -> dict:
+    """All that the store and the disk hold of a study, as fingerprints."""
+    here = f"(SELECT id FROM cases WHERE study = '{study}')"
+    where = {
+        "studies": f"id = '{study}'", "cases": f"study = '{study}'", "runs": f"study = '{study}'",
+        "reviews": f"case_id IN {here}", "lesion_masks": f"case_id IN {here}", "readings": f"case_id IN {here}",
+        "findings": f"case_id IN {here}", "evaluations": f"study = '{study}'",
+    }  # fmt: skip
+    found = {}
+    for table, condition in where.items():
+        found[table] = hashlib.sha256(
+            repr(store.query(f"SELECT * FROM {table} WHERE {condition}")).encode()
+        ).hexdigest()
+    for row in store.query("SELECT folder FROM runs WHERE study = ?", [study]):
+        for file in sorted((store.home.path / row["folder"]).rglob("*")):
+            if file.is_file():
+                found[str(file)] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+def used(store, study: str) -> None:
+    """A study as somebody leaves it: trained, scored, reviewed, a mask redrawn, tagged."""
+    encoder = create_untrained(store, study, 32)
+    pretrain_run(store, encoder, "cpu")
+    fit = create_fit(store, encoder, "padim")
+    fit_run(store, fit, "cpu")
+    score_run(store, fit, "cpu")
+    case = store.one(
+        "SELECT case_id AS id FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE study = ?", [study]
+    )
+    decisions.decide(store, case["id"], "ann", "abnormal", comment="seen")
+    size = store.one("SELECT width, height FROM cases WHERE id = ?", [case["id"]])
+    drawn = np.zeros((size["height"], size["width"]), np.uint8)
+    drawn[4:9, 4:9] = 1
+    masks.save(store, case["id"], drawn, "ann")
+    store.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(["odd"]), case["id"]])
+    store.set_setting(f"blind:{study}", True)
+
+
+def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_path):
+    plain_folder(tmp_path / "own", 8, 2, 2)
+    studies.import_study(store, "own", tmp_path / "own")
+    demo.make_demo(store)
+    imported = rows(store, "demo")
+    for study in ("own", "demo"):
+        used(store, study)
+    waiting = create_pretrain(store, "demo", {"size": 32})
+    job = jobs.submit(store, chain(waiting), start=False)
+    before = rows(store, "own")
+    assert walk.reset(store, "ann") == {"study": "demo", "ready": True, "job": None}
+    assert rows(store, "own") == before
+    after = rows(store, "demo")
+    same = ("studies", "cases", "runs", "readings", "findings", "evaluations")
+    assert {k: after[k] for k in same} == {k: imported[k] for k in same}
+    assert jobs.get_job(store, job)["status"] == "cancelled"
+    assert store.one("SELECT count(*) AS n FROM current_reviews k JOIN cases c ON c.id = k.case_id "
+                     "WHERE c.study = 'demo'")["n"] == 0  # fmt: skip
+    assert len(store.query("SELECT 1 FROM reviews")) == 2, "taken back, not deleted"
+    changed = store.one("SELECT case_id FROM lesion_masks WHERE source = 'hand' ORDER BY id DESC LIMIT 1")["case_id"]
+    pngs = [r["png"] for r in store.query("SELECT png FROM lesion_masks WHERE case_id = ? ORDER BY version", [changed])]
+    assert len(pngs) == 3 and pngs[0] == pngs[2] != pngs[1]
+    assert not store.setting("blind:demo", False) and store.setting("blind:own")
+    assert audit.verify(store)["ok"] and audit.trail(store, "demo")[0]["kind"] == "reset"
+
+
+def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small):
+    demo.make_demo(store)
+    run = create_pretrain(store, "demo", {"size": 32})
+    jobs.submit(store, chain(run), start=False)
+    jobs.claim(store)  # by this very process, which does not stop
+    with pytest.raises(ValueError, match="Press Reset again"):
+        walk.reset(store, "ann", seconds=0.3)
+    assert runs.exists(store, run)
+
+
+def test_the_verb_opens_the_walk_and_draws_the_study_alone(store, monkeypatch, capsys):
+    import app.commands.app
+    import app.server
+    from app.commands import main
+
+    opened = []
+    monkeypatch.setattr(app.server, "serve", lambda home, host, port, single, ready: ready("http://127.0.0.1:7860/"))
+    monkeypatch.setattr(app.commands.app, "_until_up", lambda url: None)
+    monkeypatch.setattr(app.commands.app.webbrowser, "open", opened.append)
+    monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
+    assert main(["demo", "--show", "--json", "--home", str(store.home.path)]) == 0
+    told = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert told["url"] == "http://127.0.0.1:7860/walk"
+    [job] = jobs.list_jobs(store, "queued")
+    assert job["args"] == {"seed": 0, "device": "auto", "train": False}

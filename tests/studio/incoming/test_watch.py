@@ -1,0 +1,229 @@
+"""A watched folder: what is dropped in comes into the study once it is complete, once, and is scored."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.incoming import job as take
+from core.studio.incoming import watch
+from core.studio.ingest import studies
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
+from core.studio.jobs.steps import STEPS, Work
+from core.studio.review import worklist
+from core.studio.runs import pipeline
+from core.studio.runs import records as runs
+from tests.conftest import picture, scored_padim, write
+from tests.studio.ingest.recordings import write_video
+
+
+@pytest.fixture
+def clock():
+    """A clock that stands still until it is moved: clock[0] += seconds."""
+    return [1000.0]
+
+
+@pytest.fixture
+def watched(store, tiny_study, tmp_path, monkeypatch):
+    """(store, study, folder); no worker is started, the tests run the jobs themselves."""
+    monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
+    folder = tmp_path / "drop"
+    folder.mkdir()
+    watch.set_watch(store, tiny_study, str(folder), "root")
+    return store, tiny_study, folder
+
+
+def look(store, clock):
+    """Two looks, far enough apart for what lies still."""
+    first = watch.look(store, lambda: clock[0])
+    clock[0] += watch.SETTLE
+    return first + watch.look(store, lambda: clock[0])
+
+
+def states(store):
+    return {r["path"].rsplit("/", 1)[1]: r["state"] for r in store.query("SELECT * FROM arrivals")}
+
+
+def run_jobs(store):
+    worker.run_queue(store)
+
+
+def test_a_file_is_taken_when_it_lies_still_and_only_once(watched, clock):
+    store, study, folder = watched
+    path = write(folder / "new.png", picture(50)[0])
+    assert watch.look(store, lambda: clock[0]) == [] and states(store) == {"new.png": "waiting"}
+    clock[0] += watch.SETTLE / 2
+    with path.open("ab") as file:  # still being written
+        file.write(b"\0")
+    clock[0] += watch.SETTLE / 2
+    assert watch.look(store, lambda: clock[0]) == []
+    clock[0] += watch.SETTLE
+    queued = watch.look(store, lambda: clock[0])
+    assert len(queued) == 1 and watch.look(store, lambda: clock[0]) == []
+    run_jobs(store)
+    case = store.one("SELECT * FROM cases WHERE path = ?", [str(path)])
+    assert (case["split"], case["label"], case["name"]) == ("test", "unknown", "new.png")
+    assert states(store) == {"new.png": "taken"} and look(store, clock) == []
+    told = watch.get_watch(store, study)
+    assert told["counts"] == {"taken": 1} and told["job"] is None and "no fit is finished" in told["message"]
+    assert watch.changes(store)[study] == told["changed"]
+    assert case["id"] in [r["id"] for r in worklist.page(store, worklist.Query(study, "reader"), None, 100)["rows"]]
+
+
+def test_doubles_are_not_imported_again_and_bad_files_keep_their_reason(watched, clock, tiny_folder):
+    store, study, folder = watched
+    before = store.one("SELECT count(*) AS n FROM cases")["n"]
+    write(folder / "fresh.png", picture(60)[0])
+    (folder / "again.png").write_bytes((folder / "fresh.png").read_bytes())
+    (folder / "known.png").write_bytes((tiny_folder / "train/normal/n003.png").read_bytes())
+    (folder / "broken.png").write_text("no picture")
+    (folder / "half.png.part").write_bytes(b"x")
+    (folder / ".hidden.png").write_bytes(b"x")
+    look(store, clock)
+    run_jobs(store)
+    assert states(store) == {"again.png": "taken", "fresh.png": "double", "known.png": "double", "broken.png": "failed"}
+    assert store.one("SELECT count(*) AS n FROM cases")["n"] == before + 1
+    [left] = watch.get_watch(store, study)["left_out"]
+    assert left["name"] == "broken.png" and "not an image" in left["note"]
+    write(folder / "broken.png", picture(61)[0])  # mended: it is tried anew
+    look(store, clock)
+    run_jobs(store)
+    assert states(store)["broken.png"] == "taken"
+
+
+def test_a_name_used_again(watched, clock):
+    store, study, folder = watched
+    path = write(folder / "scan.png", picture(70)[0])
+    look(store, clock)
+    run_jobs(store)
+    write(path, picture(71)[0])
+    os.utime(path, (5, 5))
+    look(store, clock)
+    run_jobs(store)
+    [left] = watch.get_watch(store, study)["left_out"]
+    assert "overwritten" in left["note"] and "another name" in left["note"]
+    watch.set_watch(store, study, str(folder), "root", copy=True)  # the studio keeps its own: a name may come again
+    for seed in (72, 73):
+        write(folder / "kept.png", picture(seed)[0])
+        os.utime(folder / "kept.png", (seed, seed))
+        look(store, clock)
+        run_jobs(store)
+    kept = store.query("SELECT path FROM cases WHERE name = 'kept.png'")
+    assert len({c["path"] for c in kept}) == 2
+    assert all(c["path"].startswith(str(store.home.files)) and os.path.exists(c["path"]) for c in kept)
+
+
+def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
+    store, study, folder = watched
+    _, fit = scored_padim(store, study)
+    before = "SELECT case_id, created FROM readings WHERE case_id IN (SELECT id FROM cases WHERE label != 'unknown')"
+    old = store.query(before)
+    write(folder / "bright.png", picture(80, blob=True)[0])
+    write_video(folder / "exam.avi", 60, "MJPG", rate=25)
+    look(store, clock)
+    run_jobs(store)
+    new = store.query("SELECT id FROM cases WHERE split = 'test' AND label = 'unknown'")
+    assert len(new) == 1 + 3  # one frame a second of 2.4 seconds
+    query = (
+        "SELECT r.*, c.name FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.label = 'unknown' ORDER BY c.id"
+    )
+    soon = store.query(query)
+    assert [r["case_id"] for r in soon] == sorted(c["id"] for c in new) and {r["run"] for r in soon} == {fit}
+    assert old and store.query(before) == old  # what was read is not read again
+    assert "4 scored by" in watch.get_watch(store, study)["message"]
+    shown = worklist.page(store, worklist.Query(study, "reader", fit), None, 100)["rows"]
+    assert {r["id"] for r in shown} >= {c["id"] for c in new}
+    pipeline.score_run(store, fit, "cpu")
+    for soon_row, late_row in zip(soon, store.query(query), strict=True):
+        for column in ("score", "score_roi", "percentile", "percentile_roi"):
+            assert late_row[column] == pytest.approx(soon_row[column], rel=1e-5), column
+        assert late_row["flagged"] == soon_row["flagged"]
+    assert all(np.isfinite(r["score"]) for r in soon)
+
+
+def test_cases_added_by_hand_are_scored_in_a_study_that_is_not_watched(store, tiny_study, tmp_path):
+    _, fit = scored_padim(store, tiny_study)
+    studies.add_cases(store, tiny_study, [write(tmp_path / "by-hand.png", picture(81)[0])])
+    STEPS["intake"](Work(store, "", {"study": tiny_study}))
+    query = "SELECT r.run FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.name = 'by-hand.png'"
+    assert store.query(query) == [{"run": fit}]
+
+
+def test_the_run_is_checked_and_a_missing_folder_is_said(watched, clock, tmp_path):
+    store, study, folder = watched
+    with pytest.raises(ValueError, match="no folder"):
+        watch.set_watch(store, study, str(tmp_path / "nowhere"), "root")
+    with pytest.raises(ValueError, match="give the folder"):
+        watch.set_watch(store, study, "  ", "root")
+    encoder = pipeline.create_untrained(store, study, 32)
+    with pytest.raises(ValueError, match="no finished fit"):
+        watch.set_watch(store, study, str(folder), "root", run=encoder)
+    folder.rmdir()
+    watch.look(store, lambda: clock[0])
+    assert "There is no folder" in watch.get_watch(store, study)["message"]
+    folder.mkdir()
+    watch.look(store, lambda: clock[0])
+    assert watch.get_watch(store, study)["message"] == ""
+    watch.set_watch(store, study, str(folder), "root", active=False)
+    write(folder / "a.png", picture(90)[0])
+    assert look(store, clock) == [] and states(store) == {}
+    kinds = [e["kind"] for e in audit.trail(store, study)]
+    assert kinds.count("watch") == 2 and audit.verify(store)["ok"]
+
+
+def test_a_file_that_ends_the_process_is_left_out_at_last(watched, clock, monkeypatch):
+    store, study, folder = watched
+    write(folder / "evil.png", picture(95)[0])
+    look(store, clock)
+
+    class Ended(BaseException):
+        pass
+
+    def end(*args, **kw):
+        raise Ended
+
+    monkeypatch.setattr(take, "add_cases", end)
+    for _ in range(take.TRIES):
+        with pytest.raises(Ended):
+            STEPS["intake"](Work(store, "", {"study": study}))
+    STEPS["intake"](Work(store, "", {"study": study}))
+    assert "ended the process" in watch.get_watch(store, study)["left_out"][0]["note"]
+
+
+def test_it_happens_by_itself(store, tiny_study, tmp_path, monkeypatch):
+    """The lookout's thread and a worker process of its own, nothing called by hand."""
+    monkeypatch.setattr(watch, "SETTLE", 0.2)
+    folder = tmp_path / "drop"
+    folder.mkdir()
+    watch.set_watch(store, tiny_study, str(folder), "root")
+    with watch.Lookout(Store(store.home), every=0.1):
+        write(folder / "new.png", picture(50)[0])
+        deadline = time.monotonic() + 240
+        while time.monotonic() < deadline and watch.get_watch(store, tiny_study)["counts"] != {"taken": 1}:
+            time.sleep(0.2)
+    assert watch.get_watch(store, tiny_study)["counts"] == {"taken": 1}
+    assert store.one("SELECT count(*) AS n FROM cases WHERE name = 'new.png'")["n"] == 1
+
+
+def test_the_verb(store, tiny_study, tmp_path):
+    folder = tmp_path / "drop"
+    folder.mkdir()
+    write(folder / "new.png", picture(50)[0])
+    command = [sys.executable, "launch.py", "watch", tiny_study, str(folder), "--once", "--home", str(store.home.path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "new.png" in done.stdout and "1 case taken" in done.stdout
+    off = subprocess.run([*command[:4], "--off", *command[-2:]], capture_output=True, text=True, timeout=300)
+    assert off.returncode == 0 and not watch.get_watch(store, tiny_study)["active"]
+
+
+def test_a_watch_goes_with_its_study(watched):
+    store, study, folder = watched
+    studies.delete_study(store, study)
+    assert store.query("SELECT * FROM watches") == [] and runs.list_runs(store, study) == []

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+from core.studio.ingest.layouts import BadFolder, read_layout
+from tests.conftest import picture, write
+
+
+def kinds(entries):
+    return sorted((e.path.name, e.split, e.label, e.mask.name if e.mask else None) for e in entries)
+
+
+def test_plain(tiny_folder):
+    layout, entries = read_layout(tiny_folder)
+    assert layout == "plain"
+    assert len(entries) == 36
+    assert ("a003.png", "test", "abnormal", "a003.png") in kinds(entries)
+    assert ("t003.png", "test", "normal", None) in kinds(entries)
+
+
+def test_plain_masks_without_an_image_are_named(tiny_folder):
+    write(tiny_folder / "test/mask/nobody.png", np.ones((4, 4), np.uint8))
+    problems = [e for e in read_layout(tiny_folder)[1] if e.problem]
+    assert [e.path.name for e in problems] == ["nobody.png"]
+
+
+def test_plain_takes_unknown_test_images(tiny_folder):
+    write(tiny_folder / "test/unknown/u.png", picture(5)[0])
+    assert ("u.png", "test", "unknown", None) in kinds(read_layout(tiny_folder)[1])
+
+
+def test_mvtec(tmp_path):
+    image = picture(0)[0]
+    for name in ("train/good/000", "test/good/000", "test/hole/000", "test/scratch/001"):
+        write(tmp_path / f"{name}.png", image)
+    write(tmp_path / "ground_truth/hole/000_mask.png", image[..., 0])
+    layout, entries = read_layout(tmp_path)
+    assert layout == "mvtec"
+    assert kinds(entries) == [
+        ("000.png", "test", "abnormal", "000_mask.png"),
+        ("000.png", "test", "normal", None),
+        ("000.png", "train", "normal", None),
+        ("001.png", "test", "abnormal", None),
+    ]
+    assert {e.tags for e in entries} == {(), ("hole",), ("scratch",)}
+
+
+def test_flat(tmp_path):
+    for name in ("b.png", "a.png", "inner/c.png", ".hidden.png", "notes.txt"):
+        write(tmp_path / name, picture(0)[0]) if name.endswith("png") else (tmp_path / name).write_text("x")
+    layout, entries = read_layout(tmp_path)
+    assert layout == "flat"
+    assert [(e.path.name, e.split, e.label) for e in entries] == [
+        ("a.png", "train", "normal"), ("b.png", "train", "normal"), ("c.png", "train", "normal"),
+    ]  # fmt: skip
+
+
+TABLE = """path,split,label,mask
+a.png,train,,
+b.png,val,normal,
+c.png,test,abnormal,m.png
+d.png,test,1,
+e.png,test,,
+f.png,moon,normal,
+g.png,train,abnormal,
+h.png,test,purple,
+,test,normal,
+"""
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_table(tmp_path, start):
+    (tmp_path / "list.csv").write_text(start + TABLE, encoding="utf-8")
+    for where in (tmp_path, tmp_path / "list.csv"):
+        layout, entries = read_layout(where)
+        assert layout == "table"
+        good = [e for e in entries if not e.problem]
+        assert kinds(good) == [
+            ("a.png", "train", "normal", None), ("b.png", "holdout", "normal", None),
+            ("c.png", "test", "abnormal", "m.png"), ("d.png", "test", "abnormal", None),
+            ("e.png", "test", "unknown", None),
+        ]  # fmt: skip
+        reasons = [e.problem for e in entries if e.problem]
+        assert [r.split(":")[0].split(" of")[0] for r in reasons] == ["line 7", "line 8", "line 9", "line 10"]
+
+
+def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
+    with pytest.raises(BadFolder, match="no folder"):
+        read_layout(tmp_path / "nowhere")
+    with pytest.raises(BadFolder, match="expected train/normal"):
+        read_layout(tmp_path)
+    with pytest.raises(BadFolder, match="there are: table, plain, mvtec, flat"):
+        read_layout(tmp_path, "spiral")

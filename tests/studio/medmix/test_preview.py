@@ -1,0 +1,116 @@
+"""The MedMix tab's picture, its figure and its numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+from core.studio.ingest import studies
+from core.studio.medmix import figure, probe
+from core.studio.medmix import preview as medmix_view
+from core.studio.medmix.lesion_similarity import FAR, energy_distance
+from tests.conftest import plain_folder
+
+
+@pytest.fixture
+def samples(store, tmp_path):
+    plain_folder(tmp_path / "images", 24, 2, 10)
+    studies.import_study(store, "tiny", tmp_path / "images")
+    return medmix_view.Samples(store)
+
+
+def scene(**changes) -> medmix_view.Scene:
+    return medmix_view.Scene.from_dict({"study": "tiny", "size": 64, "samples": 3, **changes})
+
+
+def test_same_seed_same_draws_another_setting_leaves_the_rest(samples):
+    soft = MEDMIX_PRESETS["soft"].to_dict()
+    a, b = (medmix_view.draw_grid(samples, scene(config=soft)) for _ in range(2))
+    assert np.array_equal(a.images, b.images) and a.outlines == b.outlines
+    c = medmix_view.draw_grid(samples, scene(config={**soft, "size": (0.3, 0.5)}))
+    assert np.array_equal(a.images[0], c.images[0]) and not np.array_equal(a.images[1], c.images[1])
+    assert a.names == c.names
+    assert medmix_view.draw_grid(samples, scene(config=soft, seed=5)).names != a.names
+
+
+def test_outlines_hold_what_changed(samples):
+    import cv2
+
+    grid = medmix_view.draw_grid(samples, scene(config={"size": (0.2, 0.4)}))
+    for n in range(1, 4):
+        for m in range(3):
+            changed = (grid.images[n, m] != grid.images[0, m]).any(2)
+            inside = np.zeros((64, 64), np.uint8)
+            for line in grid.outlines[n][m]:
+                cv2.fillPoly(inside, [(np.array(line) * 64 - 0.5).round().astype(np.int32)], 1)
+            assert changed.any()
+            assert (changed & (cv2.dilate(inside, np.ones((5, 5))) == 0)).sum() == 0
+    assert grid.outlines[0] == [[], [], []]
+
+
+def test_sources_lie_within_their_donors(samples):
+    grid = medmix_view.draw_grid(samples, scene())
+    assert {(s["n"], s["m"]) for s in grid.sources} == {(n, m) for n in (1, 2, 3) for m in range(3)}
+    for s in grid.sources:
+        x0, y0, x1, y1 = s["box"]
+        assert 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1 and s["donor"] != s["m"]
+
+
+def test_packed_bytes_hold_the_same_pixels(samples):
+    grid = medmix_view.draw_grid(samples, scene())
+    packed = grid.pack()
+    length = int.from_bytes(packed[:4], "little")
+    about = json.loads(packed[4 : 4 + length])
+    mosaic = np.frombuffer(packed[4 + length :], np.uint8).reshape(about["rows"] * 64, about["cols"] * 64, 4)
+    assert np.array_equal(mosaic[64:128, :64, :3], grid.images[1, 0]) and (mosaic[..., 3] == 255).all()
+
+
+@pytest.mark.parametrize("kind", figure.TYPES)
+def test_figures(samples, kind):
+    made = figure.figure(medmix_view.draw_grid(samples, scene()), kind)
+    assert made.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
+
+
+def test_wrong_scenes_are_told_in_words(samples):
+    with pytest.raises(ValueError, match="size is one of"):
+        scene(size=100)
+    with pytest.raises(ValueError, match="no normal training images"):
+        medmix_view.draw_grid(samples, scene(study="other"))
+    with pytest.raises(ValueError, match="save"):
+        figure.figure(medmix_view.draw_grid(samples, scene()), "gif")
+
+
+def test_probe_tells_absurdly_easy_from_default(store, samples):
+    easy = {"size": (0.3, 0.35), "p_jitter": 1.0, "jitter": (1.0, 1.0, 1.0, 0.5), "p_noise": 1.0, "noise": (0.4, 0.4)}
+    gentle = {"crop": (0.9, 1.0), "p_jitter": 0.0, "p_grey": 0.0, "p_blur": 0.0}
+    a = probe.probe(store, scene(config=easy, weak_config=gentle))
+    b = probe.probe(store, scene(config={"size": (0.03, 0.05)}, weak_config=gentle))
+    assert a["accuracy"] > b["accuracy"] + 0.2
+    assert np.sum(a["confusion"]) == 4 * a["images"]
+    assert a["near"]["real"] >= 8
+
+
+def test_what_is_glaring_is_not_called_near_real_lesions(store, samples):
+    """Opaque blocks lie beyond the line that tells real lesions from normal patches, and far from either."""
+    blocks = probe.probe(store, scene(config=MEDMIX_PRESETS["easy"].to_dict()))
+    plain = probe.probe(store, scene())
+    assert blocks["near"]["distance"] > max(FAR, 3 * plain["near"]["distance"])
+    assert any(w["kind"] == "warn" and "Nothing like a lesion" in w["text"] for w in blocks["words"])
+
+
+def test_energy_distance_is_zero_for_one_source_and_grows_with_the_shift():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((300, 8)), rng.standard_normal((200, 8))
+    near, far = energy_distance(a, b), energy_distance(a, b + 2)
+    assert abs(near) < 0.05 < 1 < far < energy_distance(a, b + 4)
+
+
+def test_probe_sees_lesions_cut_away(store, samples):
+    kept = probe.probe(store, scene(weak_config={"crop": (1.0, 1.0), "ratio": (1.0, 1.0)}))
+    lost = probe.probe(store, scene(weak_config={"crop": (0.05, 0.1)}))
+    assert kept["survival"] > 0.99 and kept["lost"] == 0
+    assert lost["survival"] < 0.3 and lost["lost"] > 0.6
+    assert any("lose most of their lesion" in w["text"] for w in lost["words"])

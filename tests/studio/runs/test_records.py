@@ -1,0 +1,61 @@
+import math
+
+import pytest
+
+from core.studio.db import journal
+from core.studio.db.store import NotFound
+from core.studio.runs import records as runs
+
+
+@pytest.fixture
+def run(store, tiny_study):
+    return runs.create_run(store, tiny_study, "pretrain", "pmsacl", {"lr": 0.1, "deep": {"k": 3}}, name="first")
+
+
+def test_a_run_keeps_its_configuration_and_where_it_comes_from(store, run):
+    row = runs.get_run(store, run)
+    assert row["config"] == {"lr": 0.1, "deep": {"k": 3}}
+    assert (row["name"], row["status"], row["kind"]) == ("first", "new", "pretrain")
+    assert "torch" in row["packages"] and runs.run_folder(store, run).is_dir()
+
+
+def test_a_configuration_is_fixed_once_the_run_has_started(store, run):
+    runs.update_run(store, run, config={"lr": 0.2})
+    runs.update_run(store, run, status="running")
+    with pytest.raises(ValueError, match="clone"):
+        runs.update_run(store, run, config={"lr": 0.3})
+    assert runs.get_run(store, runs.clone_run(store, run, lr=0.3))["config"] == {"lr": 0.3}
+    with pytest.raises(ValueError, match="cannot be changed"):
+        runs.update_run(store, run, study="other")
+
+
+def test_metrics_come_back_by_name_and_step(store, run):
+    journal.write_metrics(store, run, [(1, "loss", 3.0), (2, "loss", 2.0), (1, "lr", 0.1), (3, "loss", math.nan)])
+    journal.write_metrics(store, run, [(2, "loss", 2.5)])
+    assert journal.metrics(store, run) == {"loss": [(1, 3.0), (2, 2.5), (3, None)], "lr": [(1, 0.1)]}
+    assert journal.metrics(store, run, after=1) == {"loss": [(2, 2.5), (3, None)]}
+
+
+def test_log(store, run):
+    for i in range(5):
+        journal.log(store, run, f"line {i}")
+    assert [line["line"] for line in journal.read_log(store, run, last=2)] == ["line 3", "line 4"]
+
+
+def test_parents(store, run, tiny_study):
+    fit = runs.create_run(store, tiny_study, "fit", "padim", {}, run)
+    with pytest.raises(ValueError, match="not an encoder"):
+        runs.create_run(store, tiny_study, "fit", "padim", {}, fit)
+    with pytest.raises(ValueError, match=fit):
+        runs.delete_run(store, run)
+    (runs.run_folder(store, fit) / "weights").write_bytes(b"1234")
+    assert runs.delete_run(store, fit) == 4
+    runs.delete_run(store, run)
+    assert runs.list_runs(store) == []
+
+
+def test_what_is_not_there_is_said(store, run):
+    with pytest.raises(NotFound, match=run):
+        runs.get_run(store, "nobody")
+    with pytest.raises(NotFound, match="no study"):
+        runs.create_run(store, "nowhere", "pretrain", "pmsacl", {})

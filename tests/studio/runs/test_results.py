@@ -1,0 +1,21 @@
+"""The conformal threshold in a row of results: it flags few normals, and none where it cannot promise anything."""
+
+import numpy as np
+from scipy.stats import binom
+
+from core.studio.runs.results import conformal
+
+
+def test_flags_at_most_the_promised_share_in_the_mean():
+    rng, flagged = np.random.default_rng(0), 0
+    for _ in range(200):
+        flagged += conformal(rng.normal(size=80), rng.normal(size=50))["flagged"]
+    assert flagged <= binom.ppf(0.999, 200 * 50, 0.05)
+    assert flagged > 0
+
+
+def test_too_few_held_out_normals_flag_nothing_and_say_so():
+    row = conformal(np.arange(5.0), np.array([100.0, 200.0]))
+    assert row["flagged"] == 0 and row["threshold"] is None
+    assert row["held"] == 5 and row["needed"] == 19
+    assert str(row["needed"]) in row["guarantee"]

@@ -1,0 +1,64 @@
+"""Imports only go down; the ground runs where the upper floors' libraries are not installed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FORBIDDEN = {
+    "core/engine": ("core.studio", "app", "gradio", "sqlite_utils", "umap", "sqlite3"),
+    "core/studio": ("app",),
+}
+
+ALONE = """
+import importlib, pkgutil, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("gradio", "sqlite_utils", "umap", "sqlite3", "pydicom", "highdicom", "fastapi"):
+            raise ImportError(name + " is not installed here")
+sys.meta_path.insert(0, Absent())
+import core.engine
+names = [m.name for m in pkgutil.walk_packages(core.engine.__path__, "core.engine.")]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+"""
+
+
+def test_every_engine_module_imports_without_the_upper_floors():
+    done = subprocess.run([sys.executable, "-c", ALONE], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
+
+
+def imports(file: Path):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("floor", FORBIDDEN)
+def test_imports_only_go_down(floor):
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {name}"
+        for file in (ROOT / floor).rglob("*.py")
+        for name in imports(file)
+        if any(name == no or name.startswith(no + ".") for no in FORBIDDEN[floor])
+    ]
+    assert not wrong
+
+
+def test_there_is_no_sql_in_the_app():
+    wrong = []
+    for file in (ROOT / "app").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value.lstrip()
+                if text.startswith(("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")):
+                    wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}: {text[:40]}")
+    assert not wrong
