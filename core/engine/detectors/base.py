@@ -6,9 +6,10 @@ A prediction is made once; the image's score is then taken from it, with or with
 from __future__ import annotations
 
 import abc
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -34,6 +35,26 @@ class Prediction:
         return len(self.maps)
 
 
+@dataclass(frozen=True)
+class FitContext:
+    """What surrounds a fit, the same for every detector.
+
+    roi: uint8 (N, S, S), 1 inside the region of interest of each image. report: called after every step.
+    should_stop: asked before every step. folder: where a fit that takes long keeps its state, so that a later call with
+    the same arguments goes on from there.
+    """
+
+    roi: np.ndarray | None = None
+    device: torch.device | str = "cpu"
+    report: Report | None = None
+    should_stop: Stop | None = None
+    folder: Path | None = None
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with changes, for the fit of a part."""
+        return dataclasses.replace(self, **changes)
+
+
 class Detector(abc.ABC):
     """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`."""
 
@@ -44,18 +65,9 @@ class Detector(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def fit(
-        cls,
-        encoder: torch.nn.Module,
-        images: np.ndarray,
-        config: Config,
-        *,
-        roi: np.ndarray | None = None,
-        device: torch.device | str = "cpu",
-        report: Report | None = None,
-        should_stop: Stop | None = None,
-        folder: Path | None = None,
+        cls, encoder: torch.nn.Module, images: np.ndarray, config: Config, context: FitContext = FitContext()
     ) -> Self:
-        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside. `folder` may hold a partial fit."""
+        """Learn what images uint8 (N, S, S, 3), all normal, look like. Stopped if `context` asks for it."""
 
     @abc.abstractmethod
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:

@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.heatmap import roi_at
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
@@ -27,7 +27,6 @@ from core.engine.detectors.lesion_head.validation import SyntheticValidation
 from core.engine.detectors.members import Members, part_unseen
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.files import write_json
-from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 
 ABOUT = "combined.json"
@@ -93,23 +92,13 @@ class Combined(Detector):
 
     @classmethod
     def fit(
-        cls,
-        encoder: Encoder,
-        images: np.ndarray,
-        config: CombinedConfig,
-        *,
-        roi: np.ndarray | None = None,
-        device: torch.device | str = "cpu",
-        report: Report | None = None,
-        should_stop: Stop | None = None,
-        folder: Path | None = None,
+        cls, encoder: Encoder, images: np.ndarray, config: CombinedConfig, context: FitContext = FitContext()
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. ValueError under 16 images."""
-        (seen, inside), unseen = part_unseen(images, roi, config.validation, config.seed)
-        told = {"device": device, "should_stop": should_stop}
-        padim = PaDiM.fit(encoder, seen, config.padim, roi=inside, **told)
-        own = config.head.replace(seed=config.seed)
-        head = LesionHead.fit(encoder, seen, own, roi=inside, report=report, folder=folder, **told)
+        (seen, inside), unseen = part_unseen(images, context.roi, config.validation, config.seed)
+        context = context.replace(roi=inside)
+        padim = PaDiM.fit(encoder, seen, config.padim, context.replace(report=None))
+        head = LesionHead.fit(encoder, seen, config.head.replace(seed=config.seed), context)
         members = Members.of({"head": head, "padim": padim}, *unseen)
         detector = cls(config, members, Weights(config.weight, config.weight))
         if config.learn:

@@ -15,12 +15,12 @@ from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.members import Members, part_unseen
 from core.engine.files import write_json
-from core.engine.progress import Report, Stop
+from core.engine.progress import Report
 from core.engine.registry import DETECTORS
 
 ABOUT = "ensemble.json"
@@ -59,27 +59,20 @@ class Ensemble(Detector):
 
     @classmethod
     def fit(
-        cls,
-        encoder: Encoder,
-        images: np.ndarray,
-        config: EnsembleConfig,
-        *,
-        roi: np.ndarray | None = None,
-        device: torch.device | str = "cpu",
-        report: Report | None = None,
-        should_stop: Stop | None = None,
-        folder: Path | None = None,
+        cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext = FitContext()
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. A member that is finished is kept in `folder` and not trained again."""
-        (seen, inside), unseen = part_unseen(images, roi, config.validation, config.seed)
-        heads = {}
+        (seen, inside), unseen = part_unseen(images, context.roi, config.validation, config.seed)
+        heads, folder, report = {}, context.folder, context.report
         for i in range(config.members):
             own = config.head.replace(seed=config.seed + i)
             place = None if folder is None else Path(folder) / f"{i}"
-            heads[str(i)] = _finished(place, own, device) or LesionHead.fit(
-                encoder, seen, own, roi=inside, device=device, should_stop=should_stop, folder=place,
-                report=report and _of_all(report, i, config),
-            )  # fmt: skip
+            heads[str(i)] = _finished(place, own, context.device) or LesionHead.fit(
+                encoder,
+                seen,
+                own,
+                context.replace(roi=inside, folder=place, report=report and _of_all(report, i, config)),
+            )
             if place is not None:
                 heads[str(i)].save(place)
         return cls(config, Members.of(heads, *unseen))

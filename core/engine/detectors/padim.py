@@ -20,11 +20,11 @@ from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.gaussian import Gaussian, Level, Moments, Pyramid
 from core.engine.detectors.heatmap import blur
 from core.engine.files import write_json, write_tensors
-from core.engine.progress import Report, Stop, Stopped
+from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 
@@ -68,38 +68,27 @@ class PaDiM(Detector):
         self.encoder, self.config, self.kept, self.gaussian, self.size = encoder, config, kept, gaussian, size
 
     @classmethod
-    def fit(
-        cls,
-        encoder: Encoder,
-        images: np.ndarray,
-        config: PaDiMConfig,
-        *,
-        roi: np.ndarray | None = None,
-        device: torch.device | str = "cpu",
-        report: Report | None = None,
-        should_stop: Stop | None = None,
-        folder: Path | None = None,
-    ) -> Self:
-        """One pass over `images`, uint8 (N, S, S, 3), N of 2 or more. `roi` and `folder` are not needed.
+    def fit(cls, encoder: Encoder, images: np.ndarray, config: PaDiMConfig, context: FitContext = FitContext()) -> Self:
+        """One pass over `images`, uint8 (N, S, S, 3), N of 2 or more; no region of interest is needed.
 
         Memory is that of the Gaussians (about 9 kB per cell of layer 1) and of one batch, whatever N is.
         """
         if len(images) < 2:
             raise ValueError(f"PaDiM needs at least 2 normal images; there are {len(images)}")
-        device = torch.device(device)
+        device = torch.device(context.device)
         encoder = encoder.to(device).eval()
         kept: dict[str, torch.Tensor] = {}
         moments = Moments()
         steps = -(-len(images) // config.batch)
         for step in range(steps):
-            if should_stop is not None and should_stop():
+            if context.should_stop is not None and context.should_stop():
                 raise Stopped("PaDiM's fit was stopped; it takes one pass, so it starts again from the first image")
             part = np.asarray(images[step * config.batch : (step + 1) * config.batch])
             maps = _maps(encoder, part, config.layers, device)
             kept = kept or draw_channels({k: v.shape[1] for k, v in maps.items()}, config.channels, config.seed, device)
             moments.add([maps[name].index_select(1, index) for name, index in kept.items()])
-            if report is not None:
-                report({"step": step + 1, "steps": steps, "images": moments.count})
+            if context.report is not None:
+                context.report({"step": step + 1, "steps": steps, "images": moments.count})
         return cls(encoder, config, kept, moments.finish(config.epsilon), int(images.shape[1]))
 
     @torch.inference_mode()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from core.engine.config import Config
+from core.engine.detectors.base import FitContext
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.engine.tensors import pick_device
@@ -139,11 +140,7 @@ def fit_run(
             load_encoder(runs.run_folder(store, parent["id"]), place),
             rows_of(arrays.images, train),
             detector.Config.from_dict(settings),
-            roi=rows_of(arrays.roi, train),
-            device=place,
-            report=report,
-            should_stop=should_stop,
-            folder=folder,
+            FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder),
         )
         fitted.save(folder)
         summary = {"images": len(train)}

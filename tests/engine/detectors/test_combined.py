@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.engine.config import BadConfig
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.combined import Combined, CombinedConfig, Weights, choose_weight
 from core.engine.registry import DETECTORS
 from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, normals
@@ -14,7 +15,7 @@ CONFIG = CombinedConfig(head=FAST, learn=False, weight=0.5)
 def fitted():
     images = normals(24)
     roi = np.ones(images.shape[:3], np.uint8)
-    return Combined.fit(encoder(), images, CONFIG, roi=roi)
+    return Combined.fit(encoder(), images, CONFIG, FitContext(roi=roi))
 
 
 def test_score_is_the_weighted_sum_of_standardised_scores():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.engine.config import BadConfig
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.ensemble import Ensemble, EnsembleConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -14,7 +15,7 @@ CONFIG = EnsembleConfig(head=FAST, members=2)
 
 def test_scores_and_maps_are_means_and_members_differ(tmp_path):
     told = []
-    detector = Ensemble.fit(encoder(), normals(24), CONFIG, report=told.append)
+    detector = Ensemble.fit(encoder(), normals(24), CONFIG, FitContext(report=told.append))
     assert [v["step"] for v in told] == list(range(1, 9)) and {v["steps"] for v in told} == {8}
     images = normals(5, seed=3)
     roi = np.ones(images.shape[:3], np.uint8)
@@ -35,9 +36,14 @@ def test_scores_and_maps_are_means_and_members_differ(tmp_path):
 def test_a_stopped_fit_goes_on_with_the_member_it_was_at(tmp_path):
     images, told = normals(24), []
     with pytest.raises(Stopped):
-        Ensemble.fit(encoder(), images, CONFIG, folder=tmp_path, report=told.append, should_stop=lambda: len(told) >= 6)
+        Ensemble.fit(
+            encoder(),
+            images,
+            CONFIG,
+            FitContext(folder=tmp_path, report=told.append, should_stop=lambda: len(told) >= 6),
+        )
     assert len(told) == 6
-    resumed = Ensemble.fit(encoder(), images, CONFIG, folder=tmp_path, report=told.append)
+    resumed = Ensemble.fit(encoder(), images, CONFIG, FitContext(folder=tmp_path, report=told.append))
     assert [v["step"] for v in told] == list(range(1, 9)), "no step twice"
     whole = Ensemble.fit(encoder(), images, CONFIG)
     assert np.array_equal(resumed.predict(images).maps, whole.predict(images).maps)

@@ -6,6 +6,7 @@ import torch
 
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.config import BadConfig
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.padim import PaDiM, PaDiMConfig, draw_channels
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -117,10 +118,10 @@ def test_the_encoder_is_not_changed(encoder, images):
 
 def test_progress_and_stop(encoder, images):
     seen = []
-    PaDiM.fit(encoder, images, PLAIN, report=seen.append)
+    PaDiM.fit(encoder, images, PLAIN, FitContext(report=seen.append))
     assert [v["step"] for v in seen] == [1, 2, 3, 4] and seen[-1]["steps"] == 4 and seen[-1]["images"] == 24
     with pytest.raises(Stopped):
-        PaDiM.fit(encoder, images, PLAIN, should_stop=lambda: True)
+        PaDiM.fit(encoder, images, PLAIN, FitContext(should_stop=lambda: True))
 
 
 def test_mistakes_are_told(encoder, images, tmp_path):

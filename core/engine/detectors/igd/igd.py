@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
-from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.heatmap import blur, roi_at
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Items
@@ -27,7 +27,6 @@ from core.engine.detectors.igd.model import IGDModel
 from core.engine.detectors.igd.patches import Grid
 from core.engine.detectors.igd.train import Trainer, steps_of
 from core.engine.files import write_json, write_tensors
-from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 
@@ -54,24 +53,14 @@ class IGD(Detector):
         return cls(config, size, whole, local)
 
     @classmethod
-    def fit(
-        cls,
-        encoder: Encoder,
-        images: np.ndarray,
-        config: IGDConfig,
-        *,
-        roi: np.ndarray | None = None,
-        device: torch.device | str = "cpu",
-        report: Report | None = None,
-        should_stop: Stop | None = None,
-        folder: Path | None = None,
-    ) -> Self:
-        """images uint8 (N, S, S, 3), N of 2 or more. The given encoder is copied, never changed; `roi` is not needed.
+    def fit(cls, encoder: Encoder, images: np.ndarray, config: IGDConfig, context: FitContext = FitContext()) -> Self:
+        """images uint8 (N, S, S, 3), N of 2 or more. The given encoder is copied, never changed. No region of
+        interest is needed.
 
-        With `folder`, the training is kept in its `partial` folder, and a later call with the same arguments goes on
+        With a folder, the training is kept in its `partial` folder, and a later call with the same arguments goes on
         from there to the weights that an undisturbed fit would have given (exactly so on a CPU).
         """
-        device = torch.device(device)
+        device, folder, report = torch.device(context.device), context.folder, context.report
         size = int(images.shape[1])
         own = load_encoder(config.local_encoder) if config.local_encoder else None
         made = cls._build(config, size, _copy(encoder), own or _copy(encoder), device)
@@ -88,7 +77,7 @@ class IGD(Detector):
                 report({**values, "step": values["step"] + done, "steps": total})
 
             trainer = Trainer(model, items, config, partial / f"{name}.safetensors" if partial else None)
-            trainer.run(tell if report else None, should_stop)
+            trainer.run(tell if report else None, context.should_stop)
             done += trainer.steps
         return made
 

@@ -18,8 +18,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder, EncoderConfig
-from core.engine.config import Config
-from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.rules import ScoreRule
@@ -28,7 +27,6 @@ from core.engine.detectors.lesion_head.synth import Pairs
 from core.engine.detectors.lesion_head.train import step_generator, train
 from core.engine.detectors.lesion_head.validation import SyntheticValidation
 from core.engine.files import write_json, write_tensors
-from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 from core.engine.tensors import autocast, pick_device, to_batch
 
@@ -51,21 +49,12 @@ class LesionHead(Detector):
 
     @classmethod
     def fit(
-        cls,
-        encoder: Encoder,
-        images: np.ndarray,
-        config: Config,
-        *,
-        roi: np.ndarray | None = None,
-        device: torch.device | str = "cpu",
-        report: Report | None = None,
-        should_stop: Stop | None = None,
-        folder: Path | None = None,
+        cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext = FitContext()
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. The encoder given is copied, not changed. ValueError under 8 images."""
         if len(images) < 8:
             raise ValueError(f"the lesion head learns from at least 8 normal images; there are {len(images)}")
-        device = pick_device(str(device))
+        device, roi = pick_device(str(context.device)), context.roi
         order = np.random.default_rng(config.seed).permutation(len(images))
         held = np.sort(order[: max(2, round(config.validation * len(images)))] if config.validation else order[:0])
         kept = np.setdiff1d(order, held)
@@ -75,9 +64,7 @@ class LesionHead(Detector):
             net = LesionNet(copy.deepcopy(encoder), config.width, config.k + 1)
         net.encoder.requires_grad_(True)
         net.centres.copy_(cls._centres(encoder, images[kept], inside, config, device))
-        net = train(
-            net, images[kept], inside, config, device=device, report=report, should_stop=should_stop, folder=folder
-        )
+        net = train(net, images[kept], config, context.replace(roi=inside, device=device))
         head = cls(net, config, ScoreRule(), device)
         if len(held):
             head.rule = head._choose(images[held], None if roi is None else roi[held])

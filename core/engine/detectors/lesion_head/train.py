@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import copy
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.progress import load_progress, save_progress
 from core.engine.detectors.lesion_head.synth import Pairs, jitter_view
 from core.engine.losses.centring import centring_loss
 from core.engine.losses.contrastive import pmsacl_loss
-from core.engine.progress import Report, Stop, Stopped
+from core.engine.progress import Stopped
 from core.engine.tensors import autocast, to_batch
 
 CHECKPOINT_EVERY = 200  # steps
@@ -125,19 +125,15 @@ class Trainer:
 def train(
     net: LesionNet,
     images: np.ndarray,
-    roi: np.ndarray | None,
     config: LesionHeadConfig,
-    *,
-    device: torch.device,
-    report: Report | None = None,
-    should_stop: Stop | None = None,
-    folder: Path | None = None,
+    context: FitContext = FitContext(),
 ) -> LesionNet:
     """Train on normal images uint8 (N, S, S, 3) and return the averaged network, in eval mode.
 
-    Resumes from `folder` when it holds a partial training; raises Stopped, after saving, when asked to stop.
+    Resumes from the context's folder when it holds a partial training. Raises Stopped, after saving, if asked to stop.
     """
-    trainer = Trainer(net, config, device)
+    folder, report, should_stop = context.folder, context.report, context.should_stop
+    trainer = Trainer(net, config, torch.device(context.device))
     if folder is not None:
         load_progress(trainer, folder)
     while trainer.step < config.steps:
@@ -145,7 +141,7 @@ def train(
             if folder is not None:
                 save_progress(trainer, folder)
             raise Stopped(f"the lesion head stopped at step {trainer.step} of {config.steps}")
-        values = trainer.advance(images, roi)
+        values = trainer.advance(images, context.roi)
         if report is not None:
             report({"step": trainer.step, "steps": config.steps, "lr": trainer.rate, **values})
         if folder is not None and trainer.step % CHECKPOINT_EVERY == 0:

@@ -6,6 +6,7 @@ import torch
 
 from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
 from core.engine.config import BadConfig
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.igd import IGD
 from core.engine.progress import Stopped
@@ -46,7 +47,7 @@ def test_registry_lists_it():
 
 def test_it_learns_to_reconstruct_and_to_gather(encoder, images):
     seen = []
-    IGD.fit(encoder, images, SMALL.replace(epochs=30, width=8), report=seen.append)
+    IGD.fit(encoder, images, SMALL.replace(epochs=30, width=8), FitContext(report=seen.append))
     first, last = ([np.mean([v[k] for v in part]) for k in ("rec", "gauss")] for part in (seen[:6], seen[-6:]))
     assert last[0] < 0.8 * first[0] and last[1] < 0.9 * first[1]
     assert {"loss", "rec", "gauss", "reg", "critic", "lr", "stage", "step", "steps"} <= set(seen[0])
@@ -80,23 +81,28 @@ def test_stopped_and_resumed_is_the_same_as_undisturbed(encoder, images, tmp_pat
     undisturbed = IGD.fit(encoder, images, config)
     seen: list = []
     with pytest.raises(Stopped, match="goes on from there"):
-        IGD.fit(encoder, images, config, folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= stop)
+        IGD.fit(
+            encoder,
+            images,
+            config,
+            FitContext(folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= stop),
+        )
     assert len(seen) == stop
-    resumed = IGD.fit(encoder, images, config, folder=tmp_path, report=seen.append)
+    resumed = IGD.fit(encoder, images, config, FitContext(folder=tmp_path, report=seen.append))
     assert [v["step"] for v in seen] == list(range(1, seen[0]["steps"] + 1))  # nothing twice, nothing left out
     assert same(undisturbed, resumed)
 
 
 def test_another_configuration_begins_anew(encoder, images, tmp_path):
     with pytest.raises(Stopped):
-        IGD.fit(encoder, images, SMALL, folder=tmp_path, should_stop=lambda: True)
+        IGD.fit(encoder, images, SMALL, FitContext(folder=tmp_path, should_stop=lambda: True))
     other = SMALL.replace(seed=9)
-    assert same(IGD.fit(encoder, images, other, folder=tmp_path), IGD.fit(encoder, images, other))
+    assert same(IGD.fit(encoder, images, other, FitContext(folder=tmp_path)), IGD.fit(encoder, images, other))
 
 
 @pytest.mark.parametrize("config", [SMALL, BOTH])
 def test_save_and_load(encoder, images, tmp_path, config):
-    igd = IGD.fit(encoder, images, config, folder=tmp_path)
+    igd = IGD.fit(encoder, images, config, FitContext(folder=tmp_path))
     igd.save(tmp_path)
     assert not (tmp_path / "partial").exists()
     again = IGD.load(tmp_path)

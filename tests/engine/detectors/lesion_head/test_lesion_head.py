@@ -6,6 +6,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.heatmap import roi_at
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
@@ -37,7 +38,7 @@ def test_registered_and_shapes():
     assert DETECTORS.get("lesion-head") is LesionHead
     images = normals(30)  # enough to leave normals out for choosing the score
     roi = np.ones(images.shape[:3], np.uint8)
-    head = LesionHead.fit(encoder(), images, FAST, roi=roi)
+    head = LesionHead.fit(encoder(), images, FAST, FitContext(roi=roi))
     prediction = head.predict(images[:5], batch=2)
     assert prediction.maps.shape == (5, 16, 16) and prediction.maps.dtype == np.float32
     assert prediction.extras["classes"].shape == (5, 4)
@@ -93,16 +94,18 @@ def test_given_encoder_is_not_changed():
 
 def test_stopped_and_resumed_is_not_stopped(tmp_path):
     images, calls = normals(), []
-    whole = LesionHead.fit(encoder(), images, FAST, folder=tmp_path / "whole")
+    whole = LesionHead.fit(encoder(), images, FAST, FitContext(folder=tmp_path / "whole"))
 
     def after_two():
         calls.append(1)
         return len(calls) > 2
 
     with pytest.raises(Stopped):
-        LesionHead.fit(encoder(), images, FAST, folder=tmp_path / "cut", should_stop=after_two)
+        LesionHead.fit(encoder(), images, FAST, FitContext(folder=tmp_path / "cut", should_stop=after_two))
     steps = []
-    resumed = LesionHead.fit(encoder(), images, FAST, folder=tmp_path / "cut", report=lambda r: steps.append(r["step"]))
+    resumed = LesionHead.fit(
+        encoder(), images, FAST, FitContext(folder=tmp_path / "cut", report=lambda r: steps.append(r["step"]))
+    )
     assert steps == [3, 4]
     assert same(whole.net, resumed.net)
 
