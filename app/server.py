@@ -45,7 +45,6 @@ class Cached(StaticFiles):
 def build(home, single_user: bool = True) -> FastAPI:
     """home: a Home or a folder. `single_user`: no sign-in, loopback only; else readers sign in with their accounts."""
     from core.studio.db.home import Home
-
     from core.studio.jobs import orphans
 
     home = home if isinstance(home, Home) else Home.at(home)

@@ -8,17 +8,19 @@ import os
 import pkgutil
 import sys
 import traceback
+from pathlib import Path
 
 from app.commands._common import UserError, fail
 
 DEFAULT = "app"
+INSTALLED = "pmsacl-studio"  # the command that `pip install` makes (pyproject.toml)
 FIRST = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs")
 
 
 def parser() -> argparse.ArgumentParser:
     """All verbs. Importing them is cheap: each imports what it needs when it runs."""
     top = argparse.ArgumentParser(
-        prog="launch.py",
+        prog=INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "launch.py",
         description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
         epilog=f"Without a verb: {DEFAULT}. Research use; not a medical device.",
     )
@@ -28,6 +30,11 @@ def parser() -> argparse.ArgumentParser:
         module = importlib.import_module(f"app.commands.{name}")
         module.add(verbs)
     return top
+
+
+def entry() -> int:
+    """The installed command `pmsacl-studio`: the verbs of `launch.py`."""
+    return main(sys.argv[1:])
 
 
 def main(argv: list[str]) -> int:

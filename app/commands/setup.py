@@ -13,11 +13,10 @@ def add(subparsers) -> None:
 def run(args) -> int:
     import sys
 
+    from core.engine.tensors import pick_device
     from core.studio.db.home import Home
     from core.studio.db.store import Store
     from core.studio.runs.records import package_versions
-
-    from core.engine.tensors import pick_device
 
     home = Home.at(args.home)
     Store(home)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from app.commands._browser import find_browser
-from app.commands._common import finish, say, verb
+from app.commands._common import UserError, finish, say, verb
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,6 +20,8 @@ def add(subparsers) -> None:
 
 
 def run(args) -> int:
+    if not (ROOT / "tests").is_dir():
+        raise UserError("the tests come with the source, not with the installed package; clone it and run them there")
     browser = find_browser(lambda text: say(args, text))
     say(args, f"Browser: {browser}")
     command = [sys.executable, "-m", "pytest", *args.paths, *(["-k", args.k] if args.k else [])]

@@ -58,7 +58,6 @@ def test_sources_beside_the_page_are_not_served(page_url):
 def shared(small_home, tmp_path_factory):
     """A server with sign-in, on a copy of the small home with one reader."""
     from core.studio.db import store
-
     from core.studio.review import accounts
 
     home = tmp_path_factory.mktemp("readers") / "home"

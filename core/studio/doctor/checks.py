@@ -77,7 +77,7 @@ def _python(store: Store) -> list[Finding]:
     version = platform.python_version()
     level = "ok" if sys.version_info >= (3, 10) else "bad"
     found = [Finding(level, f"Python {version} in {sys.prefix}")]
-    for line in (Path(__file__).resolve().parents[3] / "requirements.txt").read_text().splitlines():
+    for line in _requirements():
         name = line.split("#")[0].split(">=")[0].split("~=")[0].strip()
         try:
             if name:
@@ -85,6 +85,14 @@ def _python(store: Store) -> list[Finding]:
         except importlib.metadata.PackageNotFoundError:
             found.append(Finding("bad", f"{name} is not installed; run: python launch.py setup"))
     return found
+
+
+def _requirements() -> list[str]:
+    """Lines of requirements.txt: of the clone's own, else as the installed package carries them."""
+    import importlib.metadata
+
+    file = Path(__file__).resolve().parents[3] / "requirements.txt"
+    return file.read_text().splitlines() if file.exists() else importlib.metadata.requires("pmsacl-studio") or []
 
 
 @check("home", "Home and disk")

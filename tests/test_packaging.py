@@ -1,0 +1,102 @@
+"""`pip install .`: what it declares, and what it carries."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = [ROOT / "app", ROOT / "core"]
+TEST_ONLY = {"playwright": "app/benches"}  # declared in tests/requirements.txt; benches drive a browser
+BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"
+
+
+def normal(name: str) -> str:
+    """A distribution's name as registries compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared() -> dict[str, str]:
+    """name: its floor, of requirements.txt."""
+    lines = [line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()]
+    found = [re.fullmatch(r"([\w.-]+)(>=|~=)([\d.]+)", line) for line in lines if line]
+    assert all(found), "a line of requirements.txt is no name with a floor"
+    return {normal(m[1]): m[3] for m in found if m}
+
+
+def third_party() -> dict[str, set[str]]:
+    """Top-level module: the files of app/ and core/ that import it."""
+    known = {*sys.stdlib_module_names, "app", "core"}
+    found: dict[str, set[str]] = {}
+    for folder in SOURCE:
+        for file in folder.rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    names = [name.name for name in node.names]
+                elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                    names = [node.module or ""]
+                else:
+                    continue
+                for top in {name.split(".")[0] for name in names} - known:
+                    found.setdefault(top, set()).add(file.relative_to(ROOT).as_posix())
+    return found
+
+
+def test_every_import_is_declared_with_a_floor():
+    owners = importlib.metadata.packages_distributions()
+    names, missing = declared(), {}
+    for module, files in third_party().items():
+        files = {file for file in files if not file.startswith(TEST_ONLY.get(module, "never"))}
+        if files and not {normal(owner) for owner in owners.get(module, [module])} & set(names):
+            missing[module] = sorted(files)
+    assert not missing
+
+
+def test_installed_versions_reach_the_floors():
+    for name, floor in declared().items():
+        have = [int(n) for n in re.findall(r"\d+", importlib.metadata.version(name).split("+")[0])]
+        assert have >= [int(n) for n in floor.split(".")], name
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """The wheel, built from a copy: building leaves folders beside the source."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for folder in SOURCE:
+        shutil.copytree(folder, source / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "requirements.txt", "README.md", "LICENSE", "launch.py"):
+        shutil.copy(ROOT / name, source)
+    done = subprocess.run([sys.executable, "-c", BUILD, str(out)], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return zipfile.ZipFile(next(out.glob("*.whl")))
+
+
+def test_the_wheel_carries_each_file_of_app_and_core_and_nothing_else(wheel):
+    ours = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    files = [file for folder in SOURCE for file in folder.rglob("*") if file.is_file()]
+    assert ours == {f.relative_to(ROOT).as_posix() for f in files if "__pycache__" not in f.parts}
+
+
+def test_the_wheel_names_its_requirements_and_its_command(wheel):
+    folder = next(name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name)
+    about = wheel.read(f"{folder}/METADATA").decode()
+    wanted = [re.split("[>~]", line)[0] for line in re.findall(r"^Requires-Dist: (.*)$", about, re.M)]
+    assert {normal(name) for name in wanted} == set(declared())
+    assert "pmsacl-studio = app.commands:entry" in wheel.read(f"{folder}/entry_points.txt").decode()
+
+
+def test_the_command_names_itself_in_its_help(monkeypatch, capsys):
+    from app import commands
+
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/pmsacl-studio", "--help"])
+    with pytest.raises(SystemExit):
+        commands.entry()
+    assert capsys.readouterr().out.startswith("usage: pmsacl-studio ")
