@@ -1,4 +1,4 @@
-"""Benchmarks by name: modules in core/engine/benches and core/studio/benches with `run(quick=False) -> dict`."""
+"""Benchmarks by name: modules in a floor's folder `benches` with `run(quick=False) -> dict`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 import time
 
-PACKAGES = ("core.engine.benches", "app.benches")
+PACKAGES = ("core.engine.benches", "core.studio.benches", "app.benches")
 
 
 def _modules() -> dict[str, str]:

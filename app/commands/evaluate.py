@@ -24,7 +24,6 @@ def add(subparsers) -> None:
 
 def run(args) -> int:
     from core.studio.ingest.studies import show_study
-
     from core.studio.runs import records as runs
     from core.studio.runs import results
 

@@ -30,11 +30,10 @@ def config_of(detector: str, preset: str | None, changes: dict):
 
 
 def run(args) -> int:
-    from core.studio.runs.pipeline import chain, create_fit
-
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs import records as runs
+    from core.studio.runs.pipeline import chain, create_fit
 
     pick_device(args.device)
     store = open_store(args)

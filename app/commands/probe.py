@@ -32,11 +32,10 @@ def add(subparsers) -> None:
 
 
 def run(args) -> int:
-    from core.studio.ingest.studies import show_study
-    from core.studio.medmix.preview import Scene
-
     from core.engine.augment.weak import WEAK_PRESETS
+    from core.studio.ingest.studies import show_study
     from core.studio.medmix import presets, probe
+    from core.studio.medmix.preview import Scene
 
     if args.weak not in WEAK_PRESETS:
         raise UserError(f"there are no weak views {args.weak!r}; there are: {', '.join(WEAK_PRESETS)}")

@@ -21,11 +21,10 @@ def add(subparsers) -> None:
 
 
 def run(args) -> int:
-    from core.studio.runs.results import flagged_counts
-
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs import records as runs
+    from core.studio.runs.results import flagged_counts
 
     pick_device(args.device)
     store = open_store(args)

@@ -18,9 +18,8 @@ def add(subparsers) -> None:
 
 
 def run(args) -> int:
-    from core.studio.runs.sheet import draw_sheet
-
     from core.studio.runs import records as runs
+    from core.studio.runs.sheet import draw_sheet
 
     store = open_store(args)
     if "threshold" not in runs.get_run(store, args.run_id)["summary"]:

@@ -23,7 +23,6 @@ def add(subparsers) -> None:
 
 def run(args) -> int:
     from core.studio.incoming import watch
-
     from core.studio.jobs import queue as jobs
 
     store = open_store(args)

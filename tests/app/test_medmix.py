@@ -136,7 +136,6 @@ def blue(page) -> int:
 def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, page_url, go, served, tmp_path):
     from core.studio.db import store
     from core.studio.ingest import studies
-
     from core.studio.runs import records as runs
 
     opened = store.open(str(served.home))

@@ -15,7 +15,6 @@ import urllib.request
 from core.studio.db import audit
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-
 from tests.app.conftest import ROOT
 from tests.studio.review.conftest import draw_folder
 

@@ -6,13 +6,13 @@ import cv2
 import numpy as np
 import pytest
 import torch
+
+from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
+from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.db import store as stores
 from core.studio.db.store import Store
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-
-from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
-from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.runs import records as runs
 
 POINTS = PointsConfig(train=20, holdout=20, mixed=12, test_normal=20, abnormal=20)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from core.studio.db.store import now
-
 from core.studio.clusters import columns
+from core.studio.db.store import now
 from core.studio.runs import records as runs
 
 

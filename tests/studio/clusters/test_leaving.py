@@ -4,10 +4,10 @@ import csv
 import io
 
 import pytest
-from core.studio.db.store import NotFound
 from pyarrow import parquet
 
 from core.studio.clusters import actions, columns, figure, library, table
+from core.studio.db.store import NotFound
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from core.studio.ingest import cache
 
 from core.engine.backbones import embed
 from core.engine.backbones.encoder import load_encoder
 from core.studio.clusters import explore, library, patches, pictures
 from core.studio.clusters.points import PointImages
+from core.studio.ingest import cache
 from core.studio.runs import records as runs
 
 

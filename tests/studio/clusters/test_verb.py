@@ -4,10 +4,10 @@ import csv
 import json
 
 import pytest
-from core.studio.jobs.steps import STEPS, Work
 
 from app.commands import main
 from core.studio.jobs import queue as jobs
+from core.studio.jobs.steps import STEPS, Work
 from tests.studio.clusters.conftest import frames
 
 

@@ -7,7 +7,6 @@ import pytest
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.review import decisions, masks
-from tests.studio.review.conftest import room  # noqa: F401
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import zlib
 import cv2
 import numpy as np
 import pytest
+
 from core.studio.db import store as stores
 from core.studio.db.store import now
 from core.studio.ingest import studies
-
 from core.studio.runs import records as runs
 
 STUDY = "room"

@@ -3,12 +3,12 @@
 import zipfile
 
 import pytest
+
 from core.studio.db import audit
 from core.studio.db import store as stores
-from core.studio.runs.records import run_folder
-
 from core.studio.review import decisions, masks, readers
 from core.studio.review.bundle import TABLES, BadBundle, export_bundle, import_bundle, verify_foreign
+from core.studio.runs.records import run_folder
 from tests.studio.review.conftest import fill
 
 

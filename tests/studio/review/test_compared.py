@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from core.studio.db.store import now
-from core.studio.runs.results import BASELINE, keep_row
-
 from core.studio.review.cases import scored_runs
 from core.studio.review.compared import compared
 from core.studio.runs import records as runs
+from core.studio.runs.results import BASELINE, keep_row
 
 
 def row(detector, run, roi, auroc, **more):

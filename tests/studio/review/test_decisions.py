@@ -1,9 +1,9 @@
 """Decisions are added, counted once, undone and redone across cases."""
 
 import pytest
+
 from core.studio.db import audit
 from core.studio.db.store import NotFound
-
 from core.studio.review import decisions
 
 

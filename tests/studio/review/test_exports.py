@@ -7,14 +7,14 @@ import cv2
 import numpy as np
 import pydicom
 import pytest
+from PIL import Image
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
+
 from core.studio.db import audit
 from core.studio.db import store as stores
 from core.studio.ingest import burned_in, studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
-from PIL import Image
-from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
-
 from core.studio.review import decisions, findings, masks
 from core.studio.review.bundle import export_bundle, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg, segment

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from core.studio.db import audit
 
+from core.studio.db import audit
 from core.studio.review import masks
 
 

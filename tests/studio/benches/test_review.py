@@ -1,6 +1,6 @@
 """The review room's bench, on lists small enough for a test: every filter has its figures, every case is found."""
 
-from app.benches import review
+from core.studio.benches import review
 from core.studio.review import worklist
 
 

@@ -1,0 +1,3 @@
+from tests.studio.review.conftest import room
+
+__all__ = ["room"]
