@@ -53,9 +53,9 @@ def run(args) -> int:
     if not asked["ready"]:
         follow(args, store, asked["job"], "Mapping")
     m = library.open_map(store, asked["key"])
-    placed = _place(store, m, args)
+    new_images = _project(store, m, args)
     for file in files:
-        file.write_bytes(_file(store, m, file.suffix[1:], args, placed))
+        file.write_bytes(_file(store, m, file.suffix[1:], args, new_images))
     rows = [_row(epoch) for epoch in m.about["epochs"]]
     payload = {
         "run": m.about["run"],
@@ -69,8 +69,8 @@ def run(args) -> int:
         "files": [str(f) for f in files],
     }
     said = "".join(f"\nepoch {row['epoch']}: {text}" for row in rows for text in row["warnings"])
-    for new in placed:
-        payload["placed"] = _placed(m, new)
+    for new in new_images:
+        payload["placed"] = _projected(m, new)
         far = payload["placed"]["far"]
         said += f"\nplaced {len(new)} images of {new.about['title']}, {far} of them far from every image of the map"
         said += "".join(f"\nleft out {name}: {why}" for name, why in new.about["left_out"])
@@ -78,20 +78,20 @@ def run(args) -> int:
     return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + said + saved)
 
 
-def _place(store, m, args) -> list:
+def _project(store, m, args) -> list:
     """The new images that were asked for, on the map; [] when none were."""
-    from core.studio.clusters import projected as placed
+    from core.studio.clusters import projected
 
     if args.place is None and args.study is None:
         return []
-    config = placed.PlaceConfig(folder=args.place or "", study=args.study or "")
-    asked = placed.request(store, m.key, config, args.device)
+    config = projected.ProjectionConfig(folder=args.place or "", study=args.study or "")
+    asked = projected.request(store, m.key, config, args.device)
     if not asked["ready"]:
-        follow(args, store, asked["job"], "Placing")
-    return [placed.open_placed(store, m.key, asked["key"])]
+        follow(args, store, asked["job"], "Projecting")
+    return [projected.open_projected(store, m.key, asked["key"])]
 
 
-def _placed(m, new) -> dict:
+def _projected(m, new) -> dict:
     """Of each placed image at the last epoch: where it lies, and what lies nearest to it in feature space."""
     images = []
     for j, name in enumerate(new.about["names"]):
@@ -101,7 +101,7 @@ def _placed(m, new) -> dict:
                 "name": name,
                 "x": round(float(new.coords[-1, j, 0]), 5),
                 "y": round(float(new.coords[-1, j, 1]), 5),
-                "far": bool(new.far[-1, j]),
+                "far": bool(new.out_of_support[-1, j]),
                 "nearest": m.about["groups"][int(m.points.group[nearest])],
                 "distance": round(float(new.distance[-1, j, 0]), 5),
             }
@@ -132,19 +132,21 @@ def _config(args, store):
     return MapConfig().replace(**changes, **options_of(args.set))
 
 
-def _file(store, m, format: str, args, placed: list) -> bytes:
+def _file(store, m, format: str, args, projected: list) -> bytes:
     from core.studio.clusters import columns, figure, table
 
     fit = next((f["id"] for f in columns.fits(store, m)), None)
     if format in table.FORMATS:
-        return table.write(store, m, format, fit, placed)
+        return table.write(store, m, format, fit, projected)
     found = {c["name"]: c for c in columns.columns(store, m, fit)}
     column = found.get(args.colour)
     if column is None or "codes" not in column:
         named = ", ".join(n for n, c in found.items() if "codes" in c)
         raise UserError(f"--colour takes one of {named}, not {args.colour!r}")
     shown = None if args.colour == "class" or args.only else column
-    return figure.draw(m, format, column=shown, groups=args.only, objective=figure.objective(store, m), placed=placed)
+    return figure.draw(
+        m, format, column=shown, groups=args.only, objective=figure.objective(store, m), projected=projected
+    )
 
 
 def _row(epoch: dict) -> dict:

@@ -46,7 +46,7 @@ def study_of(store, args) -> str:
 def run(args) -> int:
     from core.studio.experiments.plans import EXPERIMENTS, JUDGED
     from core.studio.experiments.report import markdown, summarise
-    from core.studio.experiments.runner import conduct
+    from core.studio.experiments.runner import run_plan
 
     if args.name not in EXPERIMENTS:
         raise UserError(f"no experiment is called {args.name!r}; there are: {', '.join(EXPERIMENTS)}")
@@ -64,9 +64,9 @@ def run(args) -> int:
         arms = [a.replace(fit_preset=args.fit_preset) if a.detector in learn else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
-    rows = conduct(
+    rows = run_plan(
         store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
-        judged=args.name in JUDGED, tell=lambda line: say(args, line),
+        judged=args.name in JUDGED, report=lambda line: say(args, line),
     )  # fmt: skip
     lines = summarise(rows)
     payload = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}

@@ -9,8 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
-from core.studio.clusters import actions, columns, explore, library, pictures
-from core.studio.clusters import projected as placed
+from core.studio.clusters import actions, columns, explore, library, pictures, projected
 from core.studio.clusters.config import MapConfig
 from core.studio.review import blind
 from core.studio.runs.pipeline import UNTRAINED
@@ -144,12 +143,12 @@ def routes(ctx) -> APIRouter:
         epoch: int | None = None,
         hide: str = "",
     ):
-        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet), with what is placed."""
+        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet), with projected images."""
         from core.studio.clusters import figure, table
 
         store, m = opened(request, key)
-        ready = [row["key"] for row in placed.list_placed(store, key) if row["ready"]]
-        new = [placed.open_placed(store, key, k) for k in ready]
+        ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
+        new = [projected.open_projected(store, key, k) for k in ready]
         if format in table.FORMATS:
             data = table.write(store, m, format, fit, new)
         else:
@@ -159,8 +158,7 @@ def routes(ctx) -> APIRouter:
             groups = [g for g in m.about["groups"] if g not in hidden]
             shown = None if epoch is None else [epoch]
             new = [p for p in new if f"Placed: {p.about['title']}" not in hide.split("|")]
-            told = figure.objective(store, m)
-            data = figure.draw(m, format, shown, column, groups, objective=told, placed=new)
+            data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=new)
         name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
         return Response(
             data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'}

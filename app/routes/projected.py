@@ -9,8 +9,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from app.routes.clusters import KEEP, png, sighted
-from core.studio.clusters import library
-from core.studio.clusters import projected as placed
+from core.studio.clusters import library, projected
 
 
 def routes(ctx) -> APIRouter:
@@ -25,10 +24,10 @@ def routes(ctx) -> APIRouter:
         """What lies on the map besides its own points, and what is on its way there."""
         store = opened(request, key)
         sets = []
-        for row in placed.list_placed(store, key):
+        for row in projected.list_projected(store, key):
             if row["ready"]:
-                new = placed.open_placed(store, key, row["key"])
-                row |= {k: new.about[k] for k in ("names", "cases", "left_out")} | {"far": new.far.tolist()}
+                new = projected.open_projected(store, key, row["key"])
+                row |= {k: new.about[k] for k in ("names", "cases", "left_out")} | {"far": new.out_of_support.tolist()}
             sets.append(row)
         return {"ok": True, "sets": sets}
 
@@ -37,35 +36,41 @@ def routes(ctx) -> APIRouter:
         store = opened(request, key)
         if study:
             sighted(ctx, request, study)
-        return {"ok": True, **placed.request(store, key, placed.PlaceConfig(folder=folder.strip(), study=study))}
+        return {
+            "ok": True,
+            **projected.request(store, key, projected.ProjectionConfig(folder=folder.strip(), study=study)),
+        }
 
     @router.delete("/{new}")
     def forget(request: Request, key: str, new: str):
-        placed.forget(opened(request, key), key, new)
+        projected.forget(opened(request, key), key, new)
         return {"ok": True}
 
     @router.get("/{new}/coords")
     def coords(request: Request, key: str, new: str):
         """Little-endian float32 (E, M, 2)."""
-        found = placed.open_placed(opened(request, key), key, new)
+        found = projected.open_projected(opened(request, key), key, new)
         data = np.ascontiguousarray(found.coords, "<f4").tobytes()
         return Response(data, media_type="application/octet-stream", headers=KEEP)
 
     @router.get("/{new}/{image}")
     def one(request: Request, key: str, new: str, image: int, epoch: int = -1):
         """Its name and nearest at epoch index `epoch`; distances are those in feature space."""
-        return {"ok": True, **placed.describe(placed.open_placed(opened(request, key), key, new), image, epoch)}
+        return {
+            "ok": True,
+            **projected.describe(projected.open_projected(opened(request, key), key, new), image, epoch),
+        }
 
     @router.get("/{new}/{image}/thumb.png")
     def thumb(request: Request, key: str, new: str, image: int, side: int = 96):
-        found = placed.open_placed(opened(request, key), key, new)
-        placed.describe(found, image)
-        return png(placed.thumbnail(found, image, min(max(side, 16), 256)))
+        found = projected.open_projected(opened(request, key), key, new)
+        projected.describe(found, image)
+        return png(projected.thumbnail(found, image, min(max(side, 16), 256)))
 
     @router.get("/{new}/{image}/image.png")
     def picture(request: Request, key: str, new: str, image: int, side: int = 512):
-        found = placed.open_placed(opened(request, key), key, new)
-        placed.describe(found, image)
-        return png(placed.picture(found, image, min(max(side, 32), 2048)))
+        found = projected.open_projected(opened(request, key), key, new)
+        projected.describe(found, image)
+        return png(projected.picture(found, image, min(max(side, 32), 2048)))
 
     return router

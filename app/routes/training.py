@@ -12,6 +12,7 @@ from core.studio.medmix.batch_strip import BatchStrip
 from core.studio.runs import records as runs
 from core.studio.training import dryrun, live
 from core.studio.training import requests as training
+from core.studio.training.series import series
 
 Values = Annotated[dict, Body()]
 Whole = Annotated[dict, Body(embed=True)]
@@ -71,7 +72,7 @@ def routes(ctx) -> APIRouter:
         return {
             "ok": True,
             "runs": [{k: r[k] for k in ("id", "name", "method", "status")} for r in rows],
-            "series": [live.series(ctx.store(), one)["series"] for one in chosen],
+            "series": [series(ctx.store(), one)["series"] for one in chosen],
             "differences": live.differences([r["config"] for r in rows]),
         }
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
-from core.studio.clusters import explore, library
-from core.studio.clusters import projected as placed
+from core.studio.clusters import explore, library, projected
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.db import store as stores
 from core.studio.jobs.steps import STEPS, Work
@@ -285,8 +284,8 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     assert i >= own and maps.painted(i)
     page.mouse.click(*maps.place(i))
     page.locator(f".detail .image[data-point='{i}']").wait_for()
-    row = store.one("SELECT key FROM cluster_placed WHERE map = ?", [keys[1]])
-    new = placed.open_placed(store, keys[1], row["key"])
+    row = store.one("SELECT key FROM cluster_projected WHERE map = ?", [keys[1]])
+    new = projected.open_projected(store, keys[1], row["key"])
     assert page.locator(".detail h2").inner_text() == new.about["names"][i - own]
     page.locator(".near .thumb").nth(9).wait_for()
     shown = [int(b.get_attribute("data-point")) for b in page.locator(".near .thumb").all()]
@@ -301,7 +300,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     page.wait_for_function(
         "(n) => document.querySelector('.widget-clusters').scatter.panes[0].map.n === n", arg=own, timeout=60_000
     )
-    assert placed.list_placed(store, keys[1]) == []
+    assert projected.list_projected(store, keys[1]) == []
 
 
 def test_nothing_is_said_to_be_missing_while_it_is_looked_for(page, mapped, go):

@@ -11,6 +11,7 @@ All in float32: neighbours and distances are looked at one by one, and bf16 woul
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,10 +24,18 @@ KINDS = ("centred", "projected", "backbone")
 PATCH_LAYERS = ("layer1", "layer2", "layer3")  # PaDiM's own
 
 
+class Images(Protocol):
+    """Images uint8 (N, S, S, 3), of which slices are read: an array, a memory map, or images made on demand."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, at: slice, /) -> np.ndarray: ...
+
+
 @torch.inference_mode()
 def encode(
     encoder: torch.nn.Module,
-    images: np.ndarray,
+    images: Images,
     kind: str = "projected",
     *,
     batch: int = 64,
@@ -59,7 +68,7 @@ def encode(
 @torch.inference_mode()
 def patch_features(
     encoder: torch.nn.Module,
-    images: np.ndarray,
+    images: Images,
     places: np.ndarray,
     *,
     grid: int,

@@ -1,4 +1,4 @@
-"""Numbers that keep a pretty map honest: how far classes are apart in the *original* feature space.
+"""Quality of a 2-D map and of its classes: measured in the *original* feature space, not on the map.
 
 All from scikit-learn, on at most `sample` points drawn from a seed (trustworthiness and silhouette compare every pair).
 """
@@ -6,7 +6,7 @@ All from scikit-learn, on at most `sample` points drawn from a seed (trustworthi
 from __future__ import annotations
 
 import numpy as np
-from sklearn.manifold import trustworthiness
+from sklearn import manifold
 from sklearn.metrics import davies_bouldin_score, silhouette_score
 from sklearn.neighbors import NearestNeighbors
 
@@ -53,7 +53,9 @@ def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[f
     return float(purity), float(np.mean((counts - 1) / (len(labels) - 1)))
 
 
-def separation(features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample: int = 2000, seed: int = 0) -> dict:
+def cluster_metrics(
+    features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample: int = 2000, seed: int = 0
+) -> dict:
     """features (N, D), labels (N,) of at least two classes -> dict of floats; empty when there is but one class.
 
     silhouette (-1..1, larger is better), davies_bouldin (0.., smaller is better), knn_purity and knn_chance (0..1),
@@ -77,7 +79,9 @@ def separation(features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample:
     }
 
 
-def trust(features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int = 2000, seed: int = 0) -> float:
+def map_trustworthiness(
+    features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int = 2000, seed: int = 0
+) -> float:
     """Trustworthiness (0..1): are a point's neighbours on the map its neighbours in the features too?
 
     1 keeps every neighbourhood; a random map gives about 0.5. nan with fewer than four points.
@@ -86,7 +90,7 @@ def trust(features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int 
     k = min(k, (len(pick) - 1) // 2)
     if k < 1:
         return float("nan")
-    return float(trustworthiness(features[pick], coords[pick], n_neighbors=k))
+    return float(manifold.trustworthiness(features[pick], coords[pick], n_neighbors=k))
 
 
 def radius(features: np.ndarray) -> float:
@@ -94,7 +98,7 @@ def radius(features: np.ndarray) -> float:
     return float(np.linalg.norm(features - features.mean(0), axis=1).mean())
 
 
-def honest(
+def map_quality(
     features: np.ndarray,
     coords: np.ndarray,
     labels: np.ndarray,
@@ -102,20 +106,22 @@ def honest(
     plain: np.ndarray | None = None,
     sample: int = 2000,
     seed: int = 0,
-    trusted: float | None = None,
+    trustworthiness: float | None = None,
 ) -> dict:
-    """Everything said beside one map: `separation` of the features, trustworthiness, and the map's own silhouette.
+    """Everything said beside one map: `cluster_metrics` of the features, trustworthiness, and the map's own silhouette.
 
-    `trusted`: the trustworthiness of the whole map, where these are only some of its points.
+    `trustworthiness`: the trustworthiness of the whole map, where these are only some of its points.
     `plain`: the features before each class's own centre was taken from them; centring is told the class, so it may part
     (or join) classes by itself.
     """
-    numbers = separation(features, labels, sample=sample, seed=seed)
-    numbers["trustworthiness"] = trust(features, coords, sample=sample, seed=seed) if trusted is None else trusted
+    numbers = cluster_metrics(features, labels, sample=sample, seed=seed)
+    numbers["trustworthiness"] = (
+        map_trustworthiness(features, coords, sample=sample, seed=seed) if trustworthiness is None else trustworthiness
+    )
     if plain is not None:
-        before = separation(plain, labels, sample=sample, seed=seed)
+        before = cluster_metrics(plain, labels, sample=sample, seed=seed)
         numbers |= {f"plain_{k}": before[k] for k in ("silhouette", "knn_purity") if k in before}
-    on_map = separation(coords, labels, sample=sample, seed=seed)
+    on_map = cluster_metrics(coords, labels, sample=sample, seed=seed)
     if on_map:
         numbers["map_silhouette"] = on_map["silhouette"]
         numbers["map_knn_purity"] = on_map["knn_purity"]
@@ -126,10 +132,10 @@ def honest(
 def warnings(numbers: dict) -> list[str]:
     """Sentences for where the map and the features disagree; an empty list when they agree."""
     said = []
-    trusted, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
-    if trusted is not None and trusted < 0.85:
+    trustworthiness, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
+    if trustworthiness is not None and trustworthiness < 0.85:
         said.append(
-            f"Neighbours on this map are often not neighbours in the features (trustworthiness {trusted:.2f}): "
+            f"Neighbours on this map are often not neighbours in the features (trustworthiness {trustworthiness:.2f}): "
             "read no distances from it."
         )
     if silhouette is not None and on_map is not None:

@@ -1,1 +1,1 @@
-"""Clusters: maps of the feature space, epoch by epoch, and the numbers that keep them honest."""
+"""Clusters: maps of the feature space, epoch by epoch, and the metrics that say how far they can be trusted."""

@@ -61,7 +61,8 @@ def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> 
     row = {"study": study, "name": name, "reader": reader, "created": now(), "state": json.dumps(state)}
     with store.write() as db:
         db.execute("DELETE FROM cluster_views WHERE study = ? AND name = ?", [study, name])
-        return db["cluster_views"].insert(row).last_pk
+        db.table("cluster_views").insert(row)
+        return db.execute("SELECT last_insert_rowid()").fetchone()[0]
 
 
 def list_views(store: Store, study: str) -> list[dict]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -22,24 +23,21 @@ def procrustes(coords: np.ndarray, onto: np.ndarray) -> np.ndarray:
 
 
 def fit_series(
-    features: Sequence[np.ndarray] | Callable[[int], np.ndarray],
-    count: int,
+    features: Iterable[np.ndarray],
     config: MapConfig,
-    report: Callable[[int, int], None] | None = None,
-) -> np.ndarray:
-    """One map per epoch: float32 (E, N, 2). `features` gives (N, D) for epoch index e, one at a time.
+    on_progress: Callable[[int, int, int], None] | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (features (N, D), map float32 (N, 2)) of each epoch; the features of one epoch are asked for at a time.
 
-    With `config.align` each map starts from the one before; all are turned onto the one before.
+    With `config.align` each map starts from the one before and is turned onto it. on_progress(epoch index, iterations
+    done, iterations in all) is called while a map is fitted.
     """
-    get = features if callable(features) else features.__getitem__
-    maps: list[np.ndarray] = []
-    for e in range(count):
-        start = maps[-1] if maps and config.align else None
-        coords = fit_map(get(e), config, start)
-        maps.append(procrustes(coords, maps[-1]) if maps and config.align else coords)
-        if report is not None:
-            report(e + 1, count)
-    return np.stack(maps)
+    before = None
+    for e, found in enumerate(features):
+        start = before if config.align else None
+        coords = fit_map(found, config, start, None if on_progress is None else functools.partial(on_progress, e))
+        before = coords if start is None else procrustes(coords, start)
+        yield found, before
 
 
 def displacement(maps: np.ndarray, which: np.ndarray | None = None) -> float:

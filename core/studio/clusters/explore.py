@@ -25,7 +25,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
         "lesions": lesions,
         "group": m.about["groups"][int(m.points.group[point])],
         "case": {**case, "tags": json.loads(case["tags"])} if case else None,
-        "box": m.points.patches.box(m.points.place[point]) if m.points.patches else None,
+        "box": m.points.box(point),
         "outline": pictures.outline(store, m, point),
         "reading": None,
         "reviews": [],

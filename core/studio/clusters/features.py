@@ -33,16 +33,24 @@ def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
 
 def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str:
     kind = {"centred": "projected"}.get(config.feature, config.feature)
-    told = f"{VERSION} {snapshot.digest} {points.key} {kind}"
+    content = f"{VERSION} {snapshot.digest} {points.key} {kind}"
     if kind == "patch":
-        told += f" {config.grid} {config.patches} {config.seed}"
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
+        content += f" {config.grid} {config.patches} {config.seed}"
+    return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
 def centres_of(snapshot: Snapshot) -> np.ndarray | None:
     """The class centres c_0 .. c_k saved with an encoder: float32 (k+1, 128), or None."""
     file = snapshot.folder / "centres.safetensors"
     return load_file(file)["centres"].astype(np.float32) if file.exists() else None
+
+
+def saved_centres(snapshot: Snapshot) -> np.ndarray:
+    """The class centres float32 (k+1, 128). Raises ValueError if the encoder was saved without them."""
+    centres = centres_of(snapshot)
+    if centres is None:
+        raise ValueError("this encoder was saved without class centres: choose projected or backbone features")
+    return centres
 
 
 def features_of(
@@ -66,14 +74,16 @@ def features_of(
     else:
         kind = "projected" if config.feature == "centred" else config.feature
         encoder = load_encoder(snapshot.folder, device)
-        how = {"device": device, "report": report, "should_stop": should_stop}
-        if kind == "patch":
+        shared_kwargs = {"device": device, "report": report, "should_stop": should_stop}
+        if points.patches is not None:
             times = points.patches.place.shape[1]
             whole = PointImages(points, images, every=times)
-            found = embed.patch_features(encoder, whole, points.patches.place, grid=points.patches.grid, **how)
+            found = embed.patch_features(
+                encoder, whole, points.patches.place, grid=points.patches.grid, **shared_kwargs
+            )
             found = found.reshape(len(points), -1)
         else:
-            found = embed.encode(encoder, PointImages(points, images), kind, **how)
+            found = embed.encode(encoder, PointImages(points, images), kind, **shared_kwargs)
         _save(file, found)
     return finish(found, snapshot, points, config)
 
@@ -82,9 +92,7 @@ def finish(found: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapC
     """What is kept is f; centring it is a subtraction, done when it is read."""
     if config.feature != "centred":
         return np.asarray(found)
-    centres = centres_of(snapshot)
-    if centres is None:
-        raise ValueError("this encoder was saved without class centres: choose projected or backbone features")
+    centres = saved_centres(snapshot)
     return centred(np.asarray(found), centres, np.minimum(points.lesions, len(centres) - 1))
 
 

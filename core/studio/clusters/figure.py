@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,7 +15,7 @@ from PIL import Image
 from core.engine.registry import OBJECTIVES
 from core.studio.clusters.columns import NONE
 from core.studio.clusters.library import Map
-from core.studio.clusters.projected import Placed
+from core.studio.clusters.projected import Projected
 from core.studio.db.store import Store
 from core.studio.runs.records import get_run
 
@@ -37,7 +38,7 @@ NUMBERS = (  # below each panel, in feature space: the picture is not the proof
     ("knn_purity", "k-NN purity"),
     ("between_within", "between / within"),
     ("knn_chance", "purity by chance"),
-    ("trustworthiness", "trust in the map"),
+    ("trustworthiness", "trustworthiness"),
 )
 
 
@@ -50,11 +51,12 @@ def draw(
     marks: bool = True,
     dpi: int = 200,
     objective: str = "",
-    placed: list[Placed] | None = None,
+    projected: list[Projected] | None = None,
 ) -> bytes:
     """The figure's file. epochs: which of the map's epochs (numbers), all when None; column: a categorical column of
     `columns.columns` to colour by (None: class); groups: names of classes to show (None: all); marks: class means with
-    their radii, and the frozen centres; objective: how the panels name what trained the encoder; placed: new images."""
+    their radii, and the frozen centres; objective: how the panels name what trained the encoder;
+    projected: new images."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -72,7 +74,7 @@ def draw(
         shown &= codes != names.index(NONE)
     per_row = min(len(chosen), 4)
     rows = -(-len(chosen) // per_row)
-    settings = {
+    settings: dict[Any, Any] = {
         "font.size": 8,
         "font.family": "sans-serif",
         "svg.hashsalt": m.key,
@@ -88,7 +90,7 @@ def draw(
             _panel(axis, np.asarray(m.coords[index])[shown], codes[shown], names, marks)
             if marks:
                 _centres(axis, said["centres"])
-            for new in placed or []:
+            for new in projected or []:
                 _new(axis, new, index)
             when = "untrained encoder" if epoch == 0 else f"{objective}, epoch {epoch}".lstrip(", ")
             axis.set_title(f"({letter}) {when}" if len(chosen) > 1 else when, fontsize=9)
@@ -172,17 +174,17 @@ def _centres(axis, centres: list | None) -> None:
     axis.plot([], [], "D", color="white", markeredgecolor="black", markersize=4.5, label="frozen centre c\u2099")
 
 
-def _new(axis, new: Placed, index: int) -> None:
+def _new(axis, new: Projected, index: int) -> None:
     style = {"color": "white", "markeredgecolor": "black", "markersize": 4.2, "markeredgewidth": 0.9, "linestyle": ""}
     axis.plot(*new.coords[index].T, "^", zorder=45, label=f"placed: {new.about['title']} ({len(new)})", **style)
 
 
 def _numbers(axis, said: dict) -> None:
     """Two columns of numbers under the panel, those of the pseudo classes where the map has them."""
-    numbers = said["numbers"].get("classes") or next(iter(said["numbers"].values()), {})
+    numbers: dict = said["numbers"].get("classes") or next(iter(said["numbers"].values()), {})
     numbers = {**numbers, "trustworthiness": said["trustworthiness"]}
-    told = [(name, numbers[key]) for key, name in NUMBERS if numbers.get(key) is not None]
-    for k, (name, value) in enumerate(told):
+    shown = [(name, numbers[key]) for key, name in NUMBERS if numbers.get(key) is not None]
+    for k, (name, value) in enumerate(shown):
         left, y = (0.02, 0.53)[k % 2], -0.035 - 0.052 * (k // 2)
         style = {"transform": axis.transAxes, "va": "top", "fontsize": 7.5}
         axis.text(left, y, name, ha="left", color="#444", **style)

@@ -1,4 +1,4 @@
-"""How far a fit is: neither library calls back, but both tell their progress to whoever reads it.
+"""Progress of a t-SNE or UMAP fit, read from the text that the libraries print (neither takes a callback).
 
 umap-learn writes a bar to the file it is given; scikit-learn's t-SNE prints a line every 50 iterations. An exception
 raised in `report`, such as the one that stops a job, leaves the fit at once.
@@ -17,7 +17,7 @@ Report = Callable[[int, int], None]
 class Listener(io.TextIOBase):
     """A file that calls report(done, total) for each piece of text in which `pattern` finds how much is done."""
 
-    def __init__(self, report: Report, pattern: str, total: int | None = None):
+    def __init__(self, report: Report, pattern: str, total: int = 0):
         self.report, self.pattern, self.total = report, re.compile(pattern), total
 
     def write(self, text: str) -> int:

@@ -46,9 +46,9 @@ def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
     run = encoder_run(store, run_id)
     study = studies.show_study(store, run["study"])
     shots = tuple(chosen(store, run, config))
-    told = run["config"]
-    size, k, strong = size_of(store, run), int(told.get("k", 3)), told.get("strong", "medmix")
-    options = {**told.get("medmix" if strong == "medmix" else "strong_options", {}), "k": k}
+    trained = run["config"]
+    size, k, strong = size_of(store, run), int(trained.get("k", 3)), trained.get("strong", "medmix")
+    options = {**trained.get("medmix" if strong == "medmix" else "strong_options", {}), "k": k}
     donor = MedMixConfig.from_dict(options).pooled if strong == "medmix" else ""
     cut_from = store.one("SELECT fingerprint FROM studies WHERE id = ?", [donor]) or {"fingerprint": donor}
     points = points_key(study, size, strong, options, config.points, cut_from["fingerprint"])
@@ -64,14 +64,17 @@ def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") 
     if (map_folder(store, made.key) / "map.json").exists() and _row(store, made.key):
         return {"key": made.key, "ready": True, "job": None}
     row = _row(store, made.key)
-    if row and row["job"]:
-        job = store.one("SELECT status FROM jobs WHERE id = ?", [row["job"]])
-        if job and job["status"] in ("queued", "running"):
-            return {"key": made.key, "ready": False, "job": row["job"]}
+    if row and under_way(store, row["job"]):
+        return {"key": made.key, "ready": False, "job": row["job"]}
     args = {"config": made.config.to_dict(), "device": device}
     job = jobs.submit(store, [{"verb": "embed", "run": made.run["id"], "args": args}])
     enter(store, made, job=job)
     return {"key": made.key, "ready": False, "job": job}
+
+
+def under_way(store: Store, job: int | None) -> bool:
+    """Whether a job is queued or running."""
+    return store.one("SELECT 1 FROM jobs WHERE id = ? AND status IN ('queued', 'running')", [job]) is not None
 
 
 def enter(store: Store, made: Plan, **values) -> None:
@@ -79,9 +82,9 @@ def enter(store: Store, made: Plan, **values) -> None:
     row = {"key": made.key, "study": made.study["id"], "run": made.run["id"], "config": made.config.to_json()}
     with store.write() as db:
         if _row(store, made.key) is None:
-            db["cluster_maps"].insert({**row, "created": now()})
+            db.table("cluster_maps").insert({**row, "created": now()})
         if values:
-            db["cluster_maps"].update(made.key, values)
+            db.table("cluster_maps").update(made.key, values)
 
 
 def _row(store: Store, key: str) -> dict | None:

@@ -14,7 +14,7 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from core.studio.clusters import fit_progress as listening
+from core.studio.clusters import fit_progress
 from core.studio.clusters.config import MapConfig
 
 MOVED_EXAGGERATION = 1.0  # a map that starts from another needs no early exaggeration: its clusters already stand
@@ -22,7 +22,7 @@ MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # UMAP: measured, see tests/studio/cluster
 
 
 def fit_map(
-    features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: listening.Report | None = None
+    features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: fit_progress.Report | None = None
 ) -> np.ndarray:
     """features (N, D) -> coordinates float32 (N, 2), centred at 0 with unit root mean square radius.
 
@@ -69,7 +69,7 @@ def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
     else:
         # the scale that a finished t-SNE of this many points has, so that the old map is already near its rest
         first, exaggeration = start.astype(np.float64) * _tsne_radius(len(features)), MOVED_EXAGGERATION
-    with listening.tsne(report, config.iterations) as verbose:
+    with fit_progress.tsne(report, config.iterations) as verbose:
         fit = TSNE(
             2,
             perplexity=perplexity,
@@ -99,7 +99,7 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
         init=pca_start(features) if start is None else start,
         n_epochs=None if start is None else MOVED_EPOCHS,
         learning_rate=1.0 if start is None else MOVED_RATE,
-        tqdm_kwds=listening.umap(report),
+        tqdm_kwds=fit_progress.umap(report),
     )
     return model.fit_transform(features)
 
@@ -109,28 +109,28 @@ def pca_start(features: np.ndarray) -> np.ndarray:
     return tidy(pca_coords(features))
 
 
-def near(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Of each new feature (M, D) its k nearest among features (N, D): indices int64 and Euclidean distances, (M, k)."""
     distance, index = NearestNeighbors(n_neighbors=min(k, len(features))).fit(features).kneighbors(new)
     return index, distance
 
 
-def between(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -> np.ndarray:
+def weighted_mean(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -> np.ndarray:
     """The mean of the neighbours' places on the map, weighted by 1 / distance: float32 (M, 2)."""
     weight = 1 / np.maximum(distance, 1e-9)
     weight /= weight.sum(1, keepdims=True)
     return np.einsum("mk,mkc->mc", weight, coords[index]).astype(np.float32)
 
 
-def place(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
+def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
     """Where new features (M, D) belong on a finished map: float32 (M, 2), the map itself untouched.
 
-    Between their k nearest neighbours in feature space (`between`): right where they coincide with a point. UMAP's own
-    `transform` begins at such a mean too (umap-learn, `init_graph_transform`) and then lets the new points settle; that
-    takes the fitted model with its random state. This takes the points alone, serves maps of every method, and a new
-    image always comes to the same place, whoever comes with it.
+    Between their k nearest neighbours in feature space (`weighted_mean`); one that coincides with a point lies on it.
+    UMAP's own `transform` begins at such a mean too (umap-learn, `init_graph_transform`) and then lets the new points
+    settle; that takes the fitted model with its random state. This function takes the points alone, serves maps of
+    every method, and gives a new image the same place whatever other images come with it.
     """
-    return between(coords, *near(features, new, k))
+    return weighted_mean(coords, *nearest_points(features, new, k))
 
 
 _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -66,5 +67,5 @@ def choose(points: PointSet, arrays, config: MapConfig) -> Patches:
 def spread(points: PointSet, patches: Patches) -> PointSet:
     """The point set with one point per place: N images become N x P points, image by image."""
     times = patches.place.shape[1]
-    columns = {c: np.repeat(getattr(points, c), times) for c in PointSet.COLUMNS}
+    columns: dict[str, Any] = {c: np.repeat(getattr(points, c), times) for c in PointSet.COLUMNS}
     return replace(points, **columns, patches=patches, place=patches.place.ravel(), in_lesion=patches.lesion.ravel())

@@ -31,8 +31,9 @@ def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
     image = np.asarray(image)
-    if m.points.patches is not None:
-        x0, y0, x1, y1 = m.points.patches.box(m.points.place[point])
+    box = m.points.box(point)
+    if box is not None:
+        x0, y0, x1, y1 = box
         length, reach = len(image), (x1 - x0)
         x, y = (np.clip([a - reach, b + reach], 0, 1) * length for a, b in ((x0, x1), (y0, y1)))
         image = np.ascontiguousarray(image[int(y[0]) : int(np.ceil(y[1])), int(x[0]) : int(np.ceil(x[1]))])

@@ -10,12 +10,15 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from core.studio.clusters.config import PointsConfig
 from core.studio.db.home import Home
+
+if TYPE_CHECKING:
+    from core.studio.clusters.patches import Patches
 
 REAL = ("Normal, training", "Normal, held out", "Normal, test", "Abnormal, test", "Unlabelled, test")
 BATCH = 32  # images mixed together: a donor is another image of the same batch (Sec. MedMix)
@@ -42,7 +45,7 @@ class PointSet:
     group: np.ndarray
     mixed: np.ndarray
     folder: Path
-    patches: object | None = None  # of a patch map (patches.py): the lattice, the cell of each point,
+    patches: Patches | None = None  # of a patch map (patches.py): the lattice, the cell of each point,
     place: np.ndarray | None = None  # and whether it lies in a lesion (1, 0, or -1: unknown)
     in_lesion: np.ndarray | None = None
 
@@ -63,6 +66,10 @@ class PointSet:
             if name in self.groups:
                 out[self.group == self.groups.index(name)] = value
         return out
+
+    def box(self, point: int) -> list[float] | None:
+        """x0, y0, x1, y1 in 0 .. 1 of the image: what a point of a patch map covers; None on a map of whole images."""
+        return None if self.patches is None or self.place is None else self.patches.box(self.place[point])
 
     def mixed_images(self) -> np.ndarray:
         """Memory map uint8 (M, S, S, 3) of the MedMix versions."""
@@ -90,7 +97,7 @@ class PointImages:
         rows, mixed = np.atleast_1d(self.row[at]), np.atleast_1d(self.which[at])
         out = np.empty((len(rows), *self.images.shape[1:]), np.uint8)
         for i, (row, mix) in enumerate(zip(rows, mixed, strict=True)):
-            out[i] = self.mixed[mix] if mix >= 0 else self.images[row]
+            out[i] = self.mixed[mix] if mix >= 0 and self.mixed is not None else self.images[row]
         return out
 
 
@@ -101,8 +108,8 @@ def points_key(
 
     donor: the fingerprint of the study that lesions are cut from, if it is another one.
     """
-    told = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()] + ([donor] if donor else [])
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:20]
+    content = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()] + ([donor] if donor else [])
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def points_folder(home: Home, key: str) -> Path:
@@ -133,7 +140,8 @@ def make_points(home: Home, key: str, study: dict, size: int, mix, k: int, confi
             ("unknown", config.test_normal + config.abnormal),
         )
     ]
-    groups, parts = [], []
+    groups: list[str] = []
+    parts = []
     for name, rows in zip(REAL, (train, holdout, *test), strict=True):
         if len(rows):
             parts.append((rows, 0, len(groups), np.full(len(rows), -1)))

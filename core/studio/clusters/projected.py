@@ -1,6 +1,6 @@
-"""New images on a finished map: what was placed, where it is kept, what is known of one image.
+"""New images projected onto a finished map: which were asked for, where they are kept, what is known of one image.
 
-A map is never fitted again for them (`maps.place` says how they find their place), so its own points stay where they
+A map is never fitted again for them (`maps.project` says where they lie), so its own points stay where they
 are, byte for byte. They belong to no class of the map and take no part in its numbers.
 """
 
@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from core.engine.config import BadConfig, Config
-from core.studio.clusters.library import Map, map_folder, open_map
+from core.studio.clusters.library import Map, map_folder, open_map, under_way
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import cache, studies
 from core.studio.ingest.decode import read_image
@@ -29,7 +29,7 @@ _MASKS = {"mask", "masks", "ground_truth"}  # folders of a data set that hold no
 
 
 @dataclass(frozen=True)
-class PlaceConfig(Config):
+class ProjectionConfig(Config):
     """Either a folder of images, or a study: those of its cases that are not on the map."""
 
     folder: str = ""
@@ -38,14 +38,14 @@ class PlaceConfig(Config):
 
     def __post_init__(self):
         if bool(self.folder) == bool(self.study):
-            raise BadConfig("give a folder of images, or a study, whose images shall be placed on the map")
+            raise BadConfig("give a folder of images, or a study, whose images shall be projected onto the map")
         if not 1 <= self.neighbours <= 100:
             raise BadConfig(f"neighbours is 1 .. 100, not {self.neighbours}")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One image to place. case: its id if it is a case of a study, else -1."""
+    """One image to project. case: its id if it is a case of a study, else -1."""
 
     name: str
     path: str
@@ -54,10 +54,10 @@ class Source:
     stamp: str = ""
 
 
-def sources(store: Store, m: Map, config: PlaceConfig) -> tuple[str, list[Source]]:
+def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[Source]]:
     """(title, images). ValueError or NotFound in a sentence when there are none."""
     if m.config.feature == "patch":
-        raise ValueError("this is a map of patches: whole images can be placed on a map of whole images only")
+        raise ValueError("this is a map of patches: whole images can be projected onto a map of whole images only")
     if config.study:
         study = studies.show_study(store, config.study)
         here = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
@@ -74,48 +74,46 @@ def sources(store: Store, m: Map, config: PlaceConfig) -> tuple[str, list[Source
     if not found:
         raise ValueError(none)
     if len(found) > MOST:
-        raise ValueError(f"{title} has {len(found)} images; at most {MOST} are placed at once")
+        raise ValueError(f"{title} has {len(found)} images; at most {MOST} are projected at once")
     return title, found
 
 
 def _stamp(file: Path) -> str:
-    told = file.stat()
-    return f"{told.st_size} {told.st_mtime_ns}"
+    facts = file.stat()
+    return f"{facts.st_size} {facts.st_mtime_ns}"
 
 
-def request(store: Store, key: str, config: PlaceConfig, device: str = "auto") -> dict:
-    """Ask for images to be placed on map `key`: {"key", "ready", "job"}. What is there, or in the making, stays so."""
+def request(store: Store, key: str, config: ProjectionConfig, device: str = "auto") -> dict:
+    """Ask for images to be projected onto map `key`: {"key", "ready", "job"}. What is there is not made again."""
     m = open_map(store, key)
     if config.folder:  # the worker stands elsewhere
         config = config.replace(folder=str(Path(config.folder).expanduser().absolute()))
     title, found = sources(store, m, config)
-    told = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in found]])
-    new = hashlib.sha256(told.encode()).hexdigest()[:20]
-    row = store.one("SELECT * FROM cluster_placed WHERE key = ?", [new])
+    content = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in found]])
+    new = hashlib.sha256(content.encode()).hexdigest()[:20]
+    row = store.one("SELECT * FROM cluster_projected WHERE key = ?", [new])
     if row and (folder_of(store, key, new) / "about.json").exists():
         return {"key": new, "ready": True, "job": None}
-    if row and row["job"]:
-        job = store.one("SELECT status FROM jobs WHERE id = ?", [row["job"]])
-        if job and job["status"] in ("queued", "running"):
-            return {"key": new, "ready": False, "job": row["job"]}
+    if row and under_way(store, row["job"]):
+        return {"key": new, "ready": False, "job": row["job"]}
     args = {"map": key, "placed": new, "config": config.to_dict(), "device": device}
     with store.write() as db:
         values = {"map": key, "title": title, "config": config.to_json(), "images": len(found)}
-        db["cluster_placed"].upsert({"key": new, "created": now(), **values}, pk="key")
+        db.table("cluster_projected").upsert({"key": new, "created": now(), **values}, pk="key")
     job = jobs.submit(store, [{"verb": "place", "run": m.about["run"], "args": args}])
-    store.execute("UPDATE cluster_placed SET job = ? WHERE key = ?", [job, new])
+    store.execute("UPDATE cluster_projected SET job = ? WHERE key = ?", [job, new])
     return {"key": new, "ready": False, "job": job}
 
 
 def folder_of(store: Store, map_key: str, key: str) -> Path:
     """Inside the map's own folder: it goes when the map goes."""
-    return map_folder(store, map_key) / "placed" / key
+    return map_folder(store, map_key) / "placed" / key  # the folder's name in homes of every version
 
 
 @dataclass
-class Placed:
+class Projected:
     """M images on a map of E epochs. coords float32 (E, M, 2); near int64 and distance float32 (E, M, k), nearest
-    first; far bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs."""
+    first; out_of_support bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs."""
 
     key: str
     map: str
@@ -123,69 +121,70 @@ class Placed:
     coords: np.ndarray
     near: np.ndarray
     distance: np.ndarray
-    far: np.ndarray
+    out_of_support: np.ndarray
     images: np.ndarray  # uint8 (M, S, S, 3), as the encoder saw them
 
     def __len__(self) -> int:
         return len(self.about["names"])
 
 
-def list_placed(store: Store, map_key: str) -> list[dict]:
-    """What was placed on a map, or is being placed, oldest first, each with its job's state."""
+def list_projected(store: Store, map_key: str) -> list[dict]:
+    """What was projected onto a map, or is being projected, oldest first, each with its job's state."""
     rows = store.query(
-        "SELECT p.key, p.title, p.images, p.job, j.status AS job_status, j.progress, j.message FROM cluster_placed p"
+        "SELECT p.key, p.title, p.images, p.job, j.status AS job_status, j.progress, j.message FROM cluster_projected p"
         " LEFT JOIN jobs j ON j.id = p.job WHERE p.map = ? ORDER BY p.created",
         [map_key],
     )
     return [{**r, "ready": (folder_of(store, map_key, r["key"]) / "about.json").exists()} for r in rows]
 
 
-def open_placed(store: Store, map_key: str, key: str) -> Placed:
+def open_projected(store: Store, map_key: str, key: str) -> Projected:
     """NotFound if it has not been made (or its cache was cleared)."""
     folder = folder_of(store, map_key, key)
     if not (key.isalnum() and map_key.isalnum()) or not (folder / "about.json").exists():
-        raise NotFound("these images have not been placed, or the cache was cleared: place them again")
+        raise NotFound("these images have not been projected, or the cache was cleared: project them again")
     with np.load(folder / "placed.npz") as kept:
-        arrays = {name: kept[name] for name in ("coords", "near", "distance", "far")}
+        # "far" is the name in the files of every version
+        arrays = {name: kept[name] for name in ("coords", "near", "distance")} | {"out_of_support": kept["far"]}
     images = np.load(folder / "images.npy", mmap_mode="r")
-    return Placed(key, map_key, json.loads((folder / "about.json").read_text()), images=images, **arrays)
+    return Projected(key, map_key, json.loads((folder / "about.json").read_text()), images=images, **arrays)
 
 
 def forget(store: Store, map_key: str, key: str) -> None:
-    """Take placed images off the map."""
-    if store.one("SELECT 1 FROM cluster_placed WHERE key = ? AND map = ?", [key, map_key]) is None:
-        raise NotFound("nothing of that kind was placed on this map")
-    store.execute("DELETE FROM cluster_placed WHERE key = ?", [key])
+    """Take projected images off the map."""
+    if store.one("SELECT 1 FROM cluster_projected WHERE key = ? AND map = ?", [key, map_key]) is None:
+        raise NotFound("nothing of that kind was projected onto this map")
+    store.execute("DELETE FROM cluster_projected WHERE key = ?", [key])
     shutil.rmtree(folder_of(store, map_key, key), ignore_errors=True)
 
 
-def describe(placed: Placed, image: int, epoch: int = -1) -> dict:
-    """One placed image at epoch index `epoch`: its name, whether it is far from all, its nearest with distances."""
-    if not 0 <= image < len(placed):
-        raise ValueError(f"images 0 to {len(placed) - 1} were placed, not {image}")
-    if not -len(placed.coords) <= epoch < len(placed.coords):
-        raise ValueError(f"this map has {len(placed.coords)} epochs; index {epoch} is none of them")
-    pairs = zip(placed.near[epoch, image].tolist(), placed.distance[epoch, image].tolist(), strict=True)
+def describe(new: Projected, image: int, epoch: int = -1) -> dict:
+    """One new image at epoch index `epoch`: name, title, whether it lies out of the map's support, nearest points."""
+    if not 0 <= image < len(new):
+        raise ValueError(f"images 0 to {len(new) - 1} were projected, not {image}")
+    if not -len(new.coords) <= epoch < len(new.coords):
+        raise ValueError(f"this map has {len(new.coords)} epochs; index {epoch} is none of them")
+    pairs = zip(new.near[epoch, image].tolist(), new.distance[epoch, image].tolist(), strict=True)
     return {
-        "name": placed.about["names"][image],
-        "title": placed.about["title"],
-        "case_id": placed.about["cases"][image],
-        "far": bool(placed.far[epoch, image]),
+        "name": new.about["names"][image],
+        "title": new.about["title"],
+        "case_id": new.about["cases"][image],
+        "far": bool(new.out_of_support[epoch, image]),
         "neighbours": [{"point": i, "distance": d} for i, d in pairs],
     }
 
 
-def thumbnail(placed: Placed, image: int, side: int = 96) -> np.ndarray:
+def thumbnail(new: Projected, image: int, side: int = 96) -> np.ndarray:
     """uint8 (side, side, 3) RGB, as the encoder saw it."""
-    return cache.shrink(np.asarray(placed.images[image]), side, side)
+    return cache.shrink(np.asarray(new.images[image]), side, side)
 
 
-def picture(placed: Placed, image: int, side: int = 512) -> np.ndarray:
+def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
     """uint8 (H, W, 3) RGB, at most `side` long, from its file; as the encoder saw it if the file has gone."""
     try:
-        found = read_image(placed.about["paths"][image], placed.about["frames"][image])
+        found = read_image(new.about["paths"][image], new.about["frames"][image])
     except (ValueError, OSError):
-        small = np.asarray(placed.images[image])
+        small = np.asarray(new.images[image])
         return cv2.resize(small, (side, side), interpolation=cv2.INTER_CUBIC)
     scale = min(1.0, side / max(found.shape[:2]))
     return cache.shrink(found, max(1, round(found.shape[1] * scale)), max(1, round(found.shape[0] * scale)))

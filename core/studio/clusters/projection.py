@@ -1,4 +1,4 @@
-"""The job step "place": read new images, encode them at each epoch of a map, find their places on it."""
+"""The job step "place": read new images, encode them at each epoch of a map, project them onto it."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from core.engine.backbones.encoder import load_encoder
 from core.engine.metrics.vectors import centred
 from core.engine.progress import Stopped
 from core.engine.tensors import pick_device
-from core.studio.clusters import explore
-from core.studio.clusters import projected as placed
-from core.studio.clusters.features import centres_of
+from core.studio.clusters import explore, projected
+from core.studio.clusters.features import saved_centres
 from core.studio.clusters.library import Map, open_map
-from core.studio.clusters.maps import between, near
+from core.studio.clusters.maps import nearest_points, weighted_mean
 from core.studio.ingest import cache
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Work, step
 from core.studio.runs.snapshots import Snapshot
 
-USUAL = 99  # percentile of the map's own points from which on an image counts as far from all
+USUAL = 99  # percentile of the map's own points of neighbour distances; an image beyond it is out of the map's support
 
 
 @step("place")
-def place(work: Work) -> str:
-    """args: {"map", "placed", "config"}: see `placed.request`. Returns the key; what is there already is left alone."""
+def project(work: Work) -> str:
+    """args: {"map", "placed", "config"}: see `projected.request`. Returns the key; what is there stays."""
     m = open_map(work.store, work.args["map"])
-    config = placed.PlaceConfig.from_dict(work.args["config"])
-    folder = placed.folder_of(work.store, m.key, work.args["placed"])
+    config = projected.ProjectionConfig.from_dict(work.args["config"])
+    folder = projected.folder_of(work.store, m.key, work.args["placed"])
     if (folder / "about.json").exists():
         return work.args["placed"]
-    title, found = placed.sources(work.store, m, config)
+    title, found = projected.sources(work.store, m, config)
     kept, images, left_out = _read(work, found, m.about["size"])
     parts = [_epoch(work, m, e, images, config.neighbours) for e in range(len(m.about["epochs"]))]
-    coords, index, distance, far = (np.stack(column) for column in zip(*parts, strict=True))
+    coords, index, distance, out_of_support = (np.stack(column) for column in zip(*parts, strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "images.npy", images)
-    np.savez(folder / "placed.npz", coords=coords, near=index, distance=distance.astype(np.float32), far=far)
+    np.savez(folder / "placed.npz", coords=coords, near=index, distance=distance.astype(np.float32), far=out_of_support)
     about = {
         "title": title,
         "names": [s.name for s in kept],
@@ -51,11 +50,11 @@ def place(work: Work) -> str:
     part = folder / "about.part"
     part.write_text(json.dumps(about))
     part.replace(folder / "about.json")  # last: a folder that has it is complete
-    work.store.execute("UPDATE cluster_placed SET images = ? WHERE key = ?", [len(kept), work.args["placed"]])
+    work.store.execute("UPDATE cluster_projected SET images = ? WHERE key = ?", [len(kept), work.args["placed"]])
     return work.args["placed"]
 
 
-def _tell(work: Work, part: float, message: str) -> None:
+def _report(work: Work, part: float, message: str) -> None:
     if work.should_stop():
         raise Stopped
     work.report({"step": round(1000 * part), "steps": 1000, "message": message})
@@ -65,7 +64,7 @@ def _read(work: Work, found: list, size: int) -> tuple[list, np.ndarray, list]:
     """(sources that could be read, uint8 (M, S, S, 3), [[name, reason], ...])."""
     kept, images, left_out = [], [], []
     for i, source in enumerate(found):
-        _tell(work, 0.4 * i / len(found), f"Reading image {i + 1} of {len(found)}")
+        _report(work, 0.4 * i / len(found), f"Reading image {i + 1} of {len(found)}")
         try:
             images.append(cache.shrink(read_image(source.path, source.frame), size, size))
             kept.append(source)
@@ -77,18 +76,18 @@ def _read(work: Work, found: list, size: int) -> tuple[list, np.ndarray, list]:
 
 
 def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
-    """Of one epoch: coords (M, 2), indices and distances (M, k), far (M,)."""
-    said, count = m.about["epochs"][e], len(m.about["epochs"])
-    snapshot = Snapshot(said["epoch"], work.store.home.path / said["snapshot"])
-    _tell(work, 0.4 + 0.6 * e / count, f"Placing {len(images)} images at epoch {snapshot.epoch}")
+    """Of one epoch: coords (M, 2), indices and distances (M, k), out of support (M,)."""
+    about, count = m.about["epochs"][e], len(m.about["epochs"])
+    snapshot = Snapshot(about["epoch"], work.store.home.path / about["snapshot"])
+    _report(work, 0.4 + 0.6 * e / count, f"Projecting {len(images)} images at epoch {snapshot.epoch}")
     device = pick_device(work.device)
     kind = "projected" if m.config.feature == "centred" else m.config.feature
     encoder = load_encoder(snapshot.folder, device)
     new = embed.encode(encoder, images, kind, device=device, should_stop=work.should_stop)
     if m.config.feature == "centred":  # a real image belongs to A_0, whatever it shows
-        new = centred(new, centres_of(snapshot), np.zeros(len(new), np.int64))
+        new = centred(new, saved_centres(snapshot), np.zeros(len(new), np.int64))
     known = np.asarray(explore.features(work.store, m, e))
-    index, distance = near(known, new, k)
-    own = near(known, known, k + 1)[1][:, 1:].mean(1)  # without itself
-    far = distance.mean(1) > np.percentile(own, USUAL)
-    return between(np.asarray(m.coords[e]), index, distance), index, distance, far
+    index, distance = nearest_points(known, new, k)
+    own = nearest_points(known, known, k + 1)[1][:, 1:].mean(1)  # without itself
+    out_of_support = distance.mean(1) > np.percentile(own, USUAL)
+    return weighted_mean(np.asarray(m.coords[e]), index, distance), index, distance, out_of_support

@@ -1,26 +1,27 @@
-"""The job step "embed": point set -> features of each epoch -> aligned maps -> honest numbers -> the home's cache."""
+"""The job step "embed": point set -> features of each epoch -> aligned maps -> metrics -> the home's cache."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
-from core.engine.metrics import clusters as separation
+from core.engine.metrics import clusters as cluster_metrics
 from core.engine.progress import Stopped
 from core.engine.tensors import pick_device
 from core.studio.clusters import library, patches
-from core.studio.clusters.align import procrustes
+from core.studio.clusters.align import fit_series
 from core.studio.clusters.config import METHODS, MapConfig
 from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
-from core.studio.clusters.maps import fit_map, place
-from core.studio.clusters.points import load_points, make_points
+from core.studio.clusters.maps import project
+from core.studio.clusters.points import PointSet, load_points, make_points
 from core.studio.ingest import cache
 from core.studio.jobs.processes import alone
 from core.studio.jobs.steps import Work, step
 
-SAMPLE = 2000  # points compared pairwise for the honest numbers
+SAMPLE = 2000  # points compared pairwise for the metrics
 
 
 @step("embed")
@@ -37,47 +38,27 @@ def embed(work: Work) -> str:
 
 
 class _Maker:
-    """One map in the making. Each epoch takes three parts of progress: features, map, numbers."""
+    """Makes one map. Each epoch takes three parts of progress: features, map, metrics."""
 
     def __init__(self, work: Work, made: library.Plan):
         self.work, self.made, self.config = work, made, made.config
         self.device = pick_device(work.device)
         self.total = 3 * len(made.snapshots) + 1
 
-    def tell(self, done: float, message: str) -> None:
-        if self.work.should_stop():
-            raise Stopped
-        self.work.report({"step": round(1000 * done / self.total), "steps": 1000, "message": message})
-
     def make(self, folder, started: float) -> None:
         made, store = self.made, self.work.store
-        self.tell(0, "Preparing the images")
+        self._report(0, "Preparing the images")
         arrays = cache.load_arrays(store, made.study["id"], made.size)
-        with alone(store.home.path / "points.lock"):  # a map may be made in each lane
+        with alone(store.home.path / "points.lock"):  # two workers may make maps of one point set at once
             points = load_points(store.home, made.points_key) or self._points(arrays)
         if self.config.feature == "patch":
             points = patches.spread(points, patches.choose(points, arrays, self.config))
         maps, epochs = [], []
-        for e, snapshot in enumerate(made.snapshots):
-            where = f"epoch {snapshot.epoch}"
-            at = 1 + 3 * e
-            features = features_of(
-                store.home,
-                snapshot,
-                points,
-                arrays.images,
-                self.config,
-                device=self.device,
-                report=lambda i, n, at=at, where=where: self.tell(at + i / n, f"Features of {where}: image {i} of {n}"),
-                should_stop=self.work.should_stop,
-            )
-            self.tell(at + 1, f"{METHODS[self.config.method]} of {where}, {len(features)} points")
-            before = maps[-1] if maps and self.config.align else None
-            coords = fit_map(features, self.config, before, self._fitting(at + 1, where))
-            coords = coords if before is None else procrustes(coords, before)
+        series = fit_series(self._features(points, arrays.images), self.config, self._fitting)
+        for e, (features, coords) in enumerate(series):
             maps.append(coords)
-            self.tell(at + 2, f"Numbers of {where}")
-            epochs.append(self._about(snapshot, points, features, coords))
+            self._report(3 + 3 * e, f"Metrics of {self._epoch(e)}")
+            epochs.append(self._about(made.snapshots[e], points, features, coords))
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "coords.npy", np.stack(maps))
         if points.patches is not None:
@@ -99,9 +80,37 @@ class _Maker:
         shown = json.dumps([s.epoch for s in made.snapshots])
         library.enter(store, made, points=len(points), epochs=shown, seconds=about["seconds"])
 
-    def _fitting(self, at: float, where: str):
-        name = METHODS[self.config.method]
-        return lambda i, n: self.tell(at + i / n, f"{name} of {where}: iteration {i} of {n}")
+    def _report(self, done: float, message: str) -> None:
+        if self.work.should_stop():
+            raise Stopped
+        self.work.report({"step": round(1000 * done / self.total), "steps": 1000, "message": message})
+
+    def _epoch(self, e: int) -> str:
+        return f"epoch {self.made.snapshots[e].epoch}"
+
+    def _features(self, points: PointSet, images: np.ndarray) -> Iterator[np.ndarray]:
+        """Features (N, D) of one epoch after the other, each computed when it is asked for."""
+        for e, snapshot in enumerate(self.made.snapshots):
+
+            def on_progress(i: int, n: int, e: int = e) -> None:
+                self._report(1 + 3 * e + i / n, f"Features of {self._epoch(e)}: image {i} of {n}")
+
+            found = features_of(
+                self.work.store.home,
+                snapshot,
+                points,
+                images,
+                self.config,
+                device=self.device,
+                report=on_progress,
+                should_stop=self.work.should_stop,
+            )
+            self._report(2 + 3 * e, f"{METHODS[self.config.method]} of {self._epoch(e)}, {len(found)} points")
+            yield found
+
+    def _fitting(self, e: int, i: int, n: int) -> None:
+        message = f"{METHODS[self.config.method]} of {self._epoch(e)}: iteration {i} of {n}"
+        self._report(2 + 3 * e + i / n, message)
 
     def _points(self, arrays):
         import torch
@@ -124,13 +133,13 @@ class _Maker:
 
     def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
         """What is said of one epoch: numbers of the pseudo classes and of real lesions, radii, frozen centres."""
-        said = {
+        said: dict = {
             "epoch": snapshot.epoch,
             "snapshot": str(snapshot.folder.relative_to(self.work.store.home.path)),
             "features_key": features_key(snapshot, points, self.config),
             "numbers": {},
         }
-        trusted = separation.trust(features, coords, sample=SAMPLE)
+        trustworthiness = cluster_metrics.map_trustworthiness(features, coords, sample=SAMPLE)
         kinds = {"classes": points.classes(), "lesions": points.truth()}
         if points.patches is not None:
             kinds = {"patches": points.in_lesion}
@@ -139,16 +148,22 @@ class _Maker:
             if len(np.unique(labels[keep])) > 1:
                 plain = None
                 if self.config.feature == "centred" and name == "classes":
-                    plain = kept_features(self.work.store.home, said["features_key"])[keep]
-                said["numbers"][name] = separation.honest(
-                    features[keep], coords[keep], labels[keep], plain=plain, sample=SAMPLE, trusted=trusted
+                    kept = kept_features(self.work.store.home, features_key(snapshot, points, self.config))
+                    plain = None if kept is None else kept[keep]
+                said["numbers"][name] = cluster_metrics.map_quality(
+                    features[keep],
+                    coords[keep],
+                    labels[keep],
+                    plain=plain,
+                    sample=SAMPLE,
+                    trustworthiness=trustworthiness,
                 )
-        said["trustworthiness"] = trusted
-        said["radii"] = [separation.radius(features[points.group == g]) for g in range(len(points.groups))]
+        said["trustworthiness"] = trustworthiness
+        said["radii"] = [cluster_metrics.radius(features[points.group == g]) for g in range(len(points.groups))]
         said["centres"] = None
         centres = centres_of(snapshot)
         if centres is not None and self.config.feature in ("projected", "centred"):
             # f - c_n puts every centre at the origin of the centred space
             spots = centres if self.config.feature == "projected" else np.zeros((1, features.shape[1]), np.float32)
-            said["centres"] = place(features, coords, spots).round(5).tolist()
+            said["centres"] = project(features, coords, spots).round(5).tolist()
         return said

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.studio.clusters import columns
 from core.studio.clusters.library import Map
-from core.studio.clusters.projected import Placed
+from core.studio.clusters.projected import Projected
 from core.studio.db.store import Store
 
 FORMATS = ("csv", "parquet")
@@ -36,30 +36,30 @@ def table(store: Store, m: Map, fit: str | None = None) -> dict[str, list]:
     return out
 
 
-def add_placed(out: dict[str, list], m: Map, placed: list[Placed]) -> None:
+def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> None:
     """Rows of new images after those of the map, numbered on; two more columns: `placed` (by which name) and `far`."""
     rows = len(out["epoch"])
     out["placed"], out["far"] = [None] * rows, [None] * rows
     first = len(m.points)
-    for new in placed:
+    for new in projected:
         for e, epoch in enumerate(m.about["epochs"]):
             for j, (x, y) in enumerate(new.coords[e].astype(float).tolist()):
                 case = new.about["cases"][j]
                 row = {"epoch": epoch["epoch"], "point": first + j, "x": x, "y": y, "case": new.about["names"][j]}
                 row |= {"case_id": case if case >= 0 else None, "placed": new.about["title"]}
-                row["far"] = bool(new.far[e, j])
+                row["far"] = bool(new.out_of_support[e, j])
                 for name, values in out.items():
                     values.append(row.get(name))
         first += len(new)
 
 
-def write(store: Store, m: Map, format: str, fit: str | None = None, placed: list[Placed] | None = None) -> bytes:
-    """The table as a file's bytes; `format` is csv or parquet; `placed`: with these new images."""
+def write(store: Store, m: Map, format: str, fit: str | None = None, projected: list[Projected] | None = None) -> bytes:
+    """The table as a file's bytes; `format` is csv or parquet; `projected`: with these new images."""
     if format not in FORMATS:
         raise ValueError(f"a table is saved as {', '.join(FORMATS)}, not {format!r}")
     found = table(store, m, fit)
-    if placed:
-        add_placed(found, m, placed)
+    if projected:
+        add_projected(found, m, projected)
     if format == "parquet":
         import pyarrow
         from pyarrow import parquet

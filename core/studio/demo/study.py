@@ -127,12 +127,12 @@ def _demo_step(work: Work) -> None:
     """Draw the demo study, then queue its training and detectors as a job of their own."""
     seed = work.args.get("seed", 0)
 
-    def told(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         work.report({"step": done, "steps": total, "message": f"Drawing the demo study: {done} of {total}"})
 
-    study = make_demo(work.store, seed, on_progress=told)
+    study = make_demo(work.store, seed, on_progress=on_progress)
     if not work.args.get("train", True):
-        return  # the guided walk starts its own training
+        return  # the guided tour starts its own training
     made = create_demo_runs(work.store, study, seed)
     steps = demo_steps(made, evaluate=True, device=work.device)
     steps.append({"verb": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
@@ -145,4 +145,4 @@ def film(store: Store, run: str) -> dict:
 
     config = get_run(store, run)["config"]
     epochs = sorted({*range(0, config["epochs"], config["snapshot_every"]), config["epochs"]})
-    return MapConfig(feature="projected", epochs=epochs).to_dict()
+    return MapConfig(feature="projected", epochs=tuple(epochs)).to_dict()

@@ -1,4 +1,4 @@
-"""The guided walk's ground: the demo study is there, and can be put back as new. No other study is touched."""
+"""The guided tour's study: the demo study is there, and can be put back as new. No other study is touched."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
         runs.delete_run(store, row["id"])
     here = "case_id IN (SELECT id FROM cases WHERE study = :study)"
     with store.write() as db:
-        counted = store.one(f"SELECT count(*) AS n FROM reviews WHERE active = 1 AND {here}", {"study": STUDY})["n"]
+        active = f"FROM reviews WHERE active = 1 AND {here}"
+        counted = store.query(f"SELECT count(*) AS n {active}", {"study": STUDY})[0]["n"]
         db.execute(f"UPDATE reviews SET active = 0 WHERE active = 1 AND {here}", {"study": STUDY})
         for table in ("assignments", "findings"):
             db.execute(f"DELETE FROM {table} WHERE {here}", {"study": STUDY})

@@ -77,7 +77,7 @@ def joint() -> list[Arm]:
 
 
 def easy() -> list[Arm]:
-    """Absurdly easy classes against the default ones: `probe` tells them apart before training, and this after it."""
+    """Absurdly easy classes against the default ones: `probe` separates them before training, and this after it."""
     blocks = {"medmix": MEDMIX_PRESETS["easy"].to_dict()}
     return [
         Arm("PaDiM", "padim"),

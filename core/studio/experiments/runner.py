@@ -1,4 +1,4 @@
-"""Conducting an experiment: every arm with every seed, through the same pipeline as the page; what is done is kept.
+"""Run an experiment: every arm with every seed, through the same pipeline as the page; what is done is kept.
 
 Stopped and started again it goes on where it was: a run is found by its name, which says all that made it.
 """
@@ -25,10 +25,10 @@ from core.studio.runs.readings import size_of
 from core.studio.runs.results import evaluate_run
 from core.studio.runs.scoring import load_detector, score_run
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def conduct(
+def run_plan(
     store: Store,
     study: str,
     arms: list[Arm],
@@ -38,7 +38,7 @@ def conduct(
     device: str = "auto",
     bootstrap: int = 1000,
     judged: bool = False,
-    tell: Tell = print,
+    report: Report = print,
 ) -> list[dict]:
     """One row of metrics per arm, seed and region of interest, with `label`, `seed` and `dice_best` beside them.
 
@@ -59,7 +59,7 @@ def conduct(
                     row |= synthetic(store, fit)
                 rows.append(row)
                 if roi:
-                    tell(_line(study, row))
+                    report(_line(study, row))
     return rows
 
 

@@ -47,7 +47,7 @@ class BatchStrip:
             return np.concatenate(rows)
 
     def _open(self, run_id: str) -> Trainer:
-        if self._run != run_id:
+        if self._run != run_id or self._trainer is None:
             run = runs.get_run(self._store, run_id)
             if run["kind"] != "pretrain" or not run["config"].get("epochs"):
                 raise ValueError(f"{run_id} is no training, so it has no batches")

@@ -21,18 +21,22 @@ from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import get_mask, truth_masks
 
 REAL = 48  # lesions of the study that are looked at
-FAR = 5.0  # times as far as normal patches: on colonoscopy seven presets lie under 3.5, opaque blocks at 14 and more
+OUT_OF_SUPPORT = (
+    5.0  # times as far as normal patches: on colonoscopy seven presets lie under 3.5, opaque blocks at 14 and more
+)
 _APART = 0.1  # standardised: less between normal patches and lesions is noise, and a ratio to it says nothing
 Features = Callable[[torch.Tensor], np.ndarray]
 
 
-def nearness(store: Store, study: str, features: Features, x: torch.Tensor, lesions: Mixed) -> dict | None:
+def lesion_similarity(
+    store: Store, study: str, features: Features, x: torch.Tensor, lesions: Mixed | None
+) -> dict | None:
     """Patches around a study's lesions, around fake ones, and where those were put before they were: how do they lie?
 
     features: float (B, 3, S, S) -> (B, D). x (B, 3, S, S): the normal images; lesions: made of them.
 
-    {"auroc_real", "auroc_synthetic", "closeness", "distance", "real"}. A line is fitted that tells real lesions'
-    patches from normal ones. auroc_real: how well it does on real ones left out; auroc_synthetic: how well it tells
+    {"auroc_real", "auroc_synthetic", "closeness", "distance", "real"}. A line is fitted that separates real lesions'
+    patches from normal ones. auroc_real: how well it does on real ones left out; auroc_synthetic: how well it separates
     fake ones from normal; closeness: the second over the first, both above chance, 0..1. That is a direction, and what
     is glaring goes far in any: distance is the energy distance of fake lesions to real ones, that of normal patches
     being 1.
@@ -45,7 +49,7 @@ def nearness(store: Store, study: str, features: Features, x: torch.Tensor, lesi
     chosen = sorted(truth)[:: max(1, len(truth) // REAL)][:REAL]
     real = []
     for case_id in chosen:
-        row = store.one("SELECT path, frame FROM cases WHERE id = ?", [case_id])
+        row = store.query("SELECT path, frame FROM cases WHERE id = ?", [case_id])[0]
         image = shrink(read_image(row["path"], row["frame"]), side * 2, side * 2)
         mask = fraction(get_mask(store, truth[case_id]), side * 2) >= 0.5
         if mask.any():

@@ -72,7 +72,7 @@ def save_preset(store: Store, name: str, strong: str, config: dict, note: str = 
             "name": name, "version": (last["version"] if last else 0) + 1, "strong": strong, "config": whole,
             "note": note, "reader": reader, "created": now(),
         }  # fmt: skip
-        db["presets"].insert(row)
+        db.table("presets").insert(row)
     return get_preset(store, name)
 
 

@@ -12,11 +12,12 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from core.engine.augment.mixed import Mixed
 from core.engine.augment.weak import WeakConfig, WeakViews
 from core.engine.backbones.encoder import EncoderConfig, build_encoder, load_encoder
 from core.engine.tensors import to_batch
 from core.studio.db.store import Store
-from core.studio.medmix.lesion_similarity import FAR, nearness
+from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, lesion_similarity
 from core.studio.medmix.preview import Samples, Scene, strong_of
 from core.studio.runs import records as runs
 
@@ -33,7 +34,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
     {"accuracy", "chance", "told", "confusion" (row: true class), "survival", "lost", "near", "words", "seconds",
     "images", "encoder"}. told: balanced accuracy of some lesion against none, guessing 0.5. survival: mean part of a
     lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep less than half. near: None,
-    or as `nearness` says.
+    or as `lesion_similarity` says.
     """
     started = time.perf_counter()
     if run == "latest":
@@ -46,7 +47,10 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
     weak = WeakViews(WeakConfig.from_dict(scene.weak_config))
     encoder = _encoder(store, run)
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
-    features, labels, groups, kept, lesions = [], [], [], [], None
+    features, kept = [], []
+    labels: list[int] = []
+    groups: list[int] = []
+    lesions: Mixed | None = None
     for n in range(strong.k + 1):
         mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
         views, masks = weak(mixed.images, torch.Generator().manual_seed(n), mixed.masks)
@@ -71,7 +75,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
         "confusion": confusion_matrix(y, said, labels=range(strong.k + 1)).tolist(),
         "survival": None if survival is None else float(survival.mean()),
         "lost": None if survival is None else float((survival < SEEN).mean()),
-        "near": nearness(store, scene.study, lambda images: _features(encoder, images), x, lesions),
+        "near": lesion_similarity(store, scene.study, lambda images: _features(encoder, images), x, lesions),
         "images": len(x),
         "encoder": run or "untrained",
     }
@@ -101,7 +105,7 @@ def words(found: dict) -> list[dict]:
             said.append(("good", f"Weak views keep the lesion: only {found['lost']:.0%} lose most of it."))
     near = found["near"]
     if near:
-        if near["distance"] > FAR:
+        if near["distance"] > OUT_OF_SUPPORT:
             times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
             said.append(("warn", f"Nothing like a lesion: {times}."))
         elif near["closeness"] < 0.3:

@@ -31,7 +31,7 @@ def add_reader(store: Store, name: str, password: str, role: str = "reader") -> 
         raise ValueError(f"a reader's role is one of {', '.join(ROLES)}")
     row = {"name": name, "role": role, "password_hash": _HASHER.hash(password), "created": now()}
     with store.write() as db:
-        db["readers"].upsert(row, pk="name")
+        db.table("readers").upsert(row, pk="name")
 
 
 def remove_reader(store: Store, name: str) -> None:
@@ -65,7 +65,7 @@ def verify(store: Store, name: str, password: str) -> bool:
         right = _HASHER.verify(kept or _NOBODY, password) and kept is not None
     except (VerificationError, InvalidHashError):
         right = False
-    if right:
+    if right and kept is not None:
         _misses.pop(name, None)
         if _HASHER.check_needs_rehash(kept):
             store.execute("UPDATE readers SET password_hash = ? WHERE name = ?", [_HASHER.hash(password), name])

@@ -92,7 +92,7 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
             [case_id, reader],
         )
         where, values = volumes.same(case)
-        here = store.one(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)
+        here = store.query(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)[0]
         out |= {"frames": here["n"], "recording": here["first"]}
     return out
 

@@ -113,7 +113,7 @@ def undo(store: Store, study: str, reader: str, token: str | None = None) -> dic
             raise ValueError("A blind first decision stands. Give your second decision on the case instead.")
         db.execute("UPDATE reviews SET active = 0 WHERE id = ?", [last["id"]])
         db.execute("INSERT OR REPLACE INTO undone VALUES (?, ?, ?)", [last["id"], reader, study])
-        return _told(store, "undo", last, study, reader, token)
+        return _record_change(store, "undo", last, study, reader, token)
 
 
 def redo(store: Store, study: str, reader: str, token: str | None = None) -> dict | None:
@@ -131,10 +131,10 @@ def redo(store: Store, study: str, reader: str, token: str | None = None) -> dic
             return None
         db.execute("UPDATE reviews SET active = 1 WHERE id = ?", [last["id"]])
         db.execute("DELETE FROM undone WHERE review_id = ?", [last["id"]])
-        return _told(store, "redo", last, study, reader, token)
+        return _record_change(store, "redo", last, study, reader, token)
 
 
-def _told(store: Store, kind: str, review: dict, study: str, reader: str, token: str | None) -> dict:
+def _record_change(store: Store, kind: str, review: dict, study: str, reader: str, token: str | None) -> dict:
     now_counts = current(store, review["case_id"], reader, review["stage"])
     audit.record(
         store,
@@ -162,8 +162,6 @@ def _keep(store: Store, token: str | None, answer: dict) -> None:
 
 def history(store: Store, case_id: int, reader: str | None = None) -> list[dict]:
     """Every review of the case, oldest first, undone ones included; of one reader if named."""
-    where, params = "case_id = ?", [case_id]
-    if reader is not None:
-        where, params = f"{where} AND reader = ?", [case_id, reader]
-    rows = store.query(f"SELECT * FROM reviews WHERE {where} ORDER BY id", params)
+    query = "SELECT * FROM reviews WHERE case_id = :case AND (:reader IS NULL OR reader = :reader) ORDER BY id"
+    rows = store.query(query, {"case": case_id, "reader": reader})
     return [{**row, "shown": json.loads(row["shown"])} for row in rows]

@@ -40,8 +40,11 @@ def add(store: Store, case_id: int, label: str, reader: str, comment: str = "", 
         "created": now(),
     }
     with store.write() as db:
-        added = db.execute(
-            f"INSERT INTO findings ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
-        ).lastrowid
+        added = (
+            db.execute(
+                f"INSERT INTO findings ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
+            ).lastrowid
+            or 0
+        )
         audit.record(store, reader, "finding", study=case["study"], case_id=case_id, after={"finding": added, **row})
     return added

@@ -14,7 +14,7 @@ BY_CASE = {"name": "name", "added": "added", "blind": "sha256"}  # sort: column 
 
 @dataclass(frozen=True)
 class Part:
-    """One walk along `index` of `table`: rows where `where` holds, by `value` (None: by number alone), then `id`."""
+    """One scan along `index` of `table`: rows where `where` holds, by `value` (None: by number alone), then `id`."""
 
     table: str
     index: str
@@ -48,8 +48,11 @@ class Part:
         """Statement of the number of rows."""
         joined, first = self._splits(q)
         source = f"{self.table} INDEXED BY {self.index}{joined}"
-        where = " AND ".join([*self.where, *where])
-        return f"SELECT count(*) AS n FROM {source} WHERE {where}", [*first, *self.params, *params]
+        return f"SELECT count(*) AS n FROM {source} WHERE {' AND '.join([*self.where, *where])}", [
+            *first,
+            *self.params,
+            *params,
+        ]
 
     def _splits(self, q) -> tuple[str, list]:
         if self.of_cases or set(q.splits) == set(SPLITS):
@@ -71,7 +74,7 @@ def _cases(q, index: str, value: str | None, *where: str, params: tuple = ()) ->
 
 
 def parts(q) -> list[Part]:
-    """The walks that make up the order of a Query."""
+    """The scans that make up the order of a Query."""
     if q.sort in ("percentile", "score"):
         score = column(q, "score")  # the percentile rises with the score; the score also breaks its ties
         unscored = (

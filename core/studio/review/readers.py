@@ -101,11 +101,11 @@ def dealt(store: Store, study: str) -> dict:
             [study],
         )
     }
-    total = store.one(
+    total = store.query(
         "SELECT count(*) AS n, coalesce(sum(id NOT IN (SELECT case_id FROM assignments)), 0) AS free FROM cases "
         "WHERE study = ? AND split = 'test'",
         [study],
-    )
+    )[0]
     names = sorted({*known_readers(store, study), *counts}, key=str.lower)
     rows = [
         {"name": n, "role": roles.get(n), **{k: counts.get(n, {}).get(k, 0) for k in ("assigned", "read")}}
@@ -116,7 +116,7 @@ def dealt(store: Store, study: str) -> dict:
 
 def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
     """Give one case to one more reader."""
-    study = store.one("SELECT study FROM cases WHERE id = ?", [case_id])["study"]
+    study = store.query("SELECT study FROM cases WHERE id = ?", [case_id])[0]["study"]
     with store.write() as db:
         db.execute(
             "INSERT OR IGNORE INTO assignments (case_id, reader, by, created) VALUES (?, ?, ?, ?)",

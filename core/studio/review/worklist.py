@@ -46,7 +46,7 @@ class Query:
 
 
 def seen_by(store: Store, query: Query) -> Query:
-    """The query as a blind reader may ask it: in an order, and with filters, that tell nothing of the cases."""
+    """The query as a blind reader may ask it: in an order, and with filters, that reveal nothing of the cases."""
     if not blind.applies(store, query.study, query.reader):
         return query
     decision = query.decision if query.decision != "against" else ""
@@ -64,8 +64,8 @@ def seen_by(store: Store, query: Query) -> Query:
 
 
 def page(store: Store, q: Query, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-    """{"rows": [...], "cursor": (part, value, id) of the last row or None at the end}. `backwards` walks the other
-    way."""
+    """{"rows": [...], "cursor": (part, value, id) of the last row or None at the end}. `backwards`: in the
+    other direction."""
     q = seen_by(store, q)
     keys = _keys(store, q, after, limit, backwards)
     return {"rows": _dressed(store, q, keys), "cursor": keys[-1] if len(keys) == limit else None}
@@ -74,8 +74,8 @@ def page(store: Store, q: Query, after: tuple | None = None, limit: int = PAGE, 
 def _keys(store: Store, q: Query, after: tuple | None, limit: int, backwards: bool, skip: int = 0) -> list[tuple]:
     """Up to `limit` keys (part, value, id) behind `after`, the first `skip` left out."""
     found: list[tuple] = []
-    walks = list(enumerate(orders.parts(q)))
-    for number, part in reversed(walks) if backwards else walks:
+    ordered = list(enumerate(orders.parts(q)))
+    for number, part in reversed(ordered) if backwards else ordered:
         if after is not None and (number > after[0] if backwards else number < after[0]):
             continue
         where, params = orders.filters(q, part.id)
@@ -87,7 +87,7 @@ def _keys(store: Store, q: Query, after: tuple | None, limit: int, backwards: bo
             break
         if skip and not rows:
             count, given = part.count(q, where, params)
-            skip -= store.one(count, given)["n"]
+            skip -= store.query(count, given)[0]["n"]
         else:
             skip = 0
     return found
@@ -162,12 +162,12 @@ def counts(store: Store, q: Query) -> dict:
     where, params = orders.filters(q, "c.id", decision=False)
     splits = "".join(", ?" for _ in q.splits)[2:]
     said = ", ".join(f"total(w.decision = '{d}') AS {d}" for d in DECISIONS)
-    row = store.one(
+    row = store.query(
         f"SELECT count(*) AS total, {said} FROM cases c INDEXED BY cases_by_study "
         "LEFT JOIN reader_words w ON w.reader = ? AND w.case_id = c.id "
         f"WHERE {' AND '.join(['c.study = ?', f'c.split IN ({splits})', *where])}",
         [q.reader, q.study, *q.splits, *params],
-    )
+    )[0]
     by = {d: int(row[d]) for d in DECISIONS}
     read = sum(by.values())
     return {"total": row["total"], "read": read, "unread": row["total"] - read, **by}

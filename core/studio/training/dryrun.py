@@ -55,7 +55,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     from core.studio.ingest.studies import load_arrays
 
     chosen, place = PretrainConfig.from_dict(config), pick_device(device)
-    opened = store.open(home)
+    opened = store.open(str(home))
     arrays = load_arrays(opened, study, chosen.size)
     train = arrays.index("train")
     if len(train) < 2:
@@ -67,7 +67,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
         start = time.perf_counter()
         trainer.prepare()
         centring = time.perf_counter() - start
-        times = []
+        times: list[float] = []
         while len(times) < min(MOST, trainer.steps) and (len(times) < 2 or sum(times) < SECONDS):
             start = time.perf_counter()
             trainer.advance()

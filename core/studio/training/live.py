@@ -1,4 +1,4 @@
-"""What the Training tab shows of a run while it is at work: series thinned for the screen, alarm, job, log."""
+"""What the Training tab shows of a run while it is at work: alarm, job, log, evaluation."""
 
 from __future__ import annotations
 
@@ -10,53 +10,9 @@ from core.studio.db import journal
 from core.studio.db.store import Store, parsed
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
+from core.studio.training.series import MATRIX, latest, matrix, series
 
-POINTS = 500  # of a series, at most about twice as many
-MATRIX = ("aug_confusion", "class_distances")
 _JSON = ("chain", "args")
-
-
-def stride_of(last: int) -> int:
-    """The power of two by which steps are thinned, so that a longer run changes it seldom."""
-    stride = 1
-    while last // stride > 2 * POINTS:
-        stride *= 2
-    return stride
-
-
-def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
-    """{"series": {name: [[step, value], ...]}, "stride", "last", "reset"}: what is new since step `after`.
-
-    What is told once an epoch (val_...) is never thinned; matrices are left out. When the run has outgrown `stride`,
-    everything is given anew and "reset" is true.
-    """
-    last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
-    wanted = stride_of(last or 0)
-    reset = stride != wanted or (last or 0) < after
-    rows = store.query(
-        "SELECT name, step, value FROM metrics WHERE run = :run AND step > :after AND (step % :stride = 0 OR step <= 2 "
-        "OR substr(name, 1, 4) = 'val_' OR step = :last) AND name NOT LIKE 'aug!_confusion!_%' ESCAPE '!' "
-        "AND name NOT LIKE 'class!_distances!_%' ESCAPE '!' ORDER BY name, step",
-        {"run": run, "after": -1 if reset else after, "stride": wanted, "last": last},
-    )
-    found: dict[str, list] = {}
-    for row in rows:
-        found.setdefault(row["name"], []).append([row["step"], row["value"]])
-    return {"series": found, "stride": wanted, "last": -1 if last is None else last, "reset": reset}
-
-
-def matrix(store: Store, run: str, name: str) -> dict | None:
-    """The latest matrix of that name as {"step", "rows"}, or None."""
-    rows = store.query(
-        "SELECT name, step, value FROM metrics WHERE run = :run AND name >= :low AND name < :high AND step = "
-        "(SELECT max(step) FROM metrics WHERE run = :run AND name = :first)",
-        {"run": run, "low": f"{name}_", "high": f"{name}`", "first": f"{name}_0_0"},
-    )
-    cells = {tuple(map(int, r["name"].removeprefix(f"{name}_").split("_"))): r["value"] for r in rows}
-    side = 1 + max((i for i, _ in cells), default=-1)
-    if len(cells) != side * side or not side:
-        return None
-    return {"step": rows[0]["step"], "rows": [[cells[i, j] for j in range(side)] for i in range(side)]}
 
 
 class Alarms:
@@ -170,19 +126,6 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
     return rows
 
 
-def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
-    """The last value of each name that the run has told."""
-    found = {}
-    for name in names:
-        row = store.one(
-            "SELECT value FROM metrics WHERE run = ? AND name = ? AND value IS NOT NULL ORDER BY step DESC LIMIT 1",
-            [run, name],
-        )
-        if row:
-            found[name] = row["value"]
-    return found
-
-
 def evaluation(store: Store, run: str) -> dict | None:
     """The latest evaluation inside the region of interest: {"auroc", "pixel_auroc", "dice", ...}."""
     rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
@@ -196,7 +139,7 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 def total_steps(store: Store, run: dict) -> dict:
     """{"steps", "per_epoch", "images"} of a pre-training, worked out from its configuration and study."""
-    images = store.one("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])["n"]
+    images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "per_epoch": 0, "images": images}
     config = PretrainConfig.from_dict(run["config"])

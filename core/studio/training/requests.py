@@ -38,7 +38,7 @@ def training_forms(store: Store) -> dict:
 
 
 def _detector_order(name: str) -> tuple:
-    usual = ("lesion-head", "padim", "igd")  # the page offers the first unless told otherwise
+    usual = ("lesion-head", "padim", "igd")  # the page offers the first unless asked otherwise
     return (usual.index(name) if name in usual else len(usual), name)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.engine.metrics import clusters as separation
+from core.engine.metrics import clusters as cluster_metrics
 
 
 def clouds(distance: float, n: int = 60, d: int = 16, seed: int = 0):
@@ -15,7 +15,7 @@ def clouds(distance: float, n: int = 60, d: int = 16, seed: int = 0):
 
 
 def test_all_numbers_rise_as_classes_part():
-    near, far = (separation.separation(*clouds(distance)) for distance in (0.0, 6.0))
+    near, far = (cluster_metrics.cluster_metrics(*clouds(distance)) for distance in (0.0, 6.0))
     assert far["silhouette"] > 0.7 > 0.1 > near["silhouette"]
     assert far["davies_bouldin"] < 0.6 < 3 < near["davies_bouldin"]
     assert far["knn_purity"] == 1.0 and near["knn_purity"] < near["knn_chance"] + 0.1
@@ -27,7 +27,7 @@ def test_purity_is_the_mean_over_classes_so_that_a_big_class_hides_no_small_one(
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(size=(200, 4)), rng.normal(size=(10, 4))])  # the small class is mixed into the big
     labels = np.repeat([0, 1], [200, 10])
-    purity, chance = separation.knn_purity(x, labels, 5)
+    purity, chance = cluster_metrics.knn_purity(x, labels, 5)
     assert purity < 0.6
     assert chance == pytest.approx((199 / 209 + 9 / 209) / 2)
 
@@ -36,43 +36,43 @@ def test_trust_tells_a_faithful_map_from_a_random_one():
     x, _ = clouds(3.0)
     flat = x.copy()
     flat[:, 2:] = 0
-    assert separation.trust(flat, flat[:, :2]) == pytest.approx(1.0)
-    assert separation.trust(x, np.random.default_rng(0).normal(size=(180, 2))) < 0.6
+    assert cluster_metrics.map_trustworthiness(flat, flat[:, :2]) == pytest.approx(1.0)
+    assert cluster_metrics.map_trustworthiness(x, np.random.default_rng(0).normal(size=(180, 2))) < 0.6
 
 
 def test_the_sample_is_the_same_for_a_seed_and_is_told():
     x, labels = clouds(1.0, n=300)
-    one, two = (separation.separation(x, labels, sample=200, seed=5) for _ in range(2))
+    one, two = (cluster_metrics.cluster_metrics(x, labels, sample=200, seed=5) for _ in range(2))
     assert one == two and one["points"] == 200
 
 
 def test_one_class_or_single_points_have_no_separation():
-    assert separation.separation(np.random.default_rng(0).normal(size=(20, 3)), np.zeros(20)) == {}
-    assert separation.separation(np.zeros((3, 2)), np.arange(3)) == {}
+    assert cluster_metrics.cluster_metrics(np.random.default_rng(0).normal(size=(20, 3)), np.zeros(20)) == {}
+    assert cluster_metrics.cluster_metrics(np.zeros((3, 2)), np.arange(3)) == {}
 
 
 def test_a_map_prettier_than_its_features_is_warned_of():
     x, labels = clouds(0.0)
     pretty = np.stack([labels * 10.0, np.random.default_rng(0).normal(size=len(labels))], 1)
-    said = " ".join(separation.honest(x, pretty, labels)["warnings"])
+    said = " ".join(cluster_metrics.map_quality(x, pretty, labels)["warnings"])
     assert "gaps are no proof" in said and "read no distances" in said and "than chance" in said
 
 
 def test_a_map_that_mixes_what_the_features_part_is_warned_of():
     x, labels = clouds(8.0)
     muddle = np.random.default_rng(0).normal(size=(len(labels), 2))
-    assert any("mixing on the map is no proof" in w for w in separation.honest(x, muddle, labels)["warnings"])
+    assert any("mixing on the map is no proof" in w for w in cluster_metrics.map_quality(x, muddle, labels)["warnings"])
 
 
 def test_a_faithful_map_is_not_warned_of():
     x, labels = clouds(6.0, d=3)
-    numbers = separation.honest(x, x[:, :2], labels, trusted=0.97)
+    numbers = cluster_metrics.map_quality(x, x[:, :2], labels, trustworthiness=0.97)
     assert numbers["warnings"] == [] and numbers["trustworthiness"] == 0.97
 
 
 def test_separation_made_by_centring_alone_is_warned_of():
     plain, labels = clouds(0.0)
     told = plain - np.eye(3, 16)[labels] * 5  # as centres that lie far apart would
-    numbers = separation.honest(told, told[:, :2], labels, plain=plain)
+    numbers = cluster_metrics.map_quality(told, told[:, :2], labels, plain=plain)
     assert numbers["plain_knn_purity"] < 0.5 < 0.9 < numbers["knn_purity"]
     assert any("Centring is told" in w for w in numbers["warnings"])

@@ -21,6 +21,11 @@ def drifting(n: int = 240, d: int = 32, epochs: int = 3):
     return series, moves
 
 
+def series_of(series, config: MapConfig) -> np.ndarray:
+    """The aligned maps of a series: float32 (E, N, 2)."""
+    return np.stack([coords for _, coords in align.fit_series(series, config)])
+
+
 def unaligned(series, method: str) -> np.ndarray:
     """Fits that know nothing of each other, each with a seed of its own."""
     return np.stack([maps.fit_map(x, MapConfig(method=method, seed=e)) for e, x in enumerate(series)])
@@ -29,20 +34,20 @@ def unaligned(series, method: str) -> np.ndarray:
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
     series, moves = drifting()
-    aligned = align.displacement(align.fit_series(series, len(series), MapConfig(method=method)), ~moves)
+    aligned = align.displacement(series_of(series, MapConfig(method=method)), ~moves)
     free = align.displacement(unaligned(series, method), ~moves)
     print(f"{method}: {aligned:.3f} aligned, {free:.3f} unaligned, {aligned / free:.2f} of it")  # shown by pytest -rP
     assert aligned <= free / 4, f"{aligned:.3f} against {free:.3f}"
 
 
 def test_aligned_maps_are_as_faithful_as_free_ones():
-    from core.engine.metrics.clusters import trust
+    from core.engine.metrics.clusters import map_trustworthiness
 
     series, _ = drifting()
-    aligned = align.fit_series(series, len(series), MapConfig(method="tsne"))
+    aligned = series_of(series, MapConfig(method="tsne"))
     free = unaligned(series, "tsne")
     for e in range(len(series)):
-        assert trust(series[e], aligned[e]) > trust(series[e], free[e]) - 0.03
+        assert map_trustworthiness(series[e], aligned[e]) > map_trustworthiness(series[e], free[e]) - 0.03
 
 
 def test_procrustes_undoes_a_turn_and_a_mirror_and_keeps_every_distance():
@@ -61,5 +66,5 @@ def test_procrustes_undoes_a_turn_and_a_mirror_and_keeps_every_distance():
 def test_without_align_each_epoch_is_a_fit_of_its_own():
     series, _ = drifting(60)
     config = MapConfig(method="tsne", align=False)
-    found = align.fit_series(series, 2, config)
+    found = series_of(series, config)
     np.testing.assert_array_equal(found[1], maps.fit_map(series[1], config))

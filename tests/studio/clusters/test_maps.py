@@ -68,8 +68,8 @@ def test_a_perplexity_too_large_for_few_points_is_lowered():
 def test_new_points_find_their_place_and_the_map_stays(x):
     coords = maps.fit_map(x, MapConfig(method="pca"))
     kept = coords.copy()
-    placed = maps.place(x, coords, x[:5])
-    np.testing.assert_allclose(placed, coords[:5], atol=1e-4)
+    projected = maps.project(x, coords, x[:5])
+    np.testing.assert_allclose(projected, coords[:5], atol=1e-4)
     np.testing.assert_array_equal(coords, kept)
 
 
@@ -85,9 +85,9 @@ def test_bad_settings_are_sentences():
 
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 def test_a_fit_tells_how_far_it_is_and_can_be_stopped_on_the_way(x, method):
-    config, told = MapConfig(method=method, iterations=300, seed=7), []
-    watched = maps.fit_map(x, config, report=lambda i, n: told.append((i, n)))
-    assert len(told) >= 2 and all(0 <= i <= n for i, n in told) and told == sorted(told) and told[-1][0] > 0
+    config, seen = MapConfig(method=method, iterations=300, seed=7), []
+    watched = maps.fit_map(x, config, report=lambda i, n: seen.append((i, n)))
+    assert len(seen) >= 2 and all(0 <= i <= n for i, n in seen) and seen == sorted(seen) and seen[-1][0] > 0
     np.testing.assert_array_equal(watched, maps.fit_map(x, config))  # watching changes nothing
 
     class Enough(Exception): ...

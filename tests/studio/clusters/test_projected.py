@@ -1,4 +1,4 @@
-"""New images on a finished map: the map stays byte for byte, each image lies among its nearest, mistakes are told."""
+"""New images on a finished map: the map stays byte for byte, each image lies among its nearest points."""
 
 from pathlib import Path
 
@@ -7,8 +7,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from core.engine.config import BadConfig
-from core.studio.clusters import explore, figure, library, maps, table
-from core.studio.clusters import projected as placed
+from core.studio.clusters import explore, figure, library, maps, projected, table
 from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
 from core.studio.ingest import studies
@@ -23,14 +22,14 @@ def made(world):
 
 @pytest.fixture(scope="module")
 def put(world, monkeypatch_module):
-    """put(map, **PlaceConfig): places images here and now, as the worker would."""
+    """put(map, **ProjectionConfig): places images here and now, as the worker would."""
 
     def now(m, **config):
-        asked = placed.request(world.store, m.key, placed.PlaceConfig(**config))
+        asked = projected.request(world.store, m.key, projected.ProjectionConfig(**config))
         if not asked["ready"]:
-            args = {"map": m.key, "placed": asked["key"], "config": placed.PlaceConfig(**config).to_dict()}
+            args = {"map": m.key, "placed": asked["key"], "config": projected.ProjectionConfig(**config).to_dict()}
             STEPS["place"](Work(world.store, world.run, {**args, "device": "cpu"}))
-        return placed.open_placed(world.store, m.key, asked["key"])
+        return projected.open_projected(world.store, m.key, asked["key"])
 
     return now
 
@@ -75,7 +74,7 @@ def test_an_image_of_the_map_comes_to_its_own_place(world, made, put, tmp_path):
     (tmp_path / "again.png").write_bytes(Path(path).read_bytes())
     new = put(made, folder=str(tmp_path))
     for e in (0, 1):
-        assert new.near[e, 0, 0] == 0 and new.distance[e, 0, 0] < 1e-3 and not new.far[e, 0]
+        assert new.near[e, 0, 0] == 0 and new.distance[e, 0, 0] < 1e-3 and not new.out_of_support[e, 0]
         np.testing.assert_allclose(new.coords[e, 0], made.coords[e, 0], atol=0.02)
 
 
@@ -93,19 +92,19 @@ def test_neighbours_of_a_new_image_equal_brute_force_in_the_maps_own_features(wo
     f = centred(f, centres_of(Snapshot(2, at)), np.zeros(len(f), int))
     known = np.asarray(explore.features(world.store, made, 1), np.float64)
     distance, index = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(known).kneighbors(f)
-    said = placed.describe(new, 3, 1)
+    said = projected.describe(new, 3, 1)
     assert [n["point"] for n in said["neighbours"]] == index[3].tolist()
     np.testing.assert_allclose([n["distance"] for n in said["neighbours"]], distance[3], rtol=1e-3)
     assert said["name"] == new.about["names"][3]
 
 
-def test_what_is_like_nothing_on_the_map_is_told(world, made, put, tmp_path):
+def test_what_is_like_nothing_on_the_map_is_marked(world, made, put, tmp_path):
     import cv2
 
     cv2.imwrite(str(tmp_path / "noise.png"), np.random.default_rng(0).integers(0, 256, (60, 72, 3), np.uint8))
     cv2.imwrite(str(tmp_path / "white.png"), np.full((60, 72, 3), 255, np.uint8))
     plain = library.open_map(world.store, world.embed(feature="backbone"))
-    assert put(plain, folder=str(tmp_path)).far.any()
+    assert put(plain, folder=str(tmp_path)).out_of_support.any()
 
 
 def test_another_study_and_the_rest_of_the_same(world, made, put, tmp_path):
@@ -125,28 +124,28 @@ def test_another_study_and_the_rest_of_the_same(world, made, put, tmp_path):
 
 def test_placed_again_is_not_placed_twice_and_can_be_taken_off(world, made, put, folder):
     one = put(made, folder=str(folder))
-    assert placed.request(world.store, made.key, placed.PlaceConfig(folder=str(folder)))["ready"]
-    assert one.key in [p["key"] for p in placed.list_placed(world.store, made.key) if p["ready"]]
-    placed.forget(world.store, made.key, one.key)
-    assert one.key not in [p["key"] for p in placed.list_placed(world.store, made.key)]
-    with pytest.raises(NotFound, match="place them again"):
-        placed.open_placed(world.store, made.key, one.key)
+    assert projected.request(world.store, made.key, projected.ProjectionConfig(folder=str(folder)))["ready"]
+    assert one.key in [p["key"] for p in projected.list_projected(world.store, made.key) if p["ready"]]
+    projected.forget(world.store, made.key, one.key)
+    assert one.key not in [p["key"] for p in projected.list_projected(world.store, made.key)]
+    with pytest.raises(NotFound, match="project them again"):
+        projected.open_projected(world.store, made.key, one.key)
 
 
 def test_figure_and_table_hold_the_new_images(world, made, put, folder):
     new = put(made, folder=str(folder))
-    assert "placed: ward 3 (6)" in figure.draw(made, "svg", placed=[new]).decode()
-    rows = table.write(world.store, made, "csv", placed=[new]).decode().splitlines()
+    assert "placed: ward 3 (6)" in figure.draw(made, "svg", projected=[new]).decode()
+    rows = table.write(world.store, made, "csv", projected=[new]).decode().splitlines()
     assert len(rows) == 1 + 2 * len(made.points) + 2 * 6
     assert rows[0].endswith("placed,far") and "ward 3" in rows[-1]
 
 
 def test_mistakes_are_sentences(world, made, tmp_path):
-    ask = lambda **c: placed.request(world.store, made.key, placed.PlaceConfig(**c))  # noqa: E731
+    ask = lambda **c: projected.request(world.store, made.key, projected.ProjectionConfig(**c))  # noqa: E731
     with pytest.raises(BadConfig, match="a folder of images, or a study"):
-        placed.PlaceConfig()
+        projected.ProjectionConfig()
     with pytest.raises(BadConfig, match="neighbours"):
-        placed.PlaceConfig(folder="x", neighbours=0)
+        projected.ProjectionConfig(folder="x", neighbours=0)
     with pytest.raises(ValueError, match="no folder"):
         ask(folder=str(tmp_path / "nowhere"))
     with pytest.raises(ValueError, match="no image in the folder"):
@@ -155,7 +154,7 @@ def test_mistakes_are_sentences(world, made, tmp_path):
         ask(study="nobody")
     patches = library.open_map(world.store, world.embed(feature="patch", grid=4, patches=3))
     with pytest.raises(ValueError, match="map of patches"):
-        placed.request(world.store, patches.key, placed.PlaceConfig(folder=str(tmp_path)))
+        projected.request(world.store, patches.key, projected.ProjectionConfig(folder=str(tmp_path)))
 
 
 def test_new_points_of_a_cluster_come_to_that_cluster_of_a_umap():
@@ -166,7 +165,7 @@ def test_new_points_of_a_cluster_come_to_that_cluster_of_a_umap():
     known, new = x[:200], x[200:]
     coords = maps.fit_map(known, MapConfig(method="umap"))
     kept = coords.copy()
-    put = maps.place(known.astype(np.float32), coords, new)
+    put = maps.project(known.astype(np.float32), coords, new)
     np.testing.assert_array_equal(coords, kept)
     means = np.stack([coords[label[:200] == c].mean(0) for c in range(3)])
     nearest = np.linalg.norm(put[:, None] - means, axis=2).argmin(1)

@@ -37,15 +37,15 @@ def embed(world, capsys, monkeypatch):
 
 def test_the_figure_of_before_and_after_by_one_command(embed, tmp_path):
     file = tmp_path / "fig.svg"
-    status, told, said = embed("--method", "pca", "--features", "projected", "--epochs", "ends", "--out", str(file))
+    status, answer, said = embed("--method", "pca", "--features", "projected", "--epochs", "ends", "--out", str(file))
     assert status == 0, said
     text = file.read_text()
     assert "(a) untrained encoder" in text and "(b) PMSACL, epoch 2" in text
     for name in ("A₀, normal", "A₁, 1 pasted lesion", "A₃, 3 pasted lesions", "class mean, radius", "frozen centre"):
         assert name in text
     assert "Abnormal, test" not in text and "Normal, test" not in text  # the normal class and the pseudo classes alone
-    assert [row["epoch"] for row in told["rows"]] == [0, 2]
-    for row in told["rows"]:  # the numbers of both panels stand in the figure
+    assert [row["epoch"] for row in answer["rows"]] == [0, 2]
+    for row in answer["rows"]:  # the numbers of both panels stand in the figure
         for key in ("silhouette", "davies_bouldin", "knn_purity", "between_within", "trustworthiness"):
             assert f">{row[key]:.2f}<" in text
     assert "silhouette" in said and str(file) in said
@@ -56,8 +56,8 @@ def test_all_classes_by_asking_for_them(embed, tmp_path):
     status, _, said = embed("--method", "pca", "--colour", "class", "--out", str(file))
     assert status == 0, said
     assert "Abnormal, test" in file.read_text() and "Normal, held out" in file.read_text()
-    status, told, _ = embed("--method", "pca", "--colour", "colour", "--out", str(file))
-    assert status == 2 and "--colour takes one of class, pseudo, split" in told["error"]
+    status, answer, _ = embed("--method", "pca", "--colour", "colour", "--out", str(file))
+    assert status == 2 and "--colour takes one of class, pseudo, split" in answer["error"]
 
 
 def test_new_images_are_placed_by_the_verb(embed, tmp_path):
@@ -65,15 +65,15 @@ def test_new_images_are_placed_by_the_verb(embed, tmp_path):
     (tmp_path / "ward 3" / "broken.png").write_bytes(b"no image")
     figure, rows = tmp_path / "fig.svg", tmp_path / "map.csv"
     options = ("--method", "pca", "--epochs", "ends", "--out", str(figure), "--out", str(rows))
-    status, told, said = embed(*options, "--place", str(tmp_path / "ward 3"))
+    status, answer, said = embed(*options, "--place", str(tmp_path / "ward 3"))
     assert status == 0, said
-    assert len(told["placed"]["images"]) == 4 and told["placed"]["left_out"][0][0] == "broken.png"
+    assert len(answer["placed"]["images"]) == 4 and answer["placed"]["left_out"][0][0] == "broken.png"
     assert "placed 4 images of ward 3" in said and "left out broken.png" in said
     assert "placed: ward 3 (4)" in figure.read_text()
     found = [row for row in csv.DictReader(rows.open()) if row["placed"] == "ward 3"]
     assert len(found) == 8 and {row["epoch"] for row in found} == {"0", "2"}
     last = found[-4:]
-    assert [round(float(r["x"]), 5) for r in last] == [i["x"] for i in told["placed"]["images"]]
+    assert [round(float(r["x"]), 5) for r in last] == [i["x"] for i in answer["placed"]["images"]]
 
 
 def test_mistakes_of_placing_are_sentences(embed, world, tmp_path):
@@ -82,5 +82,5 @@ def test_mistakes_of_placing_are_sentences(embed, world, tmp_path):
         (("--study", "nobody"), "no study 'nobody'"),
         (("--place", str(tmp_path), "--study", world.study), "not allowed with"),
     ):
-        status, told, said = embed("--method", "pca", *options)
-        assert status == 2 and sentence in told.get("error", "") + said
+        status, answer, said = embed("--method", "pca", *options)
+        assert status == 2 and sentence in answer.get("error", "") + said

@@ -1,4 +1,4 @@
-"""The ground of the guided walk: the demo study is drawn alone, and put back as new without a trace elsewhere."""
+"""The guided tour's study: the demo study is drawn alone, and put back as new without a trace elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from core.studio.db import audit
 from core.studio.demo import study as demo
-from core.studio.demo import tour as walk
+from core.studio.demo import tour
 from core.studio.ingest import overview, studies
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
@@ -37,12 +37,12 @@ def small(monkeypatch):
 
 
 def test_an_empty_home_gets_the_study_and_no_training(store, small):
-    told = walk.prepare(store, "cpu", wake=False)
-    assert not told["ready"] and told["job"]["verb"] == "demo"
-    assert walk.prepare(store, "cpu", wake=False)["job"]["id"] == told["job"]["id"], "asked for once"
+    answer = tour.prepare(store, "cpu", wake=False)
+    assert not answer["ready"] and answer["job"]["verb"] == "demo"
+    assert tour.prepare(store, "cpu", wake=False)["job"]["id"] == answer["job"]["id"], "asked for once"
     worker.run_queue(store)
-    assert walk.state(store) == {"study": "demo", "ready": True, "job": None}
-    assert runs.list_runs(store) == [] and walk.prepare(store, "cpu", wake=False)["job"] is None
+    assert tour.state(store) == {"study": "demo", "ready": True, "job": None}
+    assert runs.list_runs(store) == [] and tour.prepare(store, "cpu", wake=False)["job"] is None
     report = overview.overview(store, "demo")["report"]
     assert report["accepted"] == 18 and report["rejected"] == []
 
@@ -96,7 +96,7 @@ def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_pat
     waiting = create_pretrain(store, "demo", {"size": 32})
     job = jobs.submit(store, chain(waiting), start=False)
     before = rows(store, "own")
-    assert walk.reset(store, "ann") == {"study": "demo", "ready": True, "job": None}
+    assert tour.reset(store, "ann") == {"study": "demo", "ready": True, "job": None}
     assert rows(store, "own") == before
     after = rows(store, "demo")
     same = ("studies", "cases", "runs", "readings", "findings", "evaluations")
@@ -118,11 +118,11 @@ def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small
     jobs.submit(store, chain(run), start=False)
     jobs.claim(store)  # by this very process, which does not stop
     with pytest.raises(ValueError, match="Press Reset again"):
-        walk.reset(store, "ann", seconds=0.3)
+        tour.reset(store, "ann", seconds=0.3)
     assert runs.exists(store, run)
 
 
-def test_the_verb_opens_the_walk_and_draws_the_study_alone(store, monkeypatch, capsys):
+def test_the_verb_opens_the_tour_and_draws_the_study_alone(store, monkeypatch, capsys):
     import app.commands.app
     import app.server
     from app.commands import main
@@ -133,7 +133,7 @@ def test_the_verb_opens_the_walk_and_draws_the_study_alone(store, monkeypatch, c
     monkeypatch.setattr(app.commands.app.webbrowser, "open", opened.append)
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
     assert main(["demo", "--show", "--json", "--home", str(store.home.path)]) == 0
-    told = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    assert told["url"] == "http://127.0.0.1:7860/walk"
+    answer = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert answer["url"] == "http://127.0.0.1:7860/walk"
     [job] = jobs.list_jobs(store, "queued")
     assert job["args"] == {"seed": 0, "device": "auto", "train": False}

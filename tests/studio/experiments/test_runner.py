@@ -7,7 +7,7 @@ from core.engine.detectors.base import Prediction
 from core.engine.detectors.lesion_head.validation import JUDGES, judge
 from core.studio.experiments.plans import EXPERIMENTS, JUDGED, UNTRAINED, Arm
 from core.studio.experiments.report import markdown, summarise
-from core.studio.experiments.runner import conduct
+from core.studio.experiments.runner import run_plan
 from core.studio.runs.records import list_runs
 
 ARMS = [
@@ -17,14 +17,14 @@ ARMS = [
 
 
 def test_arms_by_seeds_and_a_second_time_for_nothing(store, tiny_study):
-    told = []
-    rows = conduct(store, tiny_study, ARMS, [0, 1], size=32, device="cpu", bootstrap=20, tell=told.append)
+    lines = []
+    rows = run_plan(store, tiny_study, ARMS, [0, 1], size=32, device="cpu", bootstrap=20, report=lines.append)
     assert [(r["label"], r["seed"], r["roi"]) for r in rows] == [
         (label, seed, roi) for seed in (0, 1) for label in ("PaDiM", "head") for roi in (True, False)
     ]
-    assert len(told) == 4 and "synthetic_auroc" not in rows[0]
+    assert len(lines) == 4 and "synthetic_auroc" not in rows[0]
     before = [r["id"] for r in list_runs(store, tiny_study)]
-    again = conduct(store, tiny_study, ARMS, [0, 1], size=32, device="cpu", bootstrap=20, tell=told.append)
+    again = run_plan(store, tiny_study, ARMS, [0, 1], size=32, device="cpu", bootstrap=20, report=lines.append)
     assert [r["id"] for r in list_runs(store, tiny_study)] == before, "what is done is kept"
     assert [r["auroc"] for r in again] == [r["auroc"] for r in rows]
     lines = summarise(rows)
@@ -35,7 +35,7 @@ def test_arms_by_seeds_and_a_second_time_for_nothing(store, tiny_study):
 
 
 def test_judged_rows_hold_synthetic_figures(store, tiny_study):
-    rows = conduct(store, tiny_study, ARMS[:1], [0], size=32, device="cpu", bootstrap=0, judged=True)
+    rows = run_plan(store, tiny_study, ARMS[:1], [0], size=32, device="cpu", bootstrap=0, judged=True)
     row = next(r for r in rows if r["roi"])
     assert row["synthetic_auroc"] == pytest.approx(np.mean([v["auroc"] for v in row["families"].values()]))
     assert "synthetic pixel AUROC" in markdown(summarise(rows))

@@ -60,6 +60,6 @@ def test_yaml_there_and_back(store):
     [("a: [", "not YAML"), ("- 1", "keys preset"), ("preset: x\nconfig: {size: [0.1]}", "do not fit"),
      ("preset: x\nconfig: {colour: 1}", "colour"), ("preset: x\nstrong: magic\nconfig: {}", "magic")],
 )  # fmt: skip
-def test_a_bad_file_is_told_in_words(text, word):
+def test_a_bad_file_is_a_sentence(text, word):
     with pytest.raises(ValueError, match=word):
         presets.from_yaml(text)

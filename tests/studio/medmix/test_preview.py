@@ -11,7 +11,7 @@ from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
 from core.studio.ingest import studies
 from core.studio.medmix import figure, probe
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.lesion_similarity import FAR, energy_distance
+from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, energy_distance
 from tests.conftest import plain_folder
 
 
@@ -74,7 +74,7 @@ def test_figures(samples, kind):
     assert made.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
 
 
-def test_wrong_scenes_are_told_in_words(samples):
+def test_wrong_scenes_are_sentences(samples):
     with pytest.raises(ValueError, match="size is one of"):
         scene(size=100)
     with pytest.raises(ValueError, match="no normal training images"):
@@ -97,7 +97,7 @@ def test_what_is_glaring_is_not_called_near_real_lesions(store, samples):
     """Opaque blocks lie beyond the line that tells real lesions from normal patches, and far from either."""
     blocks = probe.probe(store, scene(config=MEDMIX_PRESETS["easy"].to_dict()))
     plain = probe.probe(store, scene())
-    assert blocks["near"]["distance"] > max(FAR, 3 * plain["near"]["distance"])
+    assert blocks["near"]["distance"] > max(OUT_OF_SUPPORT, 3 * plain["near"]["distance"])
     assert any(w["kind"] == "warn" and "Nothing like a lesion" in w["text"] for w in blocks["words"])
 
 

@@ -15,9 +15,9 @@ def test_presets_side_by_side(store, tiny_study, capsys):
     presets.save_preset(store, "mine", "medmix", {"size": (0.1, 0.2)})
     line = ["probe", tiny_study, "--preset", "quick", "--preset", "easy", "--preset", "mine", "--home"]
     assert main([*line, str(store.home.path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    found = {row["preset"]: row for row in told["rows"]}
-    assert set(found) == {"quick", "easy", "mine"} and told["study"] == tiny_study
+    answer = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    found = {row["preset"]: row for row in answer["rows"]}
+    assert set(found) == {"quick", "easy", "mine"} and answer["study"] == tiny_study
     assert found["easy"]["accuracy"] > found["quick"]["accuracy"] + 0.05
     for row in found.values():
         assert row["chance"] == 0.25 and len(row["confusion"]) == 4 and row["encoder"] == "untrained"
@@ -25,7 +25,7 @@ def test_presets_side_by_side(store, tiny_study, capsys):
 
 
 @pytest.mark.parametrize(("line", "words"), [(["--preset", "nobody"], "quick"), (["--weak", "strong"], "gentle")])
-def test_mistakes_are_told(store, tiny_study, capsys, line, words):
+def test_mistakes_are_sentences(store, tiny_study, capsys, line, words):
     assert main(["probe", tiny_study, *line, "--home", str(store.home.path)]) == 2
     assert words in capsys.readouterr().err
 

@@ -44,6 +44,6 @@ def test_a_removed_reader_cannot_sign_in(store):
 
 @pytest.mark.parametrize(("name", "password", "role"), [("", "long enough", "reader"), ("Ada", "short", "reader"),
                                                         ("Ada", "long enough", "king")])  # fmt: skip
-def test_what_an_account_needs_is_told(store, name, password, role):
+def test_what_an_account_needs_is_a_sentence(store, name, password, role):
     with pytest.raises(ValueError, match=r"has|is one of"):
         accounts.add_reader(store, name, password, role)

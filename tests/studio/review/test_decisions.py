@@ -28,7 +28,7 @@ def test_the_latest_counts_and_the_earlier_stays(room):
     assert (votes["readers"], votes["abnormal"], votes["unsure"], votes["disagreement"]) == (2, 1, 1, 0.5)
 
 
-def test_undo_and_redo_walk_back_and_forth(room):
+def test_undo_and_redo_go_back_and_forth(room):
     store, _ = room
     a, b, c = _ids(store)
     decisions.decide(store, a, "ann", "normal")

@@ -247,8 +247,8 @@ def test_burned_in_text_is_warned_of(bare, tmp_path):
     named = {c["id"]: c["name"] for c in bare.query("SELECT id, name FROM cases")}
     done = export_coco(bare, report.study, tmp_path / "coco.json", "root")
     assert sorted(named[i] for i in done["burned_in"]["cases"]) == ["says.dcm", "written.png"]
-    told = {i["id"] for i in json.loads((tmp_path / "coco.json").read_text())["images"] if i.get("burned_in_text")}
-    assert told == set(done["burned_in"]["cases"]) and audit.trail(bare, limit=1)[0]["after"]["burned_in"] == 2
+    marked = {i["id"] for i in json.loads((tmp_path / "coco.json").read_text())["images"] if i.get("burned_in_text")}
+    assert marked == set(done["burned_in"]["cases"]) and audit.trail(bare, limit=1)[0]["after"]["burned_in"] == 2
     assert burned_in.warning(done["burned_in"]).startswith("2 cases may carry burned-in text")
     bare.execute("UPDATE cases SET burned_in = NULL WHERE name LIKE '%.png'")  # of an earlier version: looked at now
     assert burned_in.among(bare, report.study) == done["burned_in"]

@@ -19,7 +19,7 @@ def large(bare):
     return bare
 
 
-def _walk(store, query, size, backwards=False):
+def _page_through(store, query, size, backwards=False):
     ids, after = [], None
     while True:
         page = worklist.page(store, query, after, size, backwards)
@@ -79,8 +79,8 @@ def _plain(store, query):
 def test_pages_are_the_sorted_list_without_gap_or_repeat(large, sort, descending, filters):
     query = Query("large", "ann", "r", sort=sort, descending=descending, **filters)
     expected = _plain(large, query)
-    assert _walk(large, query, 10) == expected
-    assert _walk(large, query, 10, backwards=True) == expected[::-1]
+    assert _page_through(large, query, 10) == expected
+    assert _page_through(large, query, 10, backwards=True) == expected[::-1]
     for number in (1, 9, 40):
         if number < len(expected):
             after = worklist.position(large, query, number)
@@ -161,7 +161,7 @@ def _statements(store, act) -> list[str]:
 
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("sort", worklist.SORTS)
-def test_no_page_jump_or_count_sorts_anything_or_walks_a_table(large, sort, filters):
+def test_no_page_jump_or_count_sorts_anything_or_scans_a_table(large, sort, filters):
     query = Query("large", "ann", "r", sort=sort, **filters)
     acts = [
         lambda: worklist.page(large, query),
@@ -174,9 +174,9 @@ def test_no_page_jump_or_count_sorts_anything_or_walks_a_table(large, sort, filt
         for statement in _statements(large, act):
             plan = [r["detail"] for r in large.query(f"EXPLAIN QUERY PLAN {statement}")]
             assert not any("TEMP B-TREE" in line for line in plan), (statement, plan)
-            walked = [line for line in plan if line.startswith("SCAN") and "j VIRTUAL TABLE" not in line]
-            assert not walked, (statement, plan)
-            if " ORDER BY " in statement:  # the walk itself opens no row: its order's index has all it needs
+            scanned = [line for line in plan if line.startswith("SCAN") and "j VIRTUAL TABLE" not in line]
+            assert not scanned, (statement, plan)
+            if " ORDER BY " in statement:  # the scan itself opens no row: its order's index has all it needs
                 assert "COVERING INDEX" in plan[0], (statement, plan)
 
 
@@ -218,7 +218,7 @@ def test_counts_are_those_of_a_plain_count(large, filters):
     assert counts["total"] == len(kept) and counts["unread"] == kept.count(None)
     assert all(counts[d] == kept.count(d) for d in decisions.DECISIONS)
     if not filters.get("decision"):
-        every = _walk(large, Query("large", "ann", "r", sort="name", **filters), 20)
+        every = _page_through(large, Query("large", "ann", "r", sort="name", **filters), 20)
         assert len(every) == counts["total"]
 
 

@@ -1,4 +1,4 @@
-"""What the Training tab reads: thinned series, matrices, the alarm, differences."""
+"""What the Training tab reads of runs at work: the alarm, jobs, differences."""
 
 from __future__ import annotations
 
@@ -8,51 +8,6 @@ from core.studio.db import journal
 from core.studio.runs import records as runs
 from core.studio.training import live
 from core.studio.training import requests as training
-from tests.conftest import plain_folder
-
-
-@pytest.fixture
-def run(store, tmp_path):
-    from core.engine.objectives.config import PRETRAIN_PRESETS
-    from core.studio.ingest import studies
-    from core.studio.runs import pipeline
-
-    plain_folder(tmp_path / "images", 8, 2, 2)
-    studies.import_study(store, "tiny", tmp_path / "images")
-    return pipeline.create_pretrain(store, "tiny", PRETRAIN_PRESETS["quick"].replace(size=32, batch=2))
-
-
-def test_a_long_run_is_thinned_and_comes_in_parts(store, run):
-    steps = 5000
-    rows = [(i, "loss", float(i)) for i in range(1, steps + 1)] + [(i, "val_loss", 1.0) for i in range(777, steps, 777)]
-    journal.write_metrics(store, run, rows)
-    first = live.series(store, run)
-    assert first["reset"] and first["last"] == steps
-    found = [s for s, _ in first["series"]["loss"]]
-    assert len(found) <= 2 * live.POINTS + 3 and found[0] == 1 and found[-1] == steps
-    assert [s for s, _ in first["series"]["val_loss"]] == list(range(777, steps, 777)), "sparse ones are whole"
-    journal.write_metrics(store, run, [(steps + 1, "loss", 0.0)])
-    more = live.series(store, run, first["last"], first["stride"])
-    assert not more["reset"] and more["series"] == {"loss": [[steps + 1, 0.0]]}
-    assert live.series(store, run, 10**9, first["stride"])["reset"], "a page that knows more than the store starts anew"
-
-
-def test_matrices_come_whole_and_stay_out_of_the_series(store, run):
-    cells = [(7, f"aug_confusion_{i}_{j}", float(4 * i + j)) for i in range(4) for j in range(4)]
-    journal.write_metrics(store, run, [(3, *c[1:]) for c in cells] + cells + [(7, "loss", 1.0)])
-    found = live.matrix(store, run, "aug_confusion")
-    assert found == {"step": 7, "rows": [[4.0 * i + j for j in range(4)] for i in range(4)]}
-    assert set(live.series(store, run)["series"]) == {"loss"}
-    assert live.matrix(store, run, "class_distances") is None
-
-
-def test_the_workers_reports_become_matrices(store, run):
-    from core.studio.jobs.reporter import flatten
-
-    rows = flatten({"aug_confusion": [[1.0, 2.0], [3.0, 4.0]], "loss": 1.0, "alarm": "words", "list": [5, 6]})
-    journal.write_metrics(store, run, [(1, name, value) for name, value in rows])
-    assert live.matrix(store, run, "aug_confusion")["rows"] == [[1.0, 2.0], [3.0, 4.0]]
-    assert dict(rows)["list_1"] == 6
 
 
 def test_alarm_within_ten_steps_of_the_fall_and_none_for_a_healthy_run(store, run):

@@ -46,8 +46,8 @@ def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names
         segment(source, mask, row["frame"], label).save_as(folder / f"seg-{row['id']}-v{row['version']}.dcm")
         written.append(row["id"])
     text = burned_in.among(store, study, written)
-    told = {"format": "dicom-seg", "files": len(written), "named": keep_names, "burned_in": len(text["cases"])}
-    audit.record(store, by, "export", study=study, after=told)
+    details = {"format": "dicom-seg", "files": len(written), "named": keep_names, "burned_in": len(text["cases"])}
+    audit.record(store, by, "export", study=study, after=details)
     return {"files": len(written), "passed_over": passed, "folder": str(folder), "burned_in": text}
 
 
@@ -77,12 +77,12 @@ def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: st
         for i in range(1, count + 1)
     ]
     frames = int(source.get("NumberOfFrames", 1) or 1)
-    placed = "PerFrameFunctionalGroupsSequence" in source  # the file says where each frame lies
+    positioned = "PerFrameFunctionalGroupsSequence" in source  # the file says where each frame lies
     kind = source.SOPClassUID
-    if not placed:
+    if not positioned:
         _flat(source)
-    pixels = np.zeros((frames if placed else 1, *mask.shape), np.uint8)
-    pixels[frame if placed else 0] = parts
+    pixels = np.zeros((frames if positioned else 1, *mask.shape), np.uint8)
+    pixels[frame if positioned else 0] = parts
     made = hd.seg.Segmentation(
         source_images=[source],
         pixel_array=pixels,
@@ -98,7 +98,7 @@ def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: st
         device_serial_number="1",
         omit_empty_frames=True,
     )
-    if not placed:
+    if not positioned:
         _refer(made, source.SOPInstanceUID, kind, frame + 1 if frames > 1 else None)
     return made
 

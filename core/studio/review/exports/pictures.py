@@ -33,8 +33,8 @@ def export_png(store: Store, study: str, folder: Path, by: str, keep_names: bool
     for row in rows:
         (folder / f"{_file(names.case(row), row['id'])}.png").write_bytes(row["png"])
     text = burned_in.among(store, study, [r["id"] for r in rows])
-    told = {"format": "png", "files": len(rows), "named": keep_names, "burned_in": len(text["cases"])}
-    audit.record(store, by, "export", study=study, after=told)
+    details = {"format": "png", "files": len(rows), "named": keep_names, "burned_in": len(text["cases"])}
+    audit.record(store, by, "export", study=study, after=details)
     return {"files": len(rows), "folder": str(folder), "burned_in": text}
 
 
@@ -67,7 +67,8 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
         images.append(image)
     known = {c["id"] for c in cases}
     found, own = objects.labels_of(store, study), study_labels(store, study)
-    labels, annotations = [objects.DEFAULT], []
+    labels = [objects.DEFAULT]
+    annotations: list[dict] = []
     for row in newest_masks(store, study):
         if row["id"] not in known:
             continue
@@ -93,6 +94,6 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     info = {"description": f"{study}, lesion masks", "version": "1.0"}
     body = {"info": info, "images": images, "annotations": annotations, "categories": categories}
     Path(target).write_text(json.dumps(body))
-    told = {"format": "coco", "annotations": len(annotations), "named": keep_names, "burned_in": len(marked)}
-    audit.record(store, by, "export", study=study, after=told)
+    details = {"format": "coco", "annotations": len(annotations), "named": keep_names, "burned_in": len(marked)}
+    audit.record(store, by, "export", study=study, after=details)
     return {"images": len(images), "annotations": len(annotations), "file": str(target), "burned_in": text}

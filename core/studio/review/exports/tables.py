@@ -52,8 +52,8 @@ def export_csv(
                 **_certainty(row["extra"]),
             }
             out.writerow([_plain(row[c]) for c in COLUMNS])
-    told = {"format": "csv", "rows": len(rows), "named": keep_names, "burned_in": len(marked)}
-    audit.record(store, by, "export", study=study, after=told)
+    details = {"format": "csv", "rows": len(rows), "named": keep_names, "burned_in": len(marked)}
+    audit.record(store, by, "export", study=study, after=details)
     return {"rows": len(rows), "file": str(target), "burned_in": text}
 
 

@@ -1,0 +1,64 @@
+"""Series of metrics that a run has stored, thinned for the screen: curves, matrices, last values."""
+
+from __future__ import annotations
+
+from core.studio.db.store import Store
+
+POINTS = 500  # of a series, at most about twice as many
+MATRIX = ("aug_confusion", "class_distances")
+
+
+def stride_of(last: int) -> int:
+    """The power of two by which steps are thinned, so that a longer run changes it seldom."""
+    stride = 1
+    while last // stride > 2 * POINTS:
+        stride *= 2
+    return stride
+
+
+def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
+    """{"series": {name: [[step, value], ...]}, "stride", "last", "reset"}: what is new since step `after`.
+
+    What is stored once an epoch (val_...) is never thinned; matrices are left out. When the run has outgrown `stride`,
+    everything is given anew and "reset" is true.
+    """
+    last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
+    wanted = stride_of(last or 0)
+    reset = stride != wanted or (last or 0) < after
+    rows = store.query(
+        "SELECT name, step, value FROM metrics WHERE run = :run AND step > :after AND (step % :stride = 0 OR step <= 2 "
+        "OR substr(name, 1, 4) = 'val_' OR step = :last) AND name NOT LIKE 'aug!_confusion!_%' ESCAPE '!' "
+        "AND name NOT LIKE 'class!_distances!_%' ESCAPE '!' ORDER BY name, step",
+        {"run": run, "after": -1 if reset else after, "stride": wanted, "last": last},
+    )
+    found: dict[str, list] = {}
+    for row in rows:
+        found.setdefault(row["name"], []).append([row["step"], row["value"]])
+    return {"series": found, "stride": wanted, "last": -1 if last is None else last, "reset": reset}
+
+
+def matrix(store: Store, run: str, name: str) -> dict | None:
+    """The latest matrix of that name as {"step", "rows"}, or None."""
+    rows = store.query(
+        "SELECT name, step, value FROM metrics WHERE run = :run AND name >= :low AND name < :high AND step = "
+        "(SELECT max(step) FROM metrics WHERE run = :run AND name = :first)",
+        {"run": run, "low": f"{name}_", "high": f"{name}`", "first": f"{name}_0_0"},
+    )
+    cells = {tuple(map(int, r["name"].removeprefix(f"{name}_").split("_"))): r["value"] for r in rows}
+    side = 1 + max((i for i, _ in cells), default=-1)
+    if len(cells) != side * side or not side:
+        return None
+    return {"step": rows[0]["step"], "rows": [[cells[i, j] for j in range(side)] for i in range(side)]}
+
+
+def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
+    """The last value of each name that the run has stored."""
+    found = {}
+    for name in names:
+        row = store.one(
+            "SELECT value FROM metrics WHERE run = ? AND name = ? AND value IS NOT NULL ORDER BY step DESC LIMIT 1",
+            [run, name],
+        )
+        if row:
+            found[name] = row["value"]
+    return found
