@@ -31,7 +31,7 @@ def run(args) -> int:
     row = runs.get_run(store, args.run_id)
     if row["kind"] != "fit" or row["status"] != "done":
         raise UserError(f"{args.run_id} is not a finished fit (it is a {row['kind']}, {row['status']})")
-    steps = [{"verb": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
+    steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
     job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")

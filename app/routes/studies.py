@@ -83,7 +83,7 @@ def routes(ctx) -> APIRouter:
             report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=keep)
             if report.accepted and scored_runs(store, study):
                 jobs.submit(
-                    store, [{"verb": "intake", "args": {"study": study, "device": store.setting("device", "auto")}}]
+                    store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]
                 )
             return report.to_dict()
 

@@ -24,7 +24,7 @@ KILLS = 3
 SERVER = """
 import socket, sys, threading, types, uvicorn
 from fastapi import FastAPI
-from core.studio import store
+from core.studio.db import store
 from app.routes_review import routes
 local = threading.local()
 def opened():

@@ -67,7 +67,7 @@ def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") 
     if row and under_way(store, row["job"]):
         return {"key": made.key, "ready": False, "job": row["job"]}
     args = {"config": made.config.to_dict(), "device": device}
-    job = jobs.submit(store, [{"verb": "embed", "run": made.run["id"], "args": args}])
+    job = jobs.submit(store, [{"step": "embed", "run": made.run["id"], "args": args}])
     enter(store, made, job=job)
     return {"key": made.key, "ready": False, "job": job}
 

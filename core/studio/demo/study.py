@@ -117,9 +117,9 @@ def demo_rows(store: Store, study: str, runs: dict[str, str], size: int, protoco
 
 def offer(store: Store, device: str = "auto") -> int | None:
     """In a home without a study: queue the drawing of the demo and all that follows, once. Returns the job, if new."""
-    if store.one("SELECT 1 FROM studies") or store.one("SELECT 1 FROM jobs WHERE verb = 'demo' AND status != 'failed'"):
+    if store.one("SELECT 1 FROM studies") or store.one("SELECT 1 FROM jobs WHERE step = 'demo' AND status != 'failed'"):
         return None
-    return jobs.submit(store, [{"verb": "demo", "args": {"seed": 0, "device": device}}], start=False)
+    return jobs.submit(store, [{"step": "demo", "args": {"seed": 0, "device": device}}], start=False)
 
 
 @step("demo", long=True)
@@ -135,7 +135,7 @@ def _demo_step(work: Work) -> None:
         return  # the guided tour starts its own training
     made = create_demo_runs(work.store, study, seed)
     steps = demo_steps(made, evaluate=True, device=work.device)
-    steps.append({"verb": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
+    steps.append({"step": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
     jobs.submit(work.store, steps, start=False)
 
 

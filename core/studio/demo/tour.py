@@ -22,7 +22,7 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
     """Have the demo study drawn unless it is there, or about to be; nothing is trained. Returns `state`."""
     if not _there(store) and _drawing(store) is None:
         args = {"seed": 0, "device": device, "train": False}
-        jobs.submit(store, [{"verb": "demo", "args": args}], start=False)
+        jobs.submit(store, [{"step": "demo", "args": args}], start=False)
     if wake:
         jobs.ensure_worker(store)
     return state(store)
@@ -74,14 +74,14 @@ def _there(store: Store) -> bool:
 
 def _drawing(store: Store) -> dict | None:
     going = jobs.list_jobs(store, "running", "queued")
-    return next((j for j in going if any(s["verb"] == "demo" for s in j["chain"])), None)
+    return next((j for j in going if any(s["step"] == "demo" for s in j["chain"])), None)
 
 
 def _jobs(store: Store, *statuses: str) -> list[dict]:
     """Jobs that draw the demo study or have a run of it."""
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [STUDY])}
     found = jobs.list_jobs(store, *statuses)
-    return [j for j in found if any(s["run"] in mine or s["verb"] == "demo" for s in j["chain"])]
+    return [j for j in found if any(s["run"] in mine or s["step"] == "demo" for s in j["chain"])]
 
 
 def _end_jobs(store: Store, seconds: float) -> None:

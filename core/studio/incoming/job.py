@@ -1,8 +1,7 @@
-"""The job `intake`: takes what a watched folder holds ready, then scores what is new. It can be run again at any time.
+"""The job step `import`: imports the files that a watched folder holds ready, then scores the new cases.
 
-In a study that is not watched it only scores: cases added by hand.
-
-Each file ends as taken, as a double (its bytes are a case already), or as failed with the reason.
+In a study that is not watched it only scores (cases that were added by hand). It can be repeated at any time.
+Each file ends as 'taken' (a case), 'double' (its bytes are a case already) or 'failed' with the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from core.studio.incoming import watch
 from core.studio.ingest.duplicates import file_sha256
 from core.studio.ingest.reader import printable
 from core.studio.ingest.studies import add_cases
-from core.studio.jobs import queues as lanes
+from core.studio.jobs import queues
 from core.studio.jobs.steps import Work, step
 from core.studio.review.cases import scored_runs
 from core.studio.runs import records as runs
@@ -25,8 +24,8 @@ BATCH = 200  # files imported in one transaction
 TRIES = 3  # a file in whose reading the process ended so often is left out
 
 
-@step("intake")
-def intake(work: Work) -> None:
+@step("import")
+def import_incoming(work: Work) -> None:
     """args: study. Import what is ready, then score with the chosen run."""
     store, study = work.store, work.args["study"]
     row = store.one("SELECT * FROM watches WHERE study = ?", [study])
@@ -35,11 +34,11 @@ def intake(work: Work) -> None:
         if run is not None:
             score_new(store, run, work.device, work.should_stop, work.report)
         return
-    taken = 0
+    added = 0
     while batch := _ready(store, study):
         if work.should_stop():
             raise Stopped
-        taken += take(work, row, batch)
+        added += import_batch(work, row, batch)
     try:
         run = chosen_run(store, study, row["run"])
         if run is None:
@@ -49,49 +48,49 @@ def intake(work: Work) -> None:
             text = f"{scored} scored by {runs.get_run(store, run)['name']}"
     except ValueError as error:  # the cases are in; why they have no score is kept where the watch is shown
         text = f"not scored: {error}"
-    watch.say(store, study, f"{taken} {'case' if taken == 1 else 'cases'} taken; {text}.", changed=True)
+    watch.say(store, study, f"{added} {'case' if added == 1 else 'cases'} taken; {text}.", changed=True)
 
 
 def _ready(store: Store, study: str) -> list[dict]:
-    query = "SELECT * FROM arrivals WHERE study = ? AND state = 'ready' ORDER BY at, path LIMIT ?"
+    query = "SELECT * FROM incoming WHERE study = ? AND state = 'ready' ORDER BY at, path LIMIT ?"
     return store.query(query, [study, BATCH])
 
 
-def take(work: Work, row: dict, batch: list[dict]) -> int:
-    """Import one batch of arrivals and note how each ended; returns the number of cases added."""
+def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
+    """Import one batch of incoming files and note how each ended; returns the number of cases added."""
     store, study = work.store, row["study"]
-    fresh, hashes, taken = [], {}, 0
-    for arrival in batch:
-        state, note = _judge(store, study, arrival, hashes)
+    fresh, hashes, added = [], {}, 0
+    for file in batch:
+        state, note = _judge(store, study, file, hashes)
         if state is None:
-            fresh.append(arrival)
+            fresh.append(file)
         else:
-            _note(store, arrival, state, note)
+            _note(store, file, state, note)
     with store.write() as db:  # before the reading: should it end this process, the count has been kept
         db.conn.executemany(
-            "UPDATE arrivals SET tries = tries + 1 WHERE study = ? AND path = ?", [(study, a["path"]) for a in fresh]
+            "UPDATE incoming SET tries = tries + 1 WHERE study = ? AND path = ?", [(study, f["path"]) for f in fresh]
         )
     if fresh:
 
-        def told(done: int, total: int) -> None:
+        def on_progress(done: int, total: int) -> None:
             work.report({"message": f"Taking {done} of {total} new files"})
 
-        report = add_cases(store, study, [a["path"] for a in fresh], on_progress=told, copy=bool(row["copy"]))
+        report = add_cases(store, study, [a["path"] for a in fresh], on_progress=on_progress, copy=bool(row["copy"]))
         reasons = {r["path"]: r["reason"] for r in report.rejected}
-        for arrival in fresh:
-            reason = reasons.get(printable(arrival["path"]))
-            _note(store, arrival, "failed" if reason else "taken", reason or "")
-        taken = report.accepted
-    watch.say(store, study, f"{taken} new cases taken, not scored yet.", changed=True)
-    return taken
+        for file in fresh:
+            reason = reasons.get(printable(file["path"]))
+            _note(store, file, "failed" if reason else "taken", reason or "")
+        added = report.accepted
+    watch.say(store, study, f"{added} new cases taken, not scored yet.", changed=True)
+    return added
 
 
-def _judge(store: Store, study: str, arrival: dict, hashes: dict[str, str]) -> tuple[str | None, str]:
+def _judge(store: Store, study: str, file: dict, hashes: dict[str, str]) -> tuple[str | None, str]:
     """(state, note) of a file that is not to be imported, or (None, ""). hashes: digest -> path, of this batch."""
-    path = Path(arrival["path"])
+    path = Path(file["path"])
     try:
         stat = path.stat()
-        if (stat.st_size, stat.st_mtime_ns) != (arrival["size"], arrival["mtime"]):
+        if (stat.st_size, stat.st_mtime_ns) != (file["size"], file["mtime"]):
             return "waiting", ""  # written to again: the next look starts anew
         digest = file_sha256(path)
     except OSError as error:
@@ -106,16 +105,16 @@ def _judge(store: Store, study: str, arrival: dict, hashes: dict[str, str]) -> t
             "failed",
             "an earlier file of this name is a case, and has been overwritten; give the new one another name",
         )
-    if arrival["tries"] >= TRIES:
+    if file["tries"] >= TRIES:
         return "failed", f"reading it ended the process {TRIES} times; look whether the file is whole"
     hashes[digest] = str(path)
     return None, ""
 
 
-def _note(store: Store, arrival: dict, state: str, note: str) -> None:
+def _note(store: Store, file: dict, state: str, note: str) -> None:
     store.execute(
-        "UPDATE arrivals SET state = ?, note = ?, at = ? WHERE study = ? AND path = ?",
-        [state, note, now(), arrival["study"], arrival["path"]],
+        "UPDATE incoming SET state = ?, note = ?, at = ? WHERE study = ? AND path = ?",
+        [state, note, now(), file["study"], file["path"]],
     )
 
 
@@ -136,9 +135,9 @@ def _candidates(store: Store, study: str, run: str | None) -> list[str]:
 
 
 def to_be_scored(store: Store, run: str) -> int | None:
-    """The job of the long lane that is about to score a run for the first time, if any."""
+    """The job of the long queue that is about to score a run for the first time, if any."""
     known = runs.get_run(store, run)["summary"].get("calibration")
-    return None if known else lanes.awaited(store, [run], "score")
+    return None if known else queues.awaited(store, [run], "score")
 
 
 def _unscored(store: Store, study: str, run: str | None) -> str:

@@ -1,8 +1,8 @@
-"""Watched folders: what is dropped into one is imported into its study, scored, and so comes into the worklist.
+"""Watched folders: files put into one are imported into its study and scored, and so appear in the worklist.
 
-Looking is cheap and is done from time to time by whoever runs (`Lookout` in the app, the verb `watch`): it notes what
-lies there and, when a file has not changed for a while, queues one job. The job, `intake`, does the work (take.py).
-A watch belongs to this machine and does not go along with a study's bundle.
+A look at the folder is cheap and repeated (by `Lookout` in the app, by the verb `watch`): it writes the files it finds
+into the table `incoming` and, when a file has not changed for a while, queues one job with the step `import` (job.py).
+A watch belongs to this machine: it is not part of a study's bundle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTLE = 4.0  # seconds for which size and time of a file must not change
 EVERY = 3.0  # seconds between two looks
 SHARE = 20  # looking takes at most one part in so many of the time, however large the folder
 UNFINISHED = {".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", ".download"}  # renamed when complete
-TOLD = 50  # files left out that are told by name
+LISTED = 50  # files left out that are listed by name
 
 
 def set_watch(
@@ -48,7 +48,7 @@ def set_watch(
         before = store.one("SELECT folder, run, active, copy FROM watches WHERE study = ?", [study])
         row = {"folder": str(path), "run": run or None, "active": int(active), "copy": int(copy)}
         if before and before["folder"] != row["folder"]:
-            db.execute("DELETE FROM arrivals WHERE study = ?", [study])
+            db.execute("DELETE FROM incoming WHERE study = ?", [study])
         if before != row:
             db["watches"].upsert({"study": study, **row, "message": ""}, pk="study")
             audit.record(store, by, "watch", study=study, before=before, after=row)
@@ -62,10 +62,10 @@ def get_watch(store: Store, study: str) -> dict | None:
         return None
     counts = {
         r["state"]: r["n"]
-        for r in store.query("SELECT state, count(*) AS n FROM arrivals WHERE study = ? GROUP BY state", [study])
+        for r in store.query("SELECT state, count(*) AS n FROM incoming WHERE study = ? GROUP BY state", [study])
     }
-    left = store.query(
-        "SELECT path, note FROM arrivals WHERE study = ? AND state = 'failed' ORDER BY at DESC LIMIT ?", [study, TOLD]
+    failed = store.query(
+        "SELECT path, note FROM incoming WHERE study = ? AND state = 'failed' ORDER BY at DESC LIMIT ?", [study, LISTED]
     )
     job = open_job(store, study)
     return {
@@ -73,7 +73,7 @@ def get_watch(store: Store, study: str) -> dict | None:
         "active": bool(row["active"]),
         "copy": bool(row["copy"]),
         "counts": counts,
-        "left_out": [{"name": Path(r["path"]).name, "note": r["note"]} for r in left],
+        "left_out": [{"name": Path(r["path"]).name, "note": r["note"]} for r in failed],
         "job": job and {"id": job["id"], "status": job["status"], "message": job["message"]},
     }
 
@@ -84,8 +84,8 @@ def watched(store: Store) -> list[dict]:
 
 
 def ended(store: Store) -> dict[tuple[str, str], str]:
-    """(study, path) -> how an arrival ended: 'taken', 'double REASON' or 'failed REASON'."""
-    query = "SELECT study, path, state, note FROM arrivals WHERE state IN ('taken', 'double', 'failed')"
+    """(study, path) -> how an incoming file ended: 'taken', 'double REASON' or 'failed REASON'."""
+    query = "SELECT study, path, state, note FROM incoming WHERE state IN ('taken', 'double', 'failed')"
     return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
 
 
@@ -96,9 +96,9 @@ def changes(store: Store) -> dict[str, str]:
 
 
 def open_job(store: Store, study: str) -> dict | None:
-    """The study's intake that has not ended yet."""
+    """The study's import job that has not ended yet."""
     return store.one(
-        "SELECT id, status, message FROM jobs WHERE verb = 'intake' AND json_extract(args, '$.study') = ? "
+        "SELECT id, status, message FROM jobs WHERE step = 'import' AND json_extract(args, '$.study') = ? "
         "AND status IN ('queued', 'running', 'paused', 'interrupted') ORDER BY id DESC LIMIT 1",
         [study],
     )
@@ -120,8 +120,8 @@ def _look(store: Store, watch: dict, at: float) -> int | None:
         return None
     if watch["message"].startswith("There is no folder"):
         say(store, study, "")
-    noted = {r["path"]: r for r in store.query("SELECT * FROM arrivals WHERE study = ?", [study])}
-    rows, lying = [], set()
+    noted = {r["path"]: r for r in store.query("SELECT * FROM incoming WHERE study = ?", [study])}
+    rows, present = [], set()
     for path in files_under(folder):
         try:
             name, stat = str(path), path.stat()
@@ -130,35 +130,35 @@ def _look(store: Store, watch: dict, at: float) -> int | None:
             continue  # gone again; or a name that no table can hold
         if path.suffix.lower() in UNFINISHED or not path.is_file():
             continue
-        lying.add(name)
+        present.add(name)
         row = noted.get(name)
         if row is None or (row["size"], row["mtime"]) != (stat.st_size, stat.st_mtime_ns):
             rows.append((study, name, stat.st_size, stat.st_mtime_ns, at, "waiting", now()))
         elif row["state"] == "waiting" and at - row["since"] >= SETTLE:
             rows.append((study, name, row["size"], row["mtime"], row["since"], "ready", now()))
-    gone = [(study, p) for p, r in noted.items() if r["state"] in ("waiting", "ready") and p not in lying]
+    gone = [(study, p) for p, r in noted.items() if r["state"] in ("waiting", "ready") and p not in present]
     with store.write() as db:
         if rows:
             db.conn.executemany(
-                "INSERT INTO arrivals (study, path, size, mtime, since, state, at) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                "INSERT INTO incoming (study, path, size, mtime, since, state, at) VALUES (?, ?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (study, path) DO UPDATE SET size = excluded.size, mtime = excluded.mtime, "
                 "since = excluded.since, state = excluded.state, at = excluded.at, note = '', "
                 "tries = CASE WHEN excluded.state = 'ready' THEN tries ELSE 0 END",
                 rows,
             )
-        db.conn.executemany("DELETE FROM arrivals WHERE study = ? AND path = ?", gone)
+        db.conn.executemany("DELETE FROM incoming WHERE study = ? AND path = ?", gone)
         db.execute("UPDATE watches SET looked = ? WHERE study = ?", [now(), study])
         return _queue(store, study)
 
 
 def _queue(store: Store, study: str) -> int | None:
-    """One intake at a time for each study; one that was interrupted goes on."""
-    if store.one("SELECT 1 FROM arrivals WHERE study = ? AND state = 'ready'", [study]) is None:
+    """Queue the study's import job; there is one at a time, and an interrupted one is resumed."""
+    if store.one("SELECT 1 FROM incoming WHERE study = ? AND state = 'ready'", [study]) is None:
         return None
     job = open_job(store, study)
     if job is None:
         args = {"study": study, "device": store.setting("device", "auto")}
-        return jobs.submit(store, [{"verb": "intake", "args": args}], start=False)
+        return jobs.submit(store, [{"step": "import", "args": args}], start=False)
     if job["status"] == "interrupted":
         jobs.resume(store, job["id"], start=False)
         return job["id"]
@@ -166,7 +166,7 @@ def _queue(store: Store, study: str) -> int | None:
 
 
 def say(store: Store, study: str, text: str, changed: bool = False) -> None:
-    """What the page shows of a watch; `changed` when cases or readings were added."""
+    """Keep the message that the page shows of a watch; `changed`: cases or readings were added."""
     store.execute(
         "UPDATE watches SET message = ?, changed = coalesce(?, changed) WHERE study = ? AND (message != ? OR ?)",
         [text, now() if changed else None, study, text, changed],
@@ -189,15 +189,15 @@ class Lookout:
         self._thread.join(5)
 
     def _run(self) -> None:
-        pause, told = self._every, ""
+        pause, reported = self._every, ""
         while not self._stop.wait(pause):
             started = time.monotonic()
             try:
                 look(self._store)
             except Exception as error:  # a full disk or a busy database now must not end the watching for good
                 text = f"{type(error).__name__}: {error}"
-                if text != told:
+                if text != reported:
                     print(f"Watched folders: {text}", file=sys.stderr, flush=True)
-                told = text
+                reported = text
             pause = max(self._every, SHARE * (time.monotonic() - started))
         self._store.close()

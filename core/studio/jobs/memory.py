@@ -1,4 +1,4 @@
-"""Memory that two lanes share: the one that finds no room waits for the other instead of failing."""
+"""Memory that the two queues share: a job that finds no room waits for the other one instead of failing."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 
 from core.studio.db.store import Store
+from core.studio.jobs import execution, queues
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import queues as lanes
+from core.studio.jobs.records import TRAINS
 
-TRIES = 5  # times that one step of the long lane waits for room
+TRIES = 5  # times that one step of the long queue waits for room
 LOOK = 0.2  # seconds between two looks
 
 
@@ -30,9 +31,9 @@ def release() -> None:
 
 def set_aside(store: Store, job: dict) -> bool:
     """A short job goes behind the training that leaves it no room; False if none is running, so it is to fail."""
-    if job["lane"] != lanes.SHORT or (long := lanes.beside(store, lanes.SHORT)) is None:
+    if job["queue"] != queues.SHORT or (long := queues.beside(store, queues.SHORT)) is None:
         return False
-    kept = jobs.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
+    kept = execution.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
     if kept:
         jobs.ensure_worker(store)  # that job may have ended just now, and its worker gone
     return kept
@@ -40,13 +41,13 @@ def set_aside(store: Store, job: dict) -> bool:
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
     """A training lets the short job beside it end, then goes on from its checkpoint; False if there was none."""
-    if job["lane"] != lanes.LONG or (short := lanes.beside(store, lanes.LONG)) is None:
+    if job["queue"] != queues.LONG or (short := queues.beside(store, queues.LONG)) is None:
         return False
-    if job["verb"] in ("pretrain", "fit"):
+    if job["step"] in TRAINS:
         store.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [job["run"]])
-    far = jobs.get_job(store, job["id"])["progress"]
-    jobs.progress(store, job["id"], far, f"Waits for job {short}: memory does not hold both at once")
-    while not should_stop() and lanes.beside(store, lanes.LONG) == short:
+    done = jobs.get_job(store, job["id"])["progress"]
+    execution.progress(store, job["id"], done, f"Waits for job {short}: memory does not hold both at once")
+    while not should_stop() and queues.beside(store, queues.LONG) == short:
         jobs.reap(store)  # it may have been killed
         time.sleep(LOOK)
     return True

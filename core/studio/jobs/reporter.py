@@ -1,4 +1,4 @@
-"""What a step tells while it works, written down: metrics by step, the job's progress, one line for people."""
+"""A step's reports, written down: metrics by step, the job's progress, one line for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 
 from core.studio.db import journal
 from core.studio.db.store import Store
-from core.studio.jobs import queue as jobs
+from core.studio.jobs import execution
+from core.studio.jobs.records import TRAINS
 
 FLUSH = 1.0  # seconds between two writes of metrics
 
@@ -18,27 +19,27 @@ class Reporter:
     def __init__(self, store: Store, job: dict):
         self.store, self.job = store, job
         self.rows: list[tuple[int, str, float]] = []
-        self.fraction, self.message, self.written = 0.0, f"{job['verb']} starts", 0.0
+        self.fraction, self.message, self.written = 0.0, f"{job['step']} starts", 0.0
         self.shown: str | None = None
 
     def __call__(self, values: dict) -> None:
         step, steps = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
         self.fraction = min(step / steps, 1.0)
         self.rows += [(step, name, value) for name, value in flatten(values) if name not in ("step", "steps")]
-        told = values.get("message")
-        if told and told != self.shown and self.job["run"]:
-            journal.log(self.store, self.job["run"], told)
-            self.shown = told
-        self.message = told or f"{self.job['verb']} {step} of {steps}"
+        message = values.get("message")
+        if message and message != self.shown and self.job["run"]:
+            journal.log(self.store, self.job["run"], message)
+            self.shown = message
+        self.message = message or f"{self.job['step']} {step} of {steps}"
         if time.monotonic() - self.written >= FLUSH:
             self.flush()
 
     def flush(self) -> None:
-        if self.rows and self.job["run"] and self.job["verb"] in ("pretrain", "fit"):
+        if self.rows and self.job["run"] and self.job["step"] in TRAINS:
             journal.write_metrics(self.store, self.job["run"], self.rows)
         self.rows = []
         share = (self.job["position"] + self.fraction) / len(self.job["chain"])
-        jobs.progress(self.store, self.job["id"], share, self.message)
+        execution.progress(self.store, self.job["id"], share, self.message)
         self.written = time.monotonic()
 
 

@@ -32,11 +32,11 @@ def never() -> bool:
 def loading(report: Report) -> Callable[[int, int], None]:
     """A report of how many images are prepared, for `load_arrays`."""
 
-    def told(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         if done % 20 == 0 or done == total:
             report({"message": f"Preparing images: {done} of {total}"})
 
-    return told
+    return on_progress
 
 
 @dataclass
@@ -67,7 +67,7 @@ _LONG: set[str] = set()
 
 
 def step(name: str, long: bool = False) -> Callable:
-    """Decorator: register a step; its return value, if any, is ignored. long: one at a time, in the long lane."""
+    """Decorator: register a step; its return value, if any, is ignored. long: one at a time, in the long queue."""
 
     def add(function):
         _STEPS[name] = function
@@ -85,7 +85,7 @@ def _load() -> None:
 
 
 def is_long(name: str) -> bool:
-    """Whether a step belongs to the long lane: a training, a fit, the drawing of the demo."""
+    """Whether a step belongs to the long queue: a training, a fit, the drawing of the demo."""
     _load()
     return name in _LONG
 

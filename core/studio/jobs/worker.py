@@ -1,6 +1,6 @@
-"""The process that executes a lane's jobs: `python -m core.studio.jobs.worker --home DIR --lane long`.
+"""The process that executes a queue's jobs: `python -m core.studio.jobs.worker --home DIR --queue long`.
 
-It takes queued jobs one after the other and leaves when none waits. It lives in a session of its own, so that closing
+It claims queued jobs one after the other and ends when none waits. It has a session of its own, so that closing
 the page, a terminal or the app does not touch it; killed, it is noticed by its process id and the job can be resumed.
 """
 
@@ -19,15 +19,15 @@ from pathlib import Path
 
 from core.studio.db.home import Home
 from core.studio.db.store import Store
-from core.studio.jobs import memory
+from core.studio.jobs import execution, memory
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.queues import LANES, LONG
+from core.studio.jobs.queues import LONG, QUEUES
 from core.studio.jobs.reporter import Reporter
 from core.studio.jobs.steps import STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
 LOOK = 0.2  # seconds between two looks at what is wanted
-NICE = 3  # a training keeps its threads, but gives way to what a person waits for: the page, and the short lane
+NICE = 3  # a training keeps its threads, but gives way to what a person waits for: the page, and the short queue
 _terminated = threading.Event()
 
 
@@ -41,7 +41,7 @@ class Wish:
         if _terminated.is_set():
             return True
         if time.monotonic() - self.looked >= LOOK:
-            self.wants, self.looked = jobs.wants(self.store, self.job), time.monotonic()
+            self.wants, self.looked = execution.wants(self.store, self.job), time.monotonic()
         return self.wants != "run"
 
     @property
@@ -59,7 +59,7 @@ def beating(store: Store, job: int):
     def beat():
         while not stop.wait(HEARTBEAT):
             with contextlib.suppress(Exception):  # a busy database must not end the work
-                jobs.heartbeat(store, job)
+                execution.heartbeat(store, job)
         store.close()
 
     thread = threading.Thread(target=beat, daemon=True)
@@ -86,14 +86,14 @@ def execute(store: Store, job: dict) -> str:
                 if wish():
                     raise Stopped
                 reporter.flush()
-                STEPS[job["verb"]](Work(store, job["run"] or "", job["args"], reporter, wish))
+                STEPS[job["step"]](Work(store, job["run"] or "", job["args"], reporter, wish))
                 reporter.flush()
-                current, tried = jobs.advance(store, job["id"]), 0
+                current, tried = execution.advance(store, job["id"]), 0
                 continue
             except Stopped:
                 reporter.flush()
                 status = wish.status
-                jobs.end(
+                execution.end(
                     store, job["id"], status, {"paused": "Paused", "cancelled": "Cancelled"}.get(status, "Stopped")
                 )
                 return status
@@ -108,7 +108,7 @@ def execute(store: Store, job: dict) -> str:
                 tried += 1
                 if tried <= memory.TRIES and memory.wait_for_room(store, job, wish):
                     continue
-            jobs.end(store, job["id"], "failed", sentence, sentence)
+            execution.end(store, job["id"], "failed", sentence, sentence)
             return "failed"
     return "done"
 
@@ -123,16 +123,16 @@ def explain(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def run_queue(store: Store, *lanes: str) -> int:
-    """Execute the jobs of these lanes (default: of both, one lane after the other) until none waits; how many."""
-    return sum(_run_lane(store, lane) for lane in lanes or LANES)
+def run_queue(store: Store, *queues: str) -> int:
+    """Execute the jobs of these queues (default: of both, one queue after the other) until none waits; how many."""
+    return sum(_run_one_queue(store, queue) for queue in queues or QUEUES)
 
 
-def _run_lane(store: Store, lane: str) -> int:
-    """At most one worker of a lane works, and one waits."""
-    done, name = 0, "worker" if lane == LONG else f"worker-{lane}"
+def _run_one_queue(store: Store, queue: str) -> int:
+    """At most one worker of a queue works, and one waits."""
+    done, name = 0, "worker" if queue == LONG else f"worker-{queue}"
     with open(store.home.path / f"{name}.lock", "w") as lock, open(store.home.path / f"{name}.next", "w") as second:
-        while _waits(store, lane) and not _terminated.is_set():
+        while _waits(store, queue) and not _terminated.is_set():
             if not _lock(lock):
                 # That worker may take the waiting job or be about to leave: one process stays and looks again.
                 if not _lock(second):
@@ -140,15 +140,15 @@ def _run_lane(store: Store, lane: str) -> int:
                 time.sleep(0.5)
                 continue
             jobs.reap(store)
-            while not _terminated.is_set() and (job := jobs.claim(store, lane)):
+            while not _terminated.is_set() and (job := execution.claim(store, queue)):
                 execute(store, job)
                 done += 1
             fcntl.flock(lock, fcntl.LOCK_UN)  # then look once more: a job queued just now found the lock taken
     return done
 
 
-def _waits(store: Store, lane: str) -> bool:
-    return store.one("SELECT 1 FROM jobs WHERE status = 'queued' AND lane = ?", [lane]) is not None
+def _waits(store: Store, queue: str) -> bool:
+    return store.one("SELECT 1 FROM jobs WHERE status = 'queued' AND queue = ?", [queue]) is not None
 
 
 def _lock(file) -> bool:
@@ -170,12 +170,12 @@ def give_way() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--home", required=True)
-    parser.add_argument("--lane", choices=LANES, help="both, one after the other, if left out")
+    parser.add_argument("--queue", choices=QUEUES, help="both, one after the other, if left out")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: _terminated.set())
-    if args.lane == LONG:
+    if args.queue == LONG:
         give_way()
-    run_queue(Store(Home.at(args.home)), *([args.lane] if args.lane else []))
+    run_queue(Store(Home.at(args.home)), *([args.queue] if args.queue else []))
     return 0
 
 

@@ -159,10 +159,10 @@ def chain(
     **args,
 ) -> list[dict]:
     """Steps for `jobs.submit`: train the encoder, then for each fit: fit, score, evaluate. args go to every step."""
-    steps = [{"verb": "pretrain", "run": pretrain, "args": args}] if pretrain else []
+    steps = [{"step": "pretrain", "run": pretrain, "args": args}] if pretrain else []
     for run in fits:
-        verbs = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
-        steps += [{"verb": verb, "run": run, "args": args} for verb in verbs]
+        names = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
+        steps += [{"step": name, "run": run, "args": args} for name in names]
     return steps
 
 

@@ -70,15 +70,15 @@ def _makes(job: dict, run: str) -> bool:
     """Whether a job that has not ended is at, or comes to, the training or fit of a run."""
     going = job["status"] in ("queued", "running", "paused", "interrupted")
     left = job["chain"][job["position"] :]
-    return going and any(one["run"] == run and one["verb"] in ("pretrain", "fit") for one in left)
+    return going and any(one["run"] == run and one["step"] in ("pretrain", "fit") for one in left)
 
 
 def brief(job: dict | None) -> dict | None:
     """The part of a job that the page shows."""
     if job is None:
         return None
-    keys = ("id", "status", "verb", "run", "progress", "message", "error", "wants", "position", "here", "ahead")
-    return {**{k: job.get(k) for k in keys}, "steps": [s["verb"] for s in job["chain"]]}
+    keys = ("id", "status", "run", "progress", "message", "error", "wants", "position", "here", "ahead")
+    return {**{k: job.get(k) for k in keys}, "verb": job.get("step"), "steps": [s["step"] for s in job["chain"]]}
 
 
 def now(store: Store) -> dict:
@@ -87,7 +87,7 @@ def now(store: Store) -> dict:
     beside: the short job that is at work while a training is "job", else None.
     """
     going = jobs.list_jobs(store, "running", "queued")
-    at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["lane"])  # long before short
+    at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["queue"])  # long before short
     waiting = [j for j in going if j["status"] == "queued"]
     return {
         "studies": [r["id"] for r in store.query("SELECT id FROM studies ORDER BY id")],

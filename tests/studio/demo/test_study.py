@@ -60,7 +60,7 @@ def test_the_same_seed_draws_the_same_study(store):
 
 def test_an_empty_home_is_offered_the_demo_once(store):
     job = demo.offer(store)
-    assert jobs.get_job(store, job)["verb"] == "demo"
+    assert jobs.get_job(store, job)["step"] == "demo"
     assert demo.offer(store) is None
 
 
@@ -77,7 +77,7 @@ def test_the_demo_step_queues_the_training(store, monkeypatch):
     monkeypatch.setitem(__import__("core.studio.jobs.steps", fromlist=["_STEPS"])._STEPS, "demo", draw)
     demo.offer(store, "cpu")
     worker.run_queue(store)
-    verbs = [s["verb"] for s in claimed[0]["chain"]]
+    verbs = [s["step"] for s in claimed[0]["chain"]]
     assert verbs[:4] == ["pretrain", "fit", "score", "evaluate"] and verbs[-1] == "embed"
     assert {r["method"] for r in runs.list_runs(store, "demo")} >= {"pmsacl", "padim", "igd", "untrained"}
 

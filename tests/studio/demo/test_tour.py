@@ -12,8 +12,8 @@ from core.studio.db import audit
 from core.studio.demo import study as demo
 from core.studio.demo import tour
 from core.studio.ingest import overview, studies
+from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import worker
 from core.studio.review import decisions, masks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import (
@@ -116,7 +116,7 @@ def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small
     demo.make_demo(store)
     run = create_pretrain(store, "demo", {"size": 32})
     jobs.submit(store, chain(run), start=False)
-    jobs.claim(store)  # by this very process, which does not stop
+    execution.claim(store)  # by this very process, which does not stop
     with pytest.raises(ValueError, match="Press Reset again"):
         tour.reset(store, "ann", seconds=0.3)
     assert runs.exists(store, run)

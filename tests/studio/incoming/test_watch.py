@@ -47,7 +47,7 @@ def look(store, clock):
 
 
 def states(store):
-    return {r["path"].rsplit("/", 1)[1]: r["state"] for r in store.query("SELECT * FROM arrivals")}
+    return {r["path"].rsplit("/", 1)[1]: r["state"] for r in store.query("SELECT * FROM incoming")}
 
 
 def run_jobs(store):
@@ -150,7 +150,7 @@ def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
 def test_cases_added_by_hand_are_scored_in_a_study_that_is_not_watched(store, tiny_study, tmp_path):
     _, fit = scored_padim(store, tiny_study)
     studies.add_cases(store, tiny_study, [write(tmp_path / "by-hand.png", picture(81)[0])])
-    STEPS["intake"](Work(store, "", {"study": tiny_study}))
+    STEPS["import"](Work(store, "", {"study": tiny_study}))
     query = "SELECT r.run FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.name = 'by-hand.png'"
     assert store.query(query) == [{"run": fit}]
 
@@ -191,8 +191,8 @@ def test_a_file_that_ends_the_process_is_left_out_at_last(watched, clock, monkey
     monkeypatch.setattr(take, "add_cases", end)
     for _ in range(take.TRIES):
         with pytest.raises(Ended):
-            STEPS["intake"](Work(store, "", {"study": study}))
-    STEPS["intake"](Work(store, "", {"study": study}))
+            STEPS["import"](Work(store, "", {"study": study}))
+    STEPS["import"](Work(store, "", {"study": study}))
     assert "ended the process" in watch.get_watch(store, study)["left_out"][0]["note"]
 
 

@@ -6,15 +6,16 @@ import subprocess
 import sys
 
 from core.studio.db import journal
-from core.studio.jobs import orphans
+from core.studio.jobs import execution, orphans
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained, pretrain_run
 
 KILLED = """
 import sys, time
-from core.studio import pipeline, store
-import core.engine.encoder as encoder
+from core.studio.db import store
+from core.studio.runs import pipeline
+import core.engine.backbones.encoder as encoder
 encoder.build_encoder = lambda *_: (print("at it", flush=True), time.sleep(600))
 pipeline.pretrain_run(store.open(sys.argv[1]), sys.argv[2], "cpu")
 """
@@ -39,8 +40,8 @@ def test_a_killed_command_leaves_an_interrupted_run(store, tiny_study):
 
 def test_a_job_at_work_keeps_its_run(store, tiny_study):
     run = create_untrained(store, tiny_study, 32)
-    jobs.submit(store, [{"verb": "pretrain", "run": run}], start=False)
-    jobs.claim(store)
+    jobs.submit(store, [{"step": "pretrain", "run": run}], start=False)
+    execution.claim(store)
     runs.update_run(store, run, status="running")
     assert orphans.mark(store) == []
 

@@ -12,8 +12,8 @@ import pytest
 
 from core.studio.db import journal
 from core.studio.db.store import NotFound, Store
+from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import worker
 from core.studio.jobs.processes import is_alive, start_of
 from core.studio.jobs.steps import STEPS
 from core.studio.runs import records as runs
@@ -39,7 +39,7 @@ def steps(monkeypatch):
 
 
 def chain(run, *verbs):
-    return [{"verb": verb, "run": run} for verb in verbs]
+    return [{"step": verb, "run": run} for verb in verbs]
 
 
 def test_a_chain_runs_to_its_end(store, run, steps):
@@ -56,7 +56,7 @@ def test_jobs_run_in_the_order_in_which_they_came(store, run, steps):
     order = []
     steps["score"] = lambda work: order.append(work.args["n"])
     for n in range(3):
-        jobs.submit(store, [{"verb": "score", "run": run, "args": {"n": n}}], start=False)
+        jobs.submit(store, [{"step": "score", "run": run, "args": {"n": n}}], start=False)
     worker.run_queue(store)
     assert order == [0, 1, 2]
 
@@ -98,8 +98,9 @@ def test_only_one_of_many_processes_gets_the_job(store, run):
     jobs.submit(store, chain(run, "score"), start=False)
     jobs.submit(store, chain(run, "score"), start=False)
     code = (
-        "import sys; from core.studio import jobs, store; s = store.open(sys.argv[1]); sys.stdin.readline(); "
-        "print(jobs.claim(s) is not None, flush=True); sys.stdin.readline()"
+        "import sys; from core.studio.jobs import execution; "
+        "from core.studio.db import store; s = store.open(sys.argv[1]); sys.stdin.readline(); "
+        "print(execution.claim(s) is not None, flush=True); sys.stdin.readline()"
     )
     line = [sys.executable, "-c", code, str(store.home.path)]
     started = [subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
@@ -112,29 +113,31 @@ def test_only_one_of_many_processes_gets_the_job(store, run):
         process.kill()
         process.wait()
     assert len(jobs.reap(store)) == 1, "its process is gone"
-    assert jobs.claim(store) is not None
+    assert execution.claim(store) is not None
 
 
 def test_queued_jobs_are_paused_resumed_and_cancelled(store, run):
     job = jobs.submit(store, chain(run, "pretrain"), start=False)
     assert jobs.pause(store, job) == "paused" == jobs.pause(store, job)
     assert runs.get_run(store, run)["status"] == "stopped"
-    assert jobs.claim(store) is None
+    assert execution.claim(store) is None
     assert jobs.resume(store, job, start=False) == "queued"
     assert runs.get_run(store, run)["status"] == "queued"
     assert jobs.cancel(store, job) == "cancelled"
     with pytest.raises(ValueError, match="cannot be paused"):
         jobs.pause(store, job)
     jobs.resume(store, job, start=False)
-    jobs.claim(store)
-    jobs.advance(store, job)
+    execution.claim(store)
+    execution.advance(store, job)
     with pytest.raises(ValueError, match="nothing to resume"):
         jobs.resume(store, job, start=False)
 
 
 SLOW = """
 import sys, time
-from core.studio import steps, worker, store, jobs
+from core.studio.db import store
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import steps, worker
 from core.engine.progress import Stopped
 def slow(work):
     for i in range(600):
@@ -207,8 +210,11 @@ def test_a_worker_that_is_told_to_end_leaves_its_job_to_be_resumed(store, slow):
 
 def test_a_job_outlives_the_process_that_started_it(store, run):
     """A worker started by ensure_worker has a session of its own."""
-    job = jobs.submit(store, [{"verb": "score", "run": run}], start=False)
-    code = "import sys; from core.studio import jobs, store; print(jobs.ensure_worker(store.open(sys.argv[1])))"
+    job = jobs.submit(store, [{"step": "score", "run": run}], start=False)
+    code = (
+        "import sys; from core.studio.db import store; from core.studio.jobs import queue; "
+        "print(queue.ensure_worker(store.open(sys.argv[1])))"
+    )
     told = subprocess.run(
         [sys.executable, "-c", code, str(store.home.path)], capture_output=True, text=True, timeout=60
     )
@@ -239,7 +245,7 @@ def _free(file):
 def test_a_second_worker_leaves_when_one_works_and_one_waits(store, run, slow):
     job, start = slow
     start()
-    jobs.submit(store, [{"verb": "score", "run": run}], start=False)
+    jobs.submit(store, [{"step": "score", "run": run}], start=False)
     line = [sys.executable, "-m", "core.studio.jobs.worker", "--home", str(store.home.path)]
     waits = subprocess.Popen(line)
     time.sleep(1)

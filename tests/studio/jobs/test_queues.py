@@ -1,4 +1,4 @@
-"""Two lanes: what only reads finished runs goes on beside a training; each lane has one worker and keeps its order."""
+"""Two queues: jobs that only read finished runs go on beside a training; each has one worker and keeps its order."""
 
 import json
 import os
@@ -12,12 +12,11 @@ import pytest
 
 from core.studio.db import migrate as migrations
 from core.studio.db.store import Store
-from core.studio.incoming import job as take
+from core.studio.incoming import job as incoming
 from core.studio.incoming import watch
 from core.studio.ingest import cache, studies
+from core.studio.jobs import execution, queues, steps, worker
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import queues as lanes
-from core.studio.jobs import steps, worker
 from core.studio.jobs.processes import alone
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.runs import pipeline
@@ -40,12 +39,12 @@ def run(store, tiny_study):
     return runs.create_run(store, tiny_study, "pretrain", "pmsacl", {})
 
 
-def add(store, verb, run="", **args):
-    return jobs.submit(store, [{"verb": verb, "run": run, "args": args}], start=False)
+def add(store, step, run="", **args):
+    return jobs.submit(store, [{"step": step, "run": run, "args": args}], start=False)
 
 
-def lane(store, job):
-    return jobs.get_job(store, job)["lane"]
+def queue(store, job):
+    return jobs.get_job(store, job)["queue"]
 
 
 def status(store, job):
@@ -58,7 +57,7 @@ def replace_step(monkeypatch, name, function):
 
 
 class Training:
-    """A step "pretrain" that runs, in a worker thread of the long lane, until it is told to end."""
+    """A step "pretrain" that runs, in a worker thread of the long queue, until it may end."""
 
     def __init__(self, store, monkeypatch, run):
         self.begun, self.may_end, self.store = threading.Event(), threading.Event(), store
@@ -99,17 +98,17 @@ def scored(store, tiny_study):
 
 def test_what_trains_is_long_and_what_reads_finished_runs_is_short(store, run):
     other = runs.create_run(store, runs.get_run(store, run)["study"], "pretrain", "pmsacl", {})
-    first = jobs.submit(store, [{"verb": v, "run": run} for v in ("pretrain", "fit", "score")], start=False)
-    assert lane(store, first) == "long"
-    assert [lane(store, add(store, verb, other)) for verb in ("score", "evaluate", "embed", "place")] == ["short"] * 4
-    assert lane(store, add(store, "intake", study="tiny")) == "short"
-    assert lane(store, add(store, "demo")) == "long"
+    first = jobs.submit(store, [{"step": v, "run": run} for v in ("pretrain", "fit", "score")], start=False)
+    assert queue(store, first) == "long"
+    assert [queue(store, add(store, verb, other)) for verb in ("score", "evaluate", "embed", "place")] == ["short"] * 4
+    assert queue(store, add(store, "import", study="tiny")) == "short"
+    assert queue(store, add(store, "demo")) == "long"
     behind = add(store, "score", run)
-    assert lane(store, behind) == "long" and f"job {first}" in jobs.get_job(store, behind)["message"]
+    assert queue(store, behind) == "long" and f"job {first}" in jobs.get_job(store, behind)["message"]
     jobs.cancel(store, first)
     jobs.pause(store, behind)
     jobs.resume(store, behind, start=False)
-    assert lane(store, behind) == "short", "nothing of the run is ahead any more"
+    assert queue(store, behind) == "short", "nothing of the run is ahead any more"
 
 
 def test_a_watched_and_an_added_image_are_scored_while_a_training_runs(store, tiny_study, scored, tmp_path, trains):
@@ -121,7 +120,7 @@ def test_a_watched_and_an_added_image_are_scored_while_a_training_runs(store, ti
     assert len(watch.look(store, lambda: watch.SETTLE)) == 1
     assert worker.run_queue(store, "short") == 1
     studies.add_cases(store, tiny_study, [write(tmp_path / "added.png", picture(51)[0])])
-    add(store, "intake", study=tiny_study)
+    add(store, "import", study=tiny_study)
     assert worker.run_queue(store, "short") == 1
     read = "SELECT c.name FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.label = 'unknown'"
     assert {r["name"] for r in store.query(read, [scored])} == {"watched.png", "added.png"}
@@ -132,14 +131,14 @@ def test_a_watched_and_an_added_image_are_scored_while_a_training_runs(store, ti
 
 
 def test_cases_that_come_while_a_run_is_scored_for_the_first_time(store, tiny_study, scored, tmp_path, monkeypatch):
-    """The intake leaves them to that scoring, which takes them in; no case is left unscored and none read twice."""
+    """The import leaves them to that scoring, which takes them in; no case is left unscored and none read twice."""
     fit = pipeline.create_fit(store, runs.get_run(store, scored)["parent"], "padim", {"channels": 20})
     pipeline.fit_run(store, fit, "cpu")
     add(store, "score", fit)
-    store.execute("UPDATE jobs SET lane = 'long', status = 'running', pid = ?", [os.getpid()])
-    assert take.chosen_run(store, tiny_study, fit) is None
-    assert "is about to score them" in take._unscored(store, tiny_study, fit)
-    assert take.chosen_run(store, tiny_study, None) == scored
+    store.execute("UPDATE jobs SET queue = 'long', status = 'running', pid = ?", [os.getpid()])
+    assert incoming.chosen_run(store, tiny_study, fit) is None
+    assert "is about to score them" in incoming._unscored(store, tiny_study, fit)
+    assert incoming.chosen_run(store, tiny_study, None) == scored
     real = pipeline.score_run
 
     def scoring(*how):
@@ -151,32 +150,33 @@ def test_cases_that_come_while_a_run_is_scored_for_the_first_time(store, tiny_st
     STEPS["score"](Work(store, fit, {"device": "cpu", "steady": False}))
     late = "SELECT 1 FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.name = 'late.png'"
     assert len(store.query(late, [fit])) == 1
-    assert take.chosen_run(store, tiny_study, fit) == fit, "it has its scale now"
+    assert incoming.chosen_run(store, tiny_study, fit) == fit, "it has its scale now"
 
 
 WORKS = """
 import sys, time
 from pathlib import Path
-from core.studio import steps, worker, store
+from core.studio.db import store
+from core.studio.jobs import steps, worker
 from core.engine.progress import Stopped
-home, lane, steps_told = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+home, queue, finished = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 def slow(work):
     for i in range(work.args["steps"]):
         if work.should_stop():
             raise Stopped
         work.report({"step": i, "steps": work.args["steps"], "loss": i})
         time.sleep(0.05)
-    with steps_told.open("a") as out:
+    with finished.open("a") as out:
         out.write(f"{work.args['n']} ")
 steps.STEPS.names()
 steps._STEPS.update(pretrain=slow, score=slow)
-worker.run_queue(store.open(home), lane)
+worker.run_queue(store.open(home), queue)
 """
 
 
 @pytest.fixture
 def start(store, tmp_path):
-    """start("long") is a worker process of that lane, whose steps take `steps` twentieths of a second."""
+    """start("long") is a worker process of that queue, whose steps take `steps` twentieths of a second."""
     started = []
 
     def begin(name):
@@ -197,13 +197,13 @@ def moves(store, job):
 
 
 @pytest.mark.parametrize(("killed", "lives"), [("short", "long"), ("long", "short")])
-def test_one_lanes_worker_is_killed_and_the_other_goes_on(store, run, start, killed, lives):
+def test_one_queues_worker_is_killed_and_the_other_goes_on(store, run, start, killed, lives):
     other = runs.create_run(store, runs.get_run(store, run)["study"], "pretrain", "pmsacl", {})
     made = {
         "long": add(store, "pretrain", run, steps=6000, n=1),
         "short": add(store, "score", other, steps=6000, n=1),
     }
-    workers = {name: start(name) for name in lanes.LANES}
+    workers = {name: start(name) for name in queues.QUEUES}
     for job in made.values():
         wait(lambda job=job: jobs.get_job(store, job)["progress"] > 0)
     assert len({jobs.get_job(store, job)["pid"] for job in made.values()}) == 2
@@ -224,7 +224,7 @@ def test_one_lanes_worker_is_killed_and_the_other_goes_on(store, run, start, kil
     assert workers[lives].wait(60) == 0
 
 
-def test_each_lane_has_one_worker_and_its_order_and_no_step_is_lost_or_done_twice(store, run, start, tmp_path):
+def test_each_queue_has_one_worker_and_its_order_and_no_step_is_lost_or_done_twice(store, run, start, tmp_path):
     study = runs.get_run(store, run)["study"]
     for n in range(5):
         add(store, "pretrain", runs.create_run(store, study, "pretrain", "pmsacl", {}), steps=3, n=n)
@@ -234,7 +234,7 @@ def test_each_lane_has_one_worker_and_its_order_and_no_step_is_lost_or_done_twic
         assert any(w.poll() is None for w in workers)
         time.sleep(0.05)
     assert [w.wait(60) for w in workers] == [0] * 4
-    for name in lanes.LANES:
+    for name in queues.QUEUES:
         assert (tmp_path / f"{name}.txt").read_text().split() == ["0", "1", "2", "3", "4"], name
 
 
@@ -251,7 +251,7 @@ def test_a_short_job_without_room_waits_for_the_training(store, tiny_study, trai
     job = add(store, "score", other)
     worker.run_queue(store, "short")
     row = jobs.get_job(store, job)
-    assert (row["status"], row["lane"], row["error"]) == ("queued", "long", None)
+    assert (row["status"], row["queue"], row["error"]) == ("queued", "long", None)
     assert row["message"] == f"Waits for job {trains.job}: memory does not hold both at once"
     trains.may_end.set()
     trains.thread.join(60)
@@ -273,7 +273,7 @@ def test_a_training_without_room_waits_for_the_short_job_and_goes_on(store, tiny
     replace_step(monkeypatch, "pretrain", pretrain)
     replace_step(monkeypatch, "score", score)
     short, long = add(store, "score", other), add(store, "pretrain", run)
-    threads = [threading.Thread(target=lambda n=n: worker.run_queue(Store(store.home), n)) for n in lanes.LANES]
+    threads = [threading.Thread(target=lambda n=n: worker.run_queue(Store(store.home), n)) for n in queues.QUEUES]
     threads[0].start()
     assert began.wait(60)
     threads[1].start()
@@ -289,9 +289,9 @@ def test_out_of_memory_with_nothing_beside_is_said(store, run, monkeypatch):
     def full(work):
         raise OUT_OF_MEMORY
 
-    for verb in ("pretrain", "score"):
-        replace_step(monkeypatch, verb, full)
-        job = add(store, verb, run)
+    for step in ("pretrain", "score"):
+        replace_step(monkeypatch, step, full)
+        job = add(store, step, run)
         worker.run_queue(store)
         row = jobs.get_job(store, job)
         assert row["status"] == "failed" and "smaller batch" in row["error"]
@@ -299,42 +299,43 @@ def test_out_of_memory_with_nothing_beside_is_said(store, run, monkeypatch):
 
 def test_a_database_of_before_keeps_its_jobs(home, monkeypatch):
     with monkeypatch.context() as patch:
-        before = [name for name in migrations.names() if name != "0310_job_lanes"]
+        before = [name for name in migrations.names() if name < "0310_job_lanes"]
         patch.setattr(migrations, "names", lambda: before)
         old = Store(home)
         assert "lane" not in old.db["jobs"].columns_dict
-        for n, (verb, state) in enumerate(
+        for n, (step, state) in enumerate(
             [("pretrain", "running"), ("intake", "queued"), ("score", "queued"), ("intake", "done")], start=1
         ):
-            chain = json.dumps([{"verb": verb, "run": "", "args": {}}])
+            chain = json.dumps([{"verb": step, "run": "", "args": {}}])
             old.db["jobs"].insert(
-                {"id": n, "chain": chain, "verb": verb, "status": state, "created": "2026-01-01", "pid": os.getpid()}
+                {"id": n, "chain": chain, "verb": step, "status": state, "created": "2026-01-01", "pid": os.getpid()}
             )
         old.db.conn.commit()
         old.close()
     store = Store(home)
-    kept = {row["id"]: (row["lane"], row["status"]) for row in store.query("SELECT * FROM jobs")}
+    kept = {row["id"]: (row["queue"], row["status"]) for row in store.query("SELECT * FROM jobs")}
     assert kept == {1: ("long", "running"), 2: ("short", "queued"), 3: ("long", "queued"), 4: ("short", "done")}
-    assert jobs.claim(store, "long") is None and jobs.claim(store, "short")["id"] == 2
+    assert jobs.get_job(store, 2)["chain"] == [{"step": "import", "run": "", "args": {}}]
+    assert execution.claim(store, "long") is None and execution.claim(store, "short")["id"] == 2
     with pytest.raises(Exception, match="UNIQUE"):
         store.execute("UPDATE jobs SET status = 'running' WHERE id = 3")
 
 
 def test_the_page_shows_both_only_while_both_run(store, tiny_study, run, scored, capsys):
     job = add(store, "pretrain", run)
-    jobs.claim(store, "long")
+    execution.claim(store, "long")
     short = add(store, "score", scored)
     now = live.now(store)
     assert (now["job"]["id"], now["beside"], now["waiting"]) == (job, None, 1)
-    jobs.claim(store, "short")
+    execution.claim(store, "short")
     now = live.now(store)
     assert (now["job"]["id"], now["beside"]["id"], now["waiting"]) == (job, short, 0)
     from app.commands import main
 
     assert main(["jobs", "--home", str(store.home.path)]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [f"beside job {job}" in line for line in told] == [True, False]
-    jobs.advance(store, short)
+    printed = capsys.readouterr().out.splitlines()
+    assert [f"beside job {job}" in line for line in printed] == [True, False]
+    execution.advance(store, short)
     assert live.now(store)["beside"] is None
     with pytest.raises(ValueError, match=f"job {job} is running"):
         training.delete(store, run)
@@ -345,12 +346,12 @@ def test_a_paused_training_keeps_its_place_on_the_page(store, run):
     jobs.pause(store, job)
     add(store, "embed", run)
     for _ in range(450):  # a day of new cases
-        store.execute("INSERT INTO jobs (chain, verb, status, created) VALUES ('[]', 'intake', 'done', '')")
+        store.execute("INSERT INTO jobs (chain, step, status, created) VALUES ('[]', 'import', 'done', '')")
     assert live.jobs_of_runs(store)[run]["id"] == job
     assert job in [row["id"] for row in jobs.list_jobs(store)]
 
 
-def test_arrays_cleared_away_by_the_other_lane_are_built_anew(store, tiny_study, monkeypatch):
+def test_arrays_cleared_away_by_the_other_queue_are_built_anew(store, tiny_study, monkeypatch):
     real, cleared = cache._masks, []
 
     def masks(store, folder, *rest):
@@ -386,12 +387,13 @@ def test_only_one_at_a_time_makes_what_both_would_write(tmp_path):
 
 def test_a_training_gives_way_and_a_short_job_does_not(store):
     code = (
-        "import os, sys; from core.studio import worker; worker.run_queue = lambda *_: print(os.nice(0)); worker.main()"
+        "import os, sys; from core.studio.jobs import worker; "
+        "worker.run_queue = lambda *_: print(os.nice(0)); worker.main()"
     )
-    told = []
+    niceness = []
     for name in ("long", "short"):
-        line = [sys.executable, "-c", code, "--home", str(store.home.path), "--lane", name]
-        told.append(
+        line = [sys.executable, "-c", code, "--home", str(store.home.path), "--queue", name]
+        niceness.append(
             int(subprocess.run(line, capture_output=True, text=True, timeout=60, start_new_session=True).stdout)
         )
-    assert told[0] > told[1] == os.nice(0)
+    assert niceness[0] > niceness[1] == os.nice(0)

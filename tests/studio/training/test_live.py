@@ -37,7 +37,7 @@ def test_one_chain_trains_fits_scores_and_evaluates(store, run):
     made = training.start(store, "tiny", config, "mine", {"padim": {}, "igd": {}}, wake=False)
     job = live.jobs_of_runs(store)[made["run"]]
     wanted = ["pretrain", "fit", "score", "evaluate", "fit", "score", "evaluate"]
-    assert [s["verb"] for s in job["chain"]] == wanted
+    assert [s["step"] for s in job["chain"]] == wanted
     assert runs.get_run(store, made["run"])["config"] == config
     with pytest.raises(ValueError, match="cancel it before"):
         training.delete(store, made["run"])

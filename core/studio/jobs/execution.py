@@ -1,0 +1,69 @@
+"""A job as its worker process sees it: claim it, report on it, go to its next step, end it."""
+
+from __future__ import annotations
+
+import os
+
+from core.studio.db.store import Store, now, parsed
+from core.studio.jobs.processes import start_of
+from core.studio.jobs.queues import LONG
+from core.studio.jobs.records import JSON, at_position, finish, get_job
+
+
+def claim(store: Store, queue: str | None = None) -> dict | None:
+    """Claim the oldest queued job for this process, or None; queue None: of any queue that is free.
+
+    One statement: two workers cannot both have one.
+    """
+    rows = store.query(
+        "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
+        "started = coalesce(started, :now), finished = NULL, error = NULL "
+        "WHERE id = (SELECT id FROM jobs q WHERE q.status = 'queued' AND q.queue = coalesce(:queue, q.queue) "
+        "AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.status = 'running' AND r.queue = q.queue) "
+        "ORDER BY id LIMIT 1) RETURNING *",
+        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "queue": queue},
+    )
+    return parsed(rows[0], *JSON) if rows else None
+
+
+def wants(store: Store, job: int) -> str:
+    """'run' | 'pause' | 'cancel', as last asked for."""
+    row = store.one("SELECT wants FROM jobs WHERE id = ?", [job])
+    return row["wants"] if row else "cancel"
+
+
+def heartbeat(store: Store, job: int) -> None:
+    """Say that the worker lives."""
+    store.execute("UPDATE jobs SET heartbeat = ? WHERE id = ? AND status = 'running'", [now(), job])
+
+
+def progress(store: Store, job: int, fraction: float, message: str) -> None:
+    """fraction 0..1 of the whole chain."""
+    store.execute(
+        "UPDATE jobs SET progress = ?, message = ?, heartbeat = ? WHERE id = ?", [fraction, message, now(), job]
+    )
+
+
+def advance(store: Store, job: int) -> dict | None:
+    """Go to the chain's next step; None (and the job done) after the last."""
+    with store.write() as db:
+        row = get_job(store, job)
+        position = row["position"] + 1
+        if position == len(row["chain"]):
+            finish(store, row, "done", "Done", None)
+            db.execute("UPDATE jobs SET progress = 1 WHERE id = ?", [job])
+            return None
+        db["jobs"].update(job, {**at_position(row["chain"], position), "progress": position / len(row["chain"])})
+        return get_job(store, job)
+
+
+def end(store: Store, job: int, status: str, message: str = "", error: str | None = None) -> None:
+    """The worker leaves a job that is not done: paused, cancelled, interrupted or failed."""
+    with store.write():
+        finish(store, get_job(store, job), status, message, error)
+
+
+def defer(store: Store, job: int, message: str) -> bool:
+    """A running job goes back to wait in the long queue; False if something else is wanted of it."""
+    change = "UPDATE jobs SET status = 'queued', queue = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
+    return store.execute(change, [LONG, message, job]).rowcount == 1

@@ -1,0 +1,62 @@
+"""Rows of jobs: reading one, ending one, and noticing that its worker process is gone."""
+
+from __future__ import annotations
+
+import json
+
+from core.studio.db.journal import log
+from core.studio.db.store import NotFound, Store, now, parsed
+from core.studio.jobs.processes import is_alive
+
+JSON = ("chain", "args")
+TRAINS = ("pretrain", "fit")  # steps that make a run: its status follows the job's
+_RUN_STATUS = {
+    "queued": "queued", "paused": "stopped", "cancelled": "stopped", "interrupted": "interrupted", "failed": "failed",
+}  # fmt: skip
+
+
+def at_position(chain: list[dict], position: int) -> dict:
+    """The columns of a job that say at which step of its chain it is."""
+    one = chain[position]
+    return {"position": position, "step": one["step"], "run": one["run"] or None, "args": json.dumps(one["args"])}
+
+
+def get_job(store: Store, job: int) -> dict:
+    """The job's row, chain and args as values."""
+    row = store.one("SELECT * FROM jobs WHERE id = ?", [job])
+    if row is None:
+        raise NotFound(f"there is no job {job}; `jobs` lists them")
+    return parsed(row, *JSON)
+
+
+def reap(store: Store) -> list[int]:
+    """Jobs whose worker is gone become 'interrupted' (with Resume); returns their ids."""
+    gone = []
+    for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
+        if not is_alive(row["pid"], row["pid_start"]):
+            with store.write():
+                again = store.one("SELECT * FROM jobs WHERE id = ?", [row["id"]])
+                if again["status"] != "running" or again["pid"] != row["pid"]:
+                    continue
+                status = {"pause": "paused", "cancel": "cancelled"}.get(again["wants"], "interrupted")
+                reason = "the worker process ended without a word" if status == "interrupted" else None
+                finish(store, parsed(again, *JSON), status, "Interrupted; Resume goes on", reason)
+                gone.append(row["id"])
+    return gone
+
+
+def finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
+    """Write a job's end, and the status of its runs. Call it inside `store.write()`; row: as `get_job` gives it."""
+    values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
+    store.db["jobs"].update(row["id"], values)
+    if status == "done":
+        return
+    current = row["run"] if row["step"] in TRAINS else None
+    if current:
+        store.db.execute("UPDATE runs SET status = ? WHERE id = ?", [_RUN_STATUS[status], current])
+    if row["run"] and error:
+        log(store, row["run"], error)
+    if status in ("cancelled", "failed"):
+        for one in row["chain"][row["position"] + 1 :]:
+            if one["step"] in TRAINS:
+                store.db.execute("UPDATE runs SET status = 'new' WHERE id = ? AND status = 'queued'", [one["run"]])
