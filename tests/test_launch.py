@@ -14,6 +14,7 @@ from app.commands._common import options_of, table
 
 ROOT = Path(__file__).resolve().parents[1]
 VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "bench", "doctor", "test")
+VERBS += ("schema",)
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_each_verb_has_help(capsys, verb):
 
 def test_without_a_verb_the_page_opens(monkeypatch):
     seen = []
-    monkeypatch.setattr("app.commands.app.open_page", lambda args, walk=False: seen.append(args.port) or 0)
+    monkeypatch.setattr("app.commands.app.open_page", lambda args, tour=False: seen.append(args.port) or 0)
     assert main([]) == 0 and main(["--port", "7999"]) == 0
     assert seen == [7860, 7999]
 

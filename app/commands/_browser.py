@@ -19,12 +19,12 @@ def present() -> str | None:
     return next((path for path in candidates if path and _starts(path)), None)
 
 
-def find_browser(tell: Callable[[str], None]) -> str:
+def find_browser(report: Callable[[str], None]) -> str:
     """The browser's path, installed if need be. UserError (status 1) when none can be had: the tests must not skip."""
     found = present()
     if found:
         return found
-    tell("Downloading Playwright's Chromium")
+    report("Downloading Playwright's Chromium")
     command = [sys.executable, "-m", "playwright", "install", "chromium"]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
         # Its libraries come from Debian anyway, so as root Debian's own browser is the surer way, tried second.
@@ -35,7 +35,7 @@ def find_browser(tell: Callable[[str], None]) -> str:
         try:
             subprocess.run(attempt, stdout=sys.stderr, timeout=600, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            tell(f"{attempt[0]}: {error}")
+            report(f"{attempt[0]}: {error}")
         found = present()
         if found:
             return found
@@ -50,16 +50,16 @@ def _playwrights() -> str | None:
     """Where Playwright would have put its Chromium."""
     code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
     try:
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    path = told.stdout.strip()
+    path = found.stdout.strip()
     return path if path and os.path.exists(path) else None
 
 
 def _starts(path: str) -> bool:
     try:
-        told = subprocess.run([path, "--version", "--no-sandbox"], capture_output=True, timeout=60)
+        version = subprocess.run([path, "--version", "--no-sandbox"], capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return told.returncode == 0
+    return version.returncode == 0

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class UserError(ValueError):
-    """A mistake to be told in one sentence; status 2, or 1 when the user did nothing wrong."""
+    """A mistake, described in one sentence; status 2, or 1 when the user did nothing wrong."""
 
     def __init__(self, text: str, status: int = 2):
         super().__init__(text)

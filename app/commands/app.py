@@ -30,7 +30,7 @@ def run(args) -> int:
     return open_page(args)
 
 
-def open_page(args, walk: bool = False) -> int:
+def open_page(args, tour: bool = False) -> int:
     """Serve until interrupted, or until the window is closed."""
     from core.engine.tensors import pick_device
     from core.studio.demo import study as demo
@@ -40,7 +40,7 @@ def open_page(args, walk: bool = False) -> int:
     pick_device(args.device)
     store = open_store(args)
     store.set_setting("device", args.device)
-    if walk:
+    if tour:
         guided.prepare(store, args.device, wake=False)
     elif not getattr(args, "no_demo", False):
         demo.offer(store, args.device)
@@ -53,7 +53,7 @@ def open_page(args, walk: bool = False) -> int:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
     def ready(url: str) -> None:
-        address = url + ("walk" if walk else "")
+        address = url + ("walk" if tour else "")
         say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs go on")
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})

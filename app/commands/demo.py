@@ -12,14 +12,14 @@ def add(subparsers) -> None:
     parser = verb(subparsers, "demo", "Draw a study, train on it, fit the detectors, score and evaluate", run)
     parser.add_argument("--seed", type=int, default=0, help="of the study and of the training")
     parser.add_argument("--epochs", type=int, help="instead of the quick preset's")
-    parser.add_argument("--show", action="store_true", help="a guided walk on the page instead: five minutes, live")
+    parser.add_argument("--show", action="store_true", help="a guided tour of the page instead: five minutes, live")
 
 
 def run(args) -> int:
     if args.show:
         from app.commands.app import open_page
 
-        return open_page(args, walk=True)
+        return open_page(args, tour=True)
     from core.engine.tensors import pick_device
     from core.studio.demo import study as demo
     from core.studio.jobs import queue as jobs

@@ -31,15 +31,17 @@ def add(subparsers) -> None:
 
 
 def study_of(store, args) -> str:
-    from core.studio.ingest.studies import import_study, list_studies, show_study
+    """Id of the study: the one named, or the folder's, imported unless it is there already."""
+    from core.studio.ingest.studies import import_study, list_studies, show_study, slug
 
     if args.study:
         return show_study(store, args.study)["id"]
     folder = Path(args.data).expanduser().resolve()
     if not folder.is_dir():
         raise UserError(f"{args.data} is not a folder")
-    if folder.name.lower() in {s["id"] for s in list_studies(store)}:
-        return folder.name.lower()
+    study = slug(folder.name)
+    if study in {s["id"] for s in list_studies(store)}:
+        return study
     return import_study(store, folder.name, folder).study
 
 

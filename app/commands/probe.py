@@ -1,4 +1,4 @@
-"""probe STUDY --preset NAME: how hard MedMix's classes are to tell apart, before any training."""
+"""probe STUDY --preset NAME: how hard MedMix's classes are to separate, before any training."""
 
 from __future__ import annotations
 

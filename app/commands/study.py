@@ -53,7 +53,7 @@ def run_add(args) -> int:
             copy=args.copy,
         )
     say(args, f"{report.study}: {report.accepted} test cases added")
-    return _tell(args, report)
+    return _print_report(args, report)
 
 
 def run_import(args) -> int:
@@ -72,10 +72,10 @@ def run_import(args) -> int:
         )
     counts = ", ".join(f"{n} {part}" for part, n in report.counts.items())
     say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")
-    return _tell(args, report)
+    return _print_report(args, report)
 
 
-def _tell(args, report) -> int:
+def _print_report(args, report) -> int:
     for one in report.rejected:
         say(args, f"  left out {one['path']}: {one['reason']}")
     for one in report.duplicates:

@@ -1,4 +1,4 @@
-"""watch [STUDY [FOLDER]]: take what is dropped into a folder into a study, and score it."""
+"""watch [STUDY [FOLDER]]: import the files dropped into a folder into a study, and score them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add(subparsers) -> None:
     )
     parser.add_argument("--copy", action="store_true", help="copy the files into the home instead of referring to them")
     parser.add_argument("--off", action="store_true", help="watch this study's folder no longer")
-    parser.add_argument("--once", action="store_true", help="take what lies there now, then end")
+    parser.add_argument("--once", action="store_true", help="import the files that are there now, then end")
 
 
 def run(args) -> int:
@@ -35,13 +35,13 @@ def run(args) -> int:
         raise UserError("no folder is watched yet: watch STUDY FOLDER begins")
     for row in rows:
         say(args, f"{row['study']}: watching {row['folder']}")
-    told = {} if args.once else watch.ended(store)
+    printed = {} if args.once else watch.ended(store)
     if args.once:
         watch.look(store)
         time.sleep(watch.SETTLE)
         for job in watch.look(store):
             follow(args, store, job, "Taking new cases")
-        _tell(args, store, told)
+        _print_ended(args, store, printed)
         found = [watch.get_watch(store, row["study"]) for row in rows]
         for one in found:
             say(args, f"{one['study']}: {one['message'] or 'nothing new'}")
@@ -51,7 +51,7 @@ def run(args) -> int:
         while True:
             time.sleep(1)
             jobs.reap(store)
-            told = _tell(args, store, told)
+            printed = _print_ended(args, store, printed)
 
 
 def _set(args, store) -> None:
@@ -66,12 +66,12 @@ def _set(args, store) -> None:
     watch.set_watch(store, args.study, folder, "command line", run_id, not args.off, copy)
 
 
-def _tell(args, store, told: dict[tuple, str]) -> dict[tuple, str]:
+def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
     """One line for each file that has come to an end since."""
     from core.studio.incoming import watch
 
     found = watch.ended(store)
     for (study, path), what in found.items():
-        if told.get((study, path)) != what:
+        if printed.get((study, path)) != what:
             say(args, f"{study}: {path}: {what}")
     return found

@@ -63,6 +63,11 @@ class Registry:
         self.get(name)
         return dict(self._about[name])
 
+    def title(self, name: str) -> str:
+        """The name for people; `name` itself for a member without a title, and for one that this version has not."""
+        self._load()
+        return self._about.get(name, {}).get("title", name)
+
     def names(self) -> list[str]:
         self._load()
         return sorted(self._members)

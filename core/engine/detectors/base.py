@@ -59,7 +59,6 @@ class Detector(abc.ABC):
     """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
     Config: ClassVar[type[Config]]
 
     @classmethod

@@ -83,7 +83,6 @@ class Combined(Detector):
     """
 
     name = "combined"
-    title = "Lesion head + PaDiM"
     Config = CombinedConfig
     presets = {kind: CombinedConfig(head=LESION_PRESETS[kind]) for kind in LESION_PRESETS}
 

@@ -50,7 +50,6 @@ class Ensemble(Detector):
     """
 
     name = "ensemble"
-    title = "Lesion heads, averaged"
     Config = EnsembleConfig
     presets = {kind: EnsembleConfig(head=LESION_PRESETS[kind]) for kind in LESION_PRESETS}
 

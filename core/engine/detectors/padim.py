@@ -58,7 +58,6 @@ class PaDiMConfig(Config):
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
 class PaDiM(Detector):
     name = "padim"
-    title = "PaDiM"
     Config = PaDiMConfig
     presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-
 import cv2
 import numpy as np
 
@@ -14,6 +12,7 @@ from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import get_mask
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
+from core.studio.runs.readings import unpack_map
 
 _open: dict[tuple, np.ndarray] = {}
 
@@ -78,10 +77,8 @@ def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndar
     row = store.one(query, [fit, case_id]) if m.points.lesions[point] == 0 else None
     if row is None:
         raise ValueError("this run has no heat map of this image")
-    codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"])
-    values = row["map_lo"] + codes.astype(np.float32) / 65535 * (row["map_hi"] - row["map_lo"])
     scale = pixel_scale(store, runs.get_run(store, fit))
-    values = cv2.resize(values, (side, side), interpolation=cv2.INTER_LINEAR)
+    values = cv2.resize(unpack_map(row), (side, side), interpolation=cv2.INTER_LINEAR)
     level = np.clip((values - scale["lo"]) / (scale["hi"] - scale["lo"]), 0, 1)
     coloured = cv2.applyColorMap((level * 255).astype(np.uint8), cv2.COLORMAP_INFERNO)[:, :, ::-1]
     return np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])

@@ -100,7 +100,7 @@ def request(store: Store, key: str, config: ProjectionConfig, device: str = "aut
     with store.write() as db:
         values = {"map": key, "title": title, "config": config.to_json(), "images": len(found)}
         db.table("cluster_projected").upsert({"key": new, "created": now(), **values}, pk="key")
-    job = jobs.submit(store, [{"step": "place", "run": m.about["run"], "args": args}])
+    job = jobs.submit(store, [{"step": "project", "run": m.about["run"], "args": args}])
     store.execute("UPDATE cluster_projected SET job = ? WHERE key = ?", [job, new])
     return {"key": new, "ready": False, "job": job}
 

@@ -1,4 +1,4 @@
-"""The job step "place": read new images, encode them at each epoch of a map, project them onto it."""
+"""The job step "project": read new images, encode them at each epoch of a map, project them onto it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.studio.runs.snapshots import Snapshot
 USUAL = 99  # percentile of the map's own points of neighbour distances; an image beyond it is out of the map's support
 
 
-@step("place")
+@step("project")
 def project(work: Work) -> str:
     """args: {"map", "placed", "config"}: see `projected.request`. Returns the key; what is there stays."""
     m = open_map(work.store, work.args["map"])

@@ -1,6 +1,6 @@
 """The audit trail: one row per act, append-only, each sealed by a hash over itself and the row before.
 
-Triggers (tables.py) refuse UPDATE, DELETE and REPLACE; the chain shows what was done around them.
+Triggers (migration 0200) refuse UPDATE, DELETE and REPLACE; the chain shows changes made around the triggers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def record(
     shown: dict | None = None,
     seconds: float | None = None,
 ) -> int:
-    """Append an event; returns its id. Call it inside the `store.write()` that does what the event tells of."""
+    """Append an event; returns its id. Call it inside the `store.write()` that makes the change."""
     with store.write() as db:
         last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
         row = {
@@ -78,15 +78,15 @@ def verify(store: Store) -> dict:
         elif row["kind"] == "mask":
             masks[after["mask"]] = after["sha256"]
     for review in store.db.query("SELECT id, case_id, reader, stage, decision, comment FROM reviews"):
-        told = decided.pop(review["id"], None)
-        if told is None:
+        event = decided.pop(review["id"], None)
+        if event is None:
             problems.append(f"review {review['id']} has no event")
-        elif told != [review[k] for k in ("case_id", "reader", "stage", "decision", "comment")]:
+        elif event != [review[k] for k in ("case_id", "reader", "stage", "decision", "comment")]:
             problems.append(f"review {review['id']} is not what its event says")
     problems += [f"review {i} is gone" for i in decided]
     for mask in store.db.query("SELECT id, png FROM lesion_masks WHERE source != 'import'"):
-        told = masks.pop(mask["id"], None)
-        if told is not None and told != hashlib.sha256(mask["png"]).hexdigest():
+        digest = masks.pop(mask["id"], None)
+        if digest is not None and digest != hashlib.sha256(mask["png"]).hexdigest():
             problems.append(f"lesion mask {mask['id']} was altered")
     problems += [f"lesion mask {i} is gone" for i in masks]
     return {"ok": not problems, "events": expected - 1, "head": previous, "problems": problems[:50]}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from types import ModuleType
 
 import sqlite_utils
 from sqlite_utils.migrations import Migrations
@@ -22,11 +23,16 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(migrations.__path__))
 
 
+def load(name: str) -> ModuleType:
+    """The module of one step, with its `apply(db)`."""
+    return importlib.import_module(f"{migrations.__name__}.{name}")
+
+
 def migrate(db: sqlite_utils.Database) -> None:
-    """Apply what is due. Two processes may do so at once: the second waits, then finds nothing to do."""
+    """Apply the steps that are due. Two processes may call this at once: the second waits, then finds none due."""
     steps = Migrations(_SET)
     for name in names():
-        steps(name=name)(importlib.import_module(f"{migrations.__name__}.{name}").apply)
+        steps(name=name)(load(name).apply)
     if not steps.pending(db):
         return
     db.conn.execute("BEGIN IMMEDIATE")

@@ -34,7 +34,7 @@ def likely(image: np.ndarray) -> bool:
 def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool = True) -> dict:
     """{"cases": [ids], "unknown": n}: cases with likely text, of those named or of the whole study.
 
-    A few that were not looked at yet are looked at now; of more, or without `look`, only the number is told.
+    A few that were not looked at yet are looked at now; for more, or without `look`, only the number is given.
     """
     wanted = None if ids is None else set(ids)
     rows = store.query(

@@ -1,7 +1,7 @@
-"""From files to cases: each file is read once, whatever it holds; what cannot be taken is named with its reason.
+"""From files to cases: each file is read once; a file that cannot be imported is listed with its reason.
 
-No row is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` for each of them;
-a DICOM file that is one slice of a volume knows its place there.
+No row of the database is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` for
+each of them; a DICOM file that is one slice of a volume knows its place there.
 """
 
 from __future__ import annotations

@@ -1,24 +1,21 @@
-"""Studies: importing a folder, adding cases, listing; bad files are named with their reason and left out."""
+"""Making a study of a folder, and adding cases to one; files that cannot be read are listed with their reason."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import re
-import shutil
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.studio.db.store import NotFound, Store, now, parsed
-from core.studio.ingest import reader as intake
-from core.studio.ingest import volumes
+from core.studio.db.store import Store, now
+from core.studio.ingest import reader, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.decode import read_image, read_raw
 from core.studio.ingest.layouts import Entry, files_under, read_layout
+from core.studio.ingest.records import delete_study, list_studies, show_study, slug, study_row
 from core.studio.ingest.video import Sampling
 
 __all__ = [
@@ -47,15 +44,6 @@ class ImportReport:
         return dict(self.__dict__)
 
 
-def slug(name: str) -> str:
-    """'My Colon study' -> 'my-colon-study'. ValueError if nothing is left."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    plain = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
-    if not plain:
-        raise ValueError(f"a study's name needs a letter or a digit; {name!r} has none")
-    return plain
-
-
 def import_study(
     store: Store,
     name: str,
@@ -78,18 +66,18 @@ def import_study(
         raise ValueError(f"there is already a study {study!r}; choose another name")
     layout, entries = read_layout(folder, layout)
     sampling = sampling or Sampling()
-    found, rejected = intake.read_all(entries, on_progress, sampling)
+    found, rejected = reader.read_all(entries, on_progress, sampling)
     if not found:
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
     if copy:
-        intake.copy(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
+        reader.copy(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
     report = ImportReport(study, layout, rejected=rejected)
-    intake.hold_out(found)
+    reader.hold_out(found)
     # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
     found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
     with store.write() as db:
-        config = {"copied": copy, "holdout_fraction": intake.HOLDOUT_FRACTION, "video": sampling.to_dict()}
+        config = {"copied": copy, "holdout_fraction": reader.HOLDOUT_FRACTION, "video": sampling.to_dict()}
         db["studies"].insert(
             {
                 "id": study,
@@ -126,14 +114,14 @@ def add_cases(
     known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
     entries = [Entry(Path(p).absolute(), split, label) for p in paths]
     sampling = sampling or Sampling.of(row["config"])
-    found, rejected = intake.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
+    found, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
     if copy:
         # By content: a device may use a name again for another picture.
-        files: dict[Path, list[intake.Found]] = {}
+        files: dict[Path, list[reader.Found]] = {}
         for f in found:
             files.setdefault(f.entry.path, []).append(f)
         for path, same in files.items():
-            intake.copy(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
+            reader.copy(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
     report = ImportReport(study, row["layout"], rejected=rejected)
     with store.write():
         _insert(store, study, found, report)
@@ -155,17 +143,17 @@ def files_at(path: str | os.PathLike) -> list[Path]:
     return files
 
 
-def _duplicates(store: Store, study: str, found: list[intake.Found]) -> list[dict]:
+def _duplicates(store: Store, study: str, found: list[reader.Found]) -> list[dict]:
     query = 'SELECT name, path, frame, split, sha256, phash FROM cases WHERE study = ? ORDER BY "row"'
-    return intake.duplicates(store.query(query, [study]), found)
+    return reader.duplicates(store.query(query, [study]), found)
 
 
-def _insert(store: Store, study: str, found: list[intake.Found], report: ImportReport) -> None:
+def _insert(store: Store, study: str, found: list[reader.Found], report: ImportReport) -> None:
     db = store.db
     start = db.execute('SELECT coalesce(max("row"), -1) + 1 FROM cases WHERE study = ?', [study]).fetchone()[0]
     volume = volumes.several(store, study, [f.row.get("series") for f in found])
     for offset, f in enumerate(found):
-        name = intake.printable(f.entry.path.name) + (f" #{f.frame + 1}" if f.frames > 1 else "")
+        name = reader.printable(f.entry.path.name) + (f" #{f.frame + 1}" if f.frames > 1 else "")
         if f.row.get("series") in volume:
             name = volumes.numbered(name, f.row["slice"])
         row = {
@@ -198,50 +186,3 @@ def _insert(store: Store, study: str, found: list[intake.Found], report: ImportR
 
 def _counts(rows: list[dict]) -> dict[str, int]:
     return dict(sorted(Counter(f"{r['split']} {r['label']}" for r in rows).items()))
-
-
-def list_studies(store: Store) -> list[dict]:
-    """[{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}]."""
-    return [_with_counts(store, row) for row in store.query("SELECT * FROM studies ORDER BY created, id")]
-
-
-def study_row(store: Store, study: str) -> dict:
-    """The study's own row, nothing counted. NotFound names the studies there are."""
-    row = store.one("SELECT * FROM studies WHERE id = ?", [study])
-    if row is None:
-        known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies ORDER BY id"))
-        raise NotFound(f"there is no study {study!r}; there are: {known or 'none yet (study import makes one)'}")
-    return row
-
-
-def show_study(store: Store, study: str) -> dict:
-    """One study as `list_studies` gives it. NotFound names the studies there are."""
-    return _with_counts(store, study_row(store, study))
-
-
-def _with_counts(store: Store, row: dict) -> dict:
-    counted = store.query(
-        "SELECT split || ' ' || label AS part, count(*) AS n FROM cases WHERE study = ? GROUP BY part ORDER BY part",
-        [row["id"]],
-    )
-    counts = {r["part"]: r["n"] for r in counted}
-    masks = store.one(
-        "SELECT count(DISTINCT m.case_id) AS n FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ?",
-        [row["id"]],
-    )
-    return {**parsed(row, "config"), "cases": sum(counts.values()), "masks": masks["n"], "counts": counts}
-
-
-def delete_study(store: Store, study: str) -> None:
-    """Delete a study, its runs, caches and copied files. Refused when it has reviews: those are never lost."""
-    show_study(store, study)
-    query = "SELECT count(*) AS n FROM reviews r JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
-    reviews = store.one(query, [study])["n"]
-    if reviews:
-        raise ValueError(f"{study} holds {reviews} reviews and is kept; export it first if you need the space")
-    folders = [r["folder"] for r in store.query("SELECT folder FROM runs WHERE study = ?", [study])]
-    with store.write() as db:
-        db.execute("UPDATE runs SET parent = NULL WHERE study = ?", [study])
-        db.execute("DELETE FROM studies WHERE id = ?", [study])
-    for folder in [store.home.path / f for f in folders] + [store.home.cache / study, store.home.files / study]:
-        shutil.rmtree(folder, ignore_errors=True)

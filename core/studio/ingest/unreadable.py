@@ -6,7 +6,7 @@ MEGAPIXELS = 150  # a whole endoscopy frame is 2, a fundus photograph 12, a mamm
 
 
 class Unreadable(ValueError):
-    """A file that cannot be taken in; the message is the reason, for the report."""
+    """A file that cannot be imported; the message is the reason, for the report."""
 
 
 def limit(width: int, height: int) -> None:

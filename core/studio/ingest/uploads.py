@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 class BadDrop(ValueError):
-    """Something dropped that cannot be taken; the message says why."""
+    """Dropped files that cannot be imported; the message says why."""
 
 
 def new_drop(home: Home) -> str:

@@ -55,7 +55,7 @@ class Sampling:
     def numbers(self, frames: int, rate: float) -> list[int]:
         """Numbers of the frames taken of a file of `frames` frames, `rate` a second. Unreadable if that cannot be."""
         if self.every is None and not (math.isfinite(rate) and rate > 0):
-            raise Unreadable("its header tells no frame rate: choose every n-th frame instead of frames a second")
+            raise Unreadable("its header gives no frame rate: choose every n-th frame instead of frames a second")
         step = self.every or max(rate / self.per_second, 1.0)
         count = math.ceil(frames / step)
         if count > MOST:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
+from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.ingest import volumes
 from core.studio.review import blind, decisions, masks, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.runs import certainty
-
-TITLES = {"lesion-head": "Lesion head", "padim": "PaDiM", "igd": "IGD", "combined": "Combined", "ensemble": "Ensemble"}
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
@@ -29,7 +28,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     for row in rows:
         row["first"] = row["method"] not in seen
         seen.add(row["method"])
-        row["title"] = TITLES.get(row["method"], row["method"])
+        row["title"] = DETECTORS.title(row["method"])
     return rows
 
 
@@ -49,7 +48,7 @@ def reading(store: Store, case_id: int, run: str, roi: bool = True) -> dict | No
         **out,
         "has_map": bool(row["has_map"]),
         "words": scales.in_words(out["percentile"], out["flagged"]),
-        **certainty.told(json.loads(row["extra"])),
+        **certainty.described(json.loads(row["extra"])),
     }
 
 

@@ -4,7 +4,6 @@ panel."""
 from __future__ import annotations
 
 import math
-import zlib
 
 import cv2
 import numpy as np
@@ -13,6 +12,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import pixel_scale
+from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import conformal
 
@@ -158,9 +158,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
         if row is None:
             continue
         mask = decode_mask(row["png"]).astype(bool)
-        codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"])
-        heat = (row["map_lo"] + codes.astype(np.float32) / 65535 * (row["map_hi"] - row["map_lo"])).astype(np.float32)
-        found = cv2.resize(heat, mask.shape[::-1], interpolation=cv2.INTER_LINEAR) >= level
+        found = cv2.resize(unpack_map(row), mask.shape[::-1], interpolation=cv2.INTER_LINEAR) >= level
         total = int(mask.sum() + found.sum())
         dice = 2 * int((mask & found).sum()) / total if total else 1.0
         points.append({"case": case_id, "name": row["name"], "size": float(mask.mean()), "dice": dice})

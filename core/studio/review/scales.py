@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import zlib
 
 import numpy as np
 
 from core.studio.db.store import Store
-
-FLAG_PERCENTILE = 95.0
+from core.studio.runs.readings import FLAG_PERCENTILE, unpack_map
 
 
 def pixel_scale(store: Store, run: dict) -> dict:
@@ -36,18 +34,13 @@ def pixel_scale(store: Store, run: dict) -> dict:
 def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
     for split in ("holdout", "test"):
         rows = store.query(
-            "SELECT r.map, r.map_lo, r.map_hi FROM readings r JOIN cases c ON c.id = r.case_id "
+            "SELECT r.map, r.map_h, r.map_w, r.map_lo, r.map_hi FROM readings r JOIN cases c ON c.id = r.case_id "
             "WHERE r.run = ? AND c.split = ? AND r.map IS NOT NULL ORDER BY c.id LIMIT 200",
             [run, split],
         )
         if rows:
-            return np.concatenate([_values(r).ravel() for r in rows])
+            return np.concatenate([unpack_map(r).ravel() for r in rows])
     return None
-
-
-def _values(row: dict) -> np.ndarray:
-    codes = np.frombuffer(zlib.decompress(row["map"]), "<u2")
-    return row["map_lo"] + codes.astype(np.float64) / 65535 * (row["map_hi"] - row["map_lo"])
 
 
 def in_words(percentile: float | None, flagged: bool | None, threshold: float = FLAG_PERCENTILE) -> str:

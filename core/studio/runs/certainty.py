@@ -1,5 +1,5 @@
 """How sure the system is of a reading: does it say the same when the image is mirrored or enlarged, and, where two
-detectors were put together, do the two agree. Kept in the reading's `extra`, told to the reader in words.
+detectors were put together, do the two agree. Kept in the reading's `extra`, described to the reader in words.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calib
         db.conn.executemany(change, rows)
 
 
-def told(extra: dict) -> dict:
+def described(extra: dict) -> dict:
     """{"steady": {"ok", "words", "more"} or None, "members": the same or None} of a reading's `extra`."""
     return {"steady": _steady(extra.get("steady")), "members": _members(extra)}
 

@@ -1,4 +1,4 @@
-"""The training images most like a case, as the run's encoder sees them: what the system takes for normal there.
+"""The training images most like a case, as the run's encoder sees them: what the system regards as normal there.
 
 Nearness is the Euclidean distance of the backbone's features. Scoring finds the neighbours of every case and keeps
 them in the reading's `extra`; for a reading from before that, they are found when they are asked for.
@@ -124,9 +124,9 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
 
     marks = store.query("SELECT id, sha256, frame FROM cases WHERE study = ?", [run["study"]])
     mark = {m["id"]: f"{m['sha256']} {m['frame']}" for m in marks}
-    told = [Snapshot(0, _encoder_folder(store, run["id"])).digest, str(arrays.images.shape[1])]
-    told += [mark[int(i)] for i in arrays.case_ids[normal]]
-    key = hashlib.sha256("\n".join(told).encode()).hexdigest()[:24]
+    parts = [Snapshot(0, _encoder_folder(store, run["id"])).digest, str(arrays.images.shape[1])]
+    parts += [mark[int(i)] for i in arrays.case_ids[normal]]
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
     file = store.home.cache / run["study"] / f"training-features-{key}.npy"
     if file.exists():
         return np.load(file, mmap_mode="r")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 from core.engine.config import BadConfig
 from core.engine.detectors.lesion_head.config import LESION_TITLES
 from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
@@ -25,7 +23,7 @@ def training_forms(store: Store) -> dict:
 
     strong = strong_forms()
     return {
-        "objectives": {name: {"title": OBJECTIVES.about(name).get("title", name)} for name in OBJECTIVES.names()},
+        "objectives": {name: {"title": OBJECTIVES.title(name)} for name in OBJECTIVES.names()},
         "presets": {name: config.to_dict() for name, config in PRETRAIN_PRESETS.items()},
         "form": form(PretrainConfig, TABLES["PretrainConfig"], HIDDEN["PretrainConfig"]),
         "encoder": form(EncoderConfig, TABLES["EncoderConfig"]),
@@ -44,11 +42,15 @@ def _detector_order(name: str) -> tuple:
 
 def _detector(name: str) -> dict:
     kind = DETECTORS.get(name)
-    title = DETECTORS.about(name).get("title") or getattr(kind, "title", name)
     presets = getattr(kind, "presets", {})
     learns = presets.keys() >= LESION_TITLES.keys()  # from fake lesions
     lesions = {name: presets[name].to_dict() for name in LESION_TITLES} if learns else {}
-    return {"title": title, "form": form(kind.Config), "defaults": kind.Config().to_dict(), "lesions": lesions}
+    return {
+        "title": DETECTORS.title(name),
+        "form": form(kind.Config),
+        "defaults": kind.Config().to_dict(),
+        "lesions": lesions,
+    }
 
 
 def checked(config: dict, store: Store | None = None) -> PretrainConfig:
@@ -141,11 +143,6 @@ def delete(store: Store, run_id: str) -> int:
         if any(one["run"] in everything for one in job["chain"]):
             raise ValueError(f"job {job['id']} is {job['status']}: cancel it before deleting this run")
     return sum(runs.delete_run(store, one) for one in everything)
-
-
-def disk_free(store: Store) -> int:
-    """Bytes free where the home lies."""
-    return shutil.disk_usage(store.home.path).free
 
 
 def _children(store: Store, run_id: str) -> list[str]:

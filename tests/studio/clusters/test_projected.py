@@ -28,7 +28,7 @@ def put(world, monkeypatch_module):
         asked = projected.request(world.store, m.key, projected.ProjectionConfig(**config))
         if not asked["ready"]:
             args = {"map": m.key, "placed": asked["key"], "config": projected.ProjectionConfig(**config).to_dict()}
-            STEPS["place"](Work(world.store, world.run, {**args, "device": "cpu"}))
+            STEPS["project"](Work(world.store, world.run, {**args, "device": "cpu"}))
         return projected.open_projected(world.store, m.key, asked["key"])
 
     return now

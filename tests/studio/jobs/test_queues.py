@@ -100,7 +100,9 @@ def test_what_trains_is_long_and_what_reads_finished_runs_is_short(store, run):
     other = runs.create_run(store, runs.get_run(store, run)["study"], "pretrain", "pmsacl", {})
     first = jobs.submit(store, [{"step": v, "run": run} for v in ("pretrain", "fit", "score")], start=False)
     assert queue(store, first) == "long"
-    assert [queue(store, add(store, verb, other)) for verb in ("score", "evaluate", "embed", "place")] == ["short"] * 4
+    assert [queue(store, add(store, verb, other)) for verb in ("score", "evaluate", "embed", "project")] == [
+        "short"
+    ] * 4
     assert queue(store, add(store, "import", study="tiny")) == "short"
     assert queue(store, add(store, "demo")) == "long"
     behind = add(store, "score", run)

@@ -62,11 +62,11 @@ def test_words_and_csv_follow_what_was_kept(store, scored, tmp_path, monkeypatch
     assert told["steady"]["words"] == "Unsteady: flagged in 3 of 4 views (mirrored, enlarged)."
     assert "93.5 to 99.0" in told["steady"]["more"] and not told["steady"]["ok"]
     assert told["members"]["words"].startswith("The detectors differ, only the lesion head")
-    assert certainty.told({"steady": {**said, "flagged": [True] * 4}})["steady"]["words"].startswith("Steady")
-    assert certainty.told({"head": -0.2, "padim": 0.4})["members"]["words"].startswith("Neither")
-    three = certainty.told({"members": [2.0, 3.1, 0.2]})["members"]
+    assert certainty.described({"steady": {**said, "flagged": [True] * 4}})["steady"]["words"].startswith("Steady")
+    assert certainty.described({"head": -0.2, "padim": 0.4})["members"]["words"].startswith("Neither")
+    three = certainty.described({"members": [2.0, 3.1, 0.2]})["members"]
     assert three["words"] == "2 of the 3 members find it unusual." and not three["ok"] and "+3.1" in three["more"]
-    assert certainty.told({}) == {"steady": None, "members": None}
+    assert certainty.described({}) == {"steady": None, "members": None}
     decisions.decide(store, case, "ann", "normal", run=scored)
     export_csv(store, "small", tmp_path / "out.csv", "ann")
     row = next(csv.DictReader((tmp_path / "out.csv").open()))

@@ -36,7 +36,6 @@ STRIDE = 2  # heat maps are kept at half the image's resolution
 @DETECTORS.register("igd", title="IGD", section="Anomaly Detection and Segmentation")
 class IGD(Detector):
     name = "igd"
-    title = "IGD"
     Config = IGDConfig
     presets = PRESETS
 

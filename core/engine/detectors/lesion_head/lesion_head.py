@@ -39,7 +39,6 @@ class LesionHead(Detector):
     """Maps are lesion logits at half the image's size; 0 is as likely as not."""
 
     name = "lesion-head"
-    title = "Lesion head"
     Config = LesionHeadConfig
     presets = LESION_PRESETS
 

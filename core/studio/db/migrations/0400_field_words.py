@@ -13,7 +13,7 @@ STATEMENTS = [
     "DROP INDEX arrivals_by_state",
     "CREATE INDEX incoming_by_state ON incoming (study, state, at)",
 ]
-STEPS = {"intake": "import"}  # name in older homes: name now
+STEPS = {"intake": "import", "place": "project"}  # name in older homes: name now
 
 
 def apply(db: sqlite_utils.Database) -> None:

@@ -1,0 +1,65 @@
+"""Rows of studies: naming, listing and deleting them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import unicodedata
+
+from core.studio.db.store import NotFound, Store, parsed
+
+
+def slug(name: str) -> str:
+    """'My Colon study' -> 'my-colon-study'. ValueError if nothing is left."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    plain = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
+    if not plain:
+        raise ValueError(f"a study's name needs a letter or a digit; {name!r} has none")
+    return plain
+
+
+def list_studies(store: Store) -> list[dict]:
+    """[{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}]."""
+    return [_with_counts(store, row) for row in store.query("SELECT * FROM studies ORDER BY created, id")]
+
+
+def study_row(store: Store, study: str) -> dict:
+    """The study's own row, nothing counted. NotFound names the studies there are."""
+    row = store.one("SELECT * FROM studies WHERE id = ?", [study])
+    if row is None:
+        known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies ORDER BY id"))
+        raise NotFound(f"there is no study {study!r}; there are: {known or 'none yet (study import makes one)'}")
+    return row
+
+
+def show_study(store: Store, study: str) -> dict:
+    """One study as `list_studies` gives it. NotFound names the studies there are."""
+    return _with_counts(store, study_row(store, study))
+
+
+def _with_counts(store: Store, row: dict) -> dict:
+    counted = store.query(
+        "SELECT split || ' ' || label AS part, count(*) AS n FROM cases WHERE study = ? GROUP BY part ORDER BY part",
+        [row["id"]],
+    )
+    counts = {r["part"]: r["n"] for r in counted}
+    masks = store.one(
+        "SELECT count(DISTINCT m.case_id) AS n FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ?",
+        [row["id"]],
+    )
+    return {**parsed(row, "config"), "cases": sum(counts.values()), "masks": masks["n"], "counts": counts}
+
+
+def delete_study(store: Store, study: str) -> None:
+    """Delete a study, its runs, caches and copied files. Refused when it has reviews: those are never lost."""
+    show_study(store, study)
+    query = "SELECT count(*) AS n FROM reviews r JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
+    reviews = store.one(query, [study])["n"]
+    if reviews:
+        raise ValueError(f"{study} holds {reviews} reviews and is kept; export it first if you need the space")
+    folders = [r["folder"] for r in store.query("SELECT folder FROM runs WHERE study = ?", [study])]
+    with store.write() as db:
+        db.execute("UPDATE runs SET parent = NULL WHERE study = ?", [study])
+        db.execute("DELETE FROM studies WHERE id = ?", [study])
+    for folder in [store.home.path / f for f in folders] + [store.home.cache / study, store.home.files / study]:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,27 @@
+"""Which study an experiment is made on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from app.commands._common import UserError
+from app.commands.experiment import study_of
+from core.studio.ingest.studies import list_studies
+from tests.conftest import plain_folder
+
+
+def asked(**options):
+    return SimpleNamespace(**{"data": None, "study": None, **options})
+
+
+@pytest.mark.parametrize("name", ["chest_xray_2", "Colon Pictures", "plain"])
+def test_a_folder_is_imported_once_whatever_its_name(store, tmp_path, name):
+    folder = plain_folder(tmp_path / name, 4, 1, 1)
+    first = study_of(store, asked(data=str(folder)))
+    assert study_of(store, asked(data=str(folder))) == first == study_of(store, asked(study=first))
+    assert [s["id"] for s in list_studies(store)] == [first]
+
+
+def test_a_folder_that_is_not_there_is_a_mistake(store, tmp_path):
+    with pytest.raises(UserError, match="is not a folder"):
+        study_of(store, asked(data=str(tmp_path / "nowhere")))
