@@ -44,6 +44,13 @@ def gains_by_bf16(device: torch.device) -> bool:
     return any(check() for check in checks if check)
 
 
+def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """`t` on `device`, by way of pinned memory where that is a GPU, so that nothing waits for the copy."""
+    if device.type == "cuda" and t.device.type == "cpu":
+        return t.pin_memory().to(device, non_blocking=True)
+    return t.to(device)
+
+
 def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:
     """uint8 (B, H, W, 3) -> float32 (B, 3, H, W) in [0, 1] on `device`."""
     x = torch.from_numpy(np.require(images, requirements=["C", "W"])).to(device, non_blocking=True)

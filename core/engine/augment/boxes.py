@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.engine.augment.placement import CANDIDATES, Room, place_all
+from core.engine.augment.placement import CANDIDATES, RoiSampler, place_all
 
 
 def draw_boxes(
@@ -14,7 +14,7 @@ def draw_boxes(
     """counts (B,), lengths (B, k, 2) height and width in pixels -> (B, k, 4) y0, x0, y1, x1; 0 where unused."""
     b, k = lengths.shape[:2]
     u = torch.rand(b, k, CANDIDATES, 2, generator=generator)
-    boxes = place_all(counts, u, lengths, Room(roi, side), 0.95, apart)
+    boxes = place_all(torch.arange(b), counts, u, lengths, RoiSampler(roi, side), 0.95, apart)
     boxes[..., 2:] += boxes[..., :2]
     return boxes
 

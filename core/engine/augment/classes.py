@@ -17,11 +17,5 @@ def make_classes(
     """
     if not 1 <= k <= strong.config.k:
         raise ValueError(f"k must be 1..{strong.config.k} for this strong augmentation, not {k}; raise its own k first")
-    b, _, side, _ = x.shape
-    images = torch.empty(b, k + 1, 3, side, side, dtype=x.dtype, device=x.device)
-    masks = torch.zeros(b, k + 1, side, side, dtype=torch.bool, device=x.device)
-    images[:, 0] = x
-    for n in range(1, k + 1):
-        mixed = strong(x, n, generator, roi)
-        images[:, n], masks[:, n] = mixed.images, mixed.masks
-    return images, masks
+    mixed = strong.classes(x, k, generator, roi)
+    return mixed.images.unflatten(0, (len(x), k + 1)), mixed.masks.unflatten(0, (len(x), k + 1))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 LUMA = (0.299, 0.587, 0.114)
 _YIQ = torch.tensor([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135)], dtype=torch.float64)
+_RGB = torch.linalg.inv(_YIQ)
 PLAIN = torch.tensor([1.0, 1.0, 1.0, 0.0])  # factors that change nothing
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 
@@ -51,7 +52,7 @@ def colour_map(factors: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
 def hue_matrix(turns: Tensor) -> Tensor:
     """(L,) in turns -> (L, 3, 3), rotation of the chroma plane; greys stay."""
     yiq = _YIQ.to(turns.device, turns.dtype)
-    back = torch.linalg.inv(_YIQ).to(turns.device, turns.dtype)
+    back = _RGB.to(turns.device, turns.dtype)
     angle = 2 * math.pi * turns
     turn = torch.zeros(len(turns), 3, 3, device=turns.device, dtype=turns.dtype)
     turn[:, 0, 0] = 1
@@ -64,3 +65,14 @@ def hue_matrix(turns: Tensor) -> Tensor:
 def apply_colour(x: Tensor, matrix: Tensor, offset: Tensor, means: Tensor) -> Tensor:
     """x (L, 3, H, W), matrices (L, 3, 3), means (L, 3) -> matrix x + offset means, not clamped."""
     return torch.baddbmm(offset @ means[:, :, None], matrix, x.flatten(2)).view_as(x)
+
+
+def grey_images(x: Tensor) -> Tensor:
+    """x (B, 3, S, S) -> bool (B,): the three channels are equal in every pixel. On a GPU nothing waits for it."""
+    return ((x[:, 0] == x[:, 1]) & (x[:, 0] == x[:, 2])).flatten(1).all(1)
+
+
+def keep_grey(matrix: Tensor, grey: Tensor) -> Tensor:
+    """Colour maps (L, 3, 3), made to give grey where grey (L,) is True: what colour they add would mark the class."""
+    row = sum(weight * matrix[:, i : i + 1] for i, weight in enumerate(LUMA))  # (L, 1, 3)
+    return torch.where(grey[:, None, None], row, matrix)

@@ -18,13 +18,12 @@ class Mixed:
     sources: long (B, k, 4), the box it was cut from, in image `donors[b, i]`; 0 where it was drawn, not cut.
     donors: long (B, k), index of the donor within the batch; B + j for image j of a pool; -1 where there is none.
     alpha: float32 (B, S, S) in [0, 1], how much of a pixel is lesion; MedMix's `masks` is alpha > 0.
-    The last three are None where an augmentation cuts nothing.
     """
 
     images: Tensor
     masks: Tensor
     count: Tensor
     boxes: Tensor
-    sources: Tensor | None = None
-    donors: Tensor | None = None
-    alpha: Tensor | None = None
+    sources: Tensor
+    donors: Tensor
+    alpha: Tensor

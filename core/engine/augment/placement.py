@@ -1,6 +1,7 @@
 """Where lesions go: random boxes, inside the region of interest, apart from one another if asked.
 
 Several candidates are drawn for each lesion at once, later ones smaller, and the first that fits is taken.
+All of it runs on the CPU, for all images at once.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ CANDIDATES = 24
 LEAST = 5  # pixels; smaller than this a soft outline falls apart
 GAP = 2  # pixels between lesions that must not touch
 GRID = 64  # the region of interest is consulted at this resolution at most
+SHRINK = (1.0, 0.7, 0.5, 0.35, 0.25, 0.1)  # of the sizes of an image's lesions, round by round, until they fit
+ENOUGH = 0.8  # of `inside`; a box with less than this in the region is placed anew
 
 
-class Room:
-    """The region of interest on the CPU, coarse, ready to be asked how much of a box lies inside."""
+class RoiSampler:
+    """Regions of interest of B images, coarse and on the CPU: draws points in them, measures boxes against them.
+
+    roi (B, S, S), 1 inside, or None where there is none; side: S, in pixels. An empty region counts as the whole image.
+    """
 
     def __init__(self, roi: Tensor | None, side: int) -> None:
         self.side = side
@@ -24,33 +30,44 @@ class Room:
         self.known = roi is not None
         if roi is None:
             return
-        part = F.interpolate(roi.float()[:, None], (self.cells, self.cells), mode="area")[:, 0].cpu().double()
-        part = torch.where((part.flatten(1).sum(1) > 0)[:, None, None], part, 1.0)  # an empty region says nothing
-        self.sums = F.pad(part.cumsum(1).cumsum(2), (1, 0, 1, 0))
+        part = _shrunk(roi, self.cells).cpu().double()  # (B, cells, cells)
+        part = torch.where(part.sum((1, 2), keepdim=True) > 0, part, 1.0)
+        self.sums = F.pad(part.cumsum(1).cumsum(2), (1, 0, 1, 0))  # integral image
         full = (part > 0.999).double().flatten(1)
-        self.mass = torch.where((full.sum(1) > 0)[:, None], full, part.flatten(1)).cumsum(1)
+        mass = torch.where(full.sum(1, keepdim=True) > 0, full, part.flatten(1)).cumsum(1)
+        # the distribution functions of all images end to end, that of image i from i to i + 1: one sorted line
+        line = mass / mass[:, -1:] + torch.arange(len(mass), dtype=torch.double)[:, None]
+        self.line = F.pad(line.flatten(), (1, 0))
 
     def centres(self, image: Tensor, u: Tensor) -> Tensor:
-        """image (M,), even draws u (M, T, 2) -> centres (M, T, 2) in pixels, even over the region of interest."""
-        mass = self.mass[image]
-        target = u[..., 0].double() * mass[:, -1:]
-        cell = torch.searchsorted(mass, target, right=True).clamp_(max=self.cells**2 - 1)
+        """image (M,), even draws u (M, ..., 2) -> centres (M, ..., 2) in pixels, even over the region of interest."""
+        first = image.view(-1, *[1] * (u.ndim - 2))
+        target = u[..., 0].double() + first
+        spot = torch.searchsorted(self.line[1:], target, right=True)
+        cell = (spot - first * self.cells**2).clamp_(0, self.cells**2 - 1)
         # what is left of the first draw within its cell serves for the second coordinate there
-        before = torch.where(cell > 0, mass.gather(1, (cell - 1).clamp(min=0)), 0.0)
-        left = ((target - before) / (mass.gather(1, cell) - before).clamp(min=1e-9)).clamp(0, 1)
-        place = torch.stack([cell // self.cells + u[..., 1], cell % self.cells + left], -1)
+        spot = cell + first * self.cells**2
+        before, after = self.line[spot], self.line[spot + 1]
+        rest = ((target - before) / (after - before).clamp(min=1e-12)).clamp(0, 1)
+        place = torch.stack([cell // self.cells + u[..., 1], cell % self.cells + rest], -1)
         return place * (self.side / self.cells)
 
     def part_inside(self, image: Tensor, box: Tensor) -> Tensor:
-        """image (M,), boxes (M, T, 4) as y0, x0, h, w -> part of each inside (M, T)."""
+        """image (M,), boxes (M, ..., 4) as y0, x0, h, w in pixels -> part of each inside (M, ...), 0..1."""
         scale = self.cells / self.side
-        y0 = (box[..., 0] * scale).floor().long()
-        x0 = (box[..., 1] * scale).floor().long()
-        y1 = ((box[..., 0] + box[..., 2]) * scale).ceil().long().clamp_(max=self.cells)
-        x1 = ((box[..., 1] + box[..., 3]) * scale).ceil().long().clamp_(max=self.cells)
-        i = image[:, None]
+        start = (box[..., :2] * scale).floor().long()
+        end = ((box[..., :2] + box[..., 2:]) * scale).ceil().long().clamp_(max=self.cells)
+        (y0, x0), (y1, x1) = start.unbind(-1), end.unbind(-1)
+        i = image.view(-1, *[1] * (box.ndim - 2))
         total = self.sums[i, y1, x1] - self.sums[i, y0, x1] - self.sums[i, y1, x0] + self.sums[i, y0, x0]
         return total / ((y1 - y0) * (x1 - x0)).clamp(min=1)
+
+
+def _shrunk(roi: Tensor, cells: int) -> Tensor:
+    """roi (B, S, S) -> float (B, cells, cells), the mean of each cell."""
+    if roi.shape[-1] == cells:
+        return roi.float()
+    return F.interpolate(roi.float()[:, None], (cells, cells), mode="area")[:, 0]
 
 
 def sides(u: Tensor, size: tuple[float, float], aspect: float, side: int) -> Tensor:
@@ -60,71 +77,87 @@ def sides(u: Tensor, size: tuple[float, float], aspect: float, side: int) -> Ten
     return torch.stack([length * ratio, length / ratio], -1).round_().clamp_(min(LEAST, side), side)
 
 
-def place(
-    image: Tensor,
-    u: Tensor,
-    lengths: Tensor,
-    room: Room,
-    inside: float,
-    taken: Tensor | None = None,
-    shrink: bool = True,
-) -> Tensor:
-    """One box per row. image (M,): which image's region; u (M, T, 2) even draws; lengths (M, 2) height and width.
+def _candidates(
+    image: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, shrink: bool
+) -> tuple[Tensor, Tensor]:
+    """image (M,), u (M, ..., C, 2), lengths (M, ..., 2) -> boxes (M, ..., C, 4) and their scores (M, ..., C).
 
-    taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: none). Returns (M, 4) long: y0, x0, h, w.
-    The later candidates are smaller (down to a quarter) if `shrink`. Where none fits, the one that fits best is taken.
+    A score is the part inside the region, up to `inside`, over `inside` (0 without a region); earlier ones lead by a hair.
+    The later candidates are smaller, down to a quarter, if `shrink`.
     """
-    tries = u.shape[1]
-    factor = torch.linspace(1.5, 0.25, tries).clamp_(max=1) if shrink else torch.ones(tries)
-    hw = (lengths[:, None] * factor[None, :, None]).round_().clamp_(min=min(LEAST, room.side))
-    hw = torch.minimum(hw, lengths[:, None])
-    free = room.side - hw
-    if room.known:
-        start = (room.centres(image, u) - hw / 2).round()
-        start = torch.minimum(start.clamp_(min=0), free)
+    tries = u.shape[-2]
+    factor = torch.linspace(1.5, 0.25, CANDIDATES)[:tries].clamp_(max=1) if shrink else torch.ones(tries)
+    hw = (lengths[..., None, :] * factor[:, None]).round_().clamp_(min=min(LEAST, sampler.side))
+    hw = torch.minimum(hw, lengths[..., None, :])
+    free = sampler.side - hw
+    if sampler.known:
+        start = (sampler.centres(image, u) - hw / 2).round().clamp_(min=0)
     else:
-        start = torch.minimum((u * (free + 1)).floor(), free)
-    box = torch.cat([start.to(hw.dtype), hw], -1)
-    score = -1e-3 * torch.arange(tries)[None].expand(len(u), -1)
-    if room.known:
-        score = score + room.part_inside(image, box).clamp(max=inside).float() / inside
-    if taken is not None and taken.shape[1]:
-        score = score - 10 * _overlap(box, taken.to(hw.dtype))
-    best = score.argmax(1)
-    return box[torch.arange(len(box)), best].long()
+        start = (u * (free + 1)).floor()
+    box = torch.cat([torch.minimum(start, free).to(hw.dtype), hw], -1)
+    score = (-1e-3 * torch.arange(tries)).expand(box.shape[:-1])
+    if sampler.known:
+        score = score + sampler.part_inside(image, box).clamp(max=inside).float() / inside
+    return box, score
 
 
-def place_all(counts: Tensor, u: Tensor, lengths: Tensor, room: Room, inside: float, apart: bool) -> Tensor:
-    """counts (B,) lesions for each image, u (B, k, T, 2), lengths (B, k, 2) -> boxes (B, k, 4) y0, x0, h, w; 0: unused.
+def place(
+    image: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, taken: Tensor | None = None
+) -> Tensor:
+    """One box per row, of the size asked for, where it fits best.
 
+    image (M,): which image's region; u (M, C, 2) even draws; lengths (M, 2) height and width in pixels.
+    taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: none). Returns (M, 4) long: y0, x0, h, w.
+    """
+    if not sampler.known and taken is None:
+        u = u[:, :1]  # the first will do
+    box, score = _candidates(image, u, lengths, sampler, inside, shrink=False)
+    if taken is not None:
+        score = score - 10 * _overlap(box, taken.to(box.dtype))
+    return box[torch.arange(len(box)), score.argmax(1)].long()
+
+
+def place_all(
+    image: Tensor, counts: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, apart: bool
+) -> Tensor:
+    """Boxes of all lesions, long (T, k, 4) as y0, x0, h, w; 0 where unused.
+
+    image (T,): whose region; counts (T,): lesions of each; u (T, k, C, 2): even draws; lengths (T, k, 2) in pixels.
     Where they find no room (inside the region, apart if they must be), that image's are made smaller and placed anew.
     """
     boxes = torch.zeros(*lengths.shape[:2], 4, dtype=torch.long)
+    used = torch.arange(lengths.shape[1]) < counts[:, None]
+    slots = int(counts.max()) if len(counts) else 0
+    if not sampler.known and not apart:
+        u = u[:, :, :1]
     todo = torch.arange(len(counts))
-    for shrink in (1.0, 0.7, 0.5, 0.35, 0.25, 0.1):
-        clash = torch.zeros(len(todo), dtype=torch.bool)
-        boxes[todo] = 0
-        for slot in range(int(counts[todo].max()) if len(todo) else 0):
-            wanted = (lengths[todo, slot] * shrink).round_().clamp_(min=min(LEAST, room.side))
-            taken = boxes[todo, :slot] if apart else None
-            box = place(todo, u[todo, slot], wanted, room, inside, taken) * (counts[todo] > slot)[:, None]
-            bad = torch.zeros_like(clash)
-            if apart and slot:
-                bad |= _overlap(box[:, None].to(u.dtype), taken.to(u.dtype))[:, 0] > 0
-            if room.known:
-                bad |= room.part_inside(todo, box[:, None])[:, 0] < 0.8 * inside
-            clash |= bad & (counts[todo] > slot)
-            boxes[todo, slot] = box
-        todo = todo[clash]
+    for shrink in SHRINK:
+        wanted = (lengths[todo, :slots] * shrink).round_().clamp_(min=min(LEAST, sampler.side))
+        box, score = _candidates(image[todo], u[todo, :slots], wanted, sampler, inside, shrink=True)
+        chosen = torch.zeros(len(todo), slots, 4)
+        clash = torch.zeros(len(todo), slots, dtype=torch.bool)
+        rows = torch.arange(len(todo))
+        for slot in range(slots) if apart else ():
+            near = _overlap(box[:, slot], chosen[:, :slot])
+            best = (score[:, slot] - 10 * near).argmax(1)
+            chosen[:, slot] = box[rows, slot, best] * used[todo, slot, None]
+            clash[:, slot] = near[rows, best] > 0
+        if not apart:
+            best = score.argmax(2)[..., None, None].expand(-1, -1, 1, 4)
+            chosen = box.gather(2, best)[:, :, 0] * used[todo, :slots, None]
+        if sampler.known:
+            clash |= sampler.part_inside(image[todo], chosen) < ENOUGH * inside
+        boxes[todo, :slots] = chosen.long()
+        todo = todo[(clash & used[todo, :slots]).any(1)]
         if not len(todo):
             break
     return boxes
 
 
 def _overlap(box: Tensor, taken: Tensor) -> Tensor:
-    """boxes (M, T, 4), taken (M, m, 4) -> (M, T): part of a box's area lost, plus 1 if it touches any at all."""
+    """boxes (M, C, 4), taken (M, m, 4) -> (M, C): part of a box's area lost, plus 1 if it touches any at all."""
     a, b = box[:, :, None], taken[:, None]
-    tall = torch.minimum(a[..., 0] + a[..., 2], b[..., 0] + b[..., 2]) - torch.maximum(a[..., 0], b[..., 0]) + GAP
-    wide = torch.minimum(a[..., 1] + a[..., 3], b[..., 1] + b[..., 3]) - torch.maximum(a[..., 1], b[..., 1]) + GAP
-    area = tall.clamp_(min=0) * wide.clamp_(min=0) * (b[..., 2] > 0)
+    ends = torch.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:])
+    shared = (ends - torch.maximum(a[..., :2], b[..., :2]) + GAP).clamp_(min=0)  # (M, C, m, 2)
+    area = shared[..., 0] * shared[..., 1] * (b[..., 2] > 0)
     return (area.sum(-1) / (box[..., 2] * box[..., 3])).clamp(max=1) + (area > 0).any(-1)

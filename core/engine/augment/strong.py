@@ -6,6 +6,7 @@ Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`)
 from __future__ import annotations
 
 import abc
+from dataclasses import fields
 from typing import ClassVar
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from core.engine.augment.mixed import Mixed
 from core.engine.config import BadConfig, Config
+from core.engine.tensors import to_device
 
 
 class Strong(abc.ABC):
@@ -44,13 +46,26 @@ class Strong(abc.ABC):
             raise ValueError(f"n must be 0..{self.k} (k of the configuration), not {counts.min()}..{counts.max()}")
         return counts
 
+    def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+        """x (B, 3, S, S) -> all classes A_0..A_k of each: B (k + 1) images, the classes running fastest.
+
+        Donors are numbered as in x. Override it where all classes at once cost less than one after another.
+        """
+        several = [self(x, n, generator, roi) for n in range(1, k + 1)]
+        each = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
+        joined = {}
+        for f in fields(Mixed):
+            parts = [getattr(mixed, f.name) for mixed in each]
+            joined[f.name] = torch.stack(parts, 1).flatten(0, 1)
+        return Mixed(**joined)
+
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:
         """`x` as it is, with nothing marked."""
         size = (len(x), x.shape[2], x.shape[3])
         return Mixed(
             images=x,
             masks=torch.zeros(size, dtype=torch.bool, device=x.device),
-            count=counts.to(x.device),
+            count=to_device(counts, x.device),
             boxes=torch.zeros(len(x), self.k, 4, dtype=torch.long, device=x.device),
             sources=torch.zeros(len(x), self.k, 4, dtype=torch.long, device=x.device),
             donors=torch.full((len(x), self.k), -1, dtype=torch.long, device=x.device),
@@ -60,7 +75,7 @@ class Strong(abc.ABC):
     def whole(self, x: Tensor, images: Tensor, counts: Tensor) -> Mixed:
         """For augmentations of the whole image: all of it is marked where n > 0."""
         mixed = self.blank(x, counts)
-        hit = (counts > 0).to(x.device)
+        hit = to_device(counts > 0, x.device)
         mixed.images = images
         mixed.masks |= hit[:, None, None]
         mixed.alpha += hit[:, None, None]

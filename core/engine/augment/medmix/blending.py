@@ -1,4 +1,4 @@
-"""How a lesion joins the image: pasted, mixed in, or joined by its gradients."""
+"""How a lesion is joined to the image by its gradients, for the blend `poisson`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ STEPS = 12  # of conjugate gradients; the guess they start from has the large sc
 LEAST = 6  # pixels; the coarsest level of the guess
 
 
-def mix(under: Tensor, over: Tensor, alpha: Tensor) -> Tensor:
-    """under, over (L, 3, H, W), alpha (L, H, W) -> under where alpha is 0, over where it is 1."""
-    return torch.lerp(under, over, alpha[:, None])
-
-
 def membrane(rim: Tensor, inside: Tensor) -> Tensor:
     """The harmonic function within `inside` that continues `rim` from outside.
 
@@ -23,15 +18,15 @@ def membrane(rim: Tensor, inside: Tensor) -> Tensor:
     """
     hole = inside[:, None].to(rim.dtype)
     field = torch.where(inside[:, None], _guess(rim, hole), rim)
-    left = -_laplace(field) * hole
-    way, size = left, left.square().sum((2, 3), keepdim=True)
+    r = -_laplace(field) * hole  # residual
+    p, rs = r, r.square().sum((2, 3), keepdim=True)  # direction, squared norm of the residual
     for _ in range(STEPS):
-        bent = _laplace(way) * hole
-        step = size / (way * bent).sum((2, 3), keepdim=True).clamp(min=1e-12)
-        field = field + step * way
-        left = left - step * bent
-        before, size = size, left.square().sum((2, 3), keepdim=True)
-        way = left + size / before.clamp(min=1e-12) * way
+        Ap = _laplace(p) * hole
+        step = rs / (p * Ap).sum((2, 3), keepdim=True).clamp(min=1e-12)
+        field = field + step * p
+        r = r - step * Ap
+        before, rs = rs, r.square().sum((2, 3), keepdim=True)
+        p = r + rs / before.clamp(min=1e-12) * p
     return field
 
 

@@ -1,7 +1,13 @@
-"""MedMix: a normal image becomes one of class A_n by n lesions, cut elsewhere, deformed and put in (Sec. MedMix).
+"""MedMix: a normal image becomes one of class A_n by n lesions, cut from the minibatch and put in (Sec. MedMix).
 
-Drawing (`lesions.py`, CPU) and painting (here, on the images' device) are apart, so that the same seed gives the same
-lesions anywhere. Lesions are painted slot by slot (later over earlier), many images at once, on small windows.
+    draw    everything random, for the whole batch at once, on the CPU (draws.py)
+    cut     a patch of another image, read through the fisheye and the wave (warps.py)
+    colour  jitter, as one affine map of RGB (augment/colour.py), and noise (augment/hashing.py)
+    place   the outline and the region of interest: how much of each pixel is lesion (shapes.py)
+    blend   pasted, mixed in or joined by its gradients (blending.py)
+
+L lesions of like size are painted at once, each in a window of W x W pixels that holds its box. All that decides which
+lesions a step touches is known on the CPU: nothing here asks the device that holds the images, so nothing waits for it.
 """
 
 from __future__ import annotations
@@ -10,15 +16,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.colour import PLAIN, apply_colour, colour_map
+from core.engine.augment.colour import apply_colour, grey_images, keep_grey
 from core.engine.augment.hashing import hashed_normal
-from core.engine.augment.medmix import blending, donors, warps, windows
-from core.engine.augment.medmix.lesions import FOREIGN, TEXTURE, Lesions, draw_lesions
+from core.engine.augment.medmix import blending, textures, warps
+from core.engine.augment.medmix.draws import FOREIGN, Draws, read_draws
+from core.engine.augment.medmix.groups import Group, groups, read, write
+from core.engine.augment.medmix.lesions import Lesions
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
-from core.engine.augment.medmix.settings import BLENDS, MedMixConfig
+from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.augment.medmix.shapes import coverage, depth
 from core.engine.augment.strong import Mixed, Strong
 from core.engine.registry import STRONG
+from core.engine.tensors import to_device
 
 __all__ = ["MEDMIX_PRESETS", "MedMix", "MedMixConfig", "Mixed", "paint"]
 
@@ -35,6 +44,7 @@ class MedMix(Strong):
     """
 
     Config = MedMixConfig
+    config: MedMixConfig
 
     def __init__(
         self, config: MedMixConfig | None = None, pool: Tensor | None = None, pool_roi: Tensor | None = None
@@ -43,116 +53,129 @@ class MedMix(Strong):
         self.pool, self.pool_roi = pool, pool_roi
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x, untouched."""
+        """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x, untouched.
+
+        A region of interest on the CPU is best: one on a GPU has to be waited for, once. Raises ValueError if n > k.
+        """
         counts = self.counts(n, x)
+        draws = Draws.draw(len(x), self.k, generator)
+        return self._mix(x, torch.arange(len(x)), counts, draws, roi)
+
+    def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+        """As `Strong.classes`, all classes painted together, from the draws that one after another would take."""
+        several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
+        draws = Draws.stack([several[0], *several])  # A_0 has no lesions: its draws are not looked at
+        image = torch.arange(len(x)).repeat_interleave(k + 1)
+        return self._mix(x, image, torch.arange(k + 1).repeat(len(x)), draws, roi)
+
+    def _mix(self, x: Tensor, image: Tensor, counts: Tensor, draws: Draws, roi: Tensor | None) -> Mixed:
+        """T images: number t is x[image[t]] with counts[t] lesions. image, counts (T,) and draws on the CPU."""
         pool = None if self.pool is None else self.pool.to(x.device)
         if pool is not None and pool.shape[-1] != x.shape[-1]:
             raise ValueError(f"the donors' images are {pool.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
         many = 0 if pool is None else len(pool)
-        lesions = draw_lesions(self.config, counts, x.shape[-1], generator, roi, many, self.pool_roi)
-        mixed = self.blank(x, counts)
-        if not len(lesions):
-            return mixed
-        for name, box in (("boxes", lesions.box), ("sources", lesions.source)):
-            corners = torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], 1)
-            if name == "sources":
-                corners = torch.where((lesions.donor < 0)[:, None], 0, corners)
-            getattr(mixed, name)[lesions.image, lesions.slot] = corners.to(x.device)
-        beyond = len(x) * ((lesions.kind == FOREIGN) & (many > 0))
-        mixed.donors[lesions.image, lesions.slot] = (lesions.donor + beyond).to(x.device)
-        roi = None if roi is None else roi.to(x.device)
-        mixed.images = x.clone(memory_format=torch.contiguous_format)
-        paint(mixed.images, mixed.alpha, x, lesions, roi, pool)
-        mixed.masks = mixed.alpha > 0
+        lesions = read_draws(
+            draws, self.config, image, counts, len(x), x.shape[-1], roi, pool=many, pool_roi=self.pool_roi
+        )
+        mixed = self.blank(x.index_select(0, to_device(image, x.device)), counts)
+        mixed.boxes = self._table(lesions, lesions.box, counts, x.device)
+        mixed.sources = self._table(lesions, lesions.source * (lesions.donor >= 0)[:, None], counts, x.device)
+        donors = torch.full((len(counts), self.k), -1)
+        foreign = (lesions.kind == FOREIGN) & (many > 0)
+        donors[lesions.target, lesions.slot] = lesions.donor + len(x) * foreign
+        mixed.donors = to_device(donors, x.device)
+        roi = None if roi is None else to_device(roi, x.device)
+        alpha = torch.zeros_like(mixed.images[:, 0])
+        paint(mixed.images, alpha, x, lesions, roi, pool)
+        mixed.alpha, mixed.masks = alpha, alpha > 0
         return mixed
+
+    def _table(self, lesions: Lesions, box: Tensor, counts: Tensor, device: torch.device) -> Tensor:
+        """Boxes (L, 4) y0, x0, h, w -> (T, k, 4) y0, x0, y1, x1 on `device`; 0 where unused."""
+        table = torch.zeros(len(counts), self.k, 4, dtype=torch.long)
+        table[lesions.target, lesions.slot] = torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], 1)
+        return to_device(table, device)
 
 
 def paint(images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tensor | None, pool: Tensor | None) -> None:
-    """Put `lesions` (on the CPU) into images (B, 3, S, S) and alpha (B, S, S), in place; donors are read from x."""
-    budget = _BUDGET.get(x.device.type, 2**28)
-    extent = lesions.box[:, 2:].amax(1)
-    for slot in range(int(lesions.slot.max()) + 1):
-        rows = torch.nonzero(lesions.slot == slot)[:, 0]
-        rows = rows[extent[rows].argsort(descending=True)]  # like sizes together: small windows for small lesions
-        while len(rows):
-            window = min(x.shape[-1], int(extent[rows[0]]))
-            part, rows = rows.tensor_split([max(1, budget // window**2)])
-            _paint(images, alpha, x, lesions.pick(part).to(x.device), window, roi, pool)
+    """Put `lesions` (on the CPU) into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
 
-
-def _paint(
-    images: Tensor, alpha: Tensor, x: Tensor, it: Lesions, window: int, roi: Tensor | None, pool: Tensor | None
-) -> None:
-    side = x.shape[-1]
-    y0, x0, h, w = (it.box[:, i] for i in range(4))
-    top, left = windows.corner(y0, window, side), windows.corner(x0, window, side)
-    steps = torch.arange(window, device=x.device)
-    rows, cols = (top - y0)[:, None] + steps, (left - x0)[:, None] + steps  # (L, window), from the box's corner
-    v = (2 * rows + 1) / h[:, None] - 1
-    u = (2 * cols + 1) / w[:, None] - 1
-
-    cover = coverage(depth(v, u, it.shape, it.waves), it.softness)
-    if roi is not None:
-        cover = cover * windows.gather(roi[:, None], it.image, top, left, window)[:, 0].to(cover.dtype)
-    within = ((rows >= 0) & (rows < h[:, None]))[:, :, None] & ((cols >= 0) & (cols < w[:, None]))[:, None]
-    over = appearance(x, it, v, u, rows, cols, within, pool)
-
-    under = windows.gather(images, it.image, top, left, window)
-    joined = it.blend == BLENDS.index("poisson")
-    if bool(joined.any()):
-        r = torch.nonzero(joined)[:, 0]
-        over[r] = blending.poisson(under[r], over[r], cover[r] > 0)
-    cover = F.threshold(cover * it.opacity[:, None, None], FAINT, 0.0)
-    windows.scatter(images, it.image, top, left, blending.mix(under, over.clamp_(0, 1), cover))
-    before = windows.gather(alpha[:, None], it.image, top, left, window)
-    windows.scatter(alpha[:, None], it.image, top, left, 1 - (1 - before) * (1 - cover[:, None]))
-
-
-def appearance(
-    x: Tensor, it: Lesions, v: Tensor, u: Tensor, rows: Tensor, cols: Tensor, within: Tensor, pool: Tensor | None
-) -> Tensor:
-    """What each lesion looks like, (L, 3, H, W), before it is blended in.
-
-    v (L, H), u (L, W): box coordinates; rows, cols: the same in pixels; within (L, H, W): the pixels of the box.
-    Geometry first (bulge, fisheye, wave), then the place's colour, colour jitter, shading and noise.
+    x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device.
     """
-    gv, gu = torch.broadcast_tensors(v[:, :, None], u[:, None, :])
-    at = warps.deform(gv, gu, it)
-    over = donors.cut(x, it, *at, pool)
-    area = within[:, None].to(x.dtype)
-    size = area.sum((2, 3)).clamp(min=1)
-    if pool is None:
-        foreign = torch.nonzero(it.kind == FOREIGN)[:, 0]
-        over[foreign] = donors.other_modality(over[foreign], it.tone[foreign])
-    drawn = it.kind == TEXTURE
-    placed = torch.nonzero(drawn | (it.match > 0))[:, 0]  # those that look at the place they go to
-    if len(placed):
-        sub, part = it.pick(placed), area[placed]
-        under = donors.cut(x, at_home(sub), gv[placed], gu[placed])
-        base = (under * part).sum((2, 3)) / size[placed]
-        patch = over[placed]
-        apart = base - (patch * part).sum((2, 3)) / size[placed]
-        patch += (sub.match[:, None] * apart)[:, :, None, None]
-        tissue = donors.texture(sub, at[0][placed], at[1][placed], base)
-        over[placed] = torch.where(drawn[placed][:, None, None, None], tissue, patch)
-    jittered = torch.nonzero((it.factors != PLAIN.to(x.device)).any(1))[:, 0]
-    if len(jittered):
-        patch = over[jittered]
-        means = (patch * area[jittered]).sum((2, 3)) / size[jittered]
-        over[jittered] = apply_colour(patch, *colour_map(it.factors[jittered], it.order[jittered]), means)
-    lit = torch.nonzero(it.shading > 0)[:, 0]
-    if len(lit):
-        over[lit] *= warps.shade(gv[lit], gu[lit], it.shading[lit], it.angle[lit])[:, None]
-    noisy = torch.nonzero(it.noise > 0)[:, 0]
-    if len(noisy):
-        grain = hashed_normal(it.seed[noisy], rows[noisy], cols[noisy])
-        grain = torch.where(it.mono[noisy][:, None, None, None], grain[:, :1], grain)
-        over[noisy] += it.noise[noisy, None, None, None] * grain
-    return over
+    grey = grey_images(x)
+    for group in groups(lesions, x.shape[-1], _BUDGET.get(x.device.type, 2**28), x.device):
+        it = group.lesions
+        window = (group.top, group.left, group.window)
+        patch = appearance(x, group, grey[it.image], pool)  # (L, 3, W, W)
+        # place
+        cover = coverage(depth(group.v, group.u, it.outline, group.shapes), it.softness)  # (L, W, W)
+        if roi is not None:
+            cover = cover * read(roi[:, None], it.image, *window)[:, 0]
+        # blend
+        under = read(images, it.target, *window)  # (L, 3, W, W)
+        if group.poisson is not None:
+            r = group.poisson
+            patch[r] = blending.poisson(under[r], patch[r], cover[r] > 0)
+        cover = F.threshold(cover * it.opacity[:, None, None], FAINT, 0.0)[:, None]
+        write(images, it.target, group.top, group.left, torch.lerp(under, patch.clamp_(0, 1), cover))
+        before = read(alpha[:, None], it.target, *window)
+        write(alpha[:, None], it.target, group.top, group.left, before + cover * (1 - before))
 
 
-def at_home(it: Lesions) -> Lesions:
-    """The same lesions, cut where they are pasted."""
-    home = it.pick(torch.arange(len(it), device=it.image.device))
-    home.source, home.donor = it.box, it.image
-    return home
+def appearance(x: Tensor, group: Group, grey: Tensor, pool: Tensor | None) -> Tensor:
+    """What each lesion of a group looks like, (L, 3, W, W), before it is blended in.
+
+    grey bool (L,): whether it goes into a grey image, and so must be grey.
+    """
+    it, r = group.lesions, group.match
+    # cut, where the warps lead
+    v, u = warps.deform(group)  # (L, W, W)
+    patch = cut(x, pool, group, v, u)  # (L, 3, W, W)
+    # colour: that of the place as far as wanted, then jitter, as one affine map for each lesion
+    box = group.inside()[:, None].to(x.dtype)  # (L, 1, W, W)
+    if r is not None:
+        place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])  # (R, 3)
+        patch[r] += (it.match[r, None] * (place - mean(patch[r], box[r])))[:, :, None, None]
+    if group.texture is not None:
+        r = group.texture
+        place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
+        patch[r] = textures.drawn(it.seed[r], it.contrast[r], v[r], u[r], place)
+    patch = apply_colour(patch, keep_grey(it.colour, grey), keep_grey(it.towards_mean, grey), mean(patch, box))
+    # light and noise
+    if group.shading is not None:
+        r = group.shading
+        patch[r] *= textures.shade(group.v[r], group.u[r], it.shading[r], it.light[r])
+    if group.noise is not None:
+        r = group.noise
+        grain = hashed_normal(it.seed[r], group.rows[r], group.cols[r])  # (R, 3, W, W)
+        grain = torch.where((it.mono | grey)[r][:, None, None, None], grain[:, :1], grain)
+        patch[r] += it.noise[r][:, None, None, None] * grain
+    return patch
+
+
+def cut(x: Tensor, pool: Tensor | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
+    """The donors' patches (L, 3, W, W), read bilinearly at box coordinates v, u (L, W, W), never outside the box cut."""
+    it, crop, side = group.lesions, group.crop, x.shape[-1]
+    y0, x0, h, w = it.source.unbind(1)
+    top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
+    donor = read(x, it.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
+    if group.foreign is not None:
+        r = group.foreign
+        if pool is None:
+            donor[r] = textures.other_modality(donor[r], it.tone[r])
+        else:
+            donor[r] = read(pool, it.donor[r], top[r], left[r], crop)
+    grid = torch.stack([_within(u, x0, w, left, crop), _within(v, y0, h, top, crop)], -1)  # (L, W, W, 2)
+    return F.grid_sample(donor, grid, mode="bilinear", padding_mode="border", align_corners=True)
+
+
+def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int) -> Tensor:
+    """Box coordinates -> those of grid_sample in a crop that begins at `origin`, kept within the box."""
+    start, length, origin = (t[:, None, None].to(at.dtype) for t in (start, length, origin))
+    pixel = (start + (at + 1) * 0.5 * length - 0.5).clamp(start, start + length - 1)
+    return 2 * (pixel - origin) / (crop - 1) - 1
+
+
+def mean(patch: Tensor, box: Tensor) -> Tensor:
+    """patch (L, 3, W, W) -> its mean colour (L, 3) over box (L, 1, W, W), 1 inside."""
+    return (patch * box).sum((2, 3)) / box.sum((2, 3))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
-from core.engine.augment.medmix.settings import SHAPES
+from core.engine.augment.medmix.groups import Which
 
 HARMONICS = 6
-RECTANGLE, ELLIPSE, IRREGULAR = (SHAPES.index(s) for s in ("rectangle", "ellipse", "irregular"))
 
 
 def outline(u: Tensor, irregularity: float) -> Tensor:
@@ -22,23 +23,22 @@ def outline(u: Tensor, irregularity: float) -> Tensor:
     return 0.45 * irregularity * raw * fall
 
 
-def depth(v: Tensor, u: Tensor, shape: Tensor, waves: Tensor) -> Tensor:
-    """v (L, H), u (L, W) in box coordinates (-1..1 inside), shape (L,), waves (L, 2, HARMONICS) -> (L, H, W).
+def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:
+    """How deep each pixel lies in its lesion, (L, H, W): 1 in the middle, 0 on the outline, negative outside.
 
-    1 in the middle, 0 on the outline, negative outside.
+    v (L, H), u (L, W): box coordinates, -1..1 inside; outlines (L, 2, HARMONICS); shapes: which lesions have which.
     """
     v, u = v[:, :, None], u[:, None, :]
     deep = torch.empty(len(v), v.shape[1], u.shape[2], dtype=v.dtype, device=v.device)
-    for kind in (RECTANGLE, ELLIPSE, IRREGULAR):
-        rows = torch.nonzero(shape == kind)[:, 0]
-        if not len(rows):
+    for shape, r in shapes.items():
+        if r is None:
             continue
-        p, q = (v, u) if len(rows) == len(v) else (v[rows], u[rows])
-        if kind == RECTANGLE:
-            deep[rows] = 1 - torch.maximum(p.abs(), q.abs())
+        if shape == "rectangle":
+            deep[r] = 1 - torch.maximum(v[r].abs(), u[r].abs())
         else:
-            r = torch.sqrt(p * p + q * q).clamp_(min=1e-6)
-            deep[rows] = 1 - (r if kind == ELLIPSE else r / _radius(p, q, r, waves[rows]))
+            distance = torch.sqrt(v[r] * v[r] + u[r] * u[r]).clamp_(min=1e-6)
+            reach = 1.0 if shape == "ellipse" else _radius(v[r], u[r], distance, outlines[r])
+            deep[r] = 1 - distance / reach
     return deep
 
 

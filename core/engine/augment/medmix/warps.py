@@ -1,6 +1,6 @@
-"""Where each pixel of a patch is taken from: fisheye, horizontal wave and bulge, in box coordinates (-1..1 inside).
+"""Where each pixel of a patch is read: fisheye, horizontal wave (Sec. MedMix) and bulge, in box coordinates (-1..1).
 
-Each takes and returns the coordinates (v, u), (L, H, W), at which the donor is read.
+Each takes and returns the coordinates v, u (L, H, W) at which the donor is read, and draws nothing.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ import math
 import torch
 from torch import Tensor
 
-from core.engine.augment.medmix.lesions import Lesions
+from core.engine.augment.medmix.groups import Group
 
 REACH = 0.7  # radius of a control point's lens, of half the patch's side
 
 
-def deform(v: Tensor, u: Tensor, lesions: Lesions) -> tuple[Tensor, Tensor]:
-    """All three, in the order bulge, fisheye, wave, each only where it has any strength."""
-    steps = (
-        (bulge, lesions.bulge > 0, (lesions.bulge,)),
-        (fisheye, (lesions.fisheye > 0).any(1), (lesions.points, lesions.fisheye)),
-        (wave, lesions.wave > 0, (lesions.points, lesions.lengths, lesions.wave)),
-    )
-    v, u = v.contiguous(), u.contiguous()
-    for warp, wanted, parameters in steps:
-        rows = torch.nonzero(wanted)[:, 0]
-        if len(rows):
-            v[rows], u[rows] = warp(v[rows], u[rows], *(p[rows] for p in parameters))
+def deform(group: Group) -> tuple[Tensor, Tensor]:
+    """Where each pixel of a group's windows is read, v and u (L, W, W): bulge, then fisheye, then wave."""
+    it = group.lesions
+    v, u = (t.contiguous() for t in torch.broadcast_tensors(group.v[:, :, None], group.u[:, None, :]))
+    if group.bulge is not None:
+        r = group.bulge
+        v[r], u[r] = bulge(v[r], u[r], it.bulge[r])
+    if group.fisheye is not None:
+        r = group.fisheye
+        v[r], u[r] = fisheye(v[r], u[r], it.points[r], it.fisheye[r])
+    if group.wave is not None:
+        r = group.wave
+        v[r], u[r] = wave(v[r], u[r], it.points[r], it.lengths[r], it.wave[r])
     return v, u
 
 
@@ -62,10 +63,3 @@ def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
     """The whole lesion swells: a lens of radius one at its middle. strength (L,) in 0..0.95."""
     pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength[:, None, None]
     return v * pull, u * pull
-
-
-def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
-    """Light on a dome, a factor (L, H, W): brighter towards `angle` (L,) and at the top, darker at the rim."""
-    s, a = strength[:, None, None], angle[:, None, None]
-    light = torch.cos(a) * u + torch.sin(a) * v
-    return (1 + s * (light + 0.5 * (1 - 2 * (v * v + u * u)))).clamp_(min=0)

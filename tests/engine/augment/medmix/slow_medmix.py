@@ -39,7 +39,7 @@ def coverage(v: float, u: float, it: dict) -> float:
     elif it["shape"] == 1:
         deep = 1 - r
     else:
-        cosines, sines = it["waves"]
+        cosines, sines = it["outline"]
         radius = 1 + sum(
             a * math.cos((j + 1) * theta) + b * math.sin((j + 1) * theta)
             for j, (a, b) in enumerate(zip(cosines, sines, strict=True))
@@ -90,11 +90,11 @@ def appearance(x: np.ndarray, it: dict) -> np.ndarray:
             patch[:, i, j] = read(x[int(it["donor"])], it["source"], v, u)
             home[:, i, j] = x[int(it["image"]), :, y0 + i, x0 + j]
     patch += float(it["match"]) * (home.mean((1, 2)) - patch.mean((1, 2)))[:, None, None]
-    patch = jitter(patch, it["factors"], it["order"])
+    patch = jitter(patch, it["jitter"], it["jitter_order"])
     for i in range(h):
         for j in range(w):
             v, u = (2 * i + 1) / h - 1, (2 * j + 1) / w - 1
-            light = math.cos(it["angle"]) * u + math.sin(it["angle"]) * v
+            light = math.cos(it["light"]) * u + math.sin(it["light"]) * v
             patch[:, i, j] *= max(0.0, 1 + float(it["shading"]) * (light + 0.5 * (1 - 2 * (v * v + u * u))))
             if it["noise"] > 0:
                 grain = [normal(int(it["seed"]), i, j, c) for c in range(3)]

@@ -8,7 +8,8 @@ import torch
 from scipy.sparse import lil_matrix
 from scipy.sparse.linalg import spsolve
 
-from core.engine.augment.medmix.blending import membrane, mix, poisson
+from core.engine.augment.medmix.blending import membrane, poisson
+from core.engine.augment.medmix.settings import SHAPES
 from core.engine.augment.medmix.shapes import HARMONICS, coverage, depth, outline
 from tests.engine.augment.pictures import seeded, tissue
 
@@ -34,8 +35,8 @@ def exact(under: np.ndarray, over: np.ndarray, inside: np.ndarray) -> np.ndarray
 def blobs(count: int, side: int) -> torch.Tensor:
     line = (2 * torch.arange(side) + 1) / side * 1.2 - 1.2  # a margin around the box
     waves = outline(torch.rand(count, 2 * HARMONICS, generator=seeded(2)), 0.8)
-    shape = torch.arange(count) % 3
-    return depth(line.expand(count, -1), line.expand(count, -1), shape, waves)
+    shapes = {name: torch.arange(i, count, 3) for i, name in enumerate(SHAPES)}
+    return depth(line.expand(count, -1), line.expand(count, -1), waves, shapes)
 
 
 @pytest.mark.parametrize("side", [13, 32, 50])
@@ -58,12 +59,6 @@ def test_a_membrane_over_a_flat_rim_is_flat():
     torch.testing.assert_close(membrane(rim, inside), torch.full_like(rim, 0.3))
 
 
-def test_mix():
-    under, over, alpha = tissue(2, 8, 1), tissue(2, 8, 2), torch.rand(2, 8, 8, generator=seeded())
-    torch.testing.assert_close(mix(under, over, alpha), under * (1 - alpha[:, None]) + over * alpha[:, None])
-    assert torch.equal(mix(under, over, torch.zeros(2, 8, 8)), under)
-
-
 def test_soft_edges_are_smooth_and_hard_ones_are_not():
     deep = blobs(3, 60)
     soft, hard = coverage(deep, torch.full((3,), 0.6)), coverage(deep, torch.zeros(3))
@@ -79,7 +74,7 @@ def test_a_blob_is_one_piece_within_its_box(irregularity):
     count, side = 60, 61
     line = (2 * torch.arange(side) + 1) / side * 1.5 - 1.5
     waves = outline(torch.rand(count, 2 * HARMONICS, generator=seeded(3)), irregularity)
-    deep = depth(line.expand(count, -1), line.expand(count, -1), torch.full((count,), 2), waves)
+    deep = depth(line.expand(count, -1), line.expand(count, -1), waves, {"irregular": slice(None)})
     outside = (line.abs() > 1)[:, None] | (line.abs() > 1)[None]
     assert (deep[:, outside] <= 0).all()
     assert (deep[:, side // 2, side // 2] > 0).all()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.augment.medmix.lesions import draw_lesions
+from core.engine.augment.medmix.draws import Draws, read_draws
 from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix, MedMixConfig
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
@@ -45,7 +45,8 @@ def test_against_a_slow_loop(config, with_roi):
     roi = field_of_view(6, 40) if with_roi else None
     counts = torch.tensor([0, 1, 2, 3, 3, 3])
     mixed = MedMix(config)(x, counts, seeded(5), roi)
-    drawn = draw_lesions(config, counts, 40, seeded(5), roi)
+    draws = Draws.draw(6, config.k, seeded(5))
+    drawn = read_draws(draws, config, torch.arange(6), counts, 6, 40, roi)
     lesions = [{f.name: getattr(drawn, f.name)[i].numpy() for f in fields(drawn)} for i in range(len(drawn))]
     images, alpha = slow_medmix.paint(x.double().numpy(), lesions, None if roi is None else roi.numpy())
     assert np.abs(mixed.images.numpy() - images).max() < 2e-4

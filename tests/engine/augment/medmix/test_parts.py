@@ -10,7 +10,7 @@ from core.engine.augment.colour import PLAIN, apply_colour, colour_map, hue_matr
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
 from core.engine.augment.medmix.presets import FAMILIES
-from core.engine.augment.placement import GAP, Room, place_all
+from core.engine.augment.placement import GAP, RoiSampler, place_all
 from tests.engine.augment.medmix import slow_medmix
 from tests.engine.augment.pictures import seeded, tissue
 
@@ -58,7 +58,7 @@ def test_placement(with_roi):
         roi[::2, 60:110, 40:70] = 0
     counts = torch.full((40,), 4)
     u = torch.rand(40, 4, 24, 2, generator=seeded())
-    boxes = place_all(counts, u, torch.full((40, 4, 2), 30.0), Room(roi, 128), 0.95, apart=True)
+    boxes = place_all(torch.arange(40), counts, u, torch.full((40, 4, 2), 30.0), RoiSampler(roi, 128), 0.95, apart=True)
     assert (boxes[..., :2] >= 0).all() and (boxes[..., :2] + boxes[..., 2:] <= 128).all()
     for image, four in enumerate(boxes.tolist()):
         painted = np.zeros((128 + GAP, 128 + GAP), int)
@@ -73,7 +73,8 @@ def test_placement(with_roi):
 
 def test_without_a_region_places_are_even():
     u = torch.rand(4000, 1, 24, 2, generator=seeded())
-    boxes = place_all(torch.ones(4000).long(), u, torch.full((4000, 1, 2), 14.0), Room(None, 64), 0.95, apart=False)
+    lengths, sampler = torch.full((4000, 1, 2), 14.0), RoiSampler(None, 64)
+    boxes = place_all(torch.arange(4000), torch.ones(4000).long(), u, lengths, sampler, 0.95, apart=False)
     counts = torch.bincount(boxes[:, 0, 0], minlength=51).float()
     assert len(counts) == 51 and ((counts - 4000 / 51).square() / (4000 / 51)).sum() < 90  # chi square, 50 degrees
 

@@ -1,0 +1,118 @@
+"""Lesions of like size painted at once, each in a small square window of its image.
+
+What a step needs to know to leave lesions out is found here, on the CPU, so that no device is asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.engine.augment.medmix.lesions import Lesions
+from core.engine.augment.medmix.settings import BLENDS, DONORS, SHAPES
+from core.engine.tensors import to_device
+
+Which = Tensor | slice | None  # of L lesions: what indexes them, or None for none of them
+
+
+@dataclass
+class Group:
+    """L lesions, no two in one image, each in a window of `window` x `window` pixels (W) that holds its box.
+
+    rows, cols (L, W) long: the window's pixels, counted from the box's corner; v, u (L, W): the same in -1..1 over the
+    box. top, left (L,) long: where the window begins in the image. crop: pixels that hold what any of them is cut from.
+    """
+
+    lesions: Lesions  # on the images' device
+    window: int
+    crop: int
+    top: Tensor
+    left: Tensor
+    rows: Tensor
+    cols: Tensor
+    v: Tensor
+    u: Tensor
+    shapes: dict[str, Which]
+    bulge: Which
+    fisheye: Which
+    wave: Which
+    foreign: Which
+    texture: Which
+    match: Which
+    shading: Which
+    noise: Which
+    poisson: Which
+
+    def inside(self) -> Tensor:
+        """bool (L, W, W): the pixels of the box."""
+        _, _, h, w = self.lesions.box.T[:, :, None]
+        return ((self.rows >= 0) & (self.rows < h))[:, :, None] & ((self.cols >= 0) & (self.cols < w))[:, None]
+
+
+def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> Iterator[Group]:
+    """Cut lesions (on the CPU, slot by slot, in each the largest first) into groups of about `budget` pixels."""
+    flags = {name: flag.numpy() for name, flag in _touched(lesions).items()}
+    extent, cut = lesions.box[:, 2:].amax(1).tolist(), lesions.source[:, 2:].amax(1).numpy()
+    ends = np.flatnonzero(np.diff(lesions.slot.numpy(), append=-1)) + 1
+    placed, start = lesions.to(device), 0
+    for slot_end in ends.tolist():
+        while start < slot_end:
+            window = min(side, int(extent[start]))
+            part = slice(start, min(slot_end, start + max(1, budget // window**2)))
+            which = {name: _which(flag[part], device) for name, flag in flags.items()}
+            yield _group(placed.pick(part), window, min(side, max(2, int(cut[part].max()))), side, which)
+            start = part.stop
+
+
+def _touched(lesions: Lesions) -> dict[str, Tensor]:
+    """Which lesions each step touches, bool (L,)."""
+    kinds = {name: lesions.kind == DONORS.index(name) for name in ("foreign", "texture")}
+    shapes = {name: lesions.shape == i for i, name in enumerate(SHAPES)}
+    return (
+        kinds
+        | shapes
+        | {
+            "bulge": lesions.bulge > 0,
+            "fisheye": (lesions.fisheye > 0).any(1),
+            "wave": lesions.wave > 0,
+            "match": (lesions.match > 0) & ~kinds["texture"],
+            "shading": lesions.shading > 0,
+            "noise": lesions.noise > 0,
+            "poisson": lesions.blend == BLENDS.index("poisson"),
+        }
+    )
+
+
+def _which(flag: np.ndarray, device: torch.device) -> Which:
+    count = np.count_nonzero(flag)
+    if count in (0, len(flag)):
+        return slice(None) if count else None
+    return to_device(torch.from_numpy(np.flatnonzero(flag)), device)
+
+
+def _group(lesions: Lesions, window: int, crop: int, side: int, which: dict[str, Which]) -> Group:
+    y0, x0, h, w = lesions.box.unbind(1)
+    top, left = y0.clamp(max=side - window), x0.clamp(max=side - window)
+    steps = torch.arange(window, device=y0.device)
+    rows, cols = (top - y0)[:, None] + steps, (left - x0)[:, None] + steps
+    v, u = (2 * rows + 1) / h[:, None] - 1, (2 * cols + 1) / w[:, None] - 1
+    shapes = {name: which.pop(name) for name in SHAPES}
+    return Group(lesions, window, crop, top, left, rows, cols, v, u, shapes, **which)
+
+
+def _windows(x: Tensor, window: int) -> Tensor:
+    return x.unfold(-2, window, 1).unfold(-2, window, 1)
+
+
+def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
+    """x (B, C, S, S) -> the windows (L, C, W, W) at rows top (L,), columns left (L,) of images image (L,)."""
+    return _windows(x, window)[image, :, top, left]
+
+
+def write(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
+    """Write windows (L, C, W, W) into x in place; no two of them in one image."""
+    _windows(x, values.shape[-1])[image, :, top, left] = values
