@@ -154,7 +154,7 @@ def appearance(x: Tensor, group: Group, grey: Tensor, pool: Tensor | None) -> Te
 
 
 def cut(x: Tensor, pool: Tensor | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
-    """The donors' patches (L, 3, W, W), read bilinearly at box coordinates v, u (L, W, W), never outside the box cut."""
+    """The donors' patches (L, 3, W, W), read bilinearly at box coordinates v, u (L, W, W), never outside the cut."""
     it, crop, side = group.lesions, group.crop, x.shape[-1]
     y0, x0, h, w = it.source.unbind(1)
     top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
