@@ -73,6 +73,7 @@ class Registry:
         return sorted(self._members)
 
 
+BACKBONES = Registry("backbone", "core.engine.backbones")
 DETECTORS = Registry("detector", "core.engine.detectors")
 OBJECTIVES = Registry("objective", "core.engine.objectives")
 STRONG = Registry("strong augmentation", "core.engine.augment")

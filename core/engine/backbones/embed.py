@@ -3,7 +3,7 @@
 Three kinds of one vector per image (`KINDS`), and one per place (`patch_features`):
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (the text before Eq. temperature_calibration)
   projected  f = f_theta(x), 128 values: the projection head's output, before anything is taken from it
-  backbone   512 values, what the head is fed with
+  backbone   the backbone's pooled features (512 of ResNet-18), what the head is fed with
 `vectors.py` has what is done with them, without torch.
 All in float32: neighbours and distances are looked at one by one, and bf16 would blur them.
 """
@@ -21,7 +21,7 @@ from core.engine.progress import Stopped
 from core.engine.tensors import to_batch
 
 KINDS = ("centred", "projected", "backbone")
-PATCH_LAYERS = ("layer1", "layer2", "layer3")  # PaDiM's own
+PATCH_STRIDES = (4, 8, 16)  # PaDiM's own
 
 
 class Images(Protocol):
@@ -43,7 +43,7 @@ def encode(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """images uint8 (N, S, S, 3) -> float32 (N, 128) for 'projected', (N, 512) for 'backbone'.
+    """images uint8 (N, S, S, 3) -> float32 (N, 128) for 'projected', (N, F) for 'backbone', F its own width.
 
     `images` may be anything with a length that gives an array for a slice, such as a memory map.
     """
@@ -77,10 +77,10 @@ def patch_features(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """Features of P places of each image, as PaDiM sees them: float32 (N, P, 448).
+    """Features of P places of each image, as PaDiM sees them: float32 (N, P, C), C all widths together.
 
-    places: int (N, P), flat cells of a `grid` x `grid` lattice over the image. Layers 1-3 are averaged down
-    (or repeated up) to that lattice, laid side by side, and read at the places.
+    places: int (N, P), flat cells of a `grid` x `grid` lattice over the image. Maps of strides 4 to 16 are averaged
+    down (or repeated up) to that lattice, laid side by side, and read at the places.
     """
     device = torch.device(device)
     encoder = encoder.to(device).eval()
@@ -88,10 +88,10 @@ def patch_features(
     for start in range(0, len(images), batch):
         if should_stop is not None and should_stop():
             raise Stopped
-        maps = encoder.maps(to_batch(np.asarray(images[start : start + batch]), device), upto="layer3")
+        maps = encoder.maps(to_batch(np.asarray(images[start : start + batch]), device), PATCH_STRIDES)
         cells = []
-        for layer in PATCH_LAYERS:
-            m = maps[layer].float()
+        for m in maps.values():
+            m = m.float()
             if m.shape[-1] > grid:
                 m = F.adaptive_avg_pool2d(m, grid)
             elif m.shape[-1] < grid:

@@ -1,4 +1,4 @@
-"""The encoder f_theta: ResNet-18 and an MLP head to Z = R^128 (Sec. Implementation details).
+"""The encoder f_theta: a backbone (ResNet-18 in the paper) and an MLP head to Z = R^128 (Sec. Implementation details).
 
 Input is always float32 (B, 3, S, S) in [0, 1]; the encoder normalises inside, so no caller has to know how.
 """
@@ -6,29 +6,32 @@ Input is always float32 (B, 3, S, S) in [0, 1]; the encoder normalises inside, s
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torchvision
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from core.engine.backbones import weights
+from core.engine.backbones.base import STRIDES, Pretrained, find, is_backbone, ordered
 from core.engine.config import BadConfig, Config
 from core.engine.files import write_json, write_tensors
+from core.engine.registry import BACKBONES
 
-ARCHES = ("resnet18",)
-LAYERS = ("stem", "layer1", "layer2", "layer3", "layer4")
 WEIGHTS, ABOUT, CENTRES = "encoder.safetensors", "encoder.json", "centres.safetensors"
 
 
 @dataclass(frozen=True)
 class EncoderConfig(Config):
-    """arch: backbone. dim: size of Z (128 in the paper). hidden: width of the MLP head (not in the paper; 512 as CCD).
+    """arch: backbone, one of BACKBONES or any model of timm. dim: size of Z (128 in the paper).
 
-    init: 'random' | 'imagenet' | a local .pth/.safetensors file | the folder of an earlier run.
+    hidden: width of the MLP head (not in the paper; 512 as CCD).
+    init: 'auto' (ImageNet weights where an installed package carries them, else random) | 'random' | 'imagenet' |
+    a local .pth/.safetensors file | the folder of an earlier run.
     seed: of the random parts (all of it, or the head alone when the backbone is given).
     """
 
@@ -39,58 +42,60 @@ class EncoderConfig(Config):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.arch not in ARCHES:
-            raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(ARCHES)}")
+        if not is_backbone(self.arch):
+            raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(BACKBONES.names())}, or timm's")
         if self.dim < 1 or self.hidden < 1:
             raise BadConfig("an encoder's dim and hidden must be at least 1")
         if not self.init:
-            raise BadConfig("an encoder's init is random, imagenet, a weights file or the folder of an earlier run")
+            raise BadConfig("an encoder's init is auto, random, imagenet, a weights file or the folder of a run")
 
 
 class Encoder(nn.Module):
-    """f_theta = project(backbone(x)). Weights are random until `build_encoder` or `load_encoder` fills them."""
+    """f_theta = project(backbone(x)). Weights are random until `build_encoder` or `load_encoder` fills them.
+
+    widths: channels of the map at each stride. features: size of the pooled features, that of the coarsest map.
+    origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder.
+    """
 
     def __init__(self, config: EncoderConfig | None = None) -> None:
         super().__init__()
         self.config = config or EncoderConfig()
-        self.net = torchvision.models.get_model(self.config.arch, weights=None)
-        self.features = self.net.fc.in_features  # 512
-        self.net.fc = nn.Identity()
+        self.arch = find(self.config.arch)
+        self.net = self.arch.build()
+        self.widths = self.arch.widths(self.net)
+        self.features = self.widths[STRIDES[-1]]
         self.head = nn.Sequential(
             nn.Linear(self.features, self.config.hidden),
             nn.ReLU(inplace=True),
             nn.Linear(self.config.hidden, self.config.dim),
         )
-        # ImageNet's statistics whatever the init: an encoder can then go on from any other.
-        self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1), persistent=False)
+        self.origin: dict[str, str] = {"source": "random"}
+        # The backbone's own statistics whatever the init: an encoder can then go on from any other of its kind.
+        self.register_buffer("mean", torch.tensor(self.arch.mean).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(self.arch.std).view(1, 3, 1, 1), persistent=False)
 
     def normalise(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) in [0, 1] -> the same shape, ImageNet mean 0 and standard deviation 1 per channel."""
+        """(B, 3, S, S) in [0, 1] -> the same shape, as the backbone's pretrained weights expect their input."""
         return (x - self.mean) / self.std
 
-    def maps(self, x: Tensor, upto: str = "layer4") -> dict[str, Tensor]:
-        """Feature maps by layer, `stem` (B, 64, S/2, S/2) to `layer4` (B, 512, S/32, S/32).
+    def maps(self, x: Tensor, strides: Iterable[int] = STRIDES) -> dict[int, Tensor]:
+        """Feature maps by stride, fine to coarse: {s: (B, widths[s], S / s, S / s)}.
 
-        upto: the deepest layer wanted; what lies above it is not computed.
+        What lies deeper than the coarsest stride asked for is not computed. ValueError on a stride not in STRIDES.
         """
-        if upto not in LAYERS:
-            raise ValueError(f"no layer is called {upto!r}; there are: {', '.join(LAYERS)}")
-        net = self.net
-        out = {"stem": net.relu(net.bn1(net.conv1(self.normalise(x))))}
-        if upto == "stem":
-            return out
-        h = net.maxpool(out["stem"])
-        for name in LAYERS[1 : LAYERS.index(upto) + 1]:
-            out[name] = h = getattr(net, name)(h)
-        return out
+        return self.arch.maps(self.net, self.normalise(x), ordered(strides))
+
+    @staticmethod
+    def pool(maps: dict[int, Tensor]) -> Tensor:
+        """Maps with the coarsest stride -> features (B, F): that map, averaged over the image."""
+        return F.adaptive_avg_pool2d(maps[STRIDES[-1]], 1).flatten(1)
 
     def backbone(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) -> (B, 512): layer4, averaged over the image."""
-        return self.net(self.normalise(x))
+        """(B, 3, S, S) -> (B, F), the pooled features; F is `features`."""
+        return self.pool(self.maps(x, STRIDES[-1:]))
 
     def project(self, h: Tensor) -> Tensor:
-        """(B, 512) -> (B, 128), the space Z of the losses."""
+        """(B, F) -> (B, 128), the space Z of the losses."""
         return self.head(h)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -106,11 +111,23 @@ def build_encoder(config: EncoderConfig) -> Encoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         encoder = Encoder(config)
-    if config.init == "imagenet":
-        weights.fill(encoder, weights.imagenet(config.arch), "torchvision's ImageNet weights")
-    elif config.init != "random":
-        weights.fill(encoder, weights.from_path(config.init), config.init)
+    found = _first_weights(encoder)
+    if found is not None:
+        weights.fill(encoder, found.state, found.source)
+        sha256 = weights.digest(encoder.net.state_dict())
+        encoder.origin = {"source": found.source, "licence": found.licence, "sha256": sha256}
     return encoder
+
+
+def _first_weights(encoder: Encoder) -> Pretrained | None:
+    init = encoder.config.init
+    if init == "random":
+        return None
+    if init == "auto":
+        return encoder.arch.bundled()
+    if init == "imagenet":
+        return encoder.arch.imagenet()
+    return Pretrained(weights.from_path(init), init, "of whoever made the file")
 
 
 def save_encoder(
@@ -120,7 +137,9 @@ def save_encoder(
     centres: Tensor | None = None,
     half: bool = False,
 ) -> None:
-    """Write encoder.safetensors, encoder.json (configuration and `extra`) and, when given, centres (k+1, 128).
+    """Write encoder.safetensors, encoder.json and, when given, centres (k+1, 128).
+
+    encoder.json: the configuration, `extra`, where the first weights came from, and the SHA-256 of those stored.
 
     half: weights in float16, half the size, for an encoder that is looked at and not gone on from.
     encoder.json comes last, so a folder that has it is complete.
@@ -132,7 +151,8 @@ def save_encoder(
     if half:
         state = {name: value.half() if value.is_floating_point() else value for name, value in state.items()}
     write_tensors(folder / WEIGHTS, state)
-    write_json(folder / ABOUT, {"encoder": encoder.config.to_dict(), "extra": extra or {}})
+    about = {"encoder": encoder.config.to_dict(), "extra": extra or {}}
+    write_json(folder / ABOUT, about | {"origin": encoder.origin, "sha256": weights.digest(state)})
 
 
 def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Encoder:
@@ -141,10 +161,12 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
     if not (folder / ABOUT).is_file():
         raise weights.BadWeights(f"{folder} holds no encoder ({ABOUT}); give the folder of a finished pre-training run")
     try:
-        config = EncoderConfig.from_dict(json.loads((folder / ABOUT).read_text())["encoder"])
+        about = json.loads((folder / ABOUT).read_text())
+        config = EncoderConfig.from_dict(about["encoder"])
         with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
             encoder = Encoder(config)
         encoder.load_state_dict(load_file(folder / WEIGHTS))
+        encoder.origin = about.get("origin", {"source": config.init})
     except (OSError, KeyError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
         raise weights.BadWeights(f"the encoder in {folder} cannot be read: {error}") from error
     return encoder.to(device).eval()

@@ -1,16 +1,21 @@
-"""Where an encoder's first weights come from: torchvision, a local file, or an earlier run's folder."""
+"""Weights of an encoder: read from torchvision, a local file or an earlier run's folder, checked, and hashed."""
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 import torch
 import torchvision
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from core.engine.backbones.encoder import Encoder
 
 # Names that other training codes put before ResNet's own (DataParallel, Lightning, MoCo and the like), longest first.
 PREFIXES = (
@@ -30,7 +35,7 @@ class BadWeights(ValueError):
     """Weights that are absent, damaged or of another network; the message says what to do."""
 
 
-def imagenet(arch: str) -> dict[str, Tensor]:
+def torchvision_weights(arch: str) -> dict[str, Tensor]:
     """torchvision's default ImageNet weights for `arch`: from its cache, or downloaded once."""
     choice = torchvision.models.get_model_weights(arch).DEFAULT
     try:
@@ -52,7 +57,7 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
         if not path.is_file():
             raise BadWeights(f"{path.parent} holds no encoder; give the folder of a finished pre-training run")
     if not path.is_file():
-        raise BadWeights(f"no weights file at {path}; an encoder's init is random, imagenet, a file or a run's folder")
+        raise BadWeights(f"no weights file at {path}; an encoder's init is auto, random, imagenet, a file or a run")
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -78,32 +83,48 @@ def _unnest(found: object, path: Path) -> dict[str, Tensor]:
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
-def fill(encoder: nn.Module, state: dict[str, Tensor], source: str) -> None:
+def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
     """Put `state` into the encoder's backbone, and into its head where names and shapes agree.
 
     Raises BadWeights, naming a layer, unless every weight of the backbone is there with its own shape.
     """
-    state = {name: value for name, value in state.items() if not name.endswith("num_batches_tracked")}
-    if not any(name == "conv1.weight" for name in state):
-        for prefix in PREFIXES:
-            if f"{prefix}conv1.weight" in state:
-                heads = {n: v for n, v in state.items() if n.startswith("head.")}
-                state = {n[len(prefix) :]: v for n, v in state.items() if n.startswith(prefix)} | heads
-                break
+    own = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
+    heads = {n: v for n, v in state.items() if n.startswith("head.")}
+    state = encoder.arch.rename(_plain(state, next(iter(own))))
     with torch.no_grad():
-        for name, own in encoder.net.state_dict().items():
-            if name.endswith("num_batches_tracked"):
-                continue
+        for name, value in own.items():
             if name not in state:
                 raise BadWeights(f"{source} is not a {encoder.config.arch}: it has no {name}")
-            if state[name].shape != own.shape:
+            if state[name].shape != value.shape:
                 raise BadWeights(
                     f"{source} is not a {encoder.config.arch}: "
-                    f"its {name} is {tuple(state[name].shape)}, not {tuple(own.shape)}"
+                    f"its {name} is {tuple(state[name].shape)}, not {tuple(value.shape)}"
                 )
-            own.copy_(state[name])
-        head = {f"head.{name}": own for name, own in encoder.head.state_dict().items()}
+            value.copy_(state[name])
+        head = {f"head.{name}": value for name, value in encoder.head.state_dict().items()}
         # A head is taken whole or not at all: half of another's would be neither random nor trained.
-        if all(name in state and state[name].shape == own.shape for name, own in head.items()):
-            for name, own in head.items():
-                own.copy_(state[name])
+        if all(name in heads and heads[name].shape == value.shape for name, value in head.items()):
+            for name, value in head.items():
+                value.copy_(heads[name])
+
+
+def _plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
+    """`state` without the prefix that another training code put before the network's own names.
+
+    first: a name that the network has, or one that starts with `_conv_stem`, as efficientnet_pytorch writes it.
+    """
+    for mark in (first, "_conv_stem.weight"):
+        for prefix in ("", *PREFIXES):
+            if f"{prefix}{mark}" in state:
+                return {n[len(prefix) :]: v for n, v in state.items() if n.startswith(prefix)}
+    return state
+
+
+def digest(state: dict[str, Tensor]) -> str:
+    """SHA-256 of weights: of their names, types, shapes and values, whatever file or device they lie in."""
+    found = hashlib.sha256()
+    for name in sorted(state):
+        value = state[name].detach().cpu().contiguous()
+        found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        found.update(value.view(-1).view(torch.uint8).numpy())
+    return found.hexdigest()

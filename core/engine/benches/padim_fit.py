@@ -36,8 +36,8 @@ def run(quick: bool = False) -> dict:
     """64 images of 256 px (quick: 128), 100 of 448 channels. "ratio": the loop's seconds over ours."""
     side, n, rounds = (32 if quick else 64), 64, 2 if quick else 5
     draw = torch.Generator().manual_seed(0)
-    kept = draw_channels({"layer1": 64, "layer2": 128, "layer3": 256}, 100, 0, torch.device("cpu"))
-    sides = {"layer1": side, "layer2": side // 2, "layer3": side // 4}
+    kept = draw_channels({4: 64, 8: 128, 16: 256}, 100, 0, torch.device("cpu"))
+    sides = {4: side, 8: side // 2, 16: side // 4}
     maps = [torch.randn(n, len(index), sides[k], sides[k], generator=draw).relu_() for k, index in kept.items()]
     joined = torch.cat([torch.nn.functional.interpolate(m, side, mode="nearest") for m in maps], 1)
     features = joined.reshape(n, joined.shape[1], -1).numpy()

@@ -26,7 +26,7 @@ def run(quick: bool = False) -> dict:
 
     @torch.inference_mode()
     def bare() -> None:
-        encoder.maps(to_batch(images, torch.device("cpu")), upto="layer3")
+        encoder.maps(to_batch(images, torch.device("cpu")), (4, 8, 16))
 
     @torch.inference_mode()
     def whole() -> None:

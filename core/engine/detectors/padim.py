@@ -1,10 +1,11 @@
 """PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from it (Eq. s_PaDiM).
 
-Layers 1-3 of the encoder, joined by nearest up-sampling on layer 1's grid, of which 100 random channels are kept. The
-channels are drawn once from the seed and saved. Nothing is trained: one pass over the normal images fits it.
+The encoder's maps at strides 4 to 16 (layers 1-3 of a ResNet), joined by nearest up-sampling on the finest grid, of
+which 100 random channels are kept. The channels are drawn once from the seed and saved. Nothing is trained: one pass
+over the normal images fits it.
 
 Two choices the paper leaves open. Smoothing (Gaussian, sigma 4 at 256 pixels, as in PaDiM's own paper) is done on
-layer 1's grid, before up-sampling, where it costs nothing. And the image's score is the maximum of that smoothed map.
+the finest grid, before up-sampling, where it costs nothing. And the image's score is the maximum of that smoothed map.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 from typing_extensions import Self
 
+from core.engine.backbones.base import STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
@@ -28,18 +31,19 @@ from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 
-LAYERS = ("stem", "layer1", "layer2", "layer3", "layer4")
+NAMED = {"stem": 2, "layer1": 4, "layer2": 8, "layer3": 16, "layer4": 32}  # how fits were saved that knew ResNet alone
 PARTS = ("mean", "own", "cross")  # of a Level, as they are saved
 
 
 @dataclass(frozen=True)
 class PaDiMConfig(Config):
-    """layers: from fine to coarse. channels: how many of them all are kept. epsilon: added to each variance.
+    """strides: of the maps, from fine to coarse. channels: how many of them all are kept.
 
+    epsilon: added to each variance.
     sigma: of the blur, in pixels at 256 x 256; it scales with the image. batch: images per step of the fit.
     """
 
-    layers: tuple[str, ...] = ("layer1", "layer2", "layer3")
+    strides: tuple[int, ...] = (4, 8, 16)
     channels: int = 100
     epsilon: float = 0.01
     sigma: float = 4.0
@@ -47,12 +51,21 @@ class PaDiMConfig(Config):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.layers or [name for name in LAYERS if name in self.layers] != list(self.layers):
-            raise BadConfig(f"PaDiM's layers are some of {', '.join(LAYERS)}, in that order; not {self.layers}")
+        if not self.strides or [s for s in STRIDES if s in self.strides] != list(self.strides):
+            raise BadConfig(f"PaDiM's strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
         if self.channels < 1 or self.batch < 1:
             raise BadConfig("PaDiM's channels and batch must be at least 1")
         if self.epsilon <= 0 or self.sigma < 0:
             raise BadConfig("PaDiM's epsilon must be above 0, and its sigma 0 or more")
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Self:
+        """Also reads `layers`, ResNet's names for the strides, which runs stored before other backbones have."""
+        if "layers" in values:
+            values = {k: v for k, v in values.items() if k != "layers"} | {
+                "strides": tuple(NAMED.get(name, 0) for name in values["layers"])
+            }
+        return super().from_dict(values)
 
 
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
@@ -62,7 +75,7 @@ class PaDiM(Detector):
     presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
 
     def __init__(
-        self, encoder: Encoder, config: PaDiMConfig, kept: dict[str, torch.Tensor], gaussian: Gaussian, size: int
+        self, encoder: Encoder, config: PaDiMConfig, kept: dict[int, Tensor], gaussian: Gaussian, size: int
     ) -> None:
         self.encoder, self.config, self.kept, self.gaussian, self.size = encoder, config, kept, gaussian, size
 
@@ -70,22 +83,22 @@ class PaDiM(Detector):
     def fit(cls, encoder: Encoder, images: np.ndarray, config: PaDiMConfig, context: FitContext = FitContext()) -> Self:
         """One pass over `images`, uint8 (N, S, S, 3), N of 2 or more; no region of interest is needed.
 
-        Memory is that of the Gaussians (about 9 kB per cell of layer 1) and of one batch, whatever N is.
+        Memory is that of the Gaussians (about 9 kB per cell of stride 4) and of one batch, whatever N is.
         """
         if len(images) < 2:
             raise ValueError(f"PaDiM needs at least 2 normal images; there are {len(images)}")
         device = torch.device(context.device)
         encoder = encoder.to(device).eval()
-        kept: dict[str, torch.Tensor] = {}
+        widths = {stride: encoder.widths[stride] for stride in config.strides}
+        kept = draw_channels(widths, config.channels, config.seed, device)
         moments = Moments()
         steps = -(-len(images) // config.batch)
         for step in range(steps):
             if context.should_stop is not None and context.should_stop():
                 raise Stopped("PaDiM's fit was stopped; it takes one pass, so it starts again from the first image")
             part = np.asarray(images[step * config.batch : (step + 1) * config.batch])
-            maps = _maps(encoder, part, config.layers, device)
-            kept = kept or draw_channels({k: v.shape[1] for k, v in maps.items()}, config.channels, config.seed, device)
-            moments.add([maps[name].index_select(1, index) for name, index in kept.items()])
+            maps = _maps(encoder, part, config.strides, device)
+            moments.add([maps[stride].index_select(1, index) for stride, index in kept.items()])
             if context.report is not None:
                 context.report({"step": step + 1, "steps": steps, "images": moments.count})
         return cls(encoder, config, kept, moments.finish(config.epsilon), int(images.shape[1]))
@@ -101,8 +114,8 @@ class PaDiM(Detector):
         device = next(self.encoder.parameters()).device
         out = [np.zeros((0, *self.gaussian.pyramid.grids[-1]), np.float32)]
         for start in range(0, len(images), batch):
-            maps = _maps(self.encoder, np.asarray(images[start : start + batch]), self.config.layers, device)
-            heat = self.gaussian.distance([maps[name].index_select(1, index) for name, index in self.kept.items()])
+            maps = _maps(self.encoder, np.asarray(images[start : start + batch]), self.config.strides, device)
+            heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
             out.append(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
         return Prediction(np.concatenate(out))
 
@@ -110,7 +123,7 @@ class PaDiM(Detector):
         """`folder`: encoder/, padim.safetensors and, last, padim.json."""
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
-        tensors = {f"channels.{name}": index for name, index in self.kept.items()}
+        tensors = {f"channels.{stride}": index for stride, index in self.kept.items()}
         for depth, level in enumerate(self.gaussian.levels):
             tensors |= {f"{part}.{depth}": getattr(level, part) for part in PARTS}
         write_tensors(folder / "padim.safetensors", tensors)
@@ -125,7 +138,9 @@ class PaDiM(Detector):
         about = json.loads((folder / "padim.json").read_text())
         config = PaDiMConfig.from_dict(about["config"])
         tensors = load_file(folder / "padim.safetensors", device=str(device))
-        kept = {name: tensors[f"channels.{name}"] for name in config.layers if f"channels.{name}" in tensors}
+        drawn = {n.removeprefix("channels."): t for n, t in tensors.items() if n.startswith("channels.")}
+        drawn = {NAMED.get(name) or int(name): index for name, index in drawn.items()}
+        kept = {stride: drawn[stride] for stride in config.strides if stride in drawn}
         levels = [Level(*(tensors[f"{part}.{depth}"] for part in PARTS)) for depth in range(len(about["grids"]))]
         pyramid = Pyramid(tuple(map(tuple, about["grids"])), tuple(level.mean.shape[1] for level in levels))
         encoder = load_encoder(folder / "encoder", device)
@@ -133,24 +148,21 @@ class PaDiM(Detector):
 
 
 @torch.inference_mode()
-def _maps(encoder: Encoder, images: np.ndarray, layers: tuple[str, ...], device: torch.device) -> dict:
-    """uint8 (B, S, S, 3) -> {layer: float32 (B, c, h, w)}."""
-    maps = encoder.maps(
-        to_batch(images, device), upto=layers[-1]
-    )  # float32: a covariance is no place for 8-bit mantissas
-    return {name: maps[name] for name in layers}
+def _maps(encoder: Encoder, images: np.ndarray, strides: tuple[int, ...], device: torch.device) -> dict[int, Tensor]:
+    """uint8 (B, S, S, 3) -> {stride: float32 (B, c, h, w)}; bf16 has too few digits for a covariance."""
+    return encoder.maps(to_batch(images, device), strides)
 
 
-def draw_channels(widths: dict[str, int], channels: int, seed: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """Which channels of each layer are kept: `channels` of all, without replacement; a layer with none drops out."""
+def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torch.device) -> dict[int, Tensor]:
+    """Which channels of each stride are kept: `channels` of all, without replacement; a stride with none drops out."""
     total = sum(widths.values())
     if channels > total:
         raise ValueError(f"PaDiM cannot keep {channels} channels of {total}; set channels to {total} or fewer")
     drawn = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:channels].sort().values
     kept, start = {}, 0
-    for name, width in widths.items():
+    for stride, width in widths.items():
         own = drawn[(drawn >= start) & (drawn < start + width)] - start
         if len(own):
-            kept[name] = own.to(device)
+            kept[stride] = own.to(device)
         start += width
     return kept

@@ -64,14 +64,14 @@ class Objective(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        """h (M, 512) backbone features and z (M, D) projections of all `views.images`; centres (k+1, D) or None."""
+        """h (M, F) backbone features and z (M, D) projections of all `views.images`; centres (k+1, D) or None."""
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
         """Hand in another study's normal images (M, 3, S, S), roi (M, S, S), for the donor `foreign`; see MedMix."""
         raise ValueError(f"{type(self).__name__} cuts no lesions from another study")
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
-        """Logits (M, k+1) of the class head on h (M, 512) or z (M, D); None for an objective without one."""
+        """Logits (M, k+1) of the class head on h (M, F) or z (M, D); None for an objective without one."""
         return None
 
     @abc.abstractmethod

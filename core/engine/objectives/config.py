@@ -33,7 +33,7 @@ class PretrainConfig(Config):
       centre_weak: whether a weak view lies over the strong augmentation then too, as it does in training.
     k: strongest class, so k+1 classes*. tau: temperature (0.2 as CCD). alpha: see losses.contrastive.kappa.
     w_ctr, w_con, w_aug, w_pos: weights of l_ctr, l_PMSACL, l_aug, l_pos (all 1*).
-    aug_on: what l_aug classifies: 'z' as printed*, or 'features', the 512 of the backbone (as CCD's released code).
+    aug_on: what l_aug classifies: 'z' as printed*, or 'features', those of the backbone (as CCD's released code).
     pos_on: what l_pos sees of a pair: 'pair', both*, or 'difference'. pos_jitter: pixels (8 as CCD).
     select: the encoder that is kept: 'last', or 'best' by l_aug on held-out normals and MedMix of them.
     seed: of the order of images and every augmentation; the encoder has its own.

@@ -79,7 +79,7 @@ class Trainer:
         return order[place * self.per_step : (place + 1) * self.per_step].numpy()
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Backbone features h (M, 512) and projections z (M, D) of images (M, 3, S, S), in float32."""
+        """Backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
         with autocast(self.device, self.config.autocast):
             h = self.encoder.backbone(images.contiguous(memory_format=self.format))
             z = self.encoder.project(h)

@@ -10,8 +10,8 @@ METHODS = {"tsne": "t-SNE", "umap": "UMAP", "pca": "PCA"}
 FEATURES = {
     "centred": "Centred, f - c\u2099 normalised",
     "projected": "Projected, f (128)",
-    "backbone": "Backbone (512)",
-    "patch": "Patches (PaDiM's layers)",
+    "backbone": "Backbone, pooled",
+    "patch": "Patches (PaDiM's maps)",
 }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from core.engine.augment.medmix.settings import BLENDS, DONORS, SHAPES
-from core.studio.forms.fields import choice, flag, integer, number, numbers, span, study, text
+from core.engine.registry import BACKBONES
+from core.studio.forms.fields import choice, flag, integer, number, numbers, span, study
 
 _JITTER = ("brightness", "contrast", "saturation", "hue")
 _DONORS = {
@@ -118,9 +119,14 @@ PRETRAIN = {
 
 ENCODER = {
     "Encoder": [
-        choice("init", "Start from", ("random", "imagenet"), "Five initialisations give Table standard_deviation."),
+        choice(
+            "init",
+            "Start from",
+            ("random", "imagenet", "auto"),
+            "auto: ImageNet weights where an installed package has them, else random.",
+        ),
         integer("seed", "Seed of its weights", 0, 2**31 - 1),
-        text("arch", "Architecture", "ResNet-18 in the paper (implementation details)."),
+        choice("arch", "Backbone", BACKBONES.names(), "ResNet-18 in the paper (implementation details)."),
         integer("dim", "Dimension of Z", 8, 1024, "The paper: 128."),
         integer("hidden", "Hidden layer of the head", 8, 4096, "512 as in CCD."),
     ],

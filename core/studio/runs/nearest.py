@@ -119,7 +119,7 @@ class Finder:
 
 
 def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.ndarray, device) -> np.ndarray:
-    """Backbone features float32 (N, 512) of the normal training images, kept by encoder and images."""
+    """Backbone features float32 (N, F) of the normal training images, kept by encoder and images."""
     from core.engine.backbones.embed import encode
 
     marks = store.query("SELECT id, sha256, frame FROM cases WHERE study = ?", [run["study"]])

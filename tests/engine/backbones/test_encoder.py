@@ -37,18 +37,19 @@ def test_shapes_and_parts_agree():
     encoder, x = build_encoder(EncoderConfig()).eval(), torch.rand(2, 3, 64, 64)
     maps = encoder.maps(x)
     assert {n: tuple(m.shape) for n, m in maps.items()} == {
-        "stem": (2, 64, 32, 32),
-        "layer1": (2, 64, 16, 16),
-        "layer2": (2, 128, 8, 8),
-        "layer3": (2, 256, 4, 4),
-        "layer4": (2, 512, 2, 2),
+        2: (2, 64, 32, 32),
+        4: (2, 64, 16, 16),
+        8: (2, 128, 8, 8),
+        16: (2, 256, 4, 4),
+        32: (2, 512, 2, 2),
     }
     h = encoder.backbone(x)
-    assert torch.allclose(h, maps["layer4"].mean((2, 3)), atol=1e-5)
+    assert torch.allclose(h, maps[32].mean((2, 3)), atol=1e-5)
     assert encoder(x).shape == (2, 128) and torch.equal(encoder(x), encoder.project(h))
-    assert list(encoder.maps(x, upto="layer2")) == ["stem", "layer1", "layer2"]
-    with pytest.raises(ValueError, match="no layer"):
-        encoder.maps(x, upto="layer9")
+    assert list(encoder.maps(x, (8, 2))) == [2, 8]
+    for bad in ((3,), ()):
+        with pytest.raises(ValueError, match="2, 4, 8, 16, 32"):
+            encoder.maps(x, bad)
 
 
 def test_seed_decides_and_global_random_state_is_left_alone():

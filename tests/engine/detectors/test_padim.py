@@ -1,8 +1,11 @@
 """PaDiM: against a plain loop, saved and loaded, and scored inside a region of interest."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.config import BadConfig
@@ -46,9 +49,7 @@ def test_maps_are_numpys_mahalanobis_distances(encoder, images):
     def joined(batch):
         with torch.inference_mode():
             maps = encoder.maps(torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 255)
-        kept = [
-            torch.nn.functional.interpolate(maps[name], 16, mode="nearest") for name in ("layer1", "layer2", "layer3")
-        ]
+        kept = [torch.nn.functional.interpolate(maps[name], 16, mode="nearest") for name in (4, 8, 16)]
         drawn = torch.randperm(448, generator=torch.Generator().manual_seed(PLAIN.seed))[:20].sort().values
         return torch.cat(kept, 1)[:, drawn].double().numpy()
 
@@ -101,8 +102,34 @@ def test_save_and_load(encoder, images, tmp_path):
     assert again.config == padim.config
 
 
+def test_a_fit_from_before_other_backbones_is_read(encoder, images, tmp_path):
+    """Such a fit has ResNet's layers where strides are now."""
+    named = {"4": "layer1", "8": "layer2", "16": "layer3"}
+    padim = PaDiM.fit(encoder, images, PaDiMConfig())
+    padim.save(tmp_path)
+    about = json.loads((tmp_path / "padim.json").read_text())
+    assert about["config"].pop("strides") == [4, 8, 16]
+    about["config"]["layers"] = list(named.values())
+    (tmp_path / "padim.json").write_text(json.dumps(about))
+    tensors = load_file(tmp_path / "padim.safetensors")
+    for stride, name in named.items():
+        tensors[f"channels.{name}"] = tensors.pop(f"channels.{stride}")
+    save_file(tensors, tmp_path / "padim.safetensors")
+    again = PaDiM.load(tmp_path)
+    assert again.config == padim.config and np.array_equal(again.predict(images).maps, padim.predict(images).maps)
+
+
+def test_another_backbone(images, tmp_path):
+    padim = PaDiM.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images[:20], PaDiMConfig(sigma=0.0))
+    assert sum(map(len, padim.kept.values())) == 100
+    plain, spotted = padim.predict(images[20:]), padim.predict(with_spot(images[20:]))
+    assert padim.image_score(spotted).min() > padim.image_score(plain).max()
+    padim.save(tmp_path)
+    np.testing.assert_allclose(PaDiM.load(tmp_path).predict(images).maps, padim.predict(images).maps, rtol=1e-4)
+
+
 def test_channels_are_drawn_once_from_the_seed():
-    widths = {"layer1": 64, "layer2": 128, "layer3": 256}
+    widths = {4: 64, 8: 128, 16: 256}
     a, b, c = (draw_channels(widths, 100, seed, torch.device("cpu")) for seed in (0, 0, 1))
     assert all(torch.equal(a[name], b[name]) for name in widths)
     assert any(a[name].tolist() != c[name].tolist() for name in widths)
@@ -134,6 +161,6 @@ def test_mistakes_are_told(encoder, images, tmp_path):
         PaDiM.fit(encoder, images, PLAIN.replace(channels=500))
     with pytest.raises(ValueError, match="fit one first"):
         PaDiM.load(tmp_path)
-    for bad in ({"layers": ("layer2", "layer1")}, {"layers": ()}, {"epsilon": 0.0}, {"channels": 0}):
+    for bad in ({"strides": (8, 4)}, {"strides": ()}, {"strides": (3,)}, {"epsilon": 0.0}, {"channels": 0}):
         with pytest.raises(BadConfig):
             PaDiMConfig(**bad)

@@ -7,6 +7,7 @@ half the global residuals, half the local ones, overlaps averaged. Nothing is ev
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from pathlib import Path
@@ -62,7 +63,7 @@ class IGD(Detector):
         device, folder, report = torch.device(context.device), context.folder, context.report
         size = int(images.shape[1])
         own = load_encoder(config.local_encoder) if config.local_encoder else None
-        made = cls._build(config, size, _copy(encoder), own or _copy(encoder), device)
+        made = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
         partial = Path(folder) / "partial" if folder is not None else None
         done, total = 0, steps_of(config, len(images))[1] * (2 if made.local else 1)
         for name, model, grid in (("global", made.whole, None), ("local", made.local, made.grid)):
@@ -170,9 +171,3 @@ class IGD(Detector):
                 kept = {f"encoder.{k}": v for k, v in model.encoder.state_dict().items()}
                 model.restore(kept | {k[len(name) :]: v for k, v in tensors.items() if k.startswith(name)})
         return made
-
-
-def _copy(encoder: Encoder) -> Encoder:
-    copy = Encoder(encoder.config)
-    copy.load_state_dict(encoder.state_dict())
-    return copy.eval()

@@ -20,7 +20,7 @@ class Items:
     def __init__(self, images: np.ndarray, grid: Grid | None, device: torch.device) -> None:
         self.images, self.grid, self.device = images, grid, device
         self.each = len(grid) if grid else 1
-        self.features: Tensor | None = None  # (N, P, 512) once cached
+        self.features: Tensor | None = None  # (N, P, F) once cached
 
     def __len__(self) -> int:
         return len(self.images)
@@ -52,7 +52,7 @@ class Items:
 
     @torch.inference_mode()
     def backbone(self, encoder: torch.nn.Module, batch: int) -> Tensor:
-        """(N * P, 512): backbone features of every item, in eval mode."""
+        """(N * P, F): backbone features of every item, in eval mode."""
         was, out = encoder.training, []
         encoder.eval()
         for x in self.all(batch):

@@ -40,7 +40,7 @@ class IGDModel(nn.Module):
         return self
 
     def encode(self, x: Tensor, features: Tensor | None = None) -> Tensor:
-        """x (B, 3, s, s) in [0, 1] -> z (B, latent). `features` (B, 512) spare the backbone's pass."""
+        """x (B, 3, s, s) in [0, 1] -> z (B, latent). `features` (B, F) spare the backbone's pass."""
         h = self.encoder.backbone(x) if features is None else features
         with torch.autocast(h.device.type, enabled=False):
             return self.code(h.float())

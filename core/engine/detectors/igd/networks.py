@@ -10,20 +10,20 @@ from torch.nn import functional as F
 
 
 class Code(nn.Module):
-    """Backbone features (B, 512) -> latent (B, 128): one linear layer.
+    """Backbone features (B, F) -> latent (B, 128): one linear layer.
 
     The features are first shifted and scaled to mean 0 and mean variance 1 over the normal images. The linear layer
     could learn that itself; without it an encoder with small features would start far from the centre's unit scale.
     """
 
-    def __init__(self, features: int = 512, latent: int = 128) -> None:
+    def __init__(self, features: int, latent: int = 128) -> None:
         super().__init__()
         self.linear = nn.Linear(features, latent)
         self.register_buffer("shift", torch.zeros(features))
         self.register_buffer("scale", torch.ones(()))
 
     def adapt(self, h: Tensor) -> None:
-        """h (N, 512): backbone features of the normal images."""
+        """h (N, F): backbone features of the normal images."""
         self.shift.copy_(h.mean(0))
         self.scale.copy_(1 / h.var(0, unbiased=False).mean().sqrt().clamp(min=1e-6))
 

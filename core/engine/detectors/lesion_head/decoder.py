@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
 
-CHANNELS = {"stem": 64, "layer1": 64, "layer2": 128, "layer3": 256}
+SKIPS = (2, 4, 8, 16)  # strides of the maps that are fused, fine to coarse
+NAMED = {"stem": "2", "layer1": "4", "layer2": "8", "layer3": "16"}  # how heads were saved that knew ResNet alone
 
 
 def _smooth(width: int) -> nn.Sequential:
@@ -16,33 +17,42 @@ def _smooth(width: int) -> nn.Sequential:
 
 
 class LesionDecoder(nn.Module):
-    """Maps of stem and layers 1-3, fused top down, to one logit a cell: (B, S/2, S/2).
+    """Maps of strides 2 to 16, fused top down, to one logit a cell: (B, S/2, S/2).
 
     The finest level has half the width: it holds most of the cells, and so most of the time.
     """
 
-    def __init__(self, width: int = 64, classes: int = 4, features: int = 512) -> None:
+    def __init__(self, widths: dict[int, int], width: int = 64, classes: int = 4) -> None:
         super().__init__()
         fine = width // 2
-        self.lateral = nn.ModuleDict(
-            {name: nn.Conv2d(c, fine if name == "stem" else width, 1) for name, c in CHANNELS.items()}
-        )
-        self.smooth = nn.ModuleDict({"layer2": _smooth(width), "layer1": _smooth(width), "stem": _smooth(fine)})
+        self.lateral = nn.ModuleDict({str(s): nn.Conv2d(widths[s], fine if s == 2 else width, 1) for s in SKIPS})
+        self.smooth = nn.ModuleDict({"8": _smooth(width), "4": _smooth(width), "2": _smooth(fine)})
         self.narrow = nn.Conv2d(width, fine, 1)
         self.logit = nn.Conv2d(fine, 1, 1)
-        self.classify = nn.Linear(features, classes)
+        self.classify = nn.Linear(widths[32], classes)
+        self.register_load_state_dict_pre_hook(_rename)
         # Few cells are lesion: starting from a small probability spares the first steps from unlearning a half.
         nn.init.constant_(self.logit.bias, -3.0)
 
     def forward(self, maps: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Encoder.maps(x) -> lesion logits (B, S/2, S/2), class logits over A_0..A_k (B, k+1)."""
-        y = self.lateral["layer3"](maps["layer3"])
-        for name in ("layer2", "layer1", "stem"):
-            if name == "stem":
+        y = self.lateral["16"](maps[16])
+        for stride in (8, 4, 2):
+            if stride == 2:
                 y = self.narrow(y)
-            finer = self.lateral[name](maps[name])
-            y = self.smooth[name](finer + F.interpolate(y, finer.shape[-2:], mode="bilinear", align_corners=False))
-        return self.logit(y)[:, 0], self.classify(maps["layer4"].mean((2, 3)))
+            finer = self.lateral[str(stride)](maps[stride])
+            y = self.smooth[str(stride)](
+                finer + F.interpolate(y, finer.shape[-2:], mode="bilinear", align_corners=False)
+            )
+        return self.logit(y)[:, 0], self.classify(Encoder.pool(maps))
+
+
+def _rename(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """Load-time hook: weights by ResNet's layer names become weights by stride."""
+    for name in [n for n in state if n.startswith(prefix)]:
+        parts = name[len(prefix) :].split(".")
+        if parts[0] in ("lateral", "smooth") and parts[1] in NAMED:
+            state[".".join([f"{prefix}{parts[0]}", NAMED[parts[1]], *parts[2:]])] = state.pop(name)
 
 
 class LesionNet(nn.Module):
@@ -51,7 +61,7 @@ class LesionNet(nn.Module):
     def __init__(self, encoder: Encoder, width: int, classes: int) -> None:
         super().__init__()
         self.encoder = encoder
-        self.decoder = LesionDecoder(width, classes, encoder.features)
+        self.decoder = LesionDecoder(encoder.widths, width, classes)
         self.register_buffer("centres", torch.zeros(classes, encoder.config.dim))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,4 +71,4 @@ class LesionNet(nn.Module):
         """
         maps = self.encoder.maps(x)
         logits, classes = self.decoder(maps)
-        return logits, classes, self.encoder.project(maps["layer4"].mean((2, 3)))
+        return logits, classes, self.encoder.project(Encoder.pool(maps))

@@ -45,6 +45,12 @@ def test_registry_lists_it():
     assert set(IGD.presets) == {"paper", "quick"} and IGD.presets is PRESETS
 
 
+def test_another_backbone(images, tmp_path):
+    igd = IGD.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images, BOTH.replace(epochs=1))
+    igd.save(tmp_path)
+    np.testing.assert_allclose(IGD.load(tmp_path).predict(images).maps, igd.predict(images).maps, rtol=1e-4)
+
+
 def test_it_learns_to_reconstruct_and_to_gather(encoder, images):
     seen = []
     IGD.fit(encoder, images, SMALL.replace(epochs=30, width=8), FitContext(report=seen.append))

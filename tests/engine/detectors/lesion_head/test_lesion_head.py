@@ -47,6 +47,30 @@ def test_registered_and_shapes():
     assert set(head.rule.auroc) >= {"top 2.0%", "largest component", "area", "combined"}
 
 
+def test_a_head_from_before_other_backbones_is_read():
+    """Such a head has ResNet's layers where strides are now."""
+    net, other = (LesionNet(build_encoder(EncoderConfig(seed=seed)), 16, 4) for seed in (0, 1))
+    named = {"2": "stem", "4": "layer1", "8": "layer2", "16": "layer3"}
+    old = {}
+    for name, value in net.state_dict().items():
+        parts = name.split(".")
+        if parts[:2] in (["decoder", "lateral"], ["decoder", "smooth"]):
+            parts[2] = named[parts[2]]
+        old[".".join(parts)] = value
+    assert "decoder.lateral.stem.weight" in old
+    other.load_state_dict(old)
+    assert same(net, other)
+
+
+def test_another_backbone(tmp_path):
+    images = normals()
+    head = LesionHead.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images, FAST)
+    head.save(tmp_path)
+    maps = head.predict(images[:3]).maps
+    assert maps.shape == (3, 16, 16)
+    np.testing.assert_allclose(LesionHead.load(tmp_path).predict(images[:3]).maps, maps, rtol=1e-4, atol=1e-5)
+
+
 def test_loss_against_a_loop():
     rng = torch.Generator().manual_seed(0)
     logits, masks = torch.randn(2, 4, 4, generator=rng), torch.rand(2, 8, 8, generator=rng) > 0.5

@@ -1,0 +1,109 @@
+"""What every backbone is: a network that gives feature maps at strides 2, 4, 8, 16 and 32, whatever its layers' names.
+
+    @BACKBONES.register("resnet18", title="ResNet-18")
+    def resnet18() -> Backbone: ...
+
+A `Backbone` describes a network and is no module itself. The network stays as its library builds it, so that its
+weights keep the names that published files have.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from torch import Tensor, nn
+
+from core.engine.registry import BACKBONES
+
+STRIDES = (2, 4, 8, 16, 32)
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where pretrained weights can be had. name: for people. package: the pip package that carries them, if any."""
+
+    name: str
+    package: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Weights of the network by its own names; where they come from, in words; their licence."""
+
+    state: dict[str, Tensor]
+    source: str
+    licence: str
+
+
+class Backbone(abc.ABC):
+    """mean, std: of the input, per channel, for values in [0, 1]. size: image side that the weights were trained at.
+
+    licence: of the pretrained weights. sources: where they can be had, those on this machine's disk first.
+    """
+
+    name: str
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+    size: int = 224
+    licence: str = ""
+    sources: tuple[Source, ...] = ()
+
+    @abc.abstractmethod
+    def build(self) -> nn.Module:
+        """The network with random weights, without a classifier."""
+
+    @abc.abstractmethod
+    def widths(self, net: nn.Module) -> dict[int, int]:
+        """Channels of the map at each of STRIDES."""
+
+    @abc.abstractmethod
+    def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
+        """x (B, 3, S, S), normalised -> {stride: (B, C, S / stride, S / stride)} of `strides`, fine to coarse.
+
+        What lies deeper than the coarsest stride asked for is not computed.
+        """
+
+    @abc.abstractmethod
+    def imagenet(self) -> Pretrained:
+        """Pretrained weights, from disk or from the network. Raises weights.BadWeights, saying what to do."""
+
+    def bundled(self) -> Pretrained | None:
+        """Pretrained weights that an installed package carries; None where there are none."""
+        return None
+
+    def rename(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Weights by the names of another code for the same network -> by this network's own names."""
+        return state
+
+
+def is_backbone(name: str) -> bool:
+    """Whether `find` knows `name`: one of the registry's, or any model of timm where timm is installed."""
+    if name in BACKBONES.names():
+        return True
+    if find_spec("timm") is None:
+        return False
+    import timm
+
+    return timm.is_model(name)
+
+
+def find(name: str) -> Backbone:
+    """The backbone called `name`. Raises UnknownName (a ValueError), listing those of the registry."""
+    if name not in BACKBONES.names() and is_backbone(name):
+        from core.engine.backbones.timm_models import TimmBackbone
+
+        return TimmBackbone(name)
+    return BACKBONES.get(name)()
+
+
+def ordered(strides: Iterable[int]) -> tuple[int, ...]:
+    """`strides` from fine to coarse. Raises ValueError on one that is not of STRIDES."""
+    found = tuple(sorted(set(strides)))
+    if not found or not set(found) <= set(STRIDES):
+        raise ValueError(f"a backbone has maps at strides {', '.join(map(str, STRIDES))}, not {found}")
+    return found

@@ -1,0 +1,57 @@
+"""ResNets of torchvision, the paper's ResNet-18 first (Sec. Implementation details)."""
+
+from __future__ import annotations
+
+import torchvision
+from torch import Tensor, nn
+
+from core.engine.backbones import weights
+from core.engine.backbones.base import Backbone, Pretrained, Source
+from core.engine.registry import BACKBONES
+
+
+class ResNet(Backbone):
+    """Stride 2 is the stem before its pooling, strides 4 to 32 are layers 1 to 4."""
+
+    licence = "BSD-3-Clause (torchvision); trained on ImageNet, whose images are for research"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        choice = torchvision.models.get_model_weights(name).DEFAULT
+        self.sources = (Source("torchvision's ImageNet weights", url=choice.url),)
+
+    def build(self) -> nn.Module:
+        net = torchvision.models.get_model(self.name, weights=None)
+        net.fc = nn.Identity()
+        return net
+
+    def widths(self, net: nn.Module) -> dict[int, int]:
+        expansion = net.layer1[0].expansion
+        return {2: 64} | {stride: width * expansion for stride, width in ((4, 64), (8, 128), (16, 256), (32, 512))}
+
+    def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
+        h = net.relu(net.bn1(net.conv1(x)))
+        out = {2: h}
+        for stride, layer in ((4, net.layer1), (8, net.layer2), (16, net.layer3), (32, net.layer4)):
+            if stride > strides[-1]:
+                break
+            out[stride] = h = layer(net.maxpool(h) if stride == 4 else h)
+        return {stride: out[stride] for stride in strides}
+
+    def imagenet(self) -> Pretrained:
+        return Pretrained(weights.torchvision_weights(self.name), self.sources[0].name, self.licence)
+
+
+@BACKBONES.register("resnet18", title="ResNet-18")
+def resnet18() -> ResNet:
+    return ResNet("resnet18")
+
+
+@BACKBONES.register("resnet50", title="ResNet-50")
+def resnet50() -> ResNet:
+    return ResNet("resnet50")
+
+
+@BACKBONES.register("wide_resnet50_2", title="Wide ResNet-50-2")
+def wide_resnet50_2() -> ResNet:
+    return ResNet("wide_resnet50_2")
