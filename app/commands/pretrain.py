@@ -12,7 +12,8 @@ def add(subparsers) -> None:
     parser.add_argument("--objective", help="pmsacl, pmsacl-local, ...; or untrained, for comparison")
     for name, kind in (("size", int), ("epochs", int), ("batch", int), ("lr", float), ("seed", int)):
         parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
-    parser.add_argument("--init", help="random, imagenet, a weights file, or the id of an earlier run")
+    parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")
+    parser.add_argument("--init", help="random, auto, imagenet, a weights file, or the id of an earlier run")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2")
     parser.add_argument("--name", help="a name for people")
     parser.add_argument("--background", action="store_true", help="queue it and return at once")
@@ -30,6 +31,8 @@ def config_of(args, store):
     changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
+    if args.arch:
+        changes["encoder.arch"] = args.arch
     if args.init:
         is_run = exists(store, args.init)
         if is_run and get_run(store, args.init)["kind"] != "pretrain":
@@ -50,7 +53,8 @@ def run(args) -> int:
     store = open_store(args)
     study = show_study(store, args.study)["id"]
     if args.objective == UNTRAINED:
-        run_id = create_untrained(store, study, args.size or 64, args.seed or 0, args.init or "random")
+        first = {"init": args.init or "random", "arch": args.arch or "resnet18"}
+        run_id = create_untrained(store, study, args.size or 64, args.seed or 0, **first)
     else:
         run_id = create_pretrain(store, study, config_of(args, store), args.name)
     job = jobs.submit(store, chain(run_id, device=args.device), start=args.background)

@@ -56,9 +56,11 @@ def create_pretrain(store: Store, study: str, config: Config | dict, name: str |
     return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict(), name=name)
 
 
-def create_untrained(store: Store, study: str, size: int, seed: int = 0, init: str = "random") -> str:
+def create_untrained(
+    store: Store, study: str, size: int, seed: int = 0, init: str = "random", arch: str = "resnet18"
+) -> str:
     """A run of zero epochs: the encoder before any training, so that a detector on it can be compared with."""
-    config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"init": init, "seed": seed}}
+    config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"arch": arch, "init": init, "seed": seed}}
     return runs.create_run(store, study, "pretrain", UNTRAINED if init == "random" else init, config)
 
 

