@@ -8,14 +8,14 @@ import zipfile
 from pathlib import Path
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, StreamingResponse
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
 from core.studio.ingest import burned_in
 from core.studio.ingest.studies import study_row
 from core.studio.review import blind, readers
-from core.studio.review.bundle import export_bundle, import_bundle
+from core.studio.review.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv
@@ -47,6 +47,8 @@ def routes(ctx) -> APIRouter:
             raise ValueError("This study is being read blind: an administrator may export it.")
         if names or kind == "bundle":
             readers.demand(store, who, ctx.single_user, "administer")
+        if kind == "bundle":
+            return _streamed(BundleWriter(store, study, who))
         folder = Path(tempfile.mkdtemp(dir=store.home.cache))
         try:
             file, text = _write(store, study, kind, folder, who, bool(names), run or None)
@@ -63,8 +65,12 @@ def routes(ctx) -> APIRouter:
         readers.demand(ctx.store(), ctx.user_of(request), ctx.single_user, "administer")
         folder = Path(tempfile.mkdtemp(dir=ctx.home.cache))
         try:
+            size, most = 0, Limits().bytes
             with (folder / "in.zip").open("wb") as out:
                 async for part in request.stream():
+                    size += len(part)
+                    if size > most:
+                        raise ValueError(f"A bundle has at most {most:,} bytes.")
                     out.write(part)
             who = ctx.user_of(request)
             done = await run_in_threadpool(lambda: import_bundle(ctx.store(), folder / "in.zip", who))
@@ -75,6 +81,16 @@ def routes(ctx) -> APIRouter:
     return router
 
 
+def _streamed(bundle: BundleWriter) -> StreamingResponse:
+    """The zip as it is made, with what is known to be missing in the headers."""
+    head = {
+        "Content-Disposition": f'attachment; filename="{bundle.study}-bundle.zip"',
+        "X-Burned-In-Text": str(len(bundle.burned_in["cases"])),
+        **{f"X-Missing-{kind.title()}": str(len(names)) for kind, names in bundle.missing.items()},
+    }
+    return StreamingResponse(bundle.chunks(), media_type="application/zip", headers=head)
+
+
 def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, run: str | None) -> tuple[Path, dict]:
     """The file, and what is known of burned-in text in the pictures it speaks of."""
     file = folder / f"{study}.{FORMATS[kind]}"
@@ -82,8 +98,6 @@ def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, ru
         done = export_csv(store, study, file, who, names, run)
     elif kind == "coco":
         done = export_coco(store, study, file, who, names)
-    elif kind == "bundle":
-        done = export_bundle(store, study, file, who)
     else:
         act = export_png if kind == "png" else export_dicom_seg
         done = act(store, study, folder / "files", who, names)

@@ -68,7 +68,7 @@ def features_of(
     from core.engine.backbones import embed
     from core.engine.backbones.encoder import load_encoder
 
-    file = home.cache / "clusters" / "features" / f"{features_key(snapshot, points, config)}.npy"
+    file = home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
     if file.exists():
         found = np.load(file, mmap_mode="r")
     else:
@@ -98,7 +98,7 @@ def finish(found: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapC
 
 def kept_features(home: Home, key: str) -> np.ndarray | None:
     """Memory map of cached features by their key, for reading from the page's process."""
-    file = home.cache / "clusters" / "features" / f"{key}.npy"
+    file = home.clusters / "features" / f"{key}.npy"
     return np.load(file, mmap_mode="r") if file.exists() else None
 
 

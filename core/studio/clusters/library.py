@@ -92,7 +92,7 @@ def _row(store: Store, key: str) -> dict | None:
 
 
 def map_folder(store: Store, key: str) -> Path:
-    return store.home.cache / "clusters" / "maps" / key
+    return store.home.clusters / "maps" / key
 
 
 @dataclass

@@ -113,7 +113,7 @@ def points_key(
 
 
 def points_folder(home: Home, key: str) -> Path:
-    return home.cache / "clusters" / "points" / key
+    return home.clusters / "points" / key
 
 
 def load_points(home: Home, key: str) -> PointSet | None:

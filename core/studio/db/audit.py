@@ -12,7 +12,10 @@ from typing import Any
 from core.studio.db.store import Store, now
 
 START = "0" * 64
-_SEALED = ("id", "at", "who", "kind", "study", "case_id", "before", "after", "shown", "seconds", "previous")
+SEALED = ("id", "at", "who", "kind", "study", "case_id", "before", "after", "shown", "seconds", "previous")
+
+
+_REVIEW = ("id", "case_id", "reader", "stage", "decision", "comment")
 
 
 def _json(value: Any) -> str:
@@ -21,7 +24,7 @@ def _json(value: Any) -> str:
 
 def seal(row: dict) -> str:
     """SHA-256 over all columns of an event but its own hash."""
-    return hashlib.sha256(_json([row[c] for c in _SEALED]).encode()).hexdigest()
+    return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
 
 
 def record(
@@ -58,12 +61,32 @@ def record(
     return row["id"]
 
 
+def seal_reviews(store: Store, study: str) -> dict | None:
+    """{"first", "last", "sha256"} over a study's reviews that came from elsewhere; None if it has none.
+
+    They have no events of their own here: the event of their import carries this seal.
+    """
+    query = "SELECT id FROM reviews WHERE case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY id"
+    found = [r["id"] for r in store.query(query, [study])]
+    span = {"first": found[0], "last": found[-1]} if found else None
+    return None if span is None else {**span, "sha256": _digest_of_reviews(store, span)}
+
+
+def _digest_of_reviews(store: Store, span: dict) -> str:
+    digest = hashlib.sha256()
+    query = f"SELECT {', '.join(_REVIEW)} FROM reviews WHERE id BETWEEN ? AND ? ORDER BY id"
+    for row in store.db.query(query, [span["first"], span["last"]]):
+        digest.update(_json(list(row.values())).encode())
+    return digest.hexdigest()
+
+
 def verify(store: Store) -> dict:
     """{"ok", "events", "head", "problems": [sentences]}: the chain, and that each review has its event and back."""
     problems: list[str] = []
     previous, expected = START, 1
     decided: dict[int, list] = {}
     masks: dict[int, str] = {}
+    spans: list[dict] = []  # of reviews that came with bundles
     for row in store.db.query("SELECT * FROM events ORDER BY id"):
         if row["id"] != expected:
             problems.append(f"event {expected} is missing")
@@ -77,8 +100,15 @@ def verify(store: Store) -> dict:
             decided[after["review"]] = [row["case_id"], row["who"], after["stage"], after["decision"], after["comment"]]
         elif row["kind"] == "mask":
             masks[after["mask"]] = after["sha256"]
+        elif row["kind"] == "import" and (after or {}).get("reviews"):
+            spans.append(after["reviews"])
+    for span in spans:
+        if _digest_of_reviews(store, span) != span["sha256"]:
+            problems.append(f"of reviews {span['first']} to {span['last']}, brought in, one was altered or is gone")
     for review in store.db.query("SELECT id, case_id, reader, stage, decision, comment FROM reviews"):
         event = decided.pop(review["id"], None)
+        if event is None and any(s["first"] <= review["id"] <= s["last"] for s in spans):
+            continue
         if event is None:
             problems.append(f"review {review['id']} has no event")
         elif event != [review[k] for k in ("case_id", "reader", "stage", "decision", "comment")]:

@@ -46,6 +46,11 @@ class Home:
         return self.path / "cache"
 
     @property
+    def clusters(self) -> Path:
+        """maps/KEY, points/KEY and features/KEY.npy of the cluster maps."""
+        return self.cache / "clusters"
+
+    @property
     def files(self) -> Path:
         """Where `study import --copy` and the demo keep their images, one folder per study."""
         return self.path / "files"

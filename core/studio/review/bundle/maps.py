@@ -1,0 +1,145 @@
+"""Cluster maps in a bundle: their coordinates, points and features, with new keys and the new numbers of the cases.
+
+Projected images stay behind: they may belong to other studies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.studio.db.store import Store
+from core.studio.review.bundle.staging import BadBundle
+from core.studio.review.bundle.values import Ids
+
+_MAP = ("map.json", "coords.npy", "patches.npz")
+_POINTS = ("about.json", "points.npz", "mixed.npy", "mixed_masks.npy")
+_ABOUT = ("config", "run_name", "groups", "size", "epochs", "seconds")
+_SNAPSHOT = re.compile(r"runs/([^/]+)((?:/epochs/\d+)?)")
+_LARGEST = 1 << 30  # bytes of one compressed array file, unpacked
+
+
+def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str]]:
+    """([(file, name inside the bundle)], keys of maps whose files were cleared from the cache)."""
+    root = store.home.clusters
+    found: dict[str, Path] = {}
+    missing = []
+    for row in store.query("SELECT key FROM cluster_maps WHERE study = ? ORDER BY created", [study]):
+        folder = root / "maps" / row["key"]
+        about = json.loads((folder / "map.json").read_text()) if (folder / "map.json").is_file() else None
+        points = root / "points" / about["points_key"] if about else folder
+        if about is None or not (points / "about.json").is_file():
+            missing.append(row["key"])
+            continue
+        wanted = [folder / name for name in _MAP] + [points / name for name in _POINTS]
+        wanted += [root / "features" / f"{epoch['features_key']}.npy" for epoch in about["epochs"]]
+        found |= {f"clusters/{file.relative_to(root).as_posix()}": file for file in wanted if file.is_file()}
+    return [(file, name) for name, file in found.items()], missing
+
+
+def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
+    """Rewrite the unpacked maps of a bundle for this home; ([(staged, where it will lie)], maps without files).
+
+    Rows of maps without files are taken out again. Raises BadBundle for arrays that are no map of this bundle.
+    """
+    root, home = staged / "clusters", store.home.clusters
+    moves: list[tuple[Path, Path]] = []
+    points: dict[str, tuple[str, int]] = {}  # old key: new key, number of points
+    features: dict[str, str] = {}
+    missing = []
+    for old, new in ids.map.items():
+        folder = root / "maps" / old
+        if not old.isalnum() or not (folder / "map.json").is_file():
+            store.db.execute("DELETE FROM cluster_maps WHERE key = ?", [new])
+            missing.append(old)
+            continue
+        try:
+            about = json.loads((folder / "map.json").read_text())
+            key = about["points_key"]
+            if key not in points:
+                points[key] = secrets.token_hex(10), _adopt_points(root / "points" / _plain(key), ids)
+                moves.append((root / "points" / key, home / "points" / points[key][0]))
+            for epoch in about["epochs"]:
+                name = _plain(epoch["features_key"])
+                if name not in features:
+                    features[name] = secrets.token_hex(12)
+                    if (root / "features" / f"{name}.npy").is_file():
+                        moves.append((root / "features" / f"{name}.npy", home / "features" / f"{features[name]}.npy"))
+            _check_coords(folder, len(about["epochs"]), points[key][1])
+            whole = _about(about, ids) | {"points_key": points[key][0]}
+            for epoch in whole["epochs"]:
+                epoch["features_key"] = features[epoch["features_key"]]
+            (folder / "map.json").write_text(json.dumps(whole))
+        except BadBundle:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, OSError, MemoryError, RecursionError) as error:
+            raise BadBundle(f"the bundle's map {old[:40]!r} is damaged ({type(error).__name__})") from None
+        moves.append((folder, home / "maps" / new))
+    return moves, missing
+
+
+def _plain(key: Any) -> str:
+    if not isinstance(key, str) or not key.isalnum() or len(key) > 64:
+        raise BadBundle("a map in the bundle has files of unknown names")
+    return key
+
+
+def _about(about: dict, ids: Ids) -> dict:
+    """The known parts of map.json, with the new ids of the run and of its snapshots."""
+    kept = {name: ids.renamed(about[name]) for name in _ABOUT}
+    for epoch in kept["epochs"]:
+        where = _SNAPSHOT.fullmatch(epoch["snapshot"])
+        if where is None or where[1] not in ids.run or not isinstance(epoch["epoch"], int):
+            raise BadBundle("a map in the bundle is of an encoder that is not in it")
+        epoch["snapshot"] = f"runs/{ids.run[where[1]]}{where[2]}"
+    return kept | {"run": ids.run[about["run"]], "study": ids.study}
+
+
+def _arrays(file: Path) -> dict[str, np.ndarray]:
+    """All arrays of an .npz file that is no larger unpacked than a map needs."""
+    with zipfile.ZipFile(file) as packed:
+        if sum(i.file_size for i in packed.infolist()) > _LARGEST:
+            raise BadBundle("a map in the bundle is larger than any map")
+    with np.load(file, allow_pickle=False) as kept:
+        return {name: kept[name] for name in kept.files}
+
+
+def _adopt_points(folder: Path, ids: Ids) -> int:
+    """Give a point set the new numbers of its cases; returns how many points it has."""
+    columns = _arrays(folder / "points.npz")
+    count = len(columns["case_id"])
+    if any(c.shape != (count,) or c.dtype != np.int64 for c in columns.values()):
+        raise BadBundle("a map's points in the bundle are no columns of whole numbers")
+    columns["case_id"] = np.array([ids.case[int(c)] for c in columns["case_id"]], np.int64)
+    np.savez(folder / "points.npz", **columns)  # type: ignore[arg-type]
+    about = json.loads((folder / "about.json").read_text())
+    kept: dict[str, Any] = {"study": ids.study, "size": int(about["size"]), "groups": [str(g) for g in about["groups"]]}
+    (folder / "about.json").write_text(json.dumps(kept))
+    mixed = int(columns["mixed"].max(initial=-1)) + 1
+    if mixed:
+        images = np.load(folder / "mixed.npy", mmap_mode="r", allow_pickle=False)
+        masks = np.load(folder / "mixed_masks.npy", mmap_mode="r", allow_pickle=False)
+        side = kept["size"]
+        if images.shape[1:] != (side, side, 3) or images.dtype != np.uint8 or min(len(images), len(masks)) < mixed:
+            raise BadBundle("a map's MedMix images in the bundle are not of its size")
+    if not np.isin(columns["group"], range(len(kept["groups"]))).all():
+        raise BadBundle("a map's points in the bundle are of unknown classes")
+    return count
+
+
+def _check_coords(folder: Path, epochs: int, points: int) -> None:
+    """(E, N, 2) of float32, N the points, or the places of a patch map."""
+    coords = np.load(folder / "coords.npy", mmap_mode="r", allow_pickle=False)
+    if (folder / "patches.npz").is_file():
+        places = _arrays(folder / "patches.npz")
+        if set(places) != {"place", "lesion"} or len(places["place"]) != points:
+            raise BadBundle("a map in the bundle has other patches than points")
+        points = places["place"].size
+    if coords.shape != (epochs, points, 2) or coords.dtype != np.float32:
+        raise BadBundle("a map in the bundle has other coordinates than points")

@@ -1,0 +1,180 @@
+"""A bundle is data from a stranger: nothing outside its own study is written, read or believed."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from core.studio.review.accounts import add_reader, list_readers
+from core.studio.review.bundle import BadBundle, Limits, import_bundle
+from core.studio.review.bundle.tables import TABLES
+from core.studio.runs.records import delete_run, run_folder
+from tests.studio.review.bundle.conftest import files_of, rewrite
+
+
+def test_readers_become_names_without_a_door(sent, other, tmp_path):
+    _, _, bundle = sent
+    add_reader(other, "ann", "long enough", "administrator")
+    evil = rewrite(bundle, tmp_path / "evil.zip", [
+        'CREATE TABLE "readers" ("name", "role", "password_hash", "created")',
+        "INSERT INTO readers VALUES ('eve', 'administrator', 'x', '2026-01-01')",
+    ])  # fmt: skip
+    done = import_bundle(other, evil, "root")
+    assert [r["name"] for r in list_readers(other)] == ["ann"]
+    assert done["readers"]["ann"] == "ann (room)" and done["readers"]["ben"] == "ben"
+    assert {r["reader"] for r in other.query("SELECT reader FROM reviews")} == {"ann (room)"}
+
+
+def test_a_study_named_as_a_path_stays_in_the_home(sent, other, tmp_path):
+    _, _, bundle = sent
+    name = "../../../escape"
+    evil = rewrite(bundle, tmp_path / "evil.zip", [f"UPDATE studies SET name = '{name}'"], {"study": name})
+    before = {f for f in tmp_path.rglob("*") if not f.is_relative_to(other.home.path)}
+    assert import_bundle(other, evil, "root")["study"] == "escape"
+    assert {f for f in tmp_path.rglob("*") if not f.is_relative_to(other.home.path)} == before
+    assert (other.home.files / "escape").is_dir()
+
+
+def test_files_of_other_studies_are_not_touched(sent, other, tmp_path):
+    """A bundle that names a run of another study gets a run of its own; one with files of unlisted runs is refused."""
+    store, run, bundle = sent
+    import_bundle(other, bundle, "root")
+    [mine] = other.query("SELECT id FROM runs")
+    weights = run_folder(other, mine["id"]) / "weights.bin"
+    evil = rewrite(
+        bundle, tmp_path / "evil.zip", [f"UPDATE runs SET id = '{mine['id']}'", 
+         f"UPDATE readings SET run = '{mine['id']}'", "UPDATE studies SET name = 'b'"],
+        {"study": "b"}, [(f"runs/{run}", f"runs/{mine['id']}")],
+    )  # fmt: skip
+    weights.write_bytes(b"mine")
+    import_bundle(other, evil, "root")
+    assert weights.read_bytes() == b"mine" and len(other.query("SELECT 1 FROM runs")) == 2
+    evil = rewrite(
+        bundle, tmp_path / "evil2.zip", [], {"study": "c"}, extra={f"runs/{mine['id']}/weights.bin": b"evil"}
+    )
+    with pytest.raises(BadBundle, match="a run that it does not list"):
+        import_bundle(other, evil, "root")
+    assert weights.read_bytes() == b"mine"
+
+
+def test_a_runs_folder_is_never_taken_from_a_bundle(sent, other, tmp_path):
+    _, _, bundle = sent
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    columns = ", ".join(f'"{c}"' for c in [*TABLES["runs"].columns, "folder"])
+    evil = rewrite(bundle, tmp_path / "evil.zip", [
+        "ALTER TABLE runs RENAME TO r", f'CREATE TABLE "runs" ({columns})',
+        f"INSERT INTO runs SELECT *, '{precious}' FROM r",
+    ])  # fmt: skip
+    import_bundle(other, evil, "root")
+    [run] = other.query("SELECT id, folder FROM runs")
+    assert run["folder"] == f"runs/{run['id']}"
+    delete_run(other, run["id"])
+    assert (precious / "thesis.txt").exists()
+
+
+def test_cases_never_point_out_of_the_studys_folder(sent, other, tmp_path):
+    """A path that the bundle holds no image for is no way to read a file of this machine."""
+    _, _, bundle = sent
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(b"secret")
+    evil = rewrite(bundle, tmp_path / "evil.zip", [f"UPDATE cases SET path = '{secret}' WHERE id = 1"])
+    done = import_bundle(other, evil, "root")
+    assert done["missing"]["images"] == ["t00.png"]
+    assert all(Path(c["path"]).is_relative_to(other.home.files) for c in other.query("SELECT path FROM cases"))
+
+
+BAD_ROWS = {
+    "no plain table": ["DROP TABLE metrics", "CREATE VIEW metrics AS SELECT 1 AS run"],
+    "cases.added holds": ["UPDATE cases SET added = 'yesterday'"],
+    "cases.width holds": ["UPDATE cases SET width = 'wide' WHERE id = 2"],
+    "reviews.case_id holds": ["UPDATE reviews SET case_id = 99999"],
+    "runs.config holds": ["UPDATE runs SET config = '{'"],
+    "summary holds": ["UPDATE runs SET summary = '" + "[" * 100_000 + "'"],
+    "of an unknown kind": ["UPDATE runs SET method = '../x'"],
+    "not of its image's size": ["UPDATE cases SET width = 20 WHERE label = 'abnormal'"],
+    "not of the size that it says": ["UPDATE readings SET map_h = 17"],
+    "has no size": ["UPDATE readings SET map_h = 1000000"],
+    "holds one study": ["DELETE FROM studies"],
+    "damaged": ["UPDATE cases SET split = 'all'"],
+    "no seal": ["UPDATE events SET hash = 'x'"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", BAD_ROWS)
+def test_rows_that_no_studio_wrote_are_refused_and_leave_nothing(sent, other, tmp_path, words):
+    _, _, bundle = sent
+    before = files_of(other.home)
+    with pytest.raises(BadBundle, match=words):
+        import_bundle(other, rewrite(bundle, tmp_path / "evil.zip", BAD_ROWS[words]), "root")
+    assert other.query("SELECT 1 FROM studies") == [] == other.query("SELECT 1 FROM events")
+    assert files_of(other.home) == before and not list(other.home.path.glob("bundle-*"))
+
+
+def test_sizes_are_limited(sent, other, tmp_path):
+    _, _, bundle = sent
+    bomb = rewrite(bundle, tmp_path / "bomb.zip", extra={"images/000000/zeros.bin": bytes(300 << 20)})
+    assert bomb.stat().st_size < 1 << 20
+    with pytest.raises(BadBundle, match="would unpack to"):
+        import_bundle(other, bomb, "root")
+    for limits, words in ((Limits(entries=3), "at most 3"), (Limits(bytes=1000, always=0), "at most 1,000"),
+                          (Limits(spare=1 << 60), "to spare"), (Limits(manifest=10), "larger than any")):  # fmt: skip
+        with pytest.raises(BadBundle, match=words):
+            import_bundle(other, bundle, "root", limits)
+    assert other.query("SELECT 1 FROM studies") == [] and not list(other.home.path.glob("bundle-*"))
+
+
+def _flipped(bundle: Path, target: Path, name: str) -> Path:
+    with zipfile.ZipFile(bundle) as good, zipfile.ZipFile(target, "w") as out:
+        for entry in good.namelist():
+            data = good.read(entry)
+            out.writestr(entry, data[:-1] + bytes([data[-1] ^ 1]) if entry == name else data)
+    return target
+
+
+def test_every_file_is_checked_against_the_list_of_hashes(sent, other, tmp_path):
+    _, run, bundle = sent
+    for name in (f"runs/{run}/weights.bin", "rows.sqlite"):
+        with pytest.raises(BadBundle, match="list of hashes"):
+            import_bundle(other, _flipped(bundle, tmp_path / "flipped.zip", name), "root")
+    more = rewrite(bundle, tmp_path / "more.zip", extra={"images/000000/more.png": b""}, format=2)
+    with pytest.raises(BadBundle, match="list of contents"):
+        import_bundle(other, more, "root")
+
+
+def test_mistakes_are_sentences_and_leave_nothing(sent, other, tmp_path):
+    store, _, bundle = sent
+    with pytest.raises(BadBundle, match="already a study"):
+        import_bundle(store, bundle, "root")
+    (tmp_path / "bad.zip").write_text("no zip")
+    with pytest.raises(BadBundle, match="no study bundle"):
+        import_bundle(other, tmp_path / "bad.zip", "root")
+    for new in ("images/../../../", "images/000000//", "/images/0/", "images/..\\\\..\\\\"):
+        evil = rewrite(bundle, tmp_path / "evil.zip", rename=[("images/000000/", new)])
+        with pytest.raises(BadBundle, match="outside itself"):
+            import_bundle(other, evil, "root")
+    for manifest, words in (({"format": 3}, "format 3"), ({"study": 1}, "no 'study'"), ({"study": "///"}, "no name")):
+        with pytest.raises(BadBundle, match=words):
+            import_bundle(other, rewrite(bundle, tmp_path / "evil.zip", manifest=manifest), "root")
+    half = tmp_path / "half.zip"
+    half.write_bytes(bundle.read_bytes()[: bundle.stat().st_size // 2])
+    with pytest.raises(BadBundle, match="damaged"):
+        import_bundle(other, half, "root")
+    assert other.query("SELECT 1 FROM studies") == [] and files_of(other.home) == set()
+
+
+def test_a_failure_at_the_last_moment_takes_the_files_back(sent, other, monkeypatch):
+    _, _, bundle = sent
+    rename, calls = Path.rename, []
+
+    def full(self, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(OSError, match="No space"):
+        import_bundle(other, bundle, "root")
+    assert files_of(other.home) == set() and other.query("SELECT 1 FROM studies") == []
