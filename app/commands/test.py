@@ -1,4 +1,4 @@
-"""test: run every test, with a browser."""
+"""test: check style and types, then run every test, with a browser."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from app.commands import _checks
 from app.commands._browser import find_browser
 from app.commands._common import UserError, finish, say, verb
 
@@ -14,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def add(subparsers) -> None:
-    parser = verb(subparsers, "test", "Run every test; installs a browser for them if there is none", run)
-    parser.add_argument("paths", nargs="*", help="only these files or folders")
-    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match")
+    parser = verb(subparsers, "test", "Check style and types and run every test; installs a browser if needed", run)
+    parser.add_argument("paths", nargs="*", help="only the tests in these files or folders, without the checks")
+    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, without the checks")
 
 
 def run(args) -> int:
@@ -24,10 +25,20 @@ def run(args) -> int:
         raise UserError("the tests come with the source, not with the installed package; clone it and run them there")
     browser = find_browser(lambda text: say(args, text))
     say(args, f"Browser: {browser}")
-    command = [sys.executable, "-m", "pytest", *args.paths, *(["-k", args.k] if args.k else [])]
-    environment = {**os.environ, "PMSACL_BROWSER": browser, "PMSACL_TESTED_BY_VERB": "1"}
-    if not args.json:
-        return 1 if subprocess.call(command, cwd=ROOT, env=environment) else 0
-    status = subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr)
-    finish(args, {"passed": status == 0, "browser": browser})
-    return 1 if status else 0
+    # One thread each: the processes share the cores. A caller's own setting stays.
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PMSACL_BROWSER": browser, "PMSACL_TESTED_BY_VERB": "1"}
+
+    def passes(command: list[str]) -> bool:
+        return subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr if args.json else None) == 0
+
+    checks = {}
+    if not args.paths and not args.k:
+        for name, command in _checks.CHECKS.items():
+            say(args, f"{name}:")
+            checks[name] = passes(command)
+    tested = passes(_checks.pytest(args.paths, args.k))
+    failed = [name for name, ok in checks.items() if not ok] + ["pytest"] * (not tested)
+    finish(args, {"passed": not failed, "browser": browser, "checks": checks})
+    if failed:
+        say(args, f"Not passed: {', '.join(failed)}")
+    return 1 if failed else 0
