@@ -69,7 +69,7 @@ def fail(args, text: str, status: int) -> int:
 
 
 @contextlib.contextmanager
-def progress(args, title: str) -> Iterator[Callable[[float, float, str], None]]:
+def progress(args, title: str) -> Iterator[Callable[..., None]]:
     """Gives `show(done, total, note)`: a bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda done, total, note="": None

@@ -59,7 +59,12 @@ def open_page(args, tour: bool = False) -> int:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})
         if not getattr(args, "no_browser", False):
             show = (lambda: _window(browser, address)) if browser else (lambda: webbrowser.open(address))
-            threading.Thread(target=lambda: (_until_up(url), show()), daemon=True).start()
+
+            def open_when_up() -> None:
+                _until_up(url)
+                show()
+
+            threading.Thread(target=open_when_up, daemon=True).start()
 
     single = not getattr(args, "readers", False)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
+from typing import Any
 
 from app.commands._common import UserError, finish, open_store, progress, say, table, verb
 
@@ -57,7 +58,7 @@ def as_csv(rows: list[dict]) -> str:
     """Every plain value of the rows; an interval takes two columns."""
     flat = []
     for row in rows:
-        line = {}
+        line: dict[str, Any] = {}
         for name, value in row.items():
             if isinstance(value, (list, tuple)) and len(value) == 2:
                 line |= {f"{name}_low": value[0], f"{name}_high": value[1]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app.commands._common import finish, say, verb
 
 
@@ -21,7 +23,12 @@ def run(args) -> int:
     home = Home.at(args.home)
     Store(home)
     device = str(pick_device(args.device))
-    payload = {"python": sys.executable, "home": str(home.path), "device": device, "packages": package_versions()}
+    payload: dict[str, Any] = {
+        "python": sys.executable,
+        "home": str(home.path),
+        "device": device,
+        "packages": package_versions(),
+    }
     if args.imagenet:
         from core.engine.backbones.encoder import EncoderConfig, build_encoder
 

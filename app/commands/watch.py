@@ -29,7 +29,7 @@ def run(args) -> int:
     if args.study:
         _set(args, store)
     if args.off:
-        return finish(args, watch.get_watch(store, args.study), f"{args.study}: watched no longer")
+        return finish(args, watch.shown(store, args.study), f"{args.study}: watched no longer")
     rows = watch.watched(store)
     if not rows:
         raise UserError("no folder is watched yet: watch STUDY FOLDER begins")
@@ -42,7 +42,7 @@ def run(args) -> int:
         for job in watch.look(store):
             follow(args, store, job, "Taking new cases")
         _print_ended(args, store, printed)
-        found = [watch.get_watch(store, row["study"]) for row in rows]
+        found = [watch.shown(store, row["study"]) for row in rows]
         for one in found:
             say(args, f"{one['study']}: {one['message'] or 'nothing new'}")
         return finish(args, {"watched": found})

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Any
 
-from core.studio.db.store import Store, now
+from core.studio.db.store import Row, Store, now
 
 START = "0" * 64
 SEALED = ("id", "at", "who", "kind", "study", "case_id", "before", "after", "shown", "seconds", "previous")
@@ -22,7 +22,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def seal(row: dict) -> str:
+def seal(row: Row) -> str:
     """SHA-256 over all columns of an event but its own hash."""
     return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
 
@@ -36,14 +36,15 @@ def record(
     case_id: int | None = None,
     before: Any = None,
     after: Any = None,
-    shown: dict | None = None,
+    shown: dict[str, Any] | None = None,
     seconds: float | None = None,
 ) -> int:
     """Append an event; returns its id. Call it inside the `store.write()` that makes the change."""
     with store.write() as db:
         last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
+        number: int = last[0] + 1 if last else 1
         row = {
-            "id": last[0] + 1 if last else 1,
+            "id": number,
             "at": now(),
             "who": who,
             "kind": kind,
@@ -58,10 +59,10 @@ def record(
         row["hash"] = seal(row)
         marks = ", ".join("?" * len(row))
         db.execute(f"INSERT INTO events ({', '.join(row)}) VALUES ({marks})", list(row.values()))
-    return row["id"]
+    return number
 
 
-def seal_reviews(store: Store, study: str) -> dict | None:
+def seal_reviews(store: Store, study: str) -> Row | None:
     """{"first", "last", "sha256"} over a study's reviews that came from elsewhere; None if it has none.
 
     They have no events of their own here: the event of their import carries this seal.
@@ -72,7 +73,7 @@ def seal_reviews(store: Store, study: str) -> dict | None:
     return None if span is None else {**span, "sha256": _digest_of_reviews(store, span)}
 
 
-def _digest_of_reviews(store: Store, span: dict) -> str:
+def _digest_of_reviews(store: Store, span: Row) -> str:
     digest = hashlib.sha256()
     query = f"SELECT {', '.join(_REVIEW)} FROM reviews WHERE id BETWEEN ? AND ? ORDER BY id"
     for row in store.db.query(query, [span["first"], span["last"]]):
@@ -80,13 +81,13 @@ def _digest_of_reviews(store: Store, span: dict) -> str:
     return digest.hexdigest()
 
 
-def verify(store: Store) -> dict:
+def verify(store: Store) -> Row:
     """{"ok", "events", "head", "problems": [sentences]}: the chain, and that each review has its event and back."""
     problems: list[str] = []
     previous, expected = START, 1
-    decided: dict[int, list] = {}
+    decided: dict[int, list[Any]] = {}
     masks: dict[int, str] = {}
-    spans: list[dict] = []  # of reviews that came with bundles
+    spans: list[Row] = []  # of reviews that came with bundles
     for row in store.db.query("SELECT * FROM events ORDER BY id"):
         if row["id"] != expected:
             problems.append(f"event {expected} is missing")
@@ -122,9 +123,9 @@ def verify(store: Store) -> dict:
     return {"ok": not problems, "events": expected - 1, "head": previous, "problems": problems[:50]}
 
 
-def trail(store: Store, study: str | None = None, case_id: int | None = None, limit: int = 200) -> list[dict]:
+def trail(store: Store, study: str | None = None, case_id: int | None = None, limit: int = 200) -> list[Row]:
     """The latest events, newest first, with their JSON columns as values."""
-    where, params = ["1"], []
+    where, params = ["1"], list[Any]()
     for column, value in (("study", study), ("case_id", case_id)):
         if value is not None:
             where.append(f"{column} = ?")

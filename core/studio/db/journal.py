@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from core.studio.db.store import Store, now
+from core.studio.db.store import Row, Store, now
 
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
@@ -30,7 +30,7 @@ def log(store: Store, run_id: str, line: str) -> None:
     store.execute("INSERT INTO logs (run, at, line) VALUES (?, ?, ?)", [run_id, now(), line])
 
 
-def read_log(store: Store, run_id: str, last: int = 200) -> list[dict]:
+def read_log(store: Store, run_id: str, last: int = 200) -> list[Row]:
     """The last lines, oldest first: [{"at", "line"}]."""
     rows = store.query("SELECT at, line FROM logs WHERE run = ? ORDER BY id DESC LIMIT ?", [run_id, last])
     return rows[::-1]

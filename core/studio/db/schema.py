@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import sqlite_utils
 
 from core.studio.db import migrate
+from core.studio.db.store import Row
 
 
 @dataclass
@@ -67,7 +68,7 @@ def _changed(db: sqlite_utils.Database, step: str, before: dict[str, Table]) -> 
     return now
 
 
-def _column(db: sqlite_utils.Database, table: str, about: dict, known: dict[str, Column], step: str) -> Column:
+def _column(db: sqlite_utils.Database, table: str, about: Row, known: dict[str, Column], step: str) -> Column:
     refers = {
         row["from"]: f"{row['table']}.{row['to'] or 'id'}" for row in db.query(f'PRAGMA foreign_key_list("{table}")')
     }

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlite_utils
 
@@ -16,6 +16,9 @@ from core.studio.db.home import Home
 from core.studio.db.migrate import migrate
 
 BUSY_SECONDS = 30
+
+Row: TypeAlias = dict[str, Any]
+Params: TypeAlias = Sequence[Any] | dict[str, Any]
 
 
 class NotFound(ValueError):
@@ -47,16 +50,23 @@ class Store:
             db = self._local.db = sqlite_utils.Database(conn)
         return db
 
-    def query(self, sql: str, params: Sequence | dict = ()) -> list[dict]:
+    def query(self, sql: str, params: Params = ()) -> list[Row]:
         """All rows, as dictionaries. For reading only."""
         return list(self.db.query(sql, params))
 
-    def one(self, sql: str, params: Sequence | dict = ()) -> dict | None:
+    def one(self, sql: str, params: Params = ()) -> Row | None:
         """The first row, or None."""
         rows = self.query(sql, params)
         return rows[0] if rows else None
 
-    def execute(self, sql: str, params: Sequence | dict = ()) -> sqlite3.Cursor:
+    def first(self, sql: str, params: Params = ()) -> Row:
+        """The first row of a query that always gives one. Raises NotFound if it gives none."""
+        row = self.one(sql, params)
+        if row is None:
+            raise NotFound(f"there is no row for: {sql}")
+        return row
+
+    def execute(self, sql: str, params: Params = ()) -> sqlite3.Cursor:
         """One writing statement, committed unless inside `write()`."""
         with self.write() as db:
             return db.execute(sql, params)
@@ -85,7 +95,7 @@ class Store:
     def set_setting(self, key: str, value: Any) -> None:
         """Keep any JSON value under `key`."""
         with self.write() as db:
-            db["settings"].upsert({"key": key, "value": json.dumps(value)}, pk="key")
+            db.table("settings").upsert({"key": key, "value": json.dumps(value)}, pk="key")
 
     def close(self) -> None:
         """Close this thread's connection."""
@@ -100,6 +110,6 @@ def open(home: Home | str | None = None) -> Store:
     return Store(home if isinstance(home, Home) else Home.at(home))
 
 
-def parsed(row: dict, *columns: str) -> dict:
+def parsed(row: Row, *columns: str) -> Row:
     """A row with its JSON columns turned into values."""
     return {k: json.loads(v) if k in columns and isinstance(v, str) else v for k, v in row.items()}

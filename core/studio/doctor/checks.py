@@ -109,7 +109,7 @@ def _database(store: Store) -> list[Finding]:
     loose = store.query("PRAGMA foreign_key_check")
     if loose:
         found.append(Finding("bad", f"{len(loose)} rows refer to rows that are not there"))
-    mode = store.one("PRAGMA journal_mode")["journal_mode"]
+    mode = store.first("PRAGMA journal_mode")["journal_mode"]
     if mode != "wal":
         found.append(
             Finding("note", f"the journal is in mode {mode}, not WAL: readers and writers wait for each other")

@@ -59,7 +59,8 @@ def _ready(store: Store, study: str) -> list[dict]:
 def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
     """Import one batch of incoming files and note how each ended; returns the number of cases added."""
     store, study = work.store, row["study"]
-    fresh, hashes, added = [], {}, 0
+    hashes: dict[str, str] = {}
+    fresh, added = list[dict](), 0
     for file in batch:
         state, note = _judge(store, study, file, hashes)
         if state is None:

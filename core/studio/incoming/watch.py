@@ -50,16 +50,20 @@ def set_watch(
         if before and before["folder"] != row["folder"]:
             db.execute("DELETE FROM incoming WHERE study = ?", [study])
         if before != row:
-            db["watches"].upsert({"study": study, **row, "message": ""}, pk="study")
+            db.table("watches").upsert({"study": study, **row, "message": ""}, pk="study")
             audit.record(store, by, "watch", study=study, before=before, after=row)
-    return get_watch(store, study)
+    return shown(store, study)
 
 
 def get_watch(store: Store, study: str) -> dict | None:
-    """The study's watch or None: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle)."""
-    row = store.one("SELECT * FROM watches WHERE study = ?", [study])
-    if row is None:
-        return None
+    """The study's watch as `shown` gives it, or None."""
+    there = store.one("SELECT 1 FROM watches WHERE study = ?", [study])
+    return shown(store, study) if there else None
+
+
+def shown(store: Store, study: str) -> dict:
+    """A watch: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle). NotFound if none."""
+    row = store.first("SELECT * FROM watches WHERE study = ?", [study])
     counts = {
         r["state"]: r["n"]
         for r in store.query("SELECT state, count(*) AS n FROM incoming WHERE study = ? GROUP BY state", [study])

@@ -65,6 +65,7 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
         except FileNotFoundError:  # cases came in, and a process beside this one built anew and cleared the old away
             if not left:
                 raise
+    raise AssertionError("the last try returns or raises")
 
 
 def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress: Progress | None) -> StudyArrays:

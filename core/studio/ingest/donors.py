@@ -51,4 +51,4 @@ def donor_studies(store: Store) -> list[dict]:
 
 def _normals(store: Store, study: str) -> int:
     query = "SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train' AND label = 'normal'"
-    return store.one(query, [study])["n"]
+    return store.first(query, [study])["n"]

@@ -60,7 +60,7 @@ def add_mask(
     with store.write() as db:
         query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
         version = db.execute(query, [case_id]).fetchone()[0]
-        db["lesion_masks"].insert(
+        db.table("lesion_masks").insert(
             {
                 "case_id": case_id,
                 "version": version,
@@ -91,4 +91,4 @@ def truth_masks(store: Store, study: str) -> dict[int, int]:
 
 def get_mask(store: Store, mask_id: int) -> np.ndarray:
     """uint8 (H, W) of one version."""
-    return decode_mask(store.one("SELECT png FROM lesion_masks WHERE id = ?", [mask_id])["png"])
+    return decode_mask(store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask_id])["png"])

@@ -72,7 +72,7 @@ def outlines(store: Store, case_id: int) -> dict:
     image = read_image(path, frame)
     scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
     roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
-    study = store.one("SELECT study FROM cases WHERE id = ?", [case_id])["study"]
+    study = store.first("SELECT study FROM cases WHERE id = ?", [case_id])["study"]
     truth = truth_masks(store, study).get(case_id)
     lesion = [] if truth is None else polygons(get_mask(store, truth))
     return {"roi": [] if roi.all() else polygons(roi), "lesion": lesion}

@@ -62,7 +62,7 @@ def read_all(
             else:
                 found += result
                 problem = result[0].mask_problem
-                if problem:
+                if problem and entry.mask is not None:
                     rejected.append({"path": printable(entry.mask), "reason": problem})
             seen.add(entry.path)
             if on_progress:
@@ -155,7 +155,8 @@ def hold_out(found: list[Found]) -> None:
         whole = {}
 
     def unit(f: Found) -> str:
-        return whole.get(f.row.get("series"), f.row["sha256"])
+        series, digest = f.row.get("series"), f.row["sha256"]
+        return whole.get(series, digest) if series else digest
 
     digests = sorted({unit(f) for f in train})
     count = round(len(digests) * HOLDOUT_FRACTION)

@@ -43,7 +43,7 @@ def _with_counts(store: Store, row: dict) -> dict:
         [row["id"]],
     )
     counts = {r["part"]: r["n"] for r in counted}
-    masks = store.one(
+    masks = store.first(
         "SELECT count(DISTINCT m.case_id) AS n FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ?",
         [row["id"]],
     )
@@ -54,7 +54,7 @@ def delete_study(store: Store, study: str) -> None:
     """Delete a study, its runs, caches and copied files. Refused when it has reviews: those are never lost."""
     show_study(store, study)
     query = "SELECT count(*) AS n FROM reviews r JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
-    reviews = store.one(query, [study])["n"]
+    reviews = store.first(query, [study])["n"]
     if reviews:
         raise ValueError(f"{study} holds {reviews} reviews and is kept; export it first if you need the space")
     folders = [r["folder"] for r in store.query("SELECT folder FROM runs WHERE study = ?", [study])]

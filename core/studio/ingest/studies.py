@@ -78,7 +78,7 @@ def import_study(
     found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
     with store.write() as db:
         config = {"copied": copy, "holdout_fraction": reader.HOLDOUT_FRACTION, "video": sampling.to_dict()}
-        db["studies"].insert(
+        db.table("studies").insert(
             {
                 "id": study,
                 "name": name,
@@ -168,9 +168,9 @@ def _insert(store: Store, study: str, found: list[reader.Found], report: ImportR
             "tags": json.dumps(list(f.entry.tags)),
             **f.row,
         }
-        case_id = db["cases"].insert(row).last_pk
+        case_id = db.table("cases").insert(row).last_pk
         if f.mask is not None:
-            db["lesion_masks"].insert(
+            db.table("lesion_masks").insert(
                 {"case_id": case_id, "version": 1, "source": "import", "created": now(), "png": f.mask}
             )
             report.masks += 1
@@ -180,7 +180,7 @@ def _insert(store: Store, study: str, found: list[reader.Found], report: ImportR
     rows = store.query('SELECT sha256, frame, split, label FROM cases WHERE study = ? ORDER BY "row"', [study])
     text = "\n".join(f"{r['sha256']} {r['frame']} {r['split']} {r['label']}" for r in rows)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    db["studies"].update(study, {"fingerprint": fingerprint})
+    db.table("studies").update(study, {"fingerprint": fingerprint})
     report.counts = _counts(rows)
 
 

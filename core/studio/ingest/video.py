@@ -126,7 +126,7 @@ def _seek(capture: cv2.VideoCapture, number: int) -> None:
 
 def digest(image: np.ndarray) -> str:
     """Of a frame's pixels."""
-    return hashlib.blake2b(np.ascontiguousarray(image), digest_size=16).hexdigest()
+    return hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=16).hexdigest()
 
 
 class _Reader:

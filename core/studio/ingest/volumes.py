@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def slice_of(ds) -> Slice | None:
     if place is None and (number is None or ds.get("Modality") in STILLS):
         return None
     # Directions are written with rounding errors that differ from slice to slice; adding 0 makes -0 a 0.
-    facing = "" if place is None else " ".join(f"{v:.2f}" for v in np.round(axes, 2) + 0.0)
+    facing = "" if place is None else " ".join(f"{v:.2f}" for v in np.round(np.asarray(axes), 2) + 0.0)
     shared = (
         ds.get("StudyInstanceUID", ""), ds.get("FrameOfReferenceUID", ""), ds.Rows, ds.Columns, facing,
     )  # fmt: skip
@@ -87,7 +88,7 @@ def in_order(found: list) -> list:
         if f.row.get("series"):
             first.setdefault(f.row["series"], i)
 
-    def key(at: tuple[int, object]) -> tuple:
+    def key(at: tuple[int, Any]) -> tuple:
         i, row = at[0], at[1].row
         if not row.get("series"):
             return (i,)

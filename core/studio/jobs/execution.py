@@ -53,7 +53,7 @@ def advance(store: Store, job: int) -> dict | None:
             finish(store, row, "done", "Done", None)
             db.execute("UPDATE jobs SET progress = 1 WHERE id = ?", [job])
             return None
-        db["jobs"].update(job, {**at_position(row["chain"], position), "progress": position / len(row["chain"])})
+        db.table("jobs").update(job, {**at_position(row["chain"], position), "progress": position / len(row["chain"])})
         return get_job(store, job)
 
 

@@ -37,7 +37,8 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
                 _refuse_twice(store, one["run"])
         queue, message = queue_of(store, chain)
         row = {"chain": json.dumps(chain), "created": now(), "queue": queue, "message": message}
-        job = db["jobs"].insert({**row, **at_position(chain, 0)}).last_pk
+        job = db.table("jobs").insert({**row, **at_position(chain, 0)}).last_rowid
+        assert job is not None
         for one in chain:
             if one["step"] in TRAINS:
                 db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [one["run"]])
@@ -100,7 +101,7 @@ def resume(store: Store, job: int, start: bool = True) -> str:
             raise ValueError(f"job {job} is done: there is nothing to resume")
         queue, message = queue_of(store, row["chain"][row["position"] :])
         values = {"status": "queued", "wants": "run", "pid": None, "queue": queue}
-        db["jobs"].update(job, values | ({"message": message} if message else {}))
+        db.table("jobs").update(job, values | ({"message": message} if message else {}))
         for one in row["chain"][row["position"] :]:
             if one["step"] in TRAINS:
                 db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [one["run"]])

@@ -37,4 +37,4 @@ def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int |
 def beside(store: Store, queue: str) -> int | None:
     """The job that runs in the other queue, if any: each queue runs one at a time."""
     row = store.one("SELECT id FROM jobs WHERE queue != ? AND status = 'running'", [queue])
-    return row and row["id"]
+    return row["id"] if row else None

@@ -35,7 +35,7 @@ def reap(store: Store) -> list[int]:
     for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
         if not is_alive(row["pid"], row["pid_start"]):
             with store.write():
-                again = store.one("SELECT * FROM jobs WHERE id = ?", [row["id"]])
+                again = store.first("SELECT * FROM jobs WHERE id = ?", [row["id"]])
                 if again["status"] != "running" or again["pid"] != row["pid"]:
                     continue
                 status = {"pause": "paused", "cancel": "cancelled"}.get(again["wants"], "interrupted")
@@ -48,7 +48,7 @@ def reap(store: Store) -> list[int]:
 def finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
     """Write a job's end, and the status of its runs. Call it inside `store.write()`; row: as `get_job` gives it."""
     values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
-    store.db["jobs"].update(row["id"], values)
+    store.db.table("jobs").update(row["id"], values)
     if status == "done":
         return
     current = row["run"] if row["step"] in TRAINS else None

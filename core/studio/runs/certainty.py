@@ -25,7 +25,7 @@ def wanted(store: Store, run_id: str, asked: bool | None = None) -> bool:
     """Whether a scoring looks at steadiness: as asked, else in studies of up to `STEADY_CASES` scored cases."""
     if asked is not None:
         return asked
-    return store.one("SELECT count(*) AS n FROM readings WHERE run = ?", [run_id])["n"] <= STEADY_CASES
+    return store.first("SELECT count(*) AS n FROM readings WHERE run = ?", [run_id])["n"] <= STEADY_CASES
 
 
 def add_steadiness(

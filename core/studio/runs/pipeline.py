@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from core.engine.config import Config
 from core.engine.detectors.base import FitContext
+from core.engine.objectives.config import PretrainConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.engine.tensors import pick_device
@@ -47,11 +49,9 @@ class _Timed:
         orphans.leave(runs.run_folder(self.store, self.run_id))
 
 
-def create_pretrain(store: Store, study: str, config: Config | dict, name: str | None = None) -> str:
+def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
     """A new pre-training run of `config` (a PretrainConfig or its dictionary)."""
-    from core.engine.training.pretrain import PretrainConfig
-
-    checked = config if isinstance(config, Config) else PretrainConfig.from_dict(config)
+    checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
     return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict(), name=name)
 
@@ -85,7 +85,7 @@ def pretrain_run(
         if not run["config"].get("epochs"):
             _save_untrained(run, folder)
             return runs.get_run(store, run_id)
-        from core.engine.training.pretrain import PretrainConfig, pretrain
+        from core.engine.training.pretrain import pretrain
 
         config = PretrainConfig.from_dict(run["config"])
         arrays = load_arrays(store, run["study"], config.size, loading(report))
@@ -145,7 +145,7 @@ def fit_run(
             FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder),
         )
         fitted.save(folder)
-        summary = {"images": len(train)}
+        summary: dict[str, Any] = {"images": len(train)}
         rule = getattr(fitted, "rule", None)
         if isinstance(rule, Config):
             summary["rule"] = rule.to_dict()

@@ -7,6 +7,7 @@ import zlib
 
 import numpy as np
 
+from core.engine.detectors.calibration import Calibration
 from core.engine.detectors.heatmap import dequantise, quantise
 from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
@@ -40,7 +41,7 @@ def write_readings(
     case_ids: np.ndarray,
     maps: np.ndarray,
     scores: dict[str, np.ndarray],
-    calibrations: dict[str, object],
+    calibrations: dict[str, Calibration],
     extras: dict[str, np.ndarray],
 ) -> None:
     """One reading per case; scores and calibrations by 'plain' and 'roi'. An earlier reading of the run is replaced."""
@@ -58,7 +59,7 @@ def write_readings(
         small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= 16}
         rows.append({**row, "extra": json.dumps(small)})
     with store.write() as db:
-        db["readings"].insert_all(rows, pk=("run", "case_id"), replace=True)
+        db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
 
 
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:
@@ -88,5 +89,5 @@ def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
     maps = []
     for case_id in case_ids:
         query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ?"
-        maps.append(unpack_map(store.one(query, [run_id, int(case_id)])))
+        maps.append(unpack_map(store.first(query, [run_id, int(case_id)])))
     return np.stack(maps)

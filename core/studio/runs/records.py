@@ -66,7 +66,7 @@ def create_run(
     folder = store.home.runs / run_id
     with store.write() as db:
         count = db.execute("SELECT count(*) FROM runs WHERE study = ? AND method = ?", [study, method]).fetchone()[0]
-        db["runs"].insert(
+        db.table("runs").insert(
             {
                 "id": run_id,
                 "study": study,
@@ -103,7 +103,7 @@ def list_runs(
     store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
 ) -> list[dict]:
     """Runs, oldest first; `archived` None lists both."""
-    where, params = ["1"], []
+    where, params = ["1"], list[Any]()
     for column, value in (("study", study), ("kind", kind)):
         if value is not None:
             where.append(f"{column} = ?")
@@ -125,7 +125,7 @@ def update_run(store: Store, run_id: str, **changes: Any) -> None:
         if {"config", "method", "parent"} & set(changes) and run["status"] not in ("new", "queued"):
             raise ValueError(f"{run_id} has started: clone it to change its configuration")
         values = {k: json.dumps(v) if k in _JSON else v for k, v in changes.items()}
-        db["runs"].update(run_id, values)
+        db.table("runs").update(run_id, values)
 
 
 def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any) -> str:

@@ -81,7 +81,7 @@ def scored_fits(store: Store, study: str) -> list[str]:
 
 def flagged_counts(store: Store, run_id: str) -> dict:
     """{"test": cases, "flagged": of them, "flagged_roi": of them} among a scored run's test cases."""
-    return store.one(
+    return store.first(
         "SELECT count(*) AS test, coalesce(sum(flagged), 0) AS flagged, coalesce(sum(flagged_roi), 0) AS flagged_roi "
         "FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'",
         [run_id],
@@ -91,7 +91,7 @@ def flagged_counts(store: Store, run_id: str) -> dict:
 def has_known_test(store: Store, study: str) -> bool:
     """Whether the study has labelled normal and abnormal test cases, so that it can be evaluated."""
     labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
-    return store.one(labels, [study])["n"] == 2
+    return store.first(labels, [study])["n"] == 2
 
 
 def conformal(held: np.ndarray, normals: np.ndarray, alpha: float = 0.05) -> dict:
@@ -125,7 +125,7 @@ def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
     with store.write() as db:
         params = [study, run_id, int(row["roi"]), row["protocol"], row["detector"]]
         db.execute(f"DELETE FROM evaluations WHERE {same}", params)
-        db["evaluations"].insert({"study": study, "run": run_id, "created": now(), "row": json.dumps(row)})
+        db.table("evaluations").insert({"study": study, "run": run_id, "created": now(), "row": json.dumps(row)})
     return row
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -63,6 +64,8 @@ def score_run(
         _check(should_stop)
         seen = look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part)))
         _write(store, run_id, arrays.case_ids[part], seen, calibrations)
+    pixels = calibrations["roi"].pixels
+    assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started
     summary = {
         "scored": len(held) + len(test),
@@ -70,7 +73,7 @@ def score_run(
         "threshold": float(calibrations["plain"].threshold(FLAG_PERCENTILE)),
         "threshold_roi": float(calibrations["roi"].threshold(FLAG_PERCENTILE)),
         "calibration": {kind: c.to_dict() for kind, c in calibrations.items()},
-        "pixels": calibrations["roi"].pixels._asdict(),
+        "pixels": pixels._asdict(),
     }
     runs.update_run(store, run_id, summary={**run["summary"], **summary})
     return {
@@ -95,8 +98,11 @@ def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_st
         part = index[start : start + CHUNK]
         parts.append(look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part))))
     maps, scores, extras = zip(*parts, strict=True)
-    joined = ({name: np.concatenate([p[name] for p in of]) for name in of[0]} for of in (scores, extras))
-    return np.concatenate(maps), *joined
+    return np.concatenate(maps), _joined(scores), _joined(extras)
+
+
+def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _check(should_stop: Stop) -> None:

@@ -52,8 +52,8 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
         inside = arrays.roi[row].astype(bool) if roi else np.ones((size, size), bool)
         truth, found = arrays.masks[row].astype(bool) & inside, (heat > threshold) & inside
         dice = 2 * float((truth & found).sum()) / max(1, truth.sum() + found.sum())
-        reading = store.one(f"SELECT {column} AS p FROM readings WHERE run = ? AND case_id = ?", [run_id, case])
-        name = store.one("SELECT name FROM cases WHERE id = ?", [case])["name"]
+        reading = store.first(f"SELECT {column} AS p FROM readings WHERE run = ? AND case_id = ?", [run_id, case])
+        name = store.first("SELECT name FROM cases WHERE id = ?", [case])["name"]
         shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, found, dice, reading["p"]))
     return sorted(shown, key=lambda s: -s.dice)
 
