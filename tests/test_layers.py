@@ -1,6 +1,7 @@
 """Imports only go down; the ground runs where the upper floors' libraries are not installed."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,4 +62,19 @@ def test_there_is_no_sql_in_the_app():
                 text = node.value.lstrip()
                 if text.startswith(("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")):
                     wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}: {text[:40]}")
+    assert not wrong
+
+
+def test_programs_kept_as_text_import_what_is_there():
+    """Benches and tests start processes with programs in strings, which no linter follows."""
+    wrong = []
+    for file in (f for part in ("app", "core", "tests") for f in (ROOT / part).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                for path, names in re.findall(r"\bfrom ((?:core|app)(?:\.\w+)*) import (\w+)", node.value):
+                    place = ROOT.joinpath(*path.split("."))
+                    if not place.with_suffix(".py").exists() and not (place / f"{names}.py").exists():
+                        package = place / "__init__.py"
+                        if not package.exists() or names not in package.read_text():
+                            wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}: {path}.{names}")
     assert not wrong

@@ -23,7 +23,7 @@ PARTS = (
 QUICK = ("tsne-1k", "umap-1k", "frames-5k", "frames-50k", "page-click", "page-lasso")
 FIT = """
 import json, sys, time
-from core.studio.benches.clusters import clusters
+from app.benches.clusters import clusters
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.maps import fit_map
 method, n, found = sys.argv[1], int(sys.argv[2]), {}

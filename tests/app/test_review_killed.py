@@ -25,7 +25,7 @@ SERVER = """
 import socket, sys, threading, types, uvicorn
 from fastapi import FastAPI
 from core.studio.db import store
-from app.routes_review import routes
+from app.routes.reviews import routes
 local = threading.local()
 def opened():
     if not hasattr(local, "store"):

@@ -78,7 +78,7 @@ CHILD = """
 import json, resource, sys
 import numpy as np
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
 
 class Drawn:
     def __init__(self, n, size):

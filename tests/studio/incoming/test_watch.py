@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from core.studio.jobs.steps import STEPS, Work
 from core.studio.review import worklist
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
-from tests.conftest import picture, scored_padim, write
+from tests.conftest import picture, scored_padim, wait, write
 from tests.studio.ingest.recordings import write_video
 
 
@@ -204,10 +203,7 @@ def test_it_happens_by_itself(store, tiny_study, tmp_path, monkeypatch):
     watch.set_watch(store, tiny_study, str(folder), "root")
     with watch.Lookout(Store(store.home), every=0.1):
         write(folder / "new.png", picture(50)[0])
-        deadline = time.monotonic() + 240
-        while time.monotonic() < deadline and watch.get_watch(store, tiny_study)["counts"] != {"taken": 1}:
-            time.sleep(0.2)
-    assert watch.get_watch(store, tiny_study)["counts"] == {"taken": 1}
+        wait(lambda: watch.get_watch(store, tiny_study)["counts"] == {"taken": 1}, 240)
     assert store.one("SELECT count(*) AS n FROM cases WHERE name = 'new.png'")["n"] == 1
 
 

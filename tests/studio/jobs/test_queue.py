@@ -248,7 +248,6 @@ def test_a_second_worker_leaves_when_one_works_and_one_waits(store, run, slow):
     jobs.submit(store, [{"step": "score", "run": run}], start=False)
     line = [sys.executable, "-m", "core.studio.jobs.worker", "--home", str(store.home.path)]
     waits = subprocess.Popen(line)
-    time.sleep(1)
     wait(lambda: not _free(store.home.path / "worker.next"))
     third = subprocess.run(line, timeout=120)
     assert third.returncode == 0 and waits.poll() is None
