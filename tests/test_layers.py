@@ -78,3 +78,29 @@ def test_programs_kept_as_text_import_what_is_there():
                         if not package.exists() or names not in package.read_text():
                             wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}: {path}.{names}")
     assert not wrong
+
+
+# Each line imports from lines above it alone, and never from its neighbours in the line.
+ROOMS = (
+    ("db",),
+    ("jobs", "ingest", "forms"),
+    ("runs",),
+    ("review", "medmix"),
+    ("incoming", "training", "clusters"),
+    ("experiments", "demo", "doctor", "benches"),
+)
+
+
+def test_rooms_of_the_middle_floor_import_no_room_above_or_beside_them():
+    level = {room: i for i, rooms in enumerate(ROOMS) for room in rooms}
+    folders = {place.name for place in (ROOT / "core/studio").iterdir() if (place / "__init__.py").exists()}
+    assert folders == set(level)
+    wrong = []
+    for file in (ROOT / "core/studio").rglob("*.py"):
+        room = file.relative_to(ROOT / "core/studio").parts[0]
+        for name in imports(file):
+            path = name.split(".")
+            other = path[2] if path[:2] == ["core", "studio"] and len(path) > 2 else room
+            if other != room and level[other] >= level[room]:
+                wrong.append(f"{file.relative_to(ROOT)} imports {name}")
+    assert not wrong

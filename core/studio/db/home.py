@@ -23,7 +23,10 @@ class Home:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str] | None = None) -> Home:
-        """`path`, else $PMSACL_HOME, else the platform's user-data folder. Makes it; BadHome if it cannot be made."""
+        """`path`, else $PMSACL_HOME, else the platform's user-data folder; made if it is not there.
+
+        Raises BadHome if it cannot be made.
+        """
         chosen = path or os.environ.get(VARIABLE) or user_data_dir("pmsacl-studio", appauthor=False)
         home = cls(Path(chosen).expanduser().absolute())
         try:

@@ -32,7 +32,7 @@ def set_watch(
 ) -> dict:
     """Watch `folder` for a study, or switch that off; returns `get_watch`. run None: the one that Review opens with.
 
-    ValueError if the folder is not there, or the run is no finished fit of the study.
+    Raises ValueError if the folder is not there, or the run is no finished fit of the study.
     """
     study_row(store, study)
     path = Path(folder.strip()).expanduser().absolute() if folder.strip() else None
@@ -62,7 +62,10 @@ def get_watch(store: Store, study: str) -> dict | None:
 
 
 def shown(store: Store, study: str) -> dict:
-    """A watch: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle). NotFound if none."""
+    """A watch: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle).
+
+    Raises NotFound if the study has none.
+    """
     row = store.first("SELECT * FROM watches WHERE study = ?", [study])
     counts = {
         r["state"]: r["n"]

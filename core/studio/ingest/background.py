@@ -50,7 +50,7 @@ class Imports:
         return token
 
     def state(self, token: str) -> dict:
-        """How far an import is. ValueError when it is not known (any more)."""
+        """How far an import is. Raises ValueError when it is not known (any more)."""
         if token not in self._tasks:
             raise ValueError("this import is not known any more; look whether its study is in the list")
         return dict(self._tasks[token])

@@ -53,7 +53,7 @@ Progress = Callable[[int, int], None]
 
 
 def load_arrays(store: Store, study: str, size: int, on_progress: Progress | None = None) -> StudyArrays:
-    """Arrays of a study at `size` x `size`; built once, then mapped. ValueError if a file has gone."""
+    """Arrays of a study at `size` x `size`; built once, then mapped. Raises ValueError if a file has gone."""
     if not 16 <= size <= 4096:
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
     for left in reversed(range(TRIES)):

@@ -36,7 +36,7 @@ class Probe:
 
 
 def probe(path: str | os.PathLike) -> Probe:
-    """Header only. Unreadable with the reason when the file is not an image that can be read."""
+    """Header only. Raises Unreadable with the reason when the file is not an image that can be read."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):

@@ -43,7 +43,7 @@ def probe(path: Path) -> tuple[int, int, int, int, str | None]:
 
 
 def header(path: Path):
-    """The dataset without its pixels. Unreadable if it has no rows and columns."""
+    """The dataset without its pixels. Raises Unreadable if it has no rows and columns."""
     return _header(path, pixels=False)
 
 

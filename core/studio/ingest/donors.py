@@ -13,7 +13,7 @@ MOST = 64  # images; evenly spaced over the study's normals
 
 
 def check_pool(store: Store, config: MedMixConfig) -> None:
-    """ValueError, saying what to do, if lesions are to be cut from a study that is not here or has no normal images."""
+    """Raises ValueError if lesions are to be cut from a study that is not here or has no normal images."""
     study = config.pooled
     if study and store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise ValueError(f"donor_study: there is no study {study!r} here; choose another one to cut from, or none")

@@ -28,7 +28,7 @@ def decode_mask(png: bytes) -> np.ndarray:
 
 
 def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
-    """A mask file -> uint8 (H, W) of 0 and 1. `size` is (width, height) of its image; Unreadable if it differs.
+    """A mask file -> uint8 (H, W) of 0 and 1. `size` is (width, height) of its image; raises Unreadable if it differs.
 
     Values up to 31 are taken for labels (all but 0 is lesion), more for grey (above half is lesion).
     """

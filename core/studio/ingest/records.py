@@ -10,7 +10,7 @@ from core.studio.db.store import NotFound, Store, parsed
 
 
 def slug(name: str) -> str:
-    """'My Colon study' -> 'my-colon-study'. ValueError if nothing is left."""
+    """'My Colon study' -> 'my-colon-study'. Raises ValueError if nothing is left."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     plain = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
     if not plain:
@@ -24,7 +24,7 @@ def list_studies(store: Store) -> list[dict]:
 
 
 def study_row(store: Store, study: str) -> dict:
-    """The study's own row, nothing counted. NotFound names the studies there are."""
+    """The study's own row, nothing counted. Raises NotFound, which lists the studies there are."""
     row = store.one("SELECT * FROM studies WHERE id = ?", [study])
     if row is None:
         known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies ORDER BY id"))
@@ -33,7 +33,7 @@ def study_row(store: Store, study: str) -> dict:
 
 
 def show_study(store: Store, study: str) -> dict:
-    """One study as `list_studies` gives it. NotFound names the studies there are."""
+    """One study as `list_studies` gives it. Raises NotFound as `study_row` does."""
     return _with_counts(store, study_row(store, study))
 
 

@@ -58,7 +58,8 @@ def import_study(
 
     `sampling`: which frames of recordings become cases; the study keeps it for what is added later.
 
-    `size` also builds the arrays of that size. ValueError if the name is taken or nothing in the folder can be read.
+    `size` also builds the arrays of that size. Raises ValueError if the name is in use, and if no file of the folder
+    can be read.
     """
     folder = Path(folder).expanduser().absolute()
     study = slug(name)
@@ -130,7 +131,10 @@ def add_cases(
 
 
 def files_at(path: str | os.PathLike) -> list[Path]:
-    """The file itself, or every file below a folder that may be an image or a recording. ValueError for neither."""
+    """The file itself, or every file below a folder that may be an image or a recording.
+
+    Raises ValueError if there is none.
+    """
     text = os.fspath(path).strip()
     if not text:
         raise ValueError("give the path of a file or a folder on this machine")

@@ -10,7 +10,7 @@ class Unreadable(ValueError):
 
 
 def limit(width: int, height: int) -> None:
-    """Unreadable if a picture of this size should not be decoded."""
+    """Raises Unreadable if a picture of this size should not be decoded."""
     if width < 1 or height < 1:
         raise Unreadable(f"it has no pixels ({width} x {height})")
     if width * height > MEGAPIXELS * 1_000_000:

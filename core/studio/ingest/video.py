@@ -53,7 +53,10 @@ class Sampling:
         return {"every": self.every, "per_second": self.per_second}
 
     def numbers(self, frames: int, rate: float) -> list[int]:
-        """Numbers of the frames taken of a file of `frames` frames, `rate` a second. Unreadable if that cannot be."""
+        """Numbers of the frames taken of a file of `frames` frames, `rate` a second.
+
+        Raises Unreadable if they cannot be chosen so.
+        """
         if self.every is None and not (math.isfinite(rate) and rate > 0):
             raise Unreadable("its header gives no frame rate: choose every n-th frame instead of frames a second")
         step = self.every or max(rate / self.per_second, 1.0)
@@ -69,7 +72,10 @@ def is_video(path: Path) -> bool:
 
 
 def probe(path: Path) -> tuple[int, int, int, float]:
-    """width, height, frames (as the header says), frames a second. Unreadable if it is no video that can be read."""
+    """width, height, frames (as the header says), frames a second.
+
+    Raises Unreadable if it is no video that can be read.
+    """
     with _capture(path) as capture:
         return _head(capture)
 
@@ -77,7 +83,7 @@ def probe(path: Path) -> tuple[int, int, int, float]:
 def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
     """The frames of these ascending numbers, uint8 (H, W, 3) RGB, by decoding from the start: no seeking.
 
-    A header may promise a few frames more than there are; Unreadable when the file ends well before that.
+    A header may promise a few frames more than there are; raises Unreadable when the file ends well before that.
     """
     with _capture(path) as capture:
         total, at = _head(capture)[2], 0
@@ -94,7 +100,7 @@ def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
 
 
 def read_frame(path: Path, number: int) -> np.ndarray:
-    """One frame by its number, uint8 (H, W, 3) RGB. Unreadable if there is none."""
+    """One frame by its number, uint8 (H, W, 3) RGB. Raises Unreadable if there is none."""
     reader = _reader(path)
     with reader.lock:
         try:

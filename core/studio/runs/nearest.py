@@ -27,7 +27,7 @@ CHUNK = 64
 def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
     """[{"id", "name", "v", "distance"}] of the nearest normal training images, nearest first.
 
-    ValueError if the run has not scored the case.
+    Raises ValueError if the run has not scored the case.
     """
     query = "SELECT json_extract(extra, '$.nearest') AS n FROM readings WHERE run = ? AND case_id = ?"
     row = store.one(query, [run_id, case_id])

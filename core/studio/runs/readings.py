@@ -63,7 +63,7 @@ def write_readings(
 
 
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:
-    """Scores float64 (N,) of the cases. ValueError when one has none."""
+    """Scores float64 (N,) of the cases. Raises ValueError when one has none."""
     column = "score_roi" if roi else "score"
     found = {
         r["case_id"]: r["s"]
@@ -76,7 +76,10 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:
-    """A reading's heat map as it is kept (map, map_h, map_w, map_lo, map_hi, created). ValueError if there is none."""
+    """A reading's heat map as it is kept (map, map_h, map_w, map_lo, map_hi, created).
+
+    Raises ValueError if there is none.
+    """
     query = "SELECT map, map_h, map_w, map_lo, map_hi, created FROM readings WHERE run = ? AND case_id = ?"
     row = store.one(query + " AND map IS NOT NULL", [run_id, case_id])
     if row is None:

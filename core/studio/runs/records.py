@@ -86,7 +86,7 @@ def create_run(
 
 
 def get_run(store: Store, run_id: str) -> dict:
-    """The run's row with config, packages and summary as values. NotFound names the nearest there are."""
+    """The run's row with config, packages and summary as values. Raises NotFound, which lists the latest runs."""
     row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
     if row is None:
         known = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC LIMIT 8")]

@@ -110,7 +110,7 @@ def conformal(held: np.ndarray, normals: np.ndarray, alpha: float = 0.05) -> dic
 
 
 def known_test(arrays: StudyArrays) -> np.ndarray:
-    """Test rows whose label is known. ValueError unless there are normals and abnormals among them."""
+    """Test rows whose label is known. Raises ValueError unless there are normals and abnormals among them."""
     test = arrays.index("test")
     test = test[arrays.label[test] != "unknown"]
     if len(set(arrays.label[test])) < 2:
