@@ -82,7 +82,8 @@ def _candidates(
 ) -> tuple[Tensor, Tensor]:
     """image (M,), u (M, ..., C, 2), lengths (M, ..., 2) -> boxes (M, ..., C, 4) and their scores (M, ..., C).
 
-    A score is the part inside the region, up to `inside`, over `inside` (0 without a region), less a hair for later ones.
+    A score is the part inside the region, up to `inside`, over `inside` (0 without a region),
+    a hair less for later ones.
     The later candidates are smaller, down to a quarter, if `shrink`.
     """
     tries = u.shape[-2]
