@@ -8,5 +8,12 @@ Report = Callable[[dict], None]  # called with {"step": i, "steps": n, **values}
 Stop = Callable[[], bool]
 
 
+def part_of(report: Report | None, done: int, steps: int) -> Report | None:
+    """Report of one part, whose steps follow `done` others, of work that has `steps` in all."""
+    if report is None:
+        return None
+    return lambda values: report({**values, "step": done + values["step"], "steps": steps})
+
+
 class Stopped(Exception):
     """Raised by a fit or a training that was asked to stop; what can be resumed is on disk."""

@@ -9,7 +9,7 @@ import torchvision
 from core.engine.benches._paired import medians
 from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.tensors import autocast, pick_device
-from core.engine.training.trainer import Data, Trainer
+from core.engine.training.pretraining import Data, Pretraining
 
 
 def run(quick: bool = False, device: str = "auto") -> dict:
@@ -25,7 +25,7 @@ def run(quick: bool = False, device: str = "auto") -> dict:
     steps = (10 if quick else 30) if big else (2 if quick else 5)
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (2 * config.batch, config.size, config.size, 3), dtype=np.uint8)
-    trainer = Trainer(config, Data(pixels, None), where)
+    trainer = Pretraining(config, Data(pixels, None), where)
     trainer.prepare()
 
     count = config.batch * (config.k + 1) * 2

@@ -97,6 +97,9 @@ class Combined(Detector):
         (seen, inside), unseen = part_unseen(images, context.roi, config.validation, config.seed)
         context = context.replace(roi=inside)
         padim = PaDiM.fit(encoder, seen, config.padim, context.replace(report=None))
+        if context.folder is not None:
+            # Where the head is saved: saving it removes the state of its training.
+            context = context.replace(folder=context.folder / "head")
         head = LesionHead.fit(encoder, seen, config.head.replace(seed=config.seed), context)
         members = Members.of({"head": head, "padim": padim}, *unseen)
         detector = cls(config, members, Weights(config.weight, config.weight))

@@ -17,10 +17,11 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
-from core.engine.detectors.lesion_head.lesion_head import LesionHead
+from core.engine.detectors.lesion_head.lesion_head import ABOUT as ABOUT_HEAD
+from core.engine.detectors.lesion_head.lesion_head import LesionHead, fitted_on
 from core.engine.detectors.members import Members, part_unseen
 from core.engine.files import write_json
-from core.engine.progress import Report
+from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 
 ABOUT = "ensemble.json"
@@ -62,16 +63,13 @@ class Ensemble(Detector):
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. A member that is finished is kept in `folder` and not trained again."""
         (seen, inside), unseen = part_unseen(images, context.roi, config.validation, config.seed)
-        heads, folder, report = {}, context.folder, context.report
+        heads: dict[str, LesionHead] = {}
         for i in range(config.members):
             own = config.head.replace(seed=config.seed + i)
-            place = None if folder is None else Path(folder) / f"{i}"
-            heads[str(i)] = _finished(place, own, context.device) or LesionHead.fit(
-                encoder,
-                seen,
-                own,
-                context.replace(roi=inside, folder=place, report=report and _of_all(report, i, config)),
-            )
+            place = None if context.folder is None else context.folder / f"{i}"
+            report = part_of(context.report, i * own.steps, config.members * own.steps)
+            part = context.replace(roi=inside, folder=place, report=report)
+            heads[str(i)] = _finished(encoder, seen, own, part) or LesionHead.fit(encoder, seen, own, part)
             if place is not None:
                 heads[str(i)].save(place)
         return cls(config, Members.of(heads, *unseen))
@@ -98,16 +96,10 @@ class Ensemble(Detector):
         return cls(EnsembleConfig.from_dict(about["config"]), Members.load(folder, about["scales"], loaders))
 
 
-def _finished(place: Path | None, config: LesionHeadConfig, device: torch.device | str) -> LesionHead | None:
-    """A member saved by a fit that was stopped later on, if its settings are these."""
-    try:
-        head = LesionHead.load(place, device) if place is not None else None
-    except FileNotFoundError:
+def _finished(encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext) -> LesionHead | None:
+    """A member that a fit saved before it was stopped, if it was fitted with these very arguments."""
+    if context.folder is None or not (context.folder / ABOUT_HEAD).is_file():
         return None
-    return head if head is not None and head.config == config else None
-
-
-def _of_all(report: Report, i: int, config: EnsembleConfig) -> Report:
-    """Steps of member i as steps of the whole fit."""
-    steps = config.head.steps
-    return lambda values: report({**values, "step": i * steps + values["step"], "steps": config.members * steps})
+    head = LesionHead.load(context.folder, context.device)
+    same = head.config == config and head.fitted_on == fitted_on(encoder, images, context.roi)
+    return head if same else None

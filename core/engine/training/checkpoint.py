@@ -2,22 +2,22 @@
 
 `checkpoint.json` names the tensor file that belongs to it and is written last, so a kill at any moment leaves the
 checkpoint before or the one after. Tensors are safetensors (network, heads, optimiser, centres), the rest is JSON;
-nothing is pickled. There is no random state to keep: every draw comes from `generator(seed, ...)` of its own step.
+nothing is pickled. There is no random state to keep: every draw comes from a `generators.generator` of its own step.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import time
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from core.engine.files import write_json, write_tensors
+from core.engine.training.base import Diverged, Training
 
 NAME, HISTORY = "checkpoint.json", "history.jsonl"
 
@@ -26,21 +26,7 @@ class BadCheckpoint(ValueError):
     """A checkpoint that is damaged or of another training; the message says what to do."""
 
 
-def generator(*numbers: int) -> torch.Generator:
-    """A CPU generator of its own for each tuple of numbers (seed, purpose, step): draws do not depend on the past."""
-    seed = int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
-    return torch.Generator().manual_seed(seed)
-
-
-def fingerprint(images: np.ndarray) -> str:
-    """Of uint8 (N, S, S, 3), from its shape and up to 16 of its images: enough to tell one study from another."""
-    digest = hashlib.sha256(repr(images.shape).encode())
-    for i in np.linspace(0, len(images) - 1, min(16, len(images))).astype(int):
-        digest.update(np.ascontiguousarray(images[i]))
-    return digest.hexdigest()[:16]
-
-
-def save(folder: Path, about: dict, tensors: dict[str, Tensor], lines: list[dict]) -> None:
+def save(folder: Path, about: dict[str, Any], tensors: dict[str, Tensor], lines: list[dict[str, Any]]) -> None:
     """Append `lines` to the history, then replace the checkpoint. `about` is JSON and holds "step"."""
     folder.mkdir(parents=True, exist_ok=True)
     old = _read(folder)
@@ -58,7 +44,7 @@ def save(folder: Path, about: dict, tensors: dict[str, Tensor], lines: list[dict
             other.unlink(missing_ok=True)
 
 
-def load(folder: Path) -> tuple[dict, dict[str, Tensor]] | None:
+def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     """What `save` was given last, or None if there is no checkpoint. BadCheckpoint if it cannot be read."""
     about = _read(folder)
     if about is None:
@@ -71,7 +57,7 @@ def load(folder: Path) -> tuple[dict, dict[str, Tensor]] | None:
         ) from error
 
 
-def history(folder: Path) -> list[dict]:
+def history(folder: Path) -> list[dict[str, Any]]:
     """All lines up to the last checkpoint."""
     about = _read(folder)
     if about is None or not about["history"]:
@@ -80,33 +66,81 @@ def history(folder: Path) -> list[dict]:
         return [json.loads(line) for line in lines.read(about["history"]).splitlines()]
 
 
-def _read(folder: Path) -> dict | None:
+def clear(folder: Path) -> None:
+    """Remove a checkpoint and its history."""
+    for path in (folder / NAME, folder / HISTORY, *folder.glob("checkpoint-*.safetensors")):
+        path.unlink(missing_ok=True)
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
     try:
-        return json.loads((folder / NAME).read_text())
+        found: dict[str, Any] = json.loads((folder / NAME).read_text())
+        return found
     except FileNotFoundError:
         return None
     except (OSError, json.JSONDecodeError) as error:
         raise BadCheckpoint(f"{folder / NAME} cannot be read ({error}); start again in a new folder") from error
 
 
-def optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Its tensors by name; hyper-parameters are the configuration's and need no keeping."""
-    return {
-        f"optimiser.{index}.{key}": torch.as_tensor(value)
-        for index, values in optimiser.state_dict()["state"].items()
-        for key, value in values.items()
-        if value is not None
-    }
+class Checkpoints:
+    """The state of one training in `folder`, written by one process, at least every `seconds` when a step ends.
+
+    about: JSON of what a resumed training must agree with, such as its configuration and fingerprints of its images.
+    """
+
+    def __init__(self, folder: Path, about: dict[str, Any], seconds: float = 30.0) -> None:
+        self.folder, self.about, self.seconds = folder, json.loads(json.dumps(about)), seconds
+        self.lines: list[dict[str, Any]] = []
+        self.saved = time.monotonic()
+
+    def agree(self, found: dict[str, Any]) -> bool:
+        """Whether a checkpoint's JSON is of this very training."""
+        return all(found.get(key) == value for key, value in self.about.items())
+
+    def resume(self, training: Training) -> None:
+        """Put `training` where the checkpoint of it stands; one of another training, or a damaged one, is removed.
+
+        Raises Diverged if the training had diverged.
+        """
+        try:
+            found = load(self.folder)
+        except BadCheckpoint:
+            found = None
+        if found is not None and self.agree(found[0]):
+            restore(training, *found)
+        else:
+            clear(self.folder)
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Keep a step's numbers for the history."""
+        self.lines.append(line)
+
+    def save_if_due(self, training: Training) -> None:
+        """A checkpoint, if the last is `seconds` old."""
+        if time.monotonic() - self.saved >= self.seconds:
+            self.save(training)
+
+    def save(self, training: Training, finished: bool = False) -> None:
+        """A checkpoint now. Raises Diverged, and leaves the one before, if a weight is not finite.
+
+        finished: all that is made of the training is on disk too.
+        """
+        training.check()
+        about, tensors = training.state()
+        self._write({**about, "finished": finished}, tensors)
+
+    def give_up(self, training: Training, reason: str) -> None:
+        """Keep the history and why the training ended; there is nothing to go on from."""
+        self._write({"step": training.step, "diverged": reason}, {})
+
+    def _write(self, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        save(self.folder, {**self.about, **about}, tensors, self.lines)
+        self.lines.clear()
+        self.saved = time.monotonic()
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimiser_state` gave. Each tensor takes its parameter's memory format, as it had."""
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        if name.startswith("optimiser."):
-            _, index, key = name.split(".")
-            like = parameters[int(index)]
-            kept = torch.empty_like(like if value.shape == like.shape else value, dtype=value.dtype, device="cpu")
-            state.setdefault(int(index), {})[key] = kept.copy_(value)
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+def restore(training: Training, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Put `training` where what `load` gave stands. Raises Diverged if the training had diverged."""
+    if "diverged" in about:
+        raise Diverged(about["diverged"])
+    training.restore(about, tensors)

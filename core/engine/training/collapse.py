@@ -46,12 +46,12 @@ _KEPT = ("first", "low", "high", "well", "alarm", "past")
 
 
 class CollapseWatch:
-    """Fed once a step; says in plain words when the features have collapsed, and None while they have not.
+    """Says in a sentence when the features have collapsed; updated once a step.
 
     The measure of spread is the run's own: the median over its first `warm` steps. An alarm takes `patience` steps in a
     row below `floor` of it, so that one odd batch gives none; it ends after `calm` steps in a row with spread back
     above twice the floor, since features that have collapsed often burst apart for a moment.
-    Spread that grows beyond `ceiling` times the start is told the same way: training runs away before it breaks down.
+    Spread that grows beyond `ceiling` times the start gives an alarm too: training runs away before it breaks down.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class CollapseWatch:
             closer = f"{1 / part:,.0f}" if part > 1e-3 else "more than 1,000"
             self.alarm = (
                 f"The features have collapsed (step {step}): all images now lie {closer} times closer together "
-                f"than at the start, the classes {class_distance:.2g} apart.{self.told()} "
+                f"than at the start, the classes {class_distance:.2g} apart.{self.accuracy()} "
                 f"Stop this run and take {self.remedy}."
             )
         elif self.alarm is None and self.high >= self.patience:
@@ -106,12 +106,12 @@ class CollapseWatch:
             self.past, self.alarm = self.alarm, None
         return self.alarm
 
-    def told(self) -> str:
-        """How often the class was told rightly over the last steps, as a sentence with a space before it, or ''."""
+    def accuracy(self) -> str:
+        """How often the class was found over the last steps, as a sentence with a space before it, or ''."""
         if not self.recent:
             return ""
         seen = sum(self.recent) / len(self.recent)
-        return f" The class of an image is told rightly {seen:.0%} of the time (guessing: {1 / self.classes:.0%})."
+        return f" The class of an image is found {seen:.0%} of the time (guessing: {1 / self.classes:.0%})."
 
     def state(self) -> dict:
         """What a checkpoint keeps."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +13,12 @@ from torch import Tensor
 
 from core.engine.backbones.encoder import Encoder, load_centres, load_encoder
 from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
-from core.engine.progress import Report, Stop, Stopped
+from core.engine.progress import Report, Stop
 from core.engine.tensors import pick_device
-from core.engine.training import checkpoint
-from core.engine.training.recorder import Recorder
-from core.engine.training.trainer import Data, Trainer
+from core.engine.training import checkpoint, loop
+from core.engine.training.encoders import Encoders
+from core.engine.training.fingerprint import fingerprint
+from core.engine.training.pretraining import Data, Pretraining
 from core.engine.training.validation import validate
 
 __all__ = ["PRETRAIN_PRESETS", "PretrainConfig", "PretrainResult", "pretrain"]
@@ -33,7 +34,7 @@ class PretrainResult:
     encoder: Encoder
     centres: Tensor | None
     folder: Path
-    history: list[dict]
+    history: list[dict[str, Any]]
     collapsed: bool
     message: str
 
@@ -62,8 +63,8 @@ def pretrain(
     training that never stopped. `max_steps`: return after so many steps in all, as if stopped. A checkpoint is written
     at least every `checkpoint_seconds`. Snapshots of the encoder lie in folder/epochs/0000, 0001, ...
 
-    Raises Stopped, once a checkpoint is written, when `should_stop` turns true; ValueError on images or a folder that
-    do not fit the configuration, saying what does.
+    Raises Stopped, once a checkpoint is written, when `should_stop` turns true; Diverged, and keeps no encoder, when
+    the loss or the weights are no longer finite; ValueError on images or a folder that do not fit the configuration.
     """
     folder, device = Path(folder), torch.device(device) if not isinstance(device, str) else pick_device(device)
     _check(images, roi, config, "images")
@@ -73,40 +74,40 @@ def pretrain(
         holdout = None
     if pool is not None:
         _check(pool, pool_roi, config, "donors' images")
-    trainer = Trainer(config, Data(images, roi, pool, pool_roi), device)
-    about = {"config": json.loads(config.to_json()), "data": checkpoint.fingerprint(images)}
+    training = Pretraining(config, Data(images, roi, pool, pool_roi), device)
+    about: dict[str, Any] = {
+        "config": config.to_dict(),
+        "data": fingerprint(images, roi),
+        "encoder": fingerprint(training.encoder.state_dict()),
+    }
     if pool is not None:
-        about["pool"] = checkpoint.fingerprint(pool)
+        about["pool"] = fingerprint(pool, pool_roi)
+    if holdout is not None:
+        about["holdout"] = fingerprint(holdout, holdout_roi)
+    checkpoints = checkpoint.Checkpoints(folder, about, checkpoint_seconds)
     found = checkpoint.load(folder)
     if found is not None:
-        _same(found[0], about, folder)
-        trainer.restore(*found)
-        if found[0]["finished"]:
-            return _result(trainer, folder)
-    run = Recorder(trainer, folder, about, checkpoint_seconds)
-    last = trainer.steps if max_steps is None else min(trainer.steps, max_steps)
-    if trainer.step == 0:
-        trainer.prepare()
-        run.snapshot()
-    while trainer.step < last and not trainer.broken:
-        if should_stop is not None and should_stop():
-            run.save()
-            raise Stopped(f"stopped after {trainer.step} of {trainer.steps} steps")
-        started = time.perf_counter()
-        trainer.prepare()
-        numbers = trainer.advance()
-        numbers["images_per_second"] = numbers.pop("seen") / (time.perf_counter() - started)
-        if trainer.step % trainer.per_epoch == 0 and not trainer.broken:
-            if holdout is not None:
-                numbers |= validate(trainer, holdout, holdout_roi)
-            run.epoch_done(numbers)
-        line = run.add(numbers)
-        if report is not None:
-            report(line)
-        run.save_if_due()
-    run.keep_encoder()
-    run.save(finished=trainer.broken or trainer.step == trainer.steps)
-    return _result(trainer, folder)
+        _same(found[0], checkpoints.about, folder)
+        checkpoint.restore(training, *found)
+        if found[0].get("finished"):
+            return _result(training, folder)
+    encoders = Encoders(training, folder)
+    if training.step == 0:
+        training.prepare()
+        encoders.snapshot()
+
+    def epoch_done() -> dict[str, float]:
+        if training.step % training.per_epoch:
+            return {}
+        training.check()
+        numbers = {} if holdout is None else validate(training, holdout, holdout_roi)
+        encoders.epoch_done(numbers)
+        return numbers
+
+    loop.run(training, checkpoints, report, should_stop, last=max_steps, after=epoch_done)
+    encoders.keep()
+    checkpoints.save(training, finished=training.step == training.steps)
+    return _result(training, folder)
 
 
 def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, what: str) -> None:
@@ -124,24 +125,37 @@ def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, w
         raise ValueError(f"the regions of interest are {roi.shape}, the {what} {images.shape[:3]}; they must agree")
 
 
-def _same(old: dict, new: dict, folder: Path) -> None:
-    """Going on with other settings or images would give weights that no configuration describes."""
-    before = json.loads(PretrainConfig.from_dict(old["config"]).to_json())  # one that is older than a setting lacks it
+def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
+    """Raise BadCheckpoint unless `old` is of this training: with other settings or images no configuration would
+    describe the weights.
+    """
+    before = PretrainConfig.from_dict(old["config"]).to_dict()  # one that is older than a setting lacks it
+    before = json.loads(json.dumps(before))
     changed = sorted(k for k in new["config"] if before[k] != new["config"][k])
     if changed:
         raise checkpoint.BadCheckpoint(
             f"{folder} holds a training with another {', '.join(changed)}; resume it as it was or take a new folder"
         )
-    if (old["data"], old.get("pool")) != (new["data"], new.get("pool")):
-        raise checkpoint.BadCheckpoint(f"{folder} holds a training on other images; take a new folder")
+    if "encoder" not in old:  # of version 0.1, which looked at 16 images alone
+        if not old["finished"]:
+            raise checkpoint.BadCheckpoint(
+                f"{folder} holds a training that an earlier version began and did not finish; take a new folder"
+            )
+        return
+    if any(old.get(key) != new.get(key) for key in ("data", "pool", "holdout")):
+        raise checkpoint.BadCheckpoint(
+            f"{folder} holds a training on other images or regions of interest; take a new folder"
+        )
+    if old["encoder"] != new["encoder"]:
+        raise checkpoint.BadCheckpoint(f"{folder} holds a training that began from other weights; take a new folder")
 
 
-def _result(trainer: Trainer, folder: Path) -> PretrainResult:
-    watch = trainer.watch
-    message = watch.alarm or f"Trained {trainer.step} of {trainer.steps} steps without collapse.{watch.told()}"
+def _result(training: Pretraining, folder: Path) -> PretrainResult:
+    watch = training.watch
+    message = watch.alarm or f"Trained {training.step} of {training.steps} steps without collapse.{watch.accuracy()}"
     if watch.past and not watch.alarm:
-        message = f"Trained {trainer.step} of {trainer.steps} steps. For a while this was wrong: {watch.past}"
-    encoder = load_encoder(folder, trainer.device)
+        message = f"Trained {training.step} of {training.steps} steps. For a while this was wrong: {watch.past}"
+    encoder = load_encoder(folder, training.device)
     return PretrainResult(
         encoder, load_centres(folder), folder, checkpoint.history(folder), watch.alarm is not None, message
     )

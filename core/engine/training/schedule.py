@@ -1,4 +1,4 @@
-"""Optimiser and learning rate. The rate is a function of the step alone, so it needs no state to be resumed."""
+"""Optimisers and learning rates. A rate is a function of the step alone, so it needs no state to be resumed."""
 
 from __future__ import annotations
 
@@ -23,6 +23,24 @@ def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
     if step <= top:
         return config.lr * _glide(START, 1.0, step / top)
     return config.lr * _glide(1.0, END, (step - top) / max(1.0, steps - 1 - top))
+
+
+def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> float:
+    """Share of the highest rate at step 0..steps-1: up over the first `warmup` of the steps, down along a cosine."""
+    at = step / steps
+    phase = at / warmup - 1 if at < warmup else (at - warmup) / (1 - warmup)
+    return max(least, (1 + math.cos(math.pi * phase)) / 2)
+
+
+def polynomial(step: int, steps: int, power: float) -> float:
+    """Share of the first rate at step 0..steps-1: (1 - step / steps) ** power."""
+    return (1 - step / steps) ** power
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """One learning rate for all parameters."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
 
 
 def _glide(start: float, end: float, part: float) -> float:

@@ -7,21 +7,20 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from core.engine.tensors import to_batch
-from core.engine.training.checkpoint import generator
-from core.engine.training.trainer import Trainer
+from core.engine.training.generators import VALIDATION, generator
+from core.engine.training.pretraining import Pretraining
 
 MOST = 64  # held-out images used, evenly spaced
-VALIDATION = 3  # purpose of the draws: the same images, lesions and views at every epoch and in every run of a seed
 
 
 @torch.no_grad()
-def validate(trainer: Trainer, holdout: np.ndarray, roi: np.ndarray | None = None) -> dict[str, float]:
+def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None = None) -> dict[str, float]:
     """Losses and, where there is a class head, how well it does on images it was not trained with.
 
     holdout uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. Returns val_loss, val_l_*, val_accuracy (0..1) and
     val_auroc: of 1 - p(A_0), A_0 against the other classes. Running statistics are used, and none is changed.
     """
-    c, encoder, objective, device = trainer.config, trainer.encoder, trainer.objective, trainer.device
+    c, encoder, objective, device = training.config, training.encoder, training.objective, training.device
     chosen = np.unique(np.linspace(0, len(holdout) - 1, min(MOST, len(holdout))).astype(int))
     sums: dict[str, float] = {}
     logits, labels = [], []
@@ -31,7 +30,7 @@ def validate(trainer: Trainer, holdout: np.ndarray, roi: np.ndarray | None = Non
             rows = chosen[start : start + c.sources]
             inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows])).to(device)
             views = objective.views(to_batch(holdout[rows], device), generator(c.seed, VALIDATION, start), inside)
-            outcome = objective.loss(*trainer.features(views.images), views, trainer.centres)
+            outcome = objective.loss(*training.features(views.images), views, training.centres)
             for name, value in {"loss": outcome.loss, **outcome.terms}.items():
                 sums[name] = sums.get(name, 0.0) + float(value) * len(rows) / len(chosen)
             if outcome.logits is not None:

@@ -9,7 +9,7 @@ import torch
 
 from core.engine.objectives.config import PretrainConfig
 from core.engine.tensors import to_pixels
-from core.engine.training.trainer import Data, Trainer
+from core.engine.training.pretraining import Data, Pretraining
 from core.studio.db.store import Store
 from core.studio.ingest.cache import rows_of
 from core.studio.ingest.donors import pool_of
@@ -24,7 +24,7 @@ class BatchStrip:
     def __init__(self, store: Store):
         self._store = store
         self._run: str | None = None
-        self._trainer: Trainer | None = None
+        self._trainer: Pretraining | None = None
         self._lock = threading.Lock()
 
     def strip(self, run_id: str, step: int, count: int = 8, side: int = 64) -> np.ndarray:
@@ -46,7 +46,7 @@ class BatchStrip:
                 rows.append(row)
             return np.concatenate(rows)
 
-    def _open(self, run_id: str) -> Trainer:
+    def _open(self, run_id: str) -> Pretraining:
         if self._run != run_id or self._trainer is None:
             run = runs.get_run(self._store, run_id)
             if run["kind"] != "pretrain" or not run["config"].get("epochs"):
@@ -56,5 +56,5 @@ class BatchStrip:
             arrays = load_arrays(self._store, run["study"], config.size)
             train = arrays.index("train")
             data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool_of(self._store, config))
-            self._run, self._trainer = run_id, Trainer(config, data, torch.device("cpu"))
+            self._run, self._trainer = run_id, Pretraining(config, data, torch.device("cpu"))
         return self._trainer

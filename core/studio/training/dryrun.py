@@ -48,7 +48,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
 
     from core.engine.objectives.config import PretrainConfig
     from core.engine.tensors import pick_device
-    from core.engine.training.trainer import Data, Trainer
+    from core.engine.training.pretraining import Data, Pretraining
     from core.studio.db import store
     from core.studio.ingest.cache import rows_of
     from core.studio.ingest.donors import pool_of
@@ -63,7 +63,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     free = free_memory(place)
     try:
         data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool_of(opened, chosen))
-        trainer = Trainer(chosen, data, place)
+        trainer = Pretraining(chosen, data, place)
         start = time.perf_counter()
         trainer.prepare()
         centring = time.perf_counter() - start

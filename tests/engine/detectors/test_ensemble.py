@@ -49,6 +49,17 @@ def test_a_stopped_fit_goes_on_with_the_member_it_was_at(tmp_path):
     assert np.array_equal(resumed.predict(images).maps, whole.predict(images).maps)
 
 
+def test_a_finished_member_of_other_images_is_trained_again(tmp_path):
+    images, seen = normals(24), []
+    with pytest.raises(Stopped):
+        stop = FitContext(folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= 5)
+        Ensemble.fit(encoder(), images, CONFIG, stop)
+    other = images.copy()
+    other[:, 0, 0] ^= 1
+    resumed = Ensemble.fit(encoder(), other, CONFIG, FitContext(folder=tmp_path))
+    assert np.array_equal(resumed.predict(images).maps, Ensemble.fit(encoder(), other, CONFIG).predict(images).maps)
+
+
 def test_one_head_is_no_ensemble():
     with pytest.raises(BadConfig):
         EnsembleConfig(members=1)

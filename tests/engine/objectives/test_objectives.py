@@ -11,7 +11,7 @@ from core.engine.config import BadConfig
 from core.engine.losses.position import NEIGHBOURS
 from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.registry import OBJECTIVES, STRONG
-from core.engine.training.checkpoint import generator
+from core.engine.training.generators import STEP, generator
 
 CONFIG = PRETRAIN_PRESETS["paper"].replace(size=64, k=2)
 STILL = WeakConfig(crop=(1.0, 1.0), ratio=(1.0, 1.0), flip=0.0, p_jitter=0.0, p_grey=0.0, p_blur=0.0)
@@ -35,7 +35,7 @@ def test_two_weak_views_of_one_strong_image_per_class():
     """With weak views that change nothing, partners are the same picture and class 0 is the image itself."""
     objective, _ = build("pmsacl", weak=STILL.to_dict())
     x = images()
-    views = objective.views(x, generator(0))
+    views = objective.views(x, generator(0, STEP))
     assert views.images.shape == (3 * 3 * 2, 3, 64, 64)
     assert torch.bincount(views.labels).tolist() == [6, 6, 6]
     assert torch.equal(views.partners[views.partners], torch.arange(18)) and (views.partners != torch.arange(18)).all()
@@ -50,19 +50,19 @@ def test_two_weak_views_of_one_strong_image_per_class():
 
 def test_weak_views_are_drawn_apart():
     objective, _ = build("pmsacl")
-    views = objective.views(images(), generator(0))
+    views = objective.views(images(), generator(0, STEP))
     assert ((views.images - views.images[views.partners]).abs().mean((1, 2, 3)) > 0.01).all()
 
 
 def test_views_come_from_the_generator_alone():
     objective, _ = build("pmsacl-local")
-    one, two, other = (objective.views(images(), generator(s)).images for s in (1, 1, 2))
+    one, two, other = (objective.views(images(), generator(s, STEP)).images for s in (1, 1, 2))
     assert torch.equal(one, two) and not torch.equal(one, other)
 
 
 def test_gradient_reaches_encoder_and_heads_and_not_the_centres():
     objective, encoder = build("pmsacl-local")
-    views = objective.views(images(), generator(0))
+    views = objective.views(images(), generator(0, STEP))
     centres = torch.randn(3, 128, requires_grad=True)
     h = encoder.backbone(views.images)
     objective.loss(h, encoder.project(h), views, centres).loss.backward()
@@ -78,7 +78,7 @@ def test_gradient_reaches_encoder_and_heads_and_not_the_centres():
 def test_loss_is_the_weighted_sum_of_its_terms(term, weight):
     weights = dict.fromkeys(("w_ctr", "w_con", "w_aug", "w_pos"), 0.0) | {weight: 0.5}
     objective, encoder = build("pmsacl-local", **weights)
-    views = objective.views(images(), generator(0))
+    views = objective.views(images(), generator(0, STEP))
     with torch.no_grad():
         h = encoder.backbone(views.images)
         outcome = objective.loss(h, encoder.project(h), views, torch.randn(3, 128))
@@ -99,7 +99,7 @@ def test_local_pairs_lie_where_their_class_says():
     objective, _ = build("pmsacl-local", pos_jitter=0)
     ramp = torch.arange(64.0) / 64
     x = torch.stack([ramp[:, None].expand(64, 64), ramp.expand(64, 64), torch.zeros(64, 64)]).expand(20, -1, -1, -1)
-    views = objective.views(x, generator(0))
+    views = objective.views(x, generator(0, STEP))
     count = len(views.labels)
     first, second = views.images[count:].chunk(2)
     assert first.shape == (20, 3, 32, 32)
@@ -111,9 +111,9 @@ def test_local_instances_are_cut_where_the_region_of_interest_is():
     objective, _ = build("pmsacl-local", pos_jitter=0, size=128)
     roi = torch.zeros(40, 128, 128, dtype=torch.uint8)
     roi[:, :, :64] = 1
-    _, inside, _ = objective.pairs(images(40, 128), generator(0), roi)
+    _, inside, _ = objective.pairs(images(40, 128), generator(0, STEP), roi)
     assert inside.shape == (40, 32, 32)
-    plain = torch.stack([objective.pairs(images(40, 128), generator(s), None)[0].sum() for s in range(2)])
+    plain = torch.stack([objective.pairs(images(40, 128), generator(s, STEP), None)[0].sum() for s in range(2)])
     assert plain[0] != plain[1]
     assert float((inside.float().mean((1, 2)) >= 0.5).float().mean()) > 0.85  # about half without the choice
 
@@ -126,4 +126,4 @@ def test_images_too_small_for_pairs_are_refused():
 @pytest.mark.parametrize("name", sorted(set(STRONG.names())))
 def test_every_strong_augmentation_makes_views(name):
     objective, _ = build("pmsacl", strong=name, k=1)
-    assert objective.views(images(), generator(0)).images.shape == (12, 3, 64, 64)
+    assert objective.views(images(), generator(0, STEP)).images.shape == (12, 3, 64, 64)

@@ -8,7 +8,7 @@ import torch
 
 from core.engine.training import checkpoint
 from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
-from core.engine.training.trainer import Data, Trainer
+from core.engine.training.pretraining import Data, Pretraining
 from tests.engine._images import normals
 
 PLAIN = {"p_jitter": 0.0, "p_noise": 0.0, "p_fisheye": 0.0, "p_wave": 0.0}
@@ -25,7 +25,7 @@ BLUE[..., 2] = 255
 def test_the_batch_holds_the_other_studys_pixels(objective):
     config = CONFIG.replace(objective=objective, patch=16, **PLAINLY)
     for pool, expected in ((BLUE, True), (None, False)):
-        trainer = Trainer(config, Data(normals(6), None, pool, None), torch.device("cpu"))
+        trainer = Pretraining(config, Data(normals(6), None, pool, None), torch.device("cpu"))
         views = trainer.views()
         images = views.images[: len(views.labels)]
         blue = (images[:, 2] > 0.98) & (images[:, :2] < 0.02).all(1)

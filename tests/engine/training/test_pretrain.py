@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,12 +14,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.engine.backbones.encoder import load_centres, load_encoder
+from core.engine.backbones.encoder import build_encoder, load_centres, load_encoder, save_encoder
 from core.engine.config import BadConfig
 from core.engine.progress import Stopped
 from core.engine.training import checkpoint
+from core.engine.training.base import Diverged
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig, pretrain
-from core.engine.training.trainer import Data, Trainer
+from core.engine.training.pretraining import Data, Pretraining
 from tests.engine._images import normals
 from tests.engine._train import STEPS
 
@@ -132,7 +134,7 @@ def test_the_best_epoch_is_the_one_with_the_lowest_held_out_l_aug(tmp_path):
 
 
 def test_frozen_centres_are_the_untrained_encoders_means_and_leave_it_alone():
-    trainer = Trainer(TINY.replace(centre_images=0, channels_last=False), Data(IMAGES, None), torch.device("cpu"))
+    trainer = Pretraining(TINY.replace(centre_images=0, channels_last=False), Data(IMAGES, None), torch.device("cpu"))
     before = {n: v.clone() for n, v in trainer.encoder.state_dict().items()}
     trainer.prepare()
     assert all(torch.equal(v, before[n]) for n, v in trainer.encoder.state_dict().items())
@@ -147,7 +149,7 @@ def test_frozen_centres_are_the_untrained_encoders_means_and_leave_it_alone():
 def test_re_estimated_centres_move_when_they_are_due_and_frozen_ones_never():
     for kind, moved in (("re-estimated", True), ("frozen", False)):
         config = TINY.replace(centres=kind, reestimate_every=1, lr=1e-3)
-        trainer = Trainer(config, Data(IMAGES, None), torch.device("cpu"))
+        trainer = Pretraining(config, Data(IMAGES, None), torch.device("cpu"))
         seen = []
         for _ in range(4):
             trainer.prepare()
@@ -161,14 +163,14 @@ def test_re_estimated_centres_move_when_they_are_due_and_frozen_ones_never():
 def test_given_centres_come_from_the_seed(kind):
     found = []
     for seed in (0, 0, 1):
-        trainer = Trainer(TINY.replace(centres=kind, seed=seed), Data(IMAGES, None), torch.device("cpu"))
+        trainer = Pretraining(TINY.replace(centres=kind, seed=seed), Data(IMAGES, None), torch.device("cpu"))
         trainer.prepare()
         found.append(trainer.centres)
     assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
 
 
 def test_each_epoch_sees_each_image_at_most_once_in_an_order_of_its_own():
-    trainer = Trainer(TINY, Data(IMAGES, None), torch.device("cpu"))
+    trainer = Pretraining(TINY, Data(IMAGES, None), torch.device("cpu"))
     epochs = [np.concatenate([trainer.rows(3 * e + i) for i in range(3)]) for e in range(2)]
     assert all(len(set(e)) == 9 for e in epochs) and list(epochs[0]) != list(epochs[1])
 
@@ -176,7 +178,7 @@ def test_each_epoch_sees_each_image_at_most_once_in_an_order_of_its_own():
 def test_images_per_step_counts_views():
     config = TINY.replace(k=1, images_per_step=9)
     assert config.sources == 2
-    trainer = Trainer(config, Data(IMAGES, None), torch.device("cpu"))
+    trainer = Pretraining(config, Data(IMAGES, None), torch.device("cpu"))
     assert len(trainer.views().labels) == 8 and trainer.per_epoch == 5
 
 
@@ -187,10 +189,42 @@ def test_local_training_runs_and_reports_l_pos(tmp_path):
 
 
 def test_a_loss_that_is_no_number_ends_the_run_in_words(tmp_path):
-    result = pretrain(IMAGES, TINY.replace(lr=1e6, epochs=5), tmp_path)
-    assert result.collapsed and "no longer numbers" in result.message and "learning rate below" in result.message
-    assert len(result.history) < 15 and result.history[-1]["loss"] is None
-    assert pretrain(IMAGES, TINY.replace(lr=1e6, epochs=5), tmp_path).message == result.message
+    config, seen = TINY.replace(lr=1e6, epochs=5), []
+    with pytest.raises(Diverged, match="broke down at step .*learning rate below") as first:
+        pretrain(IMAGES, config, tmp_path, report=seen.append)
+    assert len(seen) < 15 and seen[-1]["loss"] is None and "no longer numbers" in seen[-1]["alarm"]
+    assert checkpoint.history(tmp_path) == seen and not (tmp_path / "encoder.json").exists()
+    with pytest.raises(Diverged) as again:
+        pretrain(IMAGES, config, tmp_path, report=seen.append)
+    assert str(again.value) == str(first.value) and seen[-1]["loss"] is None
+
+
+def test_a_training_that_began_from_other_weights_is_not_gone_on_with(tmp_path):
+    for seed in (0, 1):
+        config = TINY.encoder.replace(seed=seed)
+        save_encoder(build_encoder(config), tmp_path / "start")
+        begun = TINY.replace(**{"encoder.init": str(tmp_path / "start" / "encoder.safetensors")})
+        if seed == 0:
+            pretrain(IMAGES, begun, tmp_path / "run", max_steps=1)
+    with pytest.raises(checkpoint.BadCheckpoint, match="began from other weights"):
+        pretrain(IMAGES, begun, tmp_path / "run")
+
+
+def test_runs_of_the_version_before(tmp_path):
+    """A finished one is opened; one that was not finished is refused."""
+    for steps, finished in ((1, False), (None, True)):
+        pretrain(IMAGES, TINY, tmp_path, max_steps=steps)
+        file = tmp_path / checkpoint.NAME
+        about = json.loads(file.read_text())
+        del about["encoder"]
+        old = about | {"data": "0123456789abcdef", "broken": False}
+        file.write_text(json.dumps(old))
+        if finished:
+            assert len(pretrain(IMAGES, TINY, tmp_path).history) == 6
+        else:
+            with pytest.raises(checkpoint.BadCheckpoint, match="earlier version began and did not finish"):
+                pretrain(IMAGES, TINY, tmp_path)
+            checkpoint.clear(tmp_path)
 
 
 def test_mistakes_are_told_in_words(tmp_path):
@@ -198,6 +232,7 @@ def test_mistakes_are_told_in_words(tmp_path):
     for says, images, config, more in (
         ("another epochs", IMAGES, TINY.replace(epochs=3), {}),
         ("other images", normals(10, seed=5), TINY, {}),
+        ("regions of interest", IMAGES, TINY, {"roi": np.ones((10, 32, 32), np.uint8)}),
         ("the configuration's size is 64", IMAGES, TINY.replace(size=64), {}),
         ("at least 2 images", IMAGES[:1], TINY, {}),
         ("must be uint8", IMAGES.astype(np.float32), TINY, {}),

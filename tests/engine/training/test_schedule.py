@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from core.engine.objectives.config import PRETRAIN_PRESETS
-from core.engine.training.schedule import build_optimiser, learning_rate
+from core.engine.training.schedule import build_optimiser, learning_rate, polynomial, set_rate, warm_cosine
 
 
 def rates(schedule, steps):
@@ -31,6 +31,29 @@ def test_cosine_falls_and_constant_stays():
     assert cosine[0] == 0.01 and cosine == sorted(cosine, reverse=True) and 0 < cosine[-1] < 0.0002
     assert set(rates("constant", 20)) == {0.01}
     assert all(rates(schedule, 1) == [0.01] for schedule in ("constant", "cosine", "onecycle"))
+
+
+def test_warm_cosine_rises_then_falls_to_its_least():
+    shares = [warm_cosine(step, 100, 0.2) for step in range(100)]
+    assert shares[20] == 1 and shares[0] == shares[-1] == 0.02
+    assert shares[:21] == sorted(shares[:21]) and shares[20:] == sorted(shares[20:], reverse=True)
+    assert shares[10] == pytest.approx(0.5) and shares[60] == pytest.approx(0.5)
+    assert warm_cosine(0, 10, 0.0) == 1
+
+
+def test_polynomial_is_torchs():
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = torch.optim.lr_scheduler.PolynomialLR(optimiser, total_iters=12, power=0.9)
+    for step in range(12):
+        assert polynomial(step, 12, 0.9) == pytest.approx(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        theirs.step()
+
+
+def test_one_rate_for_all_parameters():
+    optimiser = torch.optim.SGD([{"params": [torch.nn.Parameter(torch.zeros(1))]} for _ in range(2)], lr=1.0)
+    set_rate(optimiser, 0.25)
+    assert [group["lr"] for group in optimiser.param_groups] == [0.25, 0.25]
 
 
 def test_optimisers_are_those_named():

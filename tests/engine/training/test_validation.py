@@ -8,16 +8,16 @@ from sklearn.metrics import roc_auc_score
 
 from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.tensors import to_batch
-from core.engine.training.checkpoint import generator
-from core.engine.training.trainer import Data, Trainer
-from core.engine.training.validation import VALIDATION, better, validate
+from core.engine.training.generators import VALIDATION, generator
+from core.engine.training.pretraining import Data, Pretraining
+from core.engine.training.validation import better, validate
 from tests.engine._images import normals
 
 
 @pytest.fixture(scope="module")
 def trainer():
     config = PRETRAIN_PRESETS["quick"].replace(size=32, batch=4, k=2, autocast=False)
-    trainer = Trainer(config, Data(normals(8), None), torch.device("cpu"))
+    trainer = Pretraining(config, Data(normals(8), None), torch.device("cpu"))
     trainer.prepare()
     trainer.advance()
     return trainer

@@ -51,16 +51,16 @@ def test_a_run_trains_with_them(two, monkeypatch):
     made = training.start(two, "tiny", config, "blue lesions", {}, wake=False)
     assert runs.get_run(two, made["run"])["config"]["medmix"]["donor_study"] == "blue"
     seen = []
-    from core.engine.training import trainer
+    from core.engine.training.pretraining import Pretraining
 
-    views = trainer.Trainer.views
+    views = Pretraining.views
 
     def look(self):
         found = views(self)
         seen.append(found)
         return found
 
-    monkeypatch.setattr(trainer.Trainer, "views", look)
+    monkeypatch.setattr(Pretraining, "views", look)
     assert pretrain_run(two, made["run"], "cpu")["status"] == "done"
     pixels = np.concatenate([(v.images[v.labels > 0] * 255).permute(0, 2, 3, 1).numpy() for v in seen])
     # weak views shift colours a little: far more blue than red, as no other image here is

@@ -26,8 +26,9 @@ from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Items
 from core.engine.detectors.igd.model import IGDModel
 from core.engine.detectors.igd.patches import Grid
-from core.engine.detectors.igd.train import Trainer, steps_of
+from core.engine.detectors.igd.train import steps_of, train
 from core.engine.files import write_json, write_tensors
+from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 
@@ -60,12 +61,13 @@ class IGD(Detector):
         With a folder, the training is kept in its `partial` folder, and a later call with the same arguments goes on
         from there to the weights that an undisturbed fit would have given (exactly so on a CPU).
         """
-        device, folder, report = torch.device(context.device), context.folder, context.report
+        device, folder = torch.device(context.device), context.folder
         size = int(images.shape[1])
         own = load_encoder(config.local_encoder) if config.local_encoder else None
         made = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
         partial = Path(folder) / "partial" if folder is not None else None
-        done, total = 0, steps_of(config, len(images))[1] * (2 if made.local else 1)
+        steps = steps_of(config, len(images))[1]
+        done, total = 0, steps * (2 if made.local else 1)
         for name, model, grid in (("global", made.whole, None), ("local", made.local, made.grid)):
             if model is None:
                 continue
@@ -73,12 +75,15 @@ class IGD(Detector):
             if not model.tuned:
                 items.cache(model.encoder, config.batch)
 
-            def tell(values: dict, done: int = done) -> None:
-                report({**values, "step": values["step"] + done, "steps": total})
-
-            trainer = Trainer(model, items, config, partial / f"{name}.safetensors" if partial else None)
-            trainer.run(tell if report else None, context.should_stop)
-            done += trainer.steps
+            train(
+                model,
+                items,
+                config,
+                partial / name if partial else None,
+                part_of(context.report, done, total),
+                context.should_stop,
+            )
+            done += steps
         return made
 
     @torch.inference_mode()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from core.engine.detectors.igd.patches import Grid
 from core.engine.tensors import to_batch
+from core.engine.training.generators import ORDER, PATCHES, generator
 
 CACHE = 256 * 2**20  # bytes of backbone features kept for a frozen encoder; beyond that they are computed anew
 
@@ -27,7 +28,7 @@ class Items:
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The images of an epoch, in its own random order."""
-        return torch.randperm(len(self), generator=_draw(seed, epoch))
+        return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
     def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
         """Images `chosen` (B,) -> x (B * p, 3, s, s) in [0, 1] and cached features or None; p random patches of each.
@@ -39,7 +40,7 @@ class Items:
             return x, None if self.features is None else self.features[chosen, 0]
         x = self.grid.cut(x)
         p = self.each if picks == 0 else min(picks, self.each)
-        which = torch.rand(len(chosen), self.each, generator=_draw(seed, step)).argsort(1)[:, :p]
+        which = torch.rand(len(chosen), self.each, generator=generator(seed, PATCHES, step)).argsort(1)[:, :p]
         rows = torch.arange(len(chosen))[:, None]
         h = None if self.features is None else self.features[chosen[:, None], which].flatten(0, 1)
         return x[rows, which].flatten(0, 1), h
@@ -64,10 +65,3 @@ class Items:
         """Keep the features of a frozen encoder if there is room; afterwards `take` gives them too."""
         if len(self) * self.each * encoder.features * 4 <= CACHE:
             self.features = self.backbone(encoder, batch).view(len(self), self.each, -1)
-
-
-def _draw(seed: int, *place: int) -> torch.Generator:
-    """A generator of its own for each place, so that a resumed run draws what an undisturbed one would have."""
-    return torch.Generator().manual_seed(
-        int(np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)[0] >> 1)
-    )

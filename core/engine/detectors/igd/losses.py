@@ -54,13 +54,13 @@ def mixed(z: Tensor, share: Tensor) -> Tensor:
     return share[:, None] * z + (1 - share[:, None]) * z.flip(0)
 
 
-def fooling(verdict: Tensor) -> Tensor:
-    """The generator's part: the critic should see no mixing in G(e)."""
+def generator_loss(verdict: Tensor) -> Tensor:
+    """The generator's part of the adversarial interpolation: the critic's verdict (B,) on G(e) should be 0."""
     return verdict.square().mean()
 
 
-def critic(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
-    """The critic's part: tell the share in G(e), and find none in fake + gamma (real - fake), which keeps it steady."""
+def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
+    """The critic's part: predict the share in G(e) (B,), and none in fake + gamma (real - fake), which steadies it."""
     return (verdict - share).square().mean() + on_blend.square().mean()
 
 
@@ -72,5 +72,5 @@ def centre_of(z: Tensor, least: float = 0.1) -> Tensor:
 
 def sigma_of(z: Tensor, centre: Tensor, batch: int) -> Tensor:
     """Mean over batches of max(1, mean |z - c|^2): a scalar."""
-    far = (z - centre).square().sum(1)
-    return torch.stack([part.mean().clamp(min=1) for part in far.split(batch)]).mean()
+    squared = (z - centre).square().sum(1)
+    return torch.stack([part.mean().clamp(min=1) for part in squared.split(batch)]).mean()

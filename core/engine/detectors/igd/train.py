@@ -1,22 +1,25 @@
-"""Training one IGD model: generator and critic in turn, resumable at any step with the same result."""
+"""Training one IGD model: encoder and generator, then the critic, in every step."""
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import IGDConfig
-from core.engine.detectors.igd.items import Items, _draw
+from core.engine.detectors.igd.items import Items
 from core.engine.detectors.igd.model import IGDModel
-from core.engine.files import write_tensors
-from core.engine.progress import Report, Stop, Stopped
+from core.engine.progress import Report, Stop
 from core.engine.tensors import autocast
+from core.engine.training import loop
+from core.engine.training.base import Training
+from core.engine.training.checkpoint import Checkpoints
+from core.engine.training.fingerprint import fingerprint
+from core.engine.training.generators import SHARES, generator
+from core.engine.training.schedule import polynomial, set_rate
 
 
 def steps_of(config: IGDConfig, images: int) -> tuple[int, int]:
@@ -26,59 +29,80 @@ def steps_of(config: IGDConfig, images: int) -> tuple[int, int]:
     return per_epoch, min(steps, config.max_steps) if config.max_steps else steps
 
 
-class Trainer:
-    """`state`: a file that holds the training as far as it has come, or None to keep nothing."""
+def train(
+    model: IGDModel,
+    items: Items,
+    config: IGDConfig,
+    folder: Path | None = None,
+    report: Report | None = None,
+    should_stop: Stop | None = None,
+) -> None:
+    """Train `model` in place and leave it in eval mode. `folder` keeps the training, and one of the same arguments
+    goes on from there. Raises Stopped when asked to stop, Diverged, and ValueError under 2 images.
+    """
+    training = IGDTraining(model, items, config)
+    checkpoints = None
+    if folder is not None:
+        weights = fingerprint(items.images, model.encoder.state_dict())
+        checkpoints = Checkpoints(folder, {"config": config.to_dict(), "fitted_on": weights})
+        checkpoints.resume(training)
+    loop.run(training, checkpoints, report, should_stop)
+    model.eval()
+    model.estimate(items, config.batch)
+    if checkpoints is not None:
+        checkpoints.save(training)
 
-    def __init__(self, model: IGDModel, items: Items, config: IGDConfig, state: Path | None) -> None:
+
+class IGDTraining(Training):
+    """The global model or the local one, its two optimisers, and a rate that falls to 0."""
+
+    title = "IGD"
+
+    def __init__(self, model: IGDModel, items: Items, config: IGDConfig) -> None:
         if len(items) < 2:
             raise ValueError(f"IGD needs at least 2 normal images; there are {len(items)}")
-        self.model, self.items, self.config, self.state = model, items, config, state
+        self.model, self.items, self.config = model, items, config
+        self.remedy = f"a learning rate below {config.lr:g}"
         self.per_epoch, self.steps = steps_of(config, len(items))
-        self.step = 0
+        self.seed = 2 * config.seed + model.local
+        self.networks = {"code": model.code, "generator": model.generator, "critic": model.critic}
+        if model.tuned:
+            self.networks["encoder"] = model.encoder
         learnt = [*model.code.parameters(), *(model.encoder.parameters() if model.tuned else ())]
         groups = [
             {"params": learnt, "weight_decay": 0.0},
             {"params": list(model.generator.parameters()), "weight_decay": config.weight_decay},
         ]
-        self.makers = torch.optim.Adam(groups, lr=config.lr, betas=config.betas)
-        self.critics = torch.optim.Adam(model.critic.parameters(), lr=config.lr, betas=config.betas)
+        self.opt_generator = torch.optim.Adam(groups, lr=config.lr, betas=config.betas)
+        self.opt_discriminator = torch.optim.Adam(model.critic.parameters(), lr=config.lr, betas=config.betas)
+        self.optimisers = {"opt_generator": self.opt_generator, "opt_discriminator": self.opt_discriminator}
 
-    def run(self, report: Report | None = None, should_stop: Stop | None = None) -> None:
-        """Train to the end. Raises Stopped, with the state on disk, when should_stop() turns true."""
-        if not self._resume():
-            self._start()
-        self.model.train()
-        while self.step < self.steps:
-            epoch, at = divmod(self.step, self.per_epoch)
-            if at == 0 and epoch % self.config.reestimate == 0:
-                self.model.estimate(self.items, self.config.batch)
-                self._save()
-            if should_stop is not None and should_stop():
-                self._save()
-                raise Stopped(f"IGD was stopped at step {self.step} of {self.steps}; fitting again goes on from there")
-            values = self._advance(epoch, at)
-            self.step += 1
-            if report is not None:
-                stage = "local" if self.model.local else "global"
-                report({"stage": stage, "step": self.step, "steps": self.steps, "epoch": epoch + 1, **values})
-        self.model.eval()
-        self.model.estimate(self.items, self.config.batch)
-        self._save()
+    def tensors(self) -> dict[str, Tensor]:
+        return {"centre": self.model.centre, "sigma": self.model.sigma}
 
-    def _start(self) -> None:
-        h = self.items.features
-        h = self.items.backbone(self.model.encoder, self.config.batch) if h is None else h.flatten(0, 1)
-        self.model.code.adapt(h)
+    def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
+        self.model.centre.copy_(tensors["centre"])
+        self.model.sigma.copy_(tensors["sigma"])
 
-    def _advance(self, epoch: int, at: int) -> dict[str, float]:
-        config, model, seed = self.config, self.model, 2 * self.config.seed + self.model.local
-        for optimiser in (self.makers, self.critics):
-            for group in optimiser.param_groups:
-                group["lr"] = config.lr * (1 - self.step / self.steps) ** config.power
-        order = self.items.order(seed, epoch)
-        chosen = order[at * config.batch : (at + 1) * config.batch]
-        x, features = self.items.take(chosen, config.patches, seed, self.step)
-        share = 0.5 * torch.rand(len(x), generator=_draw(seed, self.step, 1)).to(x.device)
+    def prepare(self) -> None:
+        """Scale the features before the first step; estimate the classifier's centre and sigma where that is due."""
+        config, epoch = self.config, self.step // self.per_epoch
+        if self.step == 0:
+            h, items = self.items.features, self.items
+            h = items.backbone(self.model.encoder, config.batch) if h is None else h.flatten(0, 1)
+            self.model.code.adapt(h)
+        if self.step % self.per_epoch == 0 and epoch % config.reestimate == 0:
+            self.model.estimate(self.items, config.batch)
+
+    def advance(self) -> dict[str, Any]:
+        config, model = self.config, self.model.train()
+        rate = config.lr * polynomial(self.step, self.steps, config.power)
+        set_rate(self.opt_generator, rate)
+        set_rate(self.opt_discriminator, rate)
+        epoch, at = divmod(self.step, self.per_epoch)
+        chosen = self.items.order(self.seed, epoch)[at * config.batch : (at + 1) * config.batch]
+        x, features = self.items.take(chosen, config.patches, self.seed, self.step)
+        share = 0.5 * torch.rand(len(x), generator=generator(self.seed, SHARES, self.step)).to(x.device)
 
         model.critic.requires_grad_(False)
         with autocast(x.device, config.autocast):
@@ -88,61 +112,22 @@ class Trainer:
             verdict = model.critic(between)
         rec = model.reconstruction(x, fake).mean()
         gauss = losses.gauss(z, model.centre, model.sigma).mean()
-        reg = losses.fooling(verdict)
-        loss = rec + config.w_gauss * gauss + config.w_reg * reg
-        self.makers.zero_grad(set_to_none=True)
+        generator_loss = losses.generator_loss(verdict)
+        loss = rec + config.w_gauss * gauss + config.w_reg * generator_loss
+        self.opt_generator.zero_grad(set_to_none=True)
         loss.backward()
-        self.makers.step()
+        self.opt_generator.step()
 
         model.critic.requires_grad_(True)
         fake, between = fake.detach(), between.detach()
         with autocast(x.device, config.autocast):
             verdicts = model.critic(torch.cat([between, fake + config.gamma * (x - fake)]))
-        told = losses.critic(verdicts[: len(x)], share, verdicts[len(x) :])
-        self.critics.zero_grad(set_to_none=True)
-        told.backward()
-        self.critics.step()
-        terms = {"loss": loss, "rec": rec, "gauss": gauss, "reg": reg, "critic": told}
-        values = {k: v.item() for k, v in terms.items()} | {"lr": self.makers.param_groups[0]["lr"]}
-        if not math.isfinite(values["loss"]):
-            raise ValueError(f"IGD's loss is no longer a number at step {self.step}; lower lr (it is {config.lr})")
-        return values
+        critic_loss = losses.critic_loss(verdicts[: len(x)], share, verdicts[len(x) :])
+        self.opt_discriminator.zero_grad(set_to_none=True)
+        critic_loss.backward()
+        self.opt_discriminator.step()
 
-    # State on disk: one file, so that it is whole or absent.
-
-    def _about(self) -> dict:
-        """What must be the same for a saved state to be gone on with."""
-        first = next(self.model.encoder.parameters()) if not self.model.tuned else torch.zeros(1)
-        shape = list(self.items.images.shape)
-        return {"config": self.config.to_dict(), "images": shape, "encoder": float(first.detach().double().sum())}
-
-    def _save(self) -> None:
-        if self.state is None:
-            return
-        tensors = {f"model.{k}": v for k, v in self.model.kept().items()}
-        for name, optimiser in (("makers", self.makers), ("critics", self.critics)):
-            for i, values in optimiser.state_dict()["state"].items():
-                tensors |= {f"{name}.{i}.{k}": torch.as_tensor(v) for k, v in values.items()}
-        write_tensors(self.state, tensors, {"step": str(self.step), "about": json.dumps(self._about(), sort_keys=True)})
-
-    def _resume(self) -> bool:
-        if self.state is None or not self.state.is_file():
-            return False
-        try:
-            with safe_open(self.state, "pt") as file:
-                about = file.metadata()
-                tensors = {k: file.get_tensor(k) for k in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError):
-            return False
-        if json.loads(about["about"]) != json.loads(json.dumps(self._about())):
-            return False  # another configuration or study: begin anew
-        self.model.restore({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
-        for name, optimiser in (("makers", self.makers), ("critics", self.critics)):
-            state: dict[int, dict[str, Tensor]] = {}
-            for key, value in tensors.items():
-                if key.startswith(name + "."):
-                    _, i, what = key.split(".", 2)
-                    state.setdefault(int(i), {})[what] = value
-            optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
-        self.step = int(about["step"])
-        return True
+        self.step += 1
+        terms = {"loss": loss, "rec": rec, "gauss": gauss, "reg": generator_loss, "critic": critic_loss}
+        stage = "local" if model.local else "global"
+        return {"stage": stage, "epoch": epoch + 1, "lr": rate, **{k: v.item() for k, v in terms.items()}}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,13 @@ from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.rules import ScoreRule
 from core.engine.detectors.lesion_head.score import Validation, choose_rule, summaries
 from core.engine.detectors.lesion_head.synth import Pairs
-from core.engine.detectors.lesion_head.train import step_generator, train
+from core.engine.detectors.lesion_head.train import PARTIAL, train
 from core.engine.detectors.lesion_head.validation import SyntheticValidation
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import autocast, pick_device, to_batch
+from core.engine.training.fingerprint import fingerprint
+from core.engine.training.generators import CENTRES, generator
 
 WEIGHTS, ABOUT = "lesion-head.safetensors", "lesion-head.json"
 _CENTRE_IMAGES = 64
@@ -42,9 +45,12 @@ class LesionHead(Detector):
     Config = LesionHeadConfig
     presets = LESION_PRESETS
 
-    def __init__(self, net: LesionNet, config: LesionHeadConfig, rule: ScoreRule, device: torch.device) -> None:
+    def __init__(
+        self, net: LesionNet, config: LesionHeadConfig, rule: ScoreRule, device: torch.device, fitted_on: str = ""
+    ) -> None:
+        """fitted_on: fingerprint of what it was fitted on; "" if that is not known."""
         self.net = net.to(device).to(memory_format=torch.channels_last).eval()
-        self.config, self.rule, self.device = config, rule, device
+        self.config, self.rule, self.device, self.fitted_on = config, rule, device, fitted_on
 
     @classmethod
     def fit(
@@ -63,8 +69,9 @@ class LesionHead(Detector):
             net = LesionNet(copy.deepcopy(encoder), config.width, config.k + 1)
         net.encoder.requires_grad_(True)
         net.centres.copy_(cls._centres(encoder, images[kept], inside, config, device))
-        net = train(net, images[kept], config, context.replace(roi=inside, device=device))
-        head = cls(net, config, ScoreRule(), device)
+        source = fitted_on(encoder, images, roi)
+        net = train(net, images[kept], config, context.replace(roi=inside, device=device), source)
+        head = cls(net, config, ScoreRule(), device, source)
         if len(held):
             head.rule = head._choose(images[held], None if roi is None else roi[held])
         return head
@@ -81,10 +88,10 @@ class LesionHead(Detector):
         pairs, rows = Pairs(config.families, config.k), np.arange(min(len(images), _CENTRE_IMAGES))
         x = to_batch(images[rows], device)
         inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows])).to(device)
-        generator, means = step_generator(config.seed, -1), []
+        draws, means = generator(config.seed, CENTRES), []
         with torch.inference_mode():
             for n in range(config.k + 1):
-                pair = pairs(x, inside, generator, counts=torch.full((len(rows),), n))
+                pair = pairs(x, inside, draws, counts=torch.full((len(rows),), n))
                 means.append(encoder(pair.images).float().mean(0).cpu())
         return torch.stack(means).clone()
 
@@ -134,9 +141,12 @@ class LesionHead(Detector):
         return self.rule(self._summaries(prediction, roi, self.rule.threshold))
 
     def save(self, folder: Path) -> None:
+        """`folder`: lesion-head.safetensors and, last, lesion-head.json; the state of an unfinished fit goes."""
         write_tensors(Path(folder) / WEIGHTS, self.net.state_dict())
-        about = {"config": self.config.to_dict(), "rule": self.rule.to_dict()}
+        about = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
         write_json(Path(folder) / ABOUT, about | {"encoder": self.net.encoder.config.to_dict()})
+        shutil.rmtree(Path(folder) / PARTIAL, ignore_errors=True)
+        (Path(folder) / "lesion-progress.safetensors").unlink(missing_ok=True)  # the same of version 0.1
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
@@ -144,4 +154,13 @@ class LesionHead(Detector):
         config = LesionHeadConfig.from_dict(about["config"])
         net = LesionNet(Encoder(EncoderConfig.from_dict(about["encoder"])), config.width, config.k + 1)
         net.load_state_dict(load_file(Path(folder) / WEIGHTS))
-        return cls(net, config, ScoreRule.from_dict(about["rule"]), pick_device(str(device)))
+        rule, source = ScoreRule.from_dict(about["rule"]), about.get("fitted_on", "")
+        return cls(net, config, rule, pick_device(str(device)), source)
+
+
+def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> str:
+    """Fingerprint of what a fit depends on beside its configuration; centres follow from the encoder and the images
+    unless pre-training left its own.
+    """
+    centres = getattr(encoder, "centres", None)
+    return fingerprint(images, roi, encoder.state_dict(), None if centres is None else {"centres": centres})

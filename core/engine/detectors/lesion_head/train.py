@@ -1,12 +1,9 @@
-"""Training the lesion head: one loop for a frozen, a fine-tuned and a jointly trained encoder.
-
-Every step draws from its own generator, seeded by (seed, step), so a training stopped and resumed is the same training.
-"""
+"""Training the lesion head: with a frozen, a fine-tuned or a jointly trained encoder."""
 
 from __future__ import annotations
 
-import copy
-import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +13,18 @@ from torch.nn import functional as F
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
-from core.engine.detectors.lesion_head.progress import load_progress, save_progress
 from core.engine.detectors.lesion_head.synth import Pairs, jitter_view
 from core.engine.losses.centring import centring_loss
 from core.engine.losses.contrastive import pmsacl_loss
-from core.engine.progress import Stopped
 from core.engine.tensors import autocast, to_batch
+from core.engine.training import loop
+from core.engine.training.averaging import averaged
+from core.engine.training.base import Training
+from core.engine.training.checkpoint import Checkpoints
+from core.engine.training.generators import STEP, generator
+from core.engine.training.schedule import set_rate, warm_cosine
 
-CHECKPOINT_EVERY = 200  # steps
+PARTIAL = "partial"  # folder of an unfinished training
 
 
 def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tensor:
@@ -38,41 +39,41 @@ def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tens
     return F.binary_cross_entropy_with_logits(logits, target) + config.w_dice * dice.mean()
 
 
-def step_generator(seed: int, step: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed * 1_000_003 + step)
+class LesionTraining(Training):
+    """Network, averaged network and optimiser."""
 
+    title = "the lesion head"
 
-class Trainer:
-    """Network, averaged network, optimiser and schedule of one training."""
-
-    def __init__(self, net: LesionNet, config: LesionHeadConfig, device: torch.device) -> None:
-        self.config, self.device = config, device
-        self.net = net.to(device).to(memory_format=torch.channels_last)
+    def __init__(
+        self,
+        net: LesionNet,
+        images: np.ndarray,
+        roi: np.ndarray | None,
+        config: LesionHeadConfig,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None."""
+        self.images, self.roi, self.config, self.device = images, roi, config, torch.device(device)
+        self.steps, self.remedy = config.steps, f"a learning rate below {config.lr:g}"
+        self.net = net.to(self.device).to(memory_format=torch.channels_last)
         if config.mode == "frozen":
-            for p in self.net.encoder.parameters():
-                p.requires_grad_(False)
-        self.average = copy.deepcopy(self.net)
-        weights = [p for p in self.net.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.AdamW(weights, lr=config.lr, weight_decay=config.weight_decay)
+            self.net.encoder.requires_grad_(False)
+        self.average = averaged(self.net, config.ema)
+        self.networks = {"net": self.net, "average": self.average}
+        self.weights = [p for p in self.net.parameters() if p.requires_grad]
+        self.optimiser = torch.optim.AdamW(self.weights, lr=config.lr, weight_decay=config.weight_decay)
+        self.optimisers = {"optimiser": self.optimiser}
         self.pairs = Pairs(config.families, config.k)
-        self.step = 0
 
-    @property
-    def rate(self) -> float:
-        """One cycle: up over `warmup` of the steps, down along a cosine; a function of the step alone."""
-        at, rise = self.step / self.config.steps, self.config.warmup
-        phase = at / rise - 1 if at < rise else (at - rise) / (1 - rise)
-        return self.config.lr * max(0.02, (1 + math.cos(math.pi * phase)) / 2)
-
-    def losses(self, x: Tensor, roi: Tensor | None, generator: torch.Generator) -> dict[str, Tensor]:
+    def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
         """One step's terms on normal images x (B, 3, S, S)."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
-        pair = self.pairs(x, roi, generator, ease=ease)
+        pair = self.pairs(x, roi, draws, ease=ease)
         views = 2 if c.mode == "joint" else 1
         images, masks = [], []
         for _ in range(views):
-            view, mask, _ = jitter_view(pair.images, pair.masks, None, generator, blur=c.blur, grain=c.grain)
+            view, mask, _ = jitter_view(pair.images, pair.masks, None, draws, blur=c.blur, grain=c.grain)
             images.append(view)
             masks.append(mask)
         counts = pair.counts.repeat(views)
@@ -91,35 +92,26 @@ class Trainer:
             terms["l_con"] = c.w_con * pmsacl_loss(features, counts, partners, self.net.centres, c.tau, c.alpha)
         return terms
 
-    def advance(self, images: np.ndarray, roi: np.ndarray | None) -> dict[str, float]:
-        """One optimiser step on a batch drawn from uint8 images (N, S, S, 3)."""
-        c, generator = self.config, step_generator(self.config.seed, self.step)
-        rows = torch.randint(0, len(images), (min(c.batch, max(2, len(images))),), generator=generator).numpy()
-        x = to_batch(images[rows], self.device)
-        inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows])).to(self.device)
+    def advance(self) -> dict[str, Any]:
+        """One optimiser step on a batch drawn from the images."""
+        c, draws = self.config, generator(self.config.seed, STEP, self.step)
+        rate = c.lr * warm_cosine(self.step, self.steps, c.warmup)
+        rows = torch.randint(0, len(self.images), (min(c.batch, len(self.images)),), generator=draws).numpy()
+        x = to_batch(self.images[rows], self.device)
+        roi = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows])).to(self.device)
         self.net.train()
         if c.mode == "frozen":
             self.net.encoder.eval()
-        terms = self.losses(x, inside, generator)
-        loss = sum(terms.values())
+        terms = self.losses(x, roi, draws)
+        loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        self.optimiser.param_groups[0]["lr"] = self.rate
-        torch.nn.utils.clip_grad_norm_([p for p in self.net.parameters() if p.requires_grad], 5.0)
+        set_rate(self.optimiser, rate)
+        torch.nn.utils.clip_grad_norm_(self.weights, 5.0)
         self.optimiser.step()
         self.step += 1
-        self._average()
-        return {"loss": float(loss.detach()), **{k: float(v.detach()) for k, v in terms.items()}}
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        # Early on a long memory would hold the random start: it grows with the steps, up to config.ema.
-        decay = min(self.config.ema, 1 - 1 / (self.step + 1))
-        for mean, now in zip(self.average.state_dict().values(), self.net.state_dict().values(), strict=True):
-            if mean.dtype.is_floating_point:
-                mean.lerp_(now.to(mean.dtype), 1 - decay)
-            else:
-                mean.copy_(now)
+        self.average.update_parameters(self.net)
+        return {"lr": rate, "loss": float(loss.detach()), **{k: float(v.detach()) for k, v in terms.items()}}
 
 
 def train(
@@ -127,23 +119,21 @@ def train(
     images: np.ndarray,
     config: LesionHeadConfig,
     context: FitContext = FitContext(),
+    source: str = "",
 ) -> LesionNet:
     """Train on normal images uint8 (N, S, S, 3) and return the averaged network, in eval mode.
 
-    Resumes from the context's folder when it holds a partial training. Raises Stopped, after saving, if asked to stop.
+    source: fingerprint of what the fit depends on. The context's folder keeps the training, and one of the same
+    configuration and source goes on from there. Raises Stopped when asked to stop, and Diverged.
     """
-    folder, report, should_stop = context.folder, context.report, context.should_stop
-    trainer = Trainer(net, config, torch.device(context.device))
-    if folder is not None:
-        load_progress(trainer, folder)
-    while trainer.step < config.steps:
-        if should_stop is not None and should_stop():
-            if folder is not None:
-                save_progress(trainer, folder)
-            raise Stopped(f"the lesion head stopped at step {trainer.step} of {config.steps}")
-        values = trainer.advance(images, context.roi)
-        if report is not None:
-            report({"step": trainer.step, "steps": config.steps, "lr": trainer.rate, **values})
-        if folder is not None and trainer.step % CHECKPOINT_EVERY == 0:
-            save_progress(trainer, folder)
-    return trainer.average.eval()
+    training = LesionTraining(net, images, context.roi, config, context.device)
+    checkpoints = None
+    if context.folder is not None:
+        about = {"config": config.to_dict(), "fitted_on": source}
+        checkpoints = Checkpoints(Path(context.folder) / PARTIAL, about)
+        checkpoints.resume(training)
+    loop.run(training, checkpoints, context.report, context.should_stop)
+    if checkpoints is not None:
+        checkpoints.save(training)
+    found: LesionNet = training.average.module
+    return found.eval()

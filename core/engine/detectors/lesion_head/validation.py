@@ -15,8 +15,9 @@ from core.engine.detectors.base import Detector
 from core.engine.detectors.heatmap import upsample
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.synth import Pairs
-from core.engine.detectors.lesion_head.train import step_generator
 from core.engine.tensors import to_batch, to_pixels
+from core.engine.training.generators import JUDGES as JUDGES_DRAWS
+from core.engine.training.generators import VALIDATION, generator
 
 
 @dataclass
@@ -36,12 +37,12 @@ class SyntheticValidation:
     @classmethod
     def draw(cls, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig) -> SyntheticValidation:
         """images uint8 (N, S, S, 3), normal -> each as it is and with 1..k lesions of `config.held_out`."""
-        generator = step_generator(config.seed, -2)
+        draws = generator(config.seed, VALIDATION)
         pairs = Pairs(config.held_out or config.families, config.k)
         inside = None if roi is None else torch.from_numpy(np.array(roi))
         x, parts, masks = to_batch(images, torch.device("cpu")), [images], [np.zeros(images.shape[:3], bool)]
         for n in range(1, config.k + 1):
-            pair = pairs(x, inside, generator, counts=torch.full((len(images),), n))
+            pair = pairs(x, inside, draws, counts=torch.full((len(images),), n))
             parts.append(to_pixels(pair.images))
             masks.append(pair.masks.numpy())
         labels = np.concatenate([m.any((1, 2)) for m in masks]).astype(int)
@@ -77,7 +78,7 @@ def judge(
     for family in judges:
         counts = torch.full((len(images),), lesions)
         pair = Pairs((family,), 3)(
-            to_batch(images, torch.device("cpu")), inside, step_generator(seed, -3), counts=counts
+            to_batch(images, torch.device("cpu")), inside, generator(seed, JUDGES_DRAWS), counts=counts
         )
         masks = pair.masks.numpy()
         use = masks.any((1, 2))

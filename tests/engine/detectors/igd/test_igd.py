@@ -11,6 +11,7 @@ from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.igd import IGD
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
+from core.engine.training.base import Diverged
 
 SMALL = IGDConfig(width=4, critic_width=4, latent=16, epochs=3, batch=4, lr=1e-3, patches=2, reestimate=2)
 BOTH = SMALL.replace(local_from=64)
@@ -104,6 +105,22 @@ def test_another_configuration_begins_anew(encoder, images, tmp_path):
         IGD.fit(encoder, images, SMALL, FitContext(folder=tmp_path, should_stop=lambda: True))
     other = SMALL.replace(seed=9)
     assert same(IGD.fit(encoder, images, other, FitContext(folder=tmp_path)), IGD.fit(encoder, images, other))
+
+
+def test_other_images_begin_anew(encoder, images, tmp_path):
+    seen: list = []
+    stop = FitContext(folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= 1)
+    with pytest.raises(Stopped):
+        IGD.fit(encoder, images, SMALL, stop)
+    other = images.copy()
+    other[-1, 0, 0, 0] ^= 1
+    resumed = IGD.fit(encoder, other, SMALL, FitContext(folder=tmp_path, report=seen.append))
+    assert [v["step"] for v in seen[:2]] == [1, 1] and same(resumed, IGD.fit(encoder, other, SMALL))
+
+
+def test_a_training_that_diverges_says_so(encoder, images):
+    with pytest.raises(Diverged, match="IGD broke down at step .*Start again with a learning rate below"):
+        IGD.fit(encoder, images, SMALL.replace(lr=1e30, epochs=4))
 
 
 @pytest.mark.parametrize("config", [SMALL, BOTH])

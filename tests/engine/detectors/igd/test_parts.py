@@ -54,9 +54,9 @@ def test_sigma_is_a_mean_over_batches_of_at_least_one():
 def test_mixture_and_critic_by_hand():
     z, share = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0.5, 0.25, 0.0])
     assert losses.mixed(z, share).flatten().tolist() == [2.5, 2.0, 1.0]
-    told = losses.critic(torch.tensor([0.5, 0.0, 0.0]), share, torch.tensor([0.3, 0.0, 0.0]))
-    assert told == pytest.approx(0.25**2 / 3 + 0.09 / 3)
-    assert losses.fooling(torch.tensor([1.0, 3.0])) == 5
+    loss = losses.critic_loss(torch.tensor([0.5, 0.0, 0.0]), share, torch.tensor([0.3, 0.0, 0.0]))
+    assert loss == pytest.approx(0.25**2 / 3 + 0.09 / 3)
+    assert losses.generator_loss(torch.tensor([1.0, 3.0])) == 5
 
 
 @pytest.mark.parametrize("space", ["imagenet", "unit"])

@@ -12,9 +12,10 @@ from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.lesion_head.synth import Pairs
-from core.engine.detectors.lesion_head.train import Trainer, lesion_loss
+from core.engine.detectors.lesion_head.train import LesionTraining, lesion_loss
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
+from core.engine.training.base import Diverged
 
 FAST = LesionHeadConfig(steps=4, batch=4, width=16, validation=0.2, autocast=False)
 
@@ -102,10 +103,10 @@ def test_save_and_load_score_the_same(tmp_path):
 def test_modes_train_what_they_say(mode):
     """Frozen leaves the encoder as it was, running statistics included; the others change it; joint has four terms."""
     start, images = encoder(), normals()
-    trainer = Trainer(LesionNet(start, 16, 4), FAST.replace(mode=mode), torch.device("cpu"))
+    training = LesionTraining(LesionNet(start, 16, 4), images, None, FAST.replace(mode=mode))
     before = encoder()
-    terms = trainer.advance(images, None)
-    assert same(trainer.net.encoder, before) == (mode == "frozen")
+    terms = training.advance()
+    assert same(training.net.encoder, before) == (mode == "frozen")
     assert ({"l_ctr", "l_con"} <= set(terms)) == (mode == "joint")
     assert all(np.isfinite(v) for v in terms.values())
 
@@ -132,6 +133,34 @@ def test_stopped_and_resumed_is_not_stopped(tmp_path):
     )
     assert steps == [3, 4]
     assert same(whole.net, resumed.net)
+    resumed.save(tmp_path / "cut")
+    assert sorted(p.name for p in (tmp_path / "cut").iterdir()) == ["lesion-head.json", "lesion-head.safetensors"]
+
+
+@pytest.mark.parametrize("changed", ["image", "roi", "encoder"])
+def test_a_stopped_fit_of_other_arguments_begins_anew(tmp_path, changed):
+    images, net, seen = normals(), encoder(), []
+    roi = np.ones(images.shape[:3], np.uint8)
+    stop = FitContext(roi=roi, folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= 2)
+    with pytest.raises(Stopped):
+        LesionHead.fit(net, images, FAST, stop)
+    if changed == "encoder":
+        with torch.no_grad():
+            net.net.conv1.weight[0, 0, 0, 0] += 1e-3
+    else:
+        array = images.copy() if changed == "image" else roi.copy()
+        array[7, 0, 0] ^= 1
+        images, roi = (array, roi) if changed == "image" else (images, array)
+    resumed = LesionHead.fit(net, images, FAST, FitContext(roi=roi, folder=tmp_path, report=seen.append))
+    assert [line["step"] for line in seen] == [1, 2, 1, 2, 3, 4]
+    assert same(resumed.net, LesionHead.fit(net, images, FAST, FitContext(roi=roi)).net)
+
+
+def test_a_training_that_diverges_is_no_head(tmp_path):
+    seen = []
+    with pytest.raises(Diverged, match="lesion head broke down at step .*Start again with a learning rate below"):
+        LesionHead.fit(encoder(), normals(), FAST.replace(lr=1e30), FitContext(folder=tmp_path, report=seen.append))
+    assert seen and not (tmp_path / "lesion-head.json").exists()
 
 
 def test_finds_what_it_was_taught():

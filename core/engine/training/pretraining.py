@@ -1,10 +1,13 @@
-"""One pre-training in memory: its parts, one step of it, and what a checkpoint keeps of it."""
+"""One pre-training in memory: its parts and one step of it."""
 
 from __future__ import annotations
 
 import copy
 import math
+import resource
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +19,10 @@ from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import OBJECTIVES
 from core.engine.tensors import autocast, to_batch
-from core.engine.training.checkpoint import generator, optimiser_state, restore_optimiser
+from core.engine.training.base import Training
 from core.engine.training.collapse import CollapseWatch, feature_state, remedies
-from core.engine.training.schedule import build_optimiser, learning_rate
-
-ORDER, STEP, CENTRES = 0, 1, 2  # purposes of the draws, see checkpoint.generator
+from core.engine.training.generators import CENTRES, ORDER, STEP, generator
+from core.engine.training.schedule import build_optimiser, learning_rate, set_rate
 
 
 @dataclass
@@ -40,16 +42,16 @@ class Data:
         return to_batch(self.images[rows], device), inside
 
 
-class Trainer:
-    """Encoder, objective and optimiser of one run. `step` is the number of steps done."""
+class Pretraining(Training):
+    """Encoder, objective and optimiser of one run."""
+
+    title = "pre-training"
 
     def __init__(self, config: PretrainConfig, data: Data, device: torch.device) -> None:
         self.config, self.data, self.device = config, data, device
         self.per_step = min(config.sources, len(data.images))
         self.per_epoch = len(data.images) // self.per_step  # what is left over waits for another epoch's order
         self.steps = config.epochs * self.per_epoch
-        self.step = 0
-        self.broken = False
         self.encoder = build_encoder(config.encoder)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.encoder.seed)
@@ -62,10 +64,13 @@ class Trainer:
         self.objective.to(device)
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
         self.optimiser = build_optimiser(config, self.parameters)
-        self.watch = CollapseWatch(self.objective.classes, remedies(config))
+        self.networks = {"encoder": self.encoder, "objective": self.objective}
+        self.optimisers = {"optimiser": self.optimiser}
+        self.remedy = remedies(config)
+        self.watch = CollapseWatch(self.objective.classes, self.remedy)
         self.centres: Tensor | None = None
         self.centred: int | None = None  # the step they were last set before
-        self.best: dict | None = None
+        self.best: dict[str, Any] | None = None  # validation of the best epoch so far, written by `Encoders`
 
     @property
     def epoch(self) -> int:
@@ -113,7 +118,7 @@ class Trainer:
             with autocast(self.device, self.config.autocast):
                 return encoder(images.contiguous(memory_format=self.format)).float()
 
-        def batches():
+        def batches() -> Iterator[tuple[Tensor, Tensor]]:
             for part in np.array_split(chosen, math.ceil(len(chosen) / self.per_step)):
                 x, inside = self.data.batch(part, self.device)
                 yield self.objective.samples(x, draws, inside, self.config.centre_weak)
@@ -126,23 +131,23 @@ class Trainer:
         with torch.no_grad():
             return self.objective.views(x, generator(self.config.seed, STEP, self.step), inside)
 
-    def advance(self) -> dict:
-        """Do one step and return its numbers. A loss that is no number changes no weight and sets `broken`."""
+    def advance(self) -> dict[str, Any]:
+        """Do one step and return its numbers. A loss that is not finite changes no weight."""
         rate = learning_rate(self.config, self.step, self.steps)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
+        set_rate(self.optimiser, rate)
         self.encoder.train(), self.objective.train()
         views = self.views()
         outcome = self.objective.loss(*self.features(views.images), views, self.centres)
         numbers = self._numbers(outcome, views)  # the only wait for the device in a step
-        if not self.broken:
+        if math.isfinite(numbers["loss"]):
             self.optimiser.zero_grad(set_to_none=True)
             outcome.loss.backward()
             self.optimiser.step()
         self.step += 1
-        return {"lr": rate, "seen": len(views.images), **numbers}
+        epochs = {"epoch": math.ceil(self.step / self.per_epoch), "epochs": self.config.epochs}
+        return {**epochs, "lr": rate, "seen": len(views.images), **numbers, "memory": memory(self.device)}
 
-    def _numbers(self, outcome: Outcome, views: Views) -> dict:
+    def _numbers(self, outcome: Outcome, views: Views) -> dict[str, Any]:
         labels, classes = views.labels, self.objective.classes
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}
@@ -155,7 +160,7 @@ class Trainer:
             tensors["aug_accuracy"] = (said == labels).float().mean()
             tensors["aug_confusion"] = torch.bincount(labels * classes + said, minlength=classes**2).float()
         flat = torch.cat([t.reshape(-1).float() for t in tensors.values()]).tolist()
-        found: dict = {}
+        found: dict[str, Any] = {}
         for name, tensor in tensors.items():
             values, flat = flat[: tensor.numel()], flat[tensor.numel() :]
             found[name] = values[0] if tensor.ndim == 0 else values
@@ -164,29 +169,31 @@ class Trainer:
             square = found.pop(name, None)
             if square is not None and shown:
                 found[name] = [square[i : i + classes] for i in range(0, classes**2, classes)]
-        self.broken = not math.isfinite(found["loss"])
+        finite = math.isfinite(found["loss"])
         alarm = self.watch.update(
             self.step + 1,
-            math.nan if self.broken else found["spread"],
+            found["spread"] if finite else math.nan,
             found["class_distance"],
             found.get("aug_accuracy"),
         )
         return {**found, "alarm": alarm}
 
-    def state(self) -> tuple[dict, dict[str, Tensor]]:
-        """JSON and tensors for a checkpoint."""
-        tensors = {f"encoder.{name}": t for name, t in self.encoder.state_dict().items()}
-        tensors |= {f"objective.{name}": t for name, t in self.objective.state_dict().items()}
-        tensors |= optimiser_state(self.optimiser)
-        if self.centres is not None:
-            tensors["centres"] = self.centres
-        return {"step": self.step, "watch": self.watch.state(), "best": self.best, "broken": self.broken}, tensors
+    def notes(self) -> dict[str, Any]:
+        return {"watch": self.watch.state(), "best": self.best}
 
-    def restore(self, about: dict, tensors: dict[str, Tensor]) -> None:
-        """Put back what `state` gave."""
-        for name, module in (("encoder.", self.encoder), ("objective.", self.objective)):
-            module.load_state_dict({n[len(name) :]: t for n, t in tensors.items() if n.startswith(name)})
-        restore_optimiser(self.optimiser, tensors)
+    def restore_notes(self, notes: dict[str, Any]) -> None:
+        self.best = notes["best"]
+        self.watch.restore(notes["watch"])
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {} if self.centres is None else {"centres": self.centres}
+
+    def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
         self.centres = tensors["centres"].to(self.device) if "centres" in tensors else None
-        self.step, self.best, self.broken = about["step"], about["best"], about["broken"]
-        self.watch.restore(about["watch"])
+
+
+def memory(device: torch.device) -> int:
+    """Most bytes held so far: on the GPU where that is the device, else of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

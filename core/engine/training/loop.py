@@ -1,0 +1,76 @@
+"""The loop of every training: steps, progress, checkpoints, and an end in words when asked to stop or diverged."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from core.engine.progress import Report, Stop, Stopped
+from core.engine.training.base import Diverged, Training
+from core.engine.training.checkpoint import Checkpoints
+
+
+def run(
+    training: Training,
+    checkpoints: Checkpoints | None = None,
+    report: Report | None = None,
+    should_stop: Stop | None = None,
+    *,
+    last: int | None = None,
+    after: Callable[[], dict[str, Any]] | None = None,
+) -> None:
+    """Advance `training` to step `last` (default: all its steps), with a checkpoint whenever one is due.
+
+    report is given one line of the history per step: step, steps and the step's numbers. after: called after each step,
+    gives further numbers. The caller writes the last checkpoint, once what it makes of the training is on disk.
+
+    Raises Stopped, after a checkpoint, when should_stop() turns true; Diverged when the loss or the weights are no
+    longer finite. A training that diverged is not gone on with: its checkpoint keeps the history and the reason.
+    """
+    last = training.steps if last is None else min(last, training.steps)
+    try:
+        while training.step < last:
+            if should_stop is not None and should_stop():
+                if checkpoints is not None:
+                    checkpoints.save(training)
+                raise Stopped(
+                    f"{training.title} was stopped after {training.step} of {training.steps} steps; "
+                    "started again, it goes on from there"
+                )
+            line = _step(training, after)
+            if checkpoints is not None:
+                checkpoints.add(line)
+            if report is not None:
+                report(line)
+            if line["loss"] is None:
+                raise training.diverged("its loss is")
+            if checkpoints is not None:
+                checkpoints.save_if_due(training)
+        training.check()
+    except Diverged as error:
+        if checkpoints is not None:
+            checkpoints.give_up(training, str(error))
+        raise
+
+
+def _step(training: Training, after: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
+    """One step's line of the history."""
+    started = time.perf_counter()
+    training.prepare()
+    numbers = training.advance()
+    if "seen" in numbers:
+        numbers["images_per_second"] = numbers.pop("seen") / (time.perf_counter() - started)
+    if after is not None and math.isfinite(numbers["loss"]):
+        numbers |= after()
+    return {name: _plain(value) for name, value in {"step": training.step, "steps": training.steps, **numbers}.items()}
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: None stands for both."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
