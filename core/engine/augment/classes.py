@@ -1,4 +1,4 @@
-"""One image of each class A_0..A_k out of each normal image (Eq. contrastive: one strong augmentation per class)."""
+"""One image of each class A_0..A_k out of each normal image (the x^(n) of Eq. 4: one strong augmentation per class)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What an encoder makes of images: the features that clusters are looked for in.
 
 Three kinds of one vector per image (`KINDS`), and one per place (`patch_features`):
-  centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (the text before Eq. temperature_calibration)
+  centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
   projected  f = f_theta(x), 128 values: the projection head's output, before anything is taken from it
   backbone   the backbone's pooled features (512 of ResNet-18), what the head is fed with
 `vectors.py` has what is done with them, without torch.

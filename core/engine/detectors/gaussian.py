@@ -158,7 +158,7 @@ class Gaussian:
     levels: list[Level]
 
     def distance(self, maps: list[Tensor]) -> Tensor:
-        """maps (B, c, h, w) from fine to coarse -> Mahalanobis distance (B, h, w) on the finest grid (s_PaDiM)."""
+        """maps (B, c, h, w) from fine to coarse -> Mahalanobis distance (B, h, w) on the finest grid (Eq. 13)."""
         squared = white = None
         for depth, (x, level) in enumerate(zip(self.pyramid.cells(maps), self.levels, strict=True)):
             y = torch.bmm(level.own, (x - level.mean[:, None]).transpose(1, 2))  # (P, c, B)

@@ -1,4 +1,4 @@
-"""PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from it (Eq. s_PaDiM).
+"""PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from it (Eq. 13).
 
 The encoder's maps at strides 4 to 16 (layers 1-3 of a ResNet), joined by nearest up-sampling on the finest grid, of
 which 100 random channels are kept. The channels are drawn once from the seed and saved. Nothing is trained: one pass

@@ -1,6 +1,6 @@
 """How sure a detector is of an image: how much its answer moves when the image does not really change.
 
-A mirrored or slightly larger picture of the same tissue should score the same. Where it does not, the reader is told.
+A mirrored or slightly larger picture of the same tissue should score the same; the spread over such views is kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""l_ctr: draw each class to its own centre (Eq. center_loss)."""
+"""l_ctr, the multi-centring loss: draw each class to its own centre (Eq. 3)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from torch import Tensor
 
 
 def centring_loss(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """E || f_theta(a(x)) - c_n ||^2: the squared Euclidean distance, averaged over samples (not over dimensions).
+    """E || f_theta(a(x)) - c_n ||^2: squared Euclidean distance, averaged over samples and not over dimensions (Eq. 3).
 
-    z (M, D) features, labels (M,) class n of each, centres (k+1, D). Scalar, float32. No gradient reaches the centres.
+    z (M, D) features; labels (M,) class n of each; centres (k+1, D), which get no gradient. Returns a scalar, float32.
     """
     z, centres = z.float(), centres.detach().float()
     return (z - centres[labels]).square().sum(1).mean()

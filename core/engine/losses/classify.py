@@ -1,4 +1,4 @@
-"""l_aug: tell which class of strong augmentation an image went through (Eq. pretext_loss)."""
+"""l_aug: classify the strong augmentation that an image went through (Eq. 8)."""
 
 from __future__ import annotations
 
@@ -7,5 +7,8 @@ from torch import Tensor
 
 
 def augmentation_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """-E log a_n^T f_beta(.): cross-entropy of logits (M, k+1), before the softmax, against classes n (M,). Float32."""
+    """Cross-entropy -E log a_n^T f_beta(f_theta(a(x))) (Eq. 8).
+
+    logits (M, k+1), before the softmax; labels (M,) class n of each. Returns a scalar, float32.
+    """
     return F.cross_entropy(logits.float(), labels)

@@ -1,6 +1,6 @@
 """l_PMSACL: contrast samples centred by their own class, with a temperature per pair of classes.
 
-Eqs. contrastive_loss, sample_constrastive_loss and temperature_calibration.
+Eqs. 4 (mean over samples), 5 (one sample), 6 (centred features) and 7 (temperature).
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from torch import Tensor
 
 
 def centred(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """f^(n,l) = (f_theta(x^(n,l)) - c_n) / || . ||_2. z (M, D), labels (M,), centres (k+1, D) -> (M, D), float32."""
+    """f^(n,l) = (f_theta(x^(n,l)) - c_n) / ||f_theta(x^(n,l)) - c_n||_2 (Eq. 6).
+
+    z (M, D); labels (M,) class n of each; centres (k+1, D), which get no gradient. Returns (M, D) unit rows, float32;
+    a row that equals its centre becomes 0.
+    """
     return F.normalize(z.float() - centres.detach().float()[labels], dim=1)
 
 
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
-    """kappa(n, m): 1 / (alpha tau) where two samples share a class, else 1 / tau. labels (M,) -> (M, M).
+    """kappa(n, m): 1 / (alpha tau) where two samples share a class, else 1 / tau (Eq. 7). labels (M,) -> (M, M).
 
     The text wants samples of one class to repel each other less, which takes alpha > 1 although it calls alpha
     'smaller'; alpha is free here, and alpha = 1 is the plain contrastive loss.
@@ -32,7 +36,7 @@ def pmsacl_loss(
     """Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
 
     z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
-    As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss can be negative.
+    Eqs. 4 and 5. As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss can be negative.
     Scalar, float32. No gradient reaches the centres.
     """
     f = centred(z, labels, centres)

@@ -1,4 +1,4 @@
-"""l_pos: where does a patch lie from its neighbour? (Eq. patch_prediction, after Doersch et al. 2015)"""
+"""l_pos: classify where a patch lies from its neighbour (Eq. 9, after Doersch et al. 2015)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 
 
 
 def position_loss(logits: Tensor, places: Tensor) -> Tensor:
-    """-E log p^T f_gamma(., .): cross-entropy of logits (B, 8) against the second patch's place (B,). Float32."""
+    """Cross-entropy -E log p^T f_gamma(f_theta(x_1), f_theta(x_2)) (Eq. 9).
+
+    logits (B, 8), before the softmax; places (B,), the second patch's index in NEIGHBOURS. Returns a scalar, float32.
+    """
     return F.cross_entropy(logits.float(), places)
 
 
@@ -21,20 +24,20 @@ def draw_corners(
     """Where to cut `count` pairs of neighbouring patches in images of side x side pixels.
 
     The direction is drawn first, evenly, then a place where both patches fit. Both are then moved by up to `jitter`
-    pixels, as far as the image has room, so that the seam between them does not give the answer away.
+    pixels, as far as the image has room, so that the seam between them does not reveal the place.
     Returns first (count, 2) and second (count, 2) top left corners as (down, right) in pixels, and places (count,).
     Raises ValueError if two patches do not fit side by side.
     """
     if side < 2 * patch:
         raise ValueError(f"two patches of {patch} pixels do not fit side by side in images of {side}; use {2 * patch}")
     places = torch.randint(len(NEIGHBOURS), (count,), generator=generator)
-    way = torch.tensor(NEIGHBOURS)[places]
-    low, high = (-way).clamp(min=0) * patch, side - patch - way.clamp(min=0) * patch
+    offset = torch.tensor(NEIGHBOURS)[places]
+    low, high = (-offset).clamp(min=0) * patch, side - patch - offset.clamp(min=0) * patch
     spot = torch.rand((count, 2), generator=generator)
     first = low + (spot * (high - low + 1)).long()
     moves = torch.randint(-jitter, jitter + 1, (2, count, 2), generator=generator)
     last = side - patch
-    return (first + moves[0]).clamp(0, last), (first + way * patch + moves[1]).clamp(0, last), places
+    return (first + moves[0]).clamp(0, last), (first + offset * patch + moves[1]).clamp(0, last), places
 
 
 def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The centres c_n of the classes A_n (Eq. compute_center; four kinds, Sec. Centering Strategies)."""
+"""The centres c_n of the classes A_n (Eq. 2; four kinds, Sec. Centering Strategies)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FROZEN, RANDOM, EQUIDISTANT, REESTIMATED = CENTRE_KINDS = ("frozen", "random", "
 def estimate_centres(
     features: Callable[[Tensor], Tensor], batches: Iterable[tuple[Tensor, Tensor]], count: int
 ) -> Tensor:
-    """c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class.
+    """c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
 
     features: (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,).
     Returns (count, D) float32; sums are kept in float64, so neither batch size nor order matters to the result.

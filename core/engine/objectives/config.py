@@ -1,4 +1,4 @@
-"""All that a pre-training can be told, and the two presets: as the paper prints it, and what learns in minutes."""
+"""Configuration of a pre-training, and its presets: `paper` as printed, `quick` for minutes on a CPU."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class PretrainConfig(Config):
       images_per_step / (2 (k+1)), rounded down, and `batch` is ignored. 0: `batch` counts.
     epochs: the paper gives none. lr*, momentum ("SGD with momentum"*: 0.9 as usual; AdamW's first beta too),
       weight_decay (3e-4 as CCD), optimiser*, schedule.
-    strong: a member of STRONG*, told `medmix`, or `strong_options` when it is another. weak: the weak views*.
+    strong: a member of STRONG*; its settings are `medmix`, or `strong_options` when it is another. weak: the weak views*.
     centres: frozen* | random | equidistant | re-estimated (every `reestimate_every` epochs*). centre_scale: length
       scale of the random and equidistant ones. centre_images: images they are estimated from, 0 for all*.
       centre_weak: whether a weak view lies over the strong augmentation then too, as it does in training.
-    k: strongest class, so k+1 classes*. tau: temperature (0.2 as CCD). alpha: see losses.contrastive.kappa.
+    k: strongest class, so k+1 classes*. tau: temperature (0.2 as CCD). alpha: see losses.contrastive.kappa (Eq. 7).
     w_ctr, w_con, w_aug, w_pos: weights of l_ctr, l_PMSACL, l_aug, l_pos (all 1*).
     aug_on: what l_aug classifies: 'z' as printed*, or 'features', those of the backbone (as CCD's released code).
     pos_on: what l_pos sees of a pair: 'pair', both*, or 'difference'. pos_jitter: pixels (8 as CCD).

@@ -1,4 +1,4 @@
-"""PMSACL, the global model: l_ctr + l_PMSACL + l_aug on whole images (Eq. full_loss)."""
+"""PMSACL, the global model: l_ctr + l_PMSACL + l_aug on whole images (Eq. 1 without l_pos)."""
 
 from __future__ import annotations
 

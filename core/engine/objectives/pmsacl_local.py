@@ -1,4 +1,4 @@
-"""PMSACL, the local model: the same on 32 x 32 patches, each an instance, and l_pos (Eq. patch_prediction)."""
+"""PMSACL, the local model: Eq. 1 on 32 x 32 patches, each an instance."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def sample():
 
 
 def slow_pmsacl(z, labels, partners, centres, tau, alpha):
-    """Eqs. contrastive_loss, sample_constrastive_loss and temperature_calibration, term by term."""
+    """Eqs. 4 to 7, term by term."""
 
     def f(i):
         d = [float(a) - float(c) for a, c in zip(z[i], centres[labels[i]], strict=True)]

@@ -1,4 +1,4 @@
-"""IGD: reconstruction and a Gaussian anomaly classifier, from whole images and from patches (Eq. anomaly_score_image).
+"""IGD: reconstruction and a Gaussian anomaly classifier, from whole images and from patches (Eq. 10).
 
 A global model sees the image, a local one 32 x 32 patches of it; below 96 pixels the global one works alone, as in the
 paper at 64. Score: half the global 0.1 rec + 0.9 gauss, half the highest 0.9 rec + 0.1 gauss of any patch. Heat map:

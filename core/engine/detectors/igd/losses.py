@@ -15,7 +15,7 @@ IMAGENET_RANGE = 4.7579  # from the lowest to the highest value an image can tak
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """l_rec (Eq. reconstruction error): rho L1 + (1 - rho)(1 - MS-SSIM), both in parts of the data range."""
+    """l_rec (Eq. 11): rho L1 + (1 - rho)(1 - MS-SSIM), both in parts of the data range."""
 
     window: int
     levels: tuple[float, ...]
@@ -45,7 +45,7 @@ class Reconstruction:
 
 
 def gauss(z: Tensor, centre: Tensor, sigma: Tensor) -> Tensor:
-    """h_psi (Eq. loss_GSVDD): 1 - exp(-|z - c|^2 / sigma), (B, 128) -> (B,) in [0, 1]; sigma is sigma_gamma^2."""
+    """h_psi (Eq. 12): 1 - exp(-|z - c|^2 / sigma), (B, 128) -> (B,) in [0, 1]; sigma is sigma_gamma^2."""
     return -torch.expm1(-(z - centre).square().sum(1) / sigma)
 
 
@@ -65,12 +65,12 @@ def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
 
 
 def centre_of(z: Tensor, least: float = 0.1) -> Tensor:
-    """c: the mean code (N, 128) -> (128,); coordinates within 0.1 of zero are pushed to +-0.1, where zero is +."""
+    """mu_gamma (the text after Eq. 12): the mean code (N, 128) -> (128,); coordinates within 0.1 of zero are pushed to +-0.1, where zero is +."""
     c = z.mean(0)
     return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
 
 
 def sigma_of(z: Tensor, centre: Tensor, batch: int) -> Tensor:
-    """Mean over batches of max(1, mean |z - c|^2): a scalar."""
+    """sigma_gamma^2: mean over batches of max(1, mean |z - c|^2), a scalar (the text after Eq. 12)."""
     squared = (z - centre).square().sum(1)
     return torch.stack([part.mean().clamp(min=1) for part in squared.split(batch)]).mean()

@@ -1,4 +1,4 @@
-"""IGD's learnt parts besides the encoder: the way into the latent space, the generator and the critic."""
+"""IGD's learnt parts besides the encoder: the layer into the latent space, the generator and the critic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Code(nn.Module):
     """Backbone features (B, F) -> latent (B, 128): one linear layer.
 
     The features are first shifted and scaled to mean 0 and mean variance 1 over the normal images. The linear layer
-    could learn that itself; without it an encoder with small features would start far from the centre's unit scale.
+    could learn that itself; without it an encoder with small features would not start at the centre's unit scale.
     """
 
     def __init__(self, features: int, latent: int = 128) -> None:

@@ -19,7 +19,7 @@ class LesionHeadConfig(Config):
     an entry may stand twice to come twice as often. held_out: families never trained on, for choosing the score.
 
     mode: the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses (`joint`).
-    w_lesion: weight of the fifth term beside those of Eq. full_loss; w_class is l_aug's, w_ctr and w_con those of
+    w_lesion: weight of the fifth term beside those of Eq. 1; w_class is l_aug's, w_ctr and w_con those of
     l_ctr and l_PMSACL, which joint mode alone has, with tau and alpha as in pre-training.
     steps: optimiser steps. ramp: share of the steps over which what is asked for goes from
     clear lesions alone to all that can be seen.

@@ -86,7 +86,7 @@ class LesionTraining(Training):
             "l_aug": c.w_class * F.cross_entropy(classes, counts),
         }
         if c.mode == "joint":
-            # The two views of one mixed image are each other's positive (Eq. sample_constrastive_loss).
+            # The two views of one mixed image are each other's positive (Eq. 5).
             partners = torch.arange(len(counts), device=self.device).roll(len(pair.counts))
             terms["l_ctr"] = c.w_ctr * centring_loss(features, counts, self.net.centres)
             terms["l_con"] = c.w_con * pmsacl_loss(features, counts, partners, self.net.centres, c.tau, c.alpha)
