@@ -14,7 +14,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -23,13 +22,12 @@ from typing_extensions import Self
 from core.engine.backbones.base import STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.gaussian import Gaussian, Level, Moments, Pyramid
 from core.engine.detectors.heatmap import blur
+from core.engine.detectors.map_detector import MapDetector
 from core.engine.files import write_json, write_tensors
-from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
-from core.engine.tensors import to_batch
 
 NAMED = {"stem": 2, "layer1": 4, "layer2": 8, "layer3": 16, "layer4": 32}  # how fits were saved that knew ResNet alone
 PARTS = ("mean", "own", "cross")  # of a Level, as they are saved
@@ -69,7 +67,7 @@ class PaDiMConfig(Config):
 
 
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
-class PaDiM(Detector):
+class PaDiM(MapDetector):
     name = "padim"
     Config = PaDiMConfig
     presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
@@ -80,44 +78,18 @@ class PaDiM(Detector):
         self.encoder, self.config, self.kept, self.gaussian, self.size = encoder, config, kept, gaussian, size
 
     @classmethod
-    def fit(cls, encoder: Encoder, images: np.ndarray, config: PaDiMConfig, context: FitContext = FitContext()) -> Self:
-        """One pass over `images`, uint8 (N, S, S, 3), N of 2 or more; no region of interest is needed.
-
-        Memory is that of the Gaussians (about 9 kB per cell of stride 4) and of one batch, whatever N is.
-        """
-        if len(images) < 2:
-            raise ValueError(f"PaDiM needs at least 2 normal images; there are {len(images)}")
-        device = torch.device(context.device)
-        encoder = encoder.to(device).eval()
+    def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
+        """Its memory is that of the Gaussians (about 9 kB per cell of stride 4), whatever `count` is, 2 or more."""
+        if count < 2:
+            raise ValueError(f"PaDiM needs at least 2 normal images; there are {count}")
         widths = {stride: encoder.widths[stride] for stride in config.strides}
-        kept = draw_channels(widths, config.channels, config.seed, device)
-        moments = Moments()
-        steps = -(-len(images) // config.batch)
-        for step in range(steps):
-            if context.should_stop is not None and context.should_stop():
-                raise Stopped("PaDiM's fit was stopped; it takes one pass, so it starts again from the first image")
-            part = np.asarray(images[step * config.batch : (step + 1) * config.batch])
-            maps = _maps(encoder, part, config.strides, device)
-            moments.add([maps[stride].index_select(1, index) for stride, index in kept.items()])
-            if context.report is not None:
-                context.report({"step": step + 1, "steps": steps, "images": moments.count})
-        return cls(encoder, config, kept, moments.finish(config.epsilon), int(images.shape[1]))
+        kept = draw_channels(widths, config.channels, config.seed, torch.device(context.device))
+        return PaDiMFitting(encoder, config, kept, size)
 
-    @torch.inference_mode()
-    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """uint8 (N, S, S, 3) of the size it was fitted at -> maps (N, S/4, S/4) of smoothed distances."""
-        if images.shape[1:] != (self.size, self.size, 3):
-            raise ValueError(
-                f"this PaDiM was fitted on {self.size} x {self.size} RGB images, not {images.shape[1:]}: "
-                f"score at size {self.size}, or fit again"
-            )
-        device = next(self.encoder.parameters()).device
-        out = [np.zeros((0, *self.gaussian.pyramid.grids[-1]), np.float32)]
-        for start in range(0, len(images), batch):
-            maps = _maps(self.encoder, np.asarray(images[start : start + batch]), self.config.strides, device)
-            heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
-            out.append(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
-        return Prediction(np.concatenate(out))
+    def read(self, maps: dict[int, Tensor]) -> Prediction:
+        """Maps (B, S/4, S/4) of smoothed distances, by the finest of its strides."""
+        heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
+        return Prediction(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
 
     def save(self, folder: Path) -> None:
         """`folder`: encoder/, padim.safetensors and, last, padim.json."""
@@ -147,10 +119,18 @@ class PaDiM(Detector):
         return cls(encoder, config, kept, Gaussian(pyramid, levels), about["size"])
 
 
-@torch.inference_mode()
-def _maps(encoder: Encoder, images: np.ndarray, strides: tuple[int, ...], device: torch.device) -> dict[int, Tensor]:
-    """uint8 (B, S, S, 3) -> {stride: float32 (B, c, h, w)}; bf16 has too few digits for a covariance."""
-    return encoder.maps(to_batch(images, device), strides)
+class PaDiMFitting:
+    """PaDiM's running moments."""
+
+    def __init__(self, encoder: Encoder, config: PaDiMConfig, kept: dict[int, Tensor], size: int) -> None:
+        self.encoder, self.config, self.kept, self.size = encoder, config, kept, size
+        self.moments = Moments()
+
+    def add(self, maps: dict[int, Tensor], start: int) -> None:
+        self.moments.add([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
+
+    def finish(self) -> PaDiM:
+        return PaDiM(self.encoder, self.config, self.kept, self.moments.finish(self.config.epsilon), self.size)
 
 
 def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torch.device) -> dict[int, Tensor]:

@@ -1,0 +1,127 @@
+"""Detectors that see an image through the encoder's maps alone, so that several share one pass of the encoder.
+
+    padim, nearest = fit_together(encoder, images, [(PaDiM, PaDiMConfig()), (Nearest, NearestConfig())])
+    of_padim, of_nearest = predict_together([padim, nearest], images)
+
+The encoder takes most of the time of a quick detector: two detectors then cost little more than one.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.config import Config
+from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.progress import Stopped
+from core.engine.registry import DETECTORS
+from core.engine.tensors import to_batch
+
+
+class Fitting(Protocol):
+    """A fit under way."""
+
+    def add(self, maps: dict[int, Tensor], start: int) -> None:
+        """Take in the maps of images start, start + 1, ..."""
+
+    def finish(self) -> Any:
+        """The fitted detector."""
+
+
+class MapDetector(Detector):
+    """Base of such detectors. Their Config has `strides`, the maps that they read, and `batch`, images per step."""
+
+    encoder: Encoder
+    config: Any
+    size: int
+
+    @classmethod
+    @abc.abstractmethod
+    def fitting(cls, encoder: Encoder, config: Any, count: int, size: int, context: FitContext) -> Fitting:
+        """A fit on `count` images of side `size`, to be given the maps batch by batch. ValueError on too few images."""
+
+    @abc.abstractmethod
+    def read(self, maps: dict[int, Tensor]) -> Prediction:
+        """What the detector says of a batch, given the encoder's maps at least at the strides of its configuration."""
+
+    @classmethod
+    def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
+        """One pass over `images`, uint8 (N, S, S, 3); memory is that of the detector and of one batch."""
+        return fit_together(encoder, images, [(cls, config)], context)[0]
+
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """uint8 (N, S, S, 3) of the size it was fitted at -> smoothed maps on the finest of its strides' grids."""
+        return predict_together([self], images, batch=batch)[0]
+
+
+@torch.inference_mode()
+def fit_together(
+    encoder: Encoder,
+    images: np.ndarray,
+    wanted: Sequence[tuple[type[MapDetector], Config]],
+    context: FitContext = FitContext(),
+) -> list[Any]:
+    """Fit several detectors in one pass of the encoder; each is what its own `fit` gives.
+
+    images: uint8 (N, S, S, 3), normal. Steps are of the largest `batch` asked for. Raises Stopped if asked to stop.
+    """
+    device = torch.device(context.device)
+    encoder = encoder.to(device).eval()
+    count, size = len(images), int(images.shape[1])
+    fittings = [kind.fitting(encoder, config, count, size, context) for kind, config in wanted]
+    strides = {stride for _, config in wanted for stride in config.strides}
+    batch = max(config.batch for _, config in wanted)
+    steps = -(-count // batch)
+    for step in range(steps):
+        if context.should_stop is not None and context.should_stop():
+            raise Stopped("the fit was stopped; it takes one pass, so it starts again from the first image")
+        part = np.asarray(images[step * batch : (step + 1) * batch])
+        maps = _maps(encoder, part, strides, device)
+        for fitting in fittings:
+            fitting.add(maps, step * batch)
+        if context.report is not None:
+            context.report({"step": step + 1, "steps": steps, "images": step * batch + len(part)})
+    return [fitting.finish() for fitting in fittings]
+
+
+@torch.inference_mode()
+def predict_together(detectors: Sequence[MapDetector], images: np.ndarray, *, batch: int = 32) -> list[Prediction]:
+    """What each of several detectors on one encoder says of images uint8 (N, S, S, 3), in one pass of the encoder.
+
+    The first one's encoder is used. Raises ValueError if a detector was fitted at another size.
+    """
+    for detector in detectors:
+        side = detector.size
+        if images.shape[1:] != (side, side, 3):
+            title = DETECTORS.about(detector.name)["title"]
+            raise ValueError(
+                f"this {title} was fitted on {side} x {side} RGB images, not {images.shape[1:]}: "
+                f"score at size {side}, or fit again"
+            )
+    encoder = detectors[0].encoder.eval()
+    device = next(encoder.parameters()).device
+    strides = {stride for detector in detectors for stride in detector.config.strides}
+    parts: list[list[Prediction]] = [[] for _ in detectors]
+    shown = images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)  # no image has maps of a shape, too
+    for start in range(0, len(shown), batch):
+        maps = _maps(encoder, np.asarray(shown[start : start + batch]), strides, device)
+        for detector, found in zip(detectors, parts, strict=True):
+            found.append(detector.read(maps))
+    return [_joined(found, len(images)) for found in parts]
+
+
+def _maps(encoder: Encoder, images: np.ndarray, strides: set[int], device: torch.device) -> dict[int, Tensor]:
+    """uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}; bf16 has too few digits for a covariance."""
+    return encoder.maps(to_batch(images, device), strides)
+
+
+def _joined(parts: list[Prediction], count: int) -> Prediction:
+    extras = {name: np.concatenate([part.extras[name] for part in parts])[:count] for name in parts[0].extras}
+    return Prediction(np.concatenate([part.maps for part in parts])[:count], extras)

@@ -1,0 +1,159 @@
+"""Nearest patches: how far each patch of an image is from the most similar patch of normal images.
+
+PatchCore (Roth et al. 2022): maps of two middle strides, averaged over 3 x 3 cells and laid side by side on the finer
+grid; a coreset of the normal images' patches as memory; the image's score is the largest distance, re-weighted. Light
+forms: fewer patches, a random choice of them, a prior on the place. Nothing is trained, and every decision can be
+traced: `explain` names the training image and the place in it that a patch was compared with.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from typing_extensions import Self
+
+from core.engine.backbones.base import STRIDES
+from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.config import BadConfig, Config
+from core.engine.detectors.base import FitContext, Prediction
+from core.engine.detectors.heatmap import blur, roi_at
+from core.engine.detectors.map_detector import MapDetector
+from core.engine.detectors.nearest.explain import Match, box_of
+from core.engine.detectors.nearest.fitting import NearestFitting, patches_of
+from core.engine.detectors.nearest.memory import Memory
+from core.engine.files import write_json, write_tensors
+from core.engine.registry import DETECTORS
+from core.engine.tensors import to_batch
+
+PARTS = ("features", "rows", "cells", "neighbours")  # of a Memory, as they are saved
+
+
+@dataclass(frozen=True)
+class NearestConfig(Config):
+    """strides: of the maps, from fine to coarse; patches lie on the finest one's grid.
+
+    patches: how many the memory holds at most. pool: how many are drawn from all images for it to be chosen from.
+    coreset: how it is chosen, greedy (each the farthest from those before) or random (quicker; common looks prevail).
+    position: weight of the place: two patches an image side apart count as `position` standard deviations of the
+    features farther; 0 leaves the place out, as PatchCore does.
+    balance: whether each stride's features are first brought to the same variance.
+    neighbours: of the nearest patch, by which PatchCore re-weights the score; 0 leaves the score as it is.
+    sigma: of the blur, in pixels at 256 x 256; it scales with the image. batch: images per step of the fit.
+    """
+
+    strides: tuple[int, ...] = (8, 16)
+    patches: int = 8000
+    pool: int = 40_000
+    coreset: str = "greedy"
+    position: float = 0.0
+    balance: bool = False
+    neighbours: int = 9
+    sigma: float = 4.0
+    batch: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.strides or [s for s in STRIDES if s in self.strides] != list(self.strides):
+            raise BadConfig(f"the strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
+        if self.coreset not in ("greedy", "random"):
+            raise BadConfig(f"a coreset is greedy or random, not {self.coreset!r}")
+        if self.patches < 1 or self.batch < 1 or self.pool < self.patches:
+            raise BadConfig("patches and batch must be at least 1, and the pool at least as large as the memory")
+        if self.position < 0 or self.neighbours < 0 or self.sigma < 0:
+            raise BadConfig("position, neighbours and sigma must be 0 or more")
+
+
+@DETECTORS.register("nearest", title="Nearest patches", section="PatchCore, Roth et al. 2022")
+class Nearest(MapDetector):
+    name = "nearest"
+    Config = NearestConfig
+    presets = {"paper": NearestConfig(), "quick": NearestConfig(patches=4000, pool=20_000)}
+
+    def __init__(self, encoder: Encoder, config: NearestConfig, size: int, scales: Tensor, memory: Memory) -> None:
+        """scales: (D + 2,), what each value of a patch, and its place (y, x), are multiplied by."""
+        self.encoder, self.config, self.size, self.scales, self.memory = encoder, config, size, scales, memory
+
+    @classmethod
+    def fitting(
+        cls, encoder: Encoder, config: NearestConfig, count: int, size: int, context: FitContext
+    ) -> NearestFitting:
+        if count < 1:
+            raise ValueError("there are no normal images to compare with")
+        return NearestFitting(cls, encoder, config, count, size, context.roi)
+
+    def read(self, maps: dict[int, Tensor]) -> Prediction:
+        """Maps of smoothed distances; extras: `distance` (N, h, w), as they are, and `weight` (N, h, w), its factor."""
+        queries = patches_of(maps, self.config.strides)
+        shape = queries.shape[:3]
+        flat = (queries * self.scales).flatten(0, 2)
+        distances, index = (found[:, 0] for found in self.memory.search(flat))
+        weights = self.memory.weights(flat, distances, index).view(shape)
+        heat = distances.view(shape)
+        smooth = blur(heat, self.config.sigma * shape[1] / 256)
+        return Prediction(smooth.cpu().numpy(), {"distance": heat.cpu().numpy(), "weight": weights.cpu().numpy()})
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,) float32: the largest distance, inside `roi` if given, times its weight."""
+        distance, weight = (prediction.extras[k].reshape(len(prediction), -1) for k in ("distance", "weight"))
+        peak = self._peak(prediction, roi)[:, None]
+        return np.take_along_axis(distance * weight, peak, 1)[:, 0]
+
+    @staticmethod
+    def _peak(prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
+        """(N,) flat cell of each image's largest distance; an empty region says nothing, so all of it counts."""
+        distance = prediction.extras["distance"]
+        inside = np.ones(distance.shape, bool) if roi is None else roi_at(roi, distance.shape[1:])
+        inside |= ~inside.any((1, 2))[:, None, None]
+        return np.where(inside, distance, -1.0).reshape(len(distance), -1).argmax(1)
+
+    @torch.inference_mode()
+    def explain(
+        self, images: np.ndarray, points: np.ndarray | None = None, roi: np.ndarray | None = None, batch: int = 32
+    ) -> list[Match]:
+        """What one patch of each image was compared with. images uint8 (N, S, S, 3).
+
+        points: (N, 2) pixels (x, y) whose patches are asked for; None takes each image's peak, inside `roi` if given.
+        """
+        device, found = self.scales.device, []
+        for start in range(0, len(images), batch):
+            cut = slice(start, start + batch)
+            maps = self.encoder.maps(to_batch(np.asarray(images[cut]), device), self.config.strides)
+            queries = patches_of(maps, self.config.strides) * self.scales
+            side = queries.shape[1]
+            if points is None:
+                cells = self._peak(self.read(maps), None if roi is None else roi[cut])
+            else:
+                x, y = (np.clip(np.asarray(points[cut]).T * side // self.size, 0, side - 1)).astype(np.int64)
+                cells = y * side + x
+            at = torch.from_numpy(cells).to(device)
+            distances, index = self.memory.search(queries.flatten(1, 2)[torch.arange(len(at), device=device), at])
+            rows, places = (part[index[:, 0]].tolist() for part in (self.memory.rows, self.memory.cells))
+            for cell, row, place, distance in zip(cells.tolist(), rows, places, distances[:, 0].tolist(), strict=True):
+                boxes = (box_of(c, side, self.size) for c in (cell, place))
+                found.append(Match(*boxes, row=row, distance=distance))
+        return found
+
+    def save(self, folder: Path) -> None:
+        """`folder`: encoder/, nearest.safetensors and, last, nearest.json."""
+        folder = Path(folder)
+        save_encoder(self.encoder, folder / "encoder")
+        tensors = {name: getattr(self.memory, name) for name in PARTS} | {"scales": self.scales}
+        write_tensors(folder / "nearest.safetensors", tensors)
+        write_json(folder / "nearest.json", {"config": self.config.to_dict(), "size": self.size})
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        folder = Path(folder)
+        if not (folder / "nearest.json").is_file():
+            raise ValueError(f"{folder} holds no memory of nearest patches (nearest.json); fit one first")
+        about = json.loads((folder / "nearest.json").read_text())
+        tensors = load_file(folder / "nearest.safetensors", device=str(device))
+        memory = Memory(*(tensors[name] for name in PARTS))
+        encoder = load_encoder(folder / "encoder", device)
+        return cls(encoder, NearestConfig.from_dict(about["config"]), about["size"], tensors["scales"], memory)
