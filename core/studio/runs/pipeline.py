@@ -180,12 +180,18 @@ def _fit_step(work: Work) -> None:
 
 @step("score")
 def _score_step(work: Work) -> None:
-    """Scores, then what a reader asks beside them. args: steady, true or false (default: by the study's size)."""
+    """Scores, then what a reader asks beside them.
+
+    args: steady, true or false (default: by the study's size); aids, false to leave both out: the nearest training
+    images are then found when they are asked for.
+    """
     from core.studio.runs import certainty, nearest
 
     how = (work.store, work.run, work.device, work.should_stop, work.report)
     score_run(*how)
     score_new(*how)  # cases that came in meanwhile: whoever took them leaves them to this step
+    if not work.args.get("aids", True):
+        return
     nearest.add_nearest(*how)
     if certainty.wanted(work.store, work.run, work.args.get("steady")):
         certainty.add_steadiness(*how)

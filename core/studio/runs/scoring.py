@@ -85,7 +85,7 @@ def score_run(
 
 def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
     """images uint8 (N, S, S, 3), roi (N, S, S) -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras."""
-    prediction = detector.predict(images)
+    prediction = detector.predict(images, roi=roi)
     scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
     extras = {name: np.asarray(values) for name, values in prediction.extras.items()}
     return prediction.maps, {kind: np.asarray(values, np.float64) for kind, values in scores.items()}, extras

@@ -1,0 +1,48 @@
+"""A first look at a study before any training: quick detectors on pretrained features, scored at once."""
+
+from __future__ import annotations
+
+from core.engine.registry import DETECTORS
+from core.studio.db.store import Store
+from core.studio.jobs import queue as jobs
+from core.studio.runs.pipeline import chain, create_fit, create_untrained
+from core.studio.runs.records import list_runs
+
+ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation
+SIZE = 224  # the side that they were trained at
+DETECTOR = "blend"
+NAME = "First look"
+
+
+def create_look(
+    store: Store, study: str, arch: str = ARCH, size: int = SIZE, detector: str = DETECTOR
+) -> dict[str, str]:
+    """Runs {'encoder', 'fit'}: the pretrained encoder as it is and `detector` on it; the encoder is shared by looks.
+
+    Raises ValueError (BadWeights) when the fit runs if the weights cannot be had, UnknownName for a detector.
+    """
+    DETECTORS.get(detector)
+    encoder = _kept(store, study, arch, size) or create_untrained(store, study, size, init="imagenet", arch=arch)
+    return {"encoder": encoder, "fit": create_fit(store, encoder, detector, name=NAME)}
+
+
+def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args) -> list[dict]:
+    """Steps of one job: the encoder where it is new, fit, score and evaluate. Reading aids that cost time wait."""
+    new = store.one("SELECT status FROM runs WHERE id = ?", [runs["encoder"]])["status"] == "new"
+    return chain(runs["encoder"] if new else None, [runs["fit"]], evaluate=evaluate, aids=False, **args)
+
+
+def look(store: Store, study: str, device: str = "auto", start: bool = True) -> dict:
+    """Queue a first look; returns {'job', 'encoder', 'fit'}."""
+    runs = create_look(store, study)
+    return {"job": jobs.submit(store, look_steps(store, runs, device=device), start=start), **runs}
+
+
+def _kept(store: Store, study: str, arch: str, size: int) -> str | None:
+    """The finished encoder run of an earlier look."""
+    for run in list_runs(store, study, "pretrain"):
+        config = run["config"]
+        same = config.get("size") == size and config.get("encoder", {}).get("arch") == arch
+        if same and run["method"] == "imagenet" and run["status"] == "done":
+            return run["id"]
+    return None
