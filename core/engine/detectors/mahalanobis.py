@@ -21,12 +21,11 @@ from typing_extensions import Self
 from core.engine.backbones.base import STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.heatmap import blur
+from core.engine.detectors.map_detector import MapDetector
 from core.engine.files import write_json, write_tensors
-from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
-from core.engine.tensors import to_batch
 
 WEIGHTS, ABOUT = "mahalanobis.safetensors", "mahalanobis.json"
 
@@ -47,6 +46,8 @@ class MahalanobisConfig(Config):
         for strides in (self.strides, self.map_strides):
             if not strides or [s for s in STRIDES if s in strides] != list(strides):
                 raise BadConfig(f"strides are some of {', '.join(map(str, STRIDES))}, in order; not {strides}")
+        if not set(self.map_strides) <= set(self.strides):
+            raise BadConfig("map_strides are some of strides")
         if self.sigma < 0 or self.batch < 1:
             raise BadConfig("sigma must be 0 or more and batch at least 1")
 
@@ -93,71 +94,31 @@ class Scatter:
 
 
 @DETECTORS.register("mahalanobis", title="Mahalanobis of pooled features")
-class Mahalanobis(Detector):
+class Mahalanobis(MapDetector):
     """extras: `pooled` (N,), the distance of the whole image, and `pooled_roi` of its region of interest if given."""
 
     name = "mahalanobis"
+    title = "Mahalanobis of pooled features"
     Config = MahalanobisConfig
 
-    def __init__(self, encoder: Encoder, config: MahalanobisConfig, normals: dict[str, Normal]) -> None:
-        self.encoder, self.config, self.normals = encoder, config, normals
+    def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, normals: dict[str, Normal]) -> None:
+        self.encoder, self.config, self.size, self.normals = encoder, config, size, normals
 
     @classmethod
-    @torch.inference_mode()
-    def fit(
-        cls, encoder: Encoder, images: np.ndarray, config: MahalanobisConfig, context: FitContext = FitContext()
-    ) -> Self:
-        """One pass over images uint8 (N, S, S, 3). Raises ValueError under 2 images."""
-        if len(images) < 2:
-            raise ValueError(f"this detector needs at least 2 normal images; there are {len(images)}")
-        detector = cls(encoder.to(torch.device(context.device)).eval(), config, {})
-        scatter = {"pooled": Scatter(), "cells": Scatter()} | ({} if context.roi is None else {"pooled_roi": Scatter()})
-        steps = -(-len(images) // config.batch)
-        for step in range(steps):
-            if context.should_stop is not None and context.should_stop():
-                raise Stopped("the fit was stopped; it takes one pass, so it starts again from the first image")
-            part = slice(step * config.batch, (step + 1) * config.batch)
-            pooled, cells = detector._features(images[part], None if context.roi is None else context.roi[part])
-            inside = pooled.pop("inside", None)
-            for name, values in pooled.items():
-                scatter[name].add(values)
-            scatter["cells"].add(cells.flatten(0, 2) if inside is None else cells[inside])
-            if context.report is not None:
-                context.report({"step": step + 1, "steps": steps})
-        detector.normals = {name: part.normal() for name, part in scatter.items() if part.count > 1}
-        return detector
+    def fitting(
+        cls, encoder: Encoder, config: MahalanobisConfig, count: int, size: int, context: FitContext
+    ) -> MahalanobisFitting:
+        if count < 2:
+            raise ValueError(f"this detector needs at least 2 normal images; there are {count}")
+        return MahalanobisFitting(encoder, config, size, context.roi)
 
-    def _features(self, images: np.ndarray, roi: np.ndarray | None) -> tuple[dict[str, Tensor], Tensor]:
-        """uint8 (B, S, S, 3) -> {`pooled` (B, D), with a roi also `pooled_roi` and `inside` bool (B, h, w)}, and
-        cells (B, h, w, D') on the grid of the finest map stride."""
-        c = self.config
-        device = next(self.encoder.parameters()).device
-        maps = self.encoder.maps(to_batch(np.asarray(images), device), sorted({*c.strides, *c.map_strides}))
-        out = {"pooled": torch.cat([maps[s].mean((2, 3)) for s in c.strides], 1).float()}
-        grid = maps[c.map_strides[0]].shape[-2:]
-        cells = [F.interpolate(maps[s], grid, mode="bilinear", align_corners=False) for s in c.map_strides]
-        if roi is not None:
-            inside = torch.from_numpy(np.array(roi)).to(device).float()[:, None]
-            weights = {s: F.interpolate(inside, maps[s].shape[-2:], mode="area") for s in c.strides}
-            pooled = [(maps[s] * w).sum((2, 3)) / w.sum((2, 3)).clamp_min(1e-6) for s, w in weights.items()]
-            out["pooled_roi"] = torch.cat(pooled, 1).float()
-            out["inside"] = F.interpolate(inside, grid, mode="area")[:, 0] >= 0.5
-        return out, torch.cat(cells, 1).permute(0, 2, 3, 1).float()
-
-    @torch.inference_mode()
-    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (N, S/16, S/16), the same with or without `roi`."""
-        maps, extras = [], {"pooled": [], "pooled_roi": []}
-        use = roi if "pooled_roi" in self.normals else None
-        for start in range(0, len(images), batch):
-            part = slice(start, start + batch)
-            pooled, cells = self._features(images[part], None if use is None else use[part])
-            heat = self.normals["cells"].distance(cells)
-            maps.append(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
-            for name in extras:
-                if name in pooled:
-                    extras[name].append(self.normals[name].distance(pooled[name]).cpu().numpy())
-        return Prediction(np.concatenate(maps), {name: np.concatenate(v) for name, v in extras.items() if v})
+    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
+        """Maps float32 (B, S/16, S/16), the same with or without `roi`."""
+        features = features_of(maps, self.config, roi if "pooled_roi" in self.normals else None)
+        heat = self.normals["cells"].distance(features["cells"])
+        smooth = blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy()
+        whole = [name for name in ("pooled", "pooled_roi") if name in features]
+        return Prediction(smooth, {n: self.normals[n].distance(features[n]).cpu().numpy() for n in whole})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """(N,) float32: the distance of the pooled features, of the region of interest where `predict` had it too."""
@@ -172,7 +133,7 @@ class Mahalanobis(Detector):
             f"{name}.{part}": getattr(n, part) for name, n in self.normals.items() for part in ("mean", "whitening")
         }
         write_tensors(folder / WEIGHTS, tensors)
-        write_json(folder / ABOUT, {"config": self.config.to_dict(), "normals": list(self.normals)})
+        write_json(folder / ABOUT, {"config": self.config.to_dict(), "normals": list(self.normals), "size": self.size})
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
@@ -180,4 +141,49 @@ class Mahalanobis(Detector):
         about = json.loads((folder / ABOUT).read_text())
         tensors = load_file(folder / WEIGHTS, device=str(device))
         normals = {n: Normal(tensors[f"{n}.mean"], tensors[f"{n}.whitening"]) for n in about["normals"]}
-        return cls(load_encoder(folder / "encoder", device), MahalanobisConfig.from_dict(about["config"]), normals)
+        config = MahalanobisConfig.from_dict(about["config"])
+        return cls(load_encoder(folder / "encoder", device), config, about["size"], normals)
+
+
+class MahalanobisFitting:
+    """The scatters of pooled features and of places."""
+
+    def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, roi: np.ndarray | None) -> None:
+        self.encoder, self.config, self.size, self.roi = encoder, config, size, roi
+        names = ("pooled", "cells") if roi is None else ("pooled", "cells", "pooled_roi")
+        self.scatter = {name: Scatter() for name in names}
+
+    def add(self, maps: dict[int, Tensor], start: int) -> None:
+        count = len(next(iter(maps.values())))
+        features = features_of(maps, self.config, None if self.roi is None else self.roi[start : start + count])
+        inside, cells = features.pop("inside"), features.pop("cells")
+        self.scatter["cells"].add(cells[inside])
+        for name, values in features.items():
+            self.scatter[name].add(values)
+
+    def finish(self) -> Mahalanobis:
+        normals = {name: part.normal() for name, part in self.scatter.items() if part.count > 1}
+        return Mahalanobis(self.encoder, self.config, self.size, normals)
+
+
+def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: np.ndarray | None) -> dict[str, Tensor]:
+    """Maps (B, C, h, w) by stride -> `pooled` (B, D); `cells` (B, h, w, D') on the grid of the finest map stride.
+
+    `inside` bool (B, h, w): cells of the region of interest, all where there is none. With roi uint8 (B, S, S) also
+    `pooled_roi` (B, D), averaged over the region of interest.
+    """
+    finest = maps[config.map_strides[0]]
+    grid = finest.shape[-2:]
+    cells = [F.interpolate(maps[s], grid, mode="bilinear", align_corners=False) for s in config.map_strides]
+    out = {
+        "pooled": torch.cat([maps[s].mean((2, 3)) for s in config.strides], 1).float(),
+        "cells": torch.cat(cells, 1).permute(0, 2, 3, 1).float(),
+        "inside": torch.ones(len(finest), *grid, dtype=torch.bool, device=finest.device),
+    }
+    if roi is not None:
+        region = torch.from_numpy(np.array(roi)).to(finest.device).float()[:, None]
+        weights = {s: F.interpolate(region, maps[s].shape[-2:], mode="area") for s in config.strides}
+        pooled = [(maps[s] * w).sum((2, 3)) / w.sum((2, 3)).clamp_min(1e-6) for s, w in weights.items()]
+        out["pooled_roi"] = torch.cat(pooled, 1).float()
+        out["inside"] = F.interpolate(region, grid, mode="area")[:, 0] >= 0.5
+    return out

@@ -17,7 +17,8 @@ from core.studio.runs.pipeline import UNTRAINED
 class Arm(Config):
     """One row of a table. pretrain, fit: changes to the presets named, dotted keys allowed.
 
-    encoder: an objective, or `untrained`. An encoder with the same changes and seed is trained once for all its arms.
+    encoder: an objective, or `untrained`; the latter takes `encoder.arch` and `encoder.init` of `pretrain`. An
+    encoder with the same changes and seed is trained once for all its arms.
     """
 
     label: str
@@ -92,7 +93,29 @@ def head_only() -> list[Arm]:
     return [Arm("Lesion head", "lesion-head", UNTRAINED)]
 
 
+PRETRAINED = {"encoder.arch": "efficientnet-lite0", "encoder.init": "imagenet"}
+
+
+def look() -> list[Arm]:
+    """Quick detectors on ImageNet features, without any training; meant for --size 224."""
+    quick = {"PaDiM": "padim", "Nearest patches": "nearest", "Mahalanobis": "mahalanobis", "Blend": "blend"}
+    arms = [Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED) for title, name in quick.items()]
+    return [Arm("PaDiM, untrained", "padim", UNTRAINED), *arms]
+
+
+def pretrained() -> list[Arm]:
+    """The paper's question: does PMSACL help an encoder that starts from ImageNet?"""
+    before = {"encoder": UNTRAINED, "pretrain": PRETRAINED}
+    after = {"preset": "imagenet"}
+    return [
+        Arm(f"{title}, {what}", name, **how)
+        for title, name in (("PaDiM", "padim"), ("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
+        for what, how in (("ImageNet", before), ("PMSACL from ImageNet", after))
+    ]
+
+
 EXPERIMENTS = {
+    "look": look, "pretrained": pretrained,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
     "head": head_only,
 }  # fmt: skip

@@ -103,9 +103,10 @@ def _same(store: Store, study: str, config: PretrainConfig) -> dict | None:
 
 def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str) -> str:
     if arm.encoder == UNTRAINED:
-        name = f"experiment untrained {size} px seed {seed}"
+        changes = {k.removeprefix("encoder."): v for k, v in arm.pretrain.items()}
+        name = f"experiment untrained {' '.join(changes.values())} {size} px seed {seed}".replace("  ", " ")
         found = _named(store, study, name)
-        run = found["id"] if found else create_untrained(store, study, size, seed)
+        run = found["id"] if found else create_untrained(store, study, size, seed, **changes)
         runs.update_run(store, run, name=name)
     else:
         config = PRETRAIN_PRESETS[arm.preset].replace(size=size, seed=seed, **{"encoder.seed": seed, **arm.pretrain})

@@ -1,0 +1,152 @@
+"""Several quick detectors on pretrained features as one, each with an equal say.
+
+What they see differs: PaDiM compares each place with the same place of normal images, the nearest patches with any
+place, in two depths of the network, and the Mahalanobis distance the image as a whole. Each is put on the scale of
+normal images that none was fitted on (mean 0, standard deviation 1). The heat map is the mean of the places' maps; the
+image's score the mean of three readings: of the whole image, the map's mean, and its largest twentieth. Weights are
+equal by design, not learnt: on images of a kind that nobody has seen there is nothing to learn them from.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from typing_extensions import Self
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.config import BadConfig, Config
+from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.heatmap import roi_at, upsample
+from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
+from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
+from core.engine.detectors.members import Scale, part_unseen
+from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
+from core.engine.detectors.padim import PaDiM, PaDiMConfig
+from core.engine.files import write_json
+from core.engine.registry import DETECTORS
+
+ABOUT = "blend.json"
+KINDS: dict[str, type[MapDetector]] = {
+    "padim": PaDiM,
+    "fine": Nearest,
+    "coarse": Nearest,
+    "pooled": Mahalanobis,
+}
+MAPS = ("padim", "fine", "coarse")  # members whose maps make the heat map
+READINGS = ("pooled", "mean", "top")
+TOP = 0.05  # share of an image's cells
+
+
+@dataclass(frozen=True)
+class BlendConfig(Config):
+    """padim, fine, coarse, pooled: the members. unseen: share of the given normals that only sets their scales.
+
+    stride: of the grid on which maps are added.
+    """
+
+    padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
+    fine: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(8, 16), patches=4000, pool=20_000))
+    coarse: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(16, 32), patches=4000, pool=20_000))
+    pooled: MahalanobisConfig = field(default_factory=MahalanobisConfig)
+    stride: int = 8
+    unseen: float = 0.15
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.unseen < 0.9 or self.stride < 1:
+            raise BadConfig("unseen lies in (0, 0.9) and stride is at least 1")
+
+
+@DETECTORS.register("blend", title="Quick detectors, blended")
+class Blend(Detector):
+    """extras: `pooled` and `pooled_roi` (N,), distances of the whole image and of its region of interest."""
+
+    name = "blend"
+    title = "Quick detectors, blended"
+    Config = BlendConfig
+
+    def __init__(
+        self, config: BlendConfig, members: dict[str, MapDetector], scales: dict[str, Scale], readings: dict[str, Scale]
+    ) -> None:
+        self.config, self.members, self.scales, self.readings = config, members, scales, readings
+
+    @classmethod
+    def fit(cls, encoder: Encoder, images: np.ndarray, config: BlendConfig, context: FitContext = FitContext()) -> Self:
+        """One pass of the encoder over images uint8 (N, S, S, 3). Raises ValueError under 16 images."""
+        (seen, inside), (unseen, unseen_roi) = part_unseen(images, context.roi, config.unseen, config.seed)
+        wanted = [(kind, getattr(config, name)) for name, kind in KINDS.items()]
+        fitted = fit_together(encoder, seen, wanted, context.replace(roi=inside))
+        detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {})
+        parts = detector._parts(unseen, 32, unseen_roi)
+        for name, part in parts.items():
+            scores = detector.members[name].image_score(part, unseen_roi)
+            cells = part.maps if unseen_roi is None else part.maps[roi_at(unseen_roi, part.maps.shape[1:])]
+            detector.scales[name] = _scale(scores, cells)
+        for kind, roi in {"": None, "_roi": unseen_roi}.items():
+            prediction = detector._joined(parts, images.shape[1])
+            for name, values in detector._read(prediction, roi).items():
+                detector.readings[name + kind] = _scale(values, values)
+        return detector
+
+    def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> dict[str, Prediction]:
+        found = predict_together(list(self.members.values()), images, batch=batch, roi=roi)
+        return dict(zip(self.members, found, strict=True))
+
+    def _joined(self, parts: dict[str, Prediction], size: int) -> Prediction:
+        side = -(-size // self.config.stride)
+        maps = [(upsample(parts[n].maps, side) - self.scales[n].map_mean) / self.scales[n].map_sd for n in MAPS]
+        return Prediction(np.mean(maps, 0, dtype=np.float32), dict(parts["pooled"].extras))
+
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """Maps float32 (N, S/8, S/8), in standard deviations of normal images; the same with or without `roi`."""
+        return self._joined(self._parts(images, batch, roi), images.shape[1])
+
+    def _read(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Readings of each image (N,): `pooled`, and the map's `mean` and `top`."""
+        flat = prediction.maps.reshape(len(prediction), -1)
+        inside = np.ones(flat.shape, bool)
+        if roi is not None:
+            inside = roi_at(roi, prediction.maps.shape[1:]).reshape(flat.shape)
+            inside |= ~inside.any(1)[:, None]  # an empty region says nothing, so all of it counts
+        count = inside.sum(1)
+        ordered = -np.sort(-np.where(inside, flat, -np.inf), 1)
+        top = np.maximum(1, np.round(TOP * count)).astype(int)
+        return {
+            "pooled": self.members["pooled"].image_score(prediction, roi),
+            "mean": np.where(inside, flat, 0).sum(1) / count,
+            "top": np.array([row[:n].mean() for row, n in zip(ordered, top, strict=True)]),
+        }
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,) float32: the mean of the three readings, each in standard deviations of normal images."""
+        kind = "" if roi is None else "_roi"
+        read = self._read(prediction, roi)
+        scaled = [(read[n] - self.readings[n + kind].score_mean) / self.readings[n + kind].score_sd for n in READINGS]
+        return np.mean(scaled, 0).astype(np.float32)
+
+    def save(self, folder: Path) -> None:
+        """`folder`: a folder for each member and, last, blend.json."""
+        folder = Path(folder)
+        for name, member in self.members.items():
+            member.save(folder / name)
+        about = {"config": self.config.to_dict()}
+        about |= {part: {n: s.to_dict() for n, s in getattr(self, part).items()} for part in ("scales", "readings")}
+        write_json(folder / ABOUT, about)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        folder = Path(folder)
+        about = json.loads((folder / ABOUT).read_text())
+        members = {name: kind.load(folder / name, device) for name, kind in KINDS.items()}
+        scales, readings = ({n: Scale.from_dict(s) for n, s in about[part].items()} for part in ("scales", "readings"))
+        return cls(BlendConfig.from_dict(about["config"]), members, scales, readings)
+
+
+def _scale(scores: np.ndarray, cells: np.ndarray) -> Scale:
+    least = 1e-6  # what never varies says nothing, and must not be divided by
+    score_sd, map_sd = max(least, float(np.std(scores))), max(least, float(np.std(cells)))
+    return Scale(float(np.mean(scores)), score_sd, float(np.mean(cells)), map_sd)
