@@ -48,8 +48,11 @@ class MapDetector(Detector):
         """A fit on `count` images of side `size`, to be given the maps batch by batch. ValueError on too few images."""
 
     @abc.abstractmethod
-    def read(self, maps: dict[int, Tensor]) -> Prediction:
-        """What the detector says of a batch, given the encoder's maps at least at the strides of its configuration."""
+    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
+        """What the detector says of a batch, given the encoder's maps at least at the strides of its configuration.
+
+        roi: uint8 (B, S, S), for a detector that has something to say of the region of interest as a whole.
+        """
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
@@ -58,7 +61,7 @@ class MapDetector(Detector):
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """uint8 (N, S, S, 3) of the size it was fitted at -> smoothed maps on the finest of its strides' grids."""
-        return predict_together([self], images, batch=batch)[0]
+        return predict_together([self], images, batch=batch, roi=roi)[0]
 
 
 @torch.inference_mode()
@@ -92,7 +95,9 @@ def fit_together(
 
 
 @torch.inference_mode()
-def predict_together(detectors: Sequence[MapDetector], images: np.ndarray, *, batch: int = 32) -> list[Prediction]:
+def predict_together(
+    detectors: Sequence[MapDetector], images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None
+) -> list[Prediction]:
     """What each of several detectors on one encoder says of images uint8 (N, S, S, 3), in one pass of the encoder.
 
     The first one's encoder is used. Raises ValueError if a detector was fitted at another size.
@@ -113,7 +118,7 @@ def predict_together(detectors: Sequence[MapDetector], images: np.ndarray, *, ba
     for start in range(0, len(shown), batch):
         maps = _maps(encoder, np.asarray(shown[start : start + batch]), strides, device)
         for detector, found in zip(detectors, parts, strict=True):
-            found.append(detector.read(maps))
+            found.append(detector.read(maps, None if roi is None else roi[start : start + batch]))
     return [_joined(found, len(images)) for found in parts]
 
 

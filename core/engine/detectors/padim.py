@@ -14,6 +14,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -86,7 +87,7 @@ class PaDiM(MapDetector):
         kept = draw_channels(widths, config.channels, config.seed, torch.device(context.device))
         return PaDiMFitting(encoder, config, kept, size)
 
-    def read(self, maps: dict[int, Tensor]) -> Prediction:
+    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
         """Maps (B, S/4, S/4) of smoothed distances, by the finest of its strides."""
         heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
         return Prediction(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())

@@ -87,7 +87,7 @@ class Nearest(MapDetector):
             raise ValueError("there are no normal images to compare with")
         return NearestFitting(cls, encoder, config, count, size, context.roi)
 
-    def read(self, maps: dict[int, Tensor]) -> Prediction:
+    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
         """Maps of smoothed distances; extras: `distance` (N, h, w), as they are, and `weight` (N, h, w), its factor."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]

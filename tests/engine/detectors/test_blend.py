@@ -1,0 +1,73 @@
+"""Quick detectors blended: its map and score are the means of its members' standardised ones."""
+
+import numpy as np
+import pytest
+
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.detectors.base import FitContext
+from core.engine.detectors.blend import MAPS, Blend, BlendConfig
+from core.engine.detectors.heatmap import upsample
+from core.engine.detectors.members import part_unseen
+from tests.engine._images import normals
+
+SMALL = (
+    BlendConfig()
+    .replace(**{f"{name}.patches": 60 for name in ("fine", "coarse")})
+    .replace(**{f"{name}.pool": 200 for name in ("fine", "coarse")})
+)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    images = normals(24, 64)
+    return Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL), images
+
+
+def test_on_unseen_normals_every_part_has_mean_0_and_deviation_1(fitted):
+    detector, images = fitted
+    unseen = part_unseen(images, None, SMALL.unseen, SMALL.seed)[1][0]
+    parts = {name: member.predict(unseen) for name, member in detector.members.items()}
+    scaled = [(upsample(parts[n].maps, 8) - detector.scales[n].map_mean) / detector.scales[n].map_sd for n in MAPS]
+    prediction = detector.predict(unseen)
+    np.testing.assert_allclose(prediction.maps, np.mean(scaled, 0), atol=1e-4)
+    assert abs(detector.image_score(prediction).mean()) < 1e-4
+
+
+def test_a_square_put_in_raises_score_and_map_at_its_place(fitted):
+    detector, _ = fitted
+    plain = normals(6, 64, 5)
+    marked = plain.copy()
+    marked[:, 16:40, 16:40] = np.random.default_rng(0).integers(0, 255, (6, 24, 24, 3), dtype=np.uint8)
+    before, after = detector.predict(plain), detector.predict(marked)
+    assert (detector.image_score(after) > detector.image_score(before)).all()
+    rise = after.maps - before.maps
+    assert rise[:, 2:5, 2:5].mean() > rise[:, 6:, 6:].mean()
+
+
+def test_only_the_region_of_interest_counts():
+    images = normals(24, 64)
+    roi = np.zeros((24, 64, 64), np.uint8)
+    roi[:, :, 24:] = 1
+    detector = Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL, FitContext(roi=roi))
+    marked = images[:4].copy()
+    marked[:, :, :12] = 255
+    score = {
+        kind: [detector.image_score(detector.predict(x, roi=roi[:4]), inside) for x in (images[:4], marked)]
+        for kind, inside in {"roi": roi[:4], "plain": None}.items()
+    }
+    rise = {kind: np.mean(after - before) for kind, (before, after) in score.items()}
+    assert rise["plain"] > 0 and rise["roi"] < rise["plain"]
+
+
+def test_it_is_the_same_after_save_and_load(fitted, tmp_path):
+    detector, images = fitted
+    detector.save(tmp_path)
+    again = Blend.load(tmp_path)
+    before, after = detector.predict(images[:3]), again.predict(images[:3])
+    np.testing.assert_allclose(before.maps, after.maps, atol=1e-5)
+    np.testing.assert_allclose(detector.image_score(before), again.image_score(after), atol=1e-4)
+
+
+def test_few_images_are_refused(fitted):
+    with pytest.raises(ValueError, match="at least 16"):
+        Blend.fit(build_encoder(EncoderConfig()), normals(8, 64), SMALL)
