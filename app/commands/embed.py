@@ -134,10 +134,11 @@ def _config(args, store):
 
 def _file(store, m, format: str, args, projected: list) -> bytes:
     from core.studio.clusters import columns, figure, table
+    from core.studio.review.exports.names import Names
 
     fit = next((f["id"] for f in columns.fits(store, m)), None)
     if format in table.FORMATS:
-        return table.write(store, m, format, fit, projected)
+        return table.write(store, m, format, Names(store, m.about["study"], keep=True), fit, projected)
     found = {c["name"]: c for c in columns.columns(store, m, fit)}
     column = found.get(args.colour)
     if column is None or "codes" not in column:

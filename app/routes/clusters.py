@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from core.studio.clusters import actions, columns, explore, library, pictures, projected
 from core.studio.clusters.config import MapConfig
 from core.studio.review import blind
+from core.studio.review.exports.names import names_for
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import get_run, list_runs
 from core.studio.runs.snapshots import snapshots
@@ -143,22 +144,26 @@ def routes(ctx) -> APIRouter:
         epoch: int | None = None,
         hide: str = "",
     ):
-        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet), with projected images."""
+        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
+
+        Names are remapped for all but administrators."""
         from core.studio.clusters import figure, table
 
         store, m = opened(request, key)
+        names = names_for(store, m.about["study"], ctx.user_of(request), ctx.single_user)
         ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
         new = [projected.open_projected(store, key, k) for k in ready]
         if format in table.FORMATS:
-            data = table.write(store, m, format, fit, new)
+            data = table.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
         else:
-            found = {c["name"]: c for c in columns.columns(store, m, fit)}
+            found = {c["name"]: c for c in columns.with_names(columns.columns(store, m, fit), names)}
             column = found.get(colour) if colour != "class" and "codes" in found.get(colour, {}) else None
             hidden = set(filter(None, hide.split("|"))) if column is None else set()
             groups = [g for g in m.about["groups"] if g not in hidden]
             shown = None if epoch is None else [epoch]
             new = [p for p in new if f"Placed: {p.about['title']}" not in hide.split("|")]
-            data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=new)
+            seen = [projected.with_names(p, names) for p in new]
+            data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=seen)
         name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
         return Response(
             data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'}

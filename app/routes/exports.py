@@ -17,6 +17,7 @@ from core.studio.ingest.studies import study_row
 from core.studio.review import blind, readers
 from core.studio.review.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
+from core.studio.review.exports.names import names_for
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv
 
@@ -45,13 +46,12 @@ def routes(ctx) -> APIRouter:
         study_row(store, study)
         if blind.applies(store, study, who) and not ctx.single_user:
             raise ValueError("This study is being read blind: an administrator may export it.")
-        if names or kind == "bundle":
-            readers.demand(store, who, ctx.single_user, "administer")
+        keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
         if kind == "bundle":
             return _streamed(BundleWriter(store, study, who))
         folder = Path(tempfile.mkdtemp(dir=store.home.cache))
         try:
-            file, text = _write(store, study, kind, folder, who, bool(names), run or None)
+            file, text = _write(store, study, kind, folder, who, keep, run or None)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -10,6 +10,7 @@ from core.studio.clusters import patches
 from core.studio.clusters.library import Map
 from core.studio.clusters.points import group_name
 from core.studio.db.store import Store
+from core.studio.review.exports.names import Names
 from core.studio.runs import records as runs
 
 NONE = "\u2013"
@@ -61,6 +62,18 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
             out.append({"name": name, "title": title, "values": values})
         elif len(set(values)) > 1:
             out.append(category(name, title, [NONE if v is None else str(v) for v in values]))
+    return out
+
+
+def with_names(found: list[dict], names: Names) -> list[dict]:
+    """The columns as they may leave the studio: readers and days remapped unless `names` keeps them."""
+    changed = {"reader": names.reader, "added": names.date}
+    out = []
+    for column in found:
+        change = changed.get(column["name"])
+        if change is not None and "names" in column:
+            column = {**column, "names": [n if n == NONE else change(n) for n in column["names"]]}
+        out.append(column)
     return out
 
 

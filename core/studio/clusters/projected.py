@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -22,6 +22,7 @@ from core.studio.ingest import cache, studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.layouts import files_under
 from core.studio.jobs import queue as jobs
+from core.studio.review.exports.names import Names
 
 VERSION = 1  # raise it when the same images would come to other places
 MOST = 5_000  # 1 GB of images at 256 pixels
@@ -148,6 +149,12 @@ def open_projected(store: Store, map_key: str, key: str) -> Projected:
         arrays = {name: kept[name] for name in ("coords", "near", "distance")} | {"out_of_support": kept["far"]}
     images = np.load(folder / "images.npy", mmap_mode="r")
     return Projected(key, map_key, json.loads((folder / "about.json").read_text()), images=images, **arrays)
+
+
+def with_names(new: Projected, names: Names) -> Projected:
+    """The images as they may leave the studio: their names, and that of their folder, remapped unless kept."""
+    about = {"title": names.file(new.about["title"]), "names": [names.file(n) for n in new.about["names"]]}
+    return replace(new, about={**new.about, **about})
 
 
 def forget(store: Store, map_key: str, key: str) -> None:

@@ -11,14 +11,16 @@ from core.studio.clusters import columns
 from core.studio.clusters.library import Map
 from core.studio.clusters.projected import Projected
 from core.studio.db.store import Store
+from core.studio.review.exports.names import Names
 
 FORMATS = ("csv", "parquet")
 
 
-def table(store: Store, m: Map, fit: str | None = None) -> dict[str, list]:
+def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[str, list]:
     """column -> values, E x N of each, epoch by epoch: epoch, point, x, y, case_id, case, lesions, then the colours."""
     count, epochs = len(m.points), [e["epoch"] for e in m.about["epochs"]]
-    names = {c["id"]: c["name"] for c in store.query("SELECT id, name FROM cases WHERE study = ?", [m.about["study"]])}
+    rows = store.query("SELECT id, name FROM cases WHERE study = ?", [m.about["study"]])
+    called = {c["id"]: c["name"] if names.keep else names.case(c) for c in rows}
     cases = m.points.case_id.tolist()
     out: dict[str, list] = {
         "epoch": np.repeat(epochs, count).tolist(),
@@ -26,10 +28,10 @@ def table(store: Store, m: Map, fit: str | None = None) -> dict[str, list]:
         "x": np.asarray(m.coords[:, :, 0], float).ravel().tolist(),
         "y": np.asarray(m.coords[:, :, 1], float).ravel().tolist(),
         "case_id": cases * len(epochs),
-        "case": [names.get(c, "") for c in cases] * len(epochs),
+        "case": [called.get(c, "") for c in cases] * len(epochs),
         "pasted_lesions": m.points.lesions.tolist() * len(epochs),
     }
-    for column in columns.columns(store, m, fit):
+    for column in columns.with_names(columns.columns(store, m, fit), names):
         values = column.get("values") or [column["names"][c] for c in column["codes"]]
         values = [None if v == columns.NONE else v for v in values]
         out[column["name"]] = values * len(epochs)
@@ -48,16 +50,18 @@ def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> N
                 row = {"epoch": epoch["epoch"], "point": first + j, "x": x, "y": y, "case": new.about["names"][j]}
                 row |= {"case_id": case if case >= 0 else None, "placed": new.about["title"]}
                 row["far"] = bool(new.out_of_support[e, j])
-                for name, values in out.items():
-                    values.append(row.get(name))
+                for column, values in out.items():
+                    values.append(row.get(column))
         first += len(new)
 
 
-def write(store: Store, m: Map, format: str, fit: str | None = None, projected: list[Projected] | None = None) -> bytes:
+def write(
+    store: Store, m: Map, format: str, names: Names, fit: str | None = None, projected: list[Projected] | None = None
+) -> bytes:
     """The table as a file's bytes; `format` is csv or parquet; `projected`: with these new images."""
     if format not in FORMATS:
         raise ValueError(f"a table is saved as {', '.join(FORMATS)}, not {format!r}")
-    found = table(store, m, fit)
+    found = table(store, m, names, fit)
     if projected:
         add_projected(found, m, projected)
     if format == "parquet":

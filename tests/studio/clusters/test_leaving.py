@@ -8,6 +8,7 @@ from pyarrow import parquet
 
 from core.studio.clusters import actions, columns, figure, library, table
 from core.studio.db.store import NotFound
+from core.studio.review.exports.names import Names
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +33,18 @@ def test_a_figure_shows_the_classes_epochs_and_numbers_asked_for(made):
 
 
 def test_the_table_holds_every_point_of_every_epoch(world, made):
-    rows = list(csv.DictReader(io.StringIO(table.write(world.store, made, "csv").decode())))
+    rows = list(
+        csv.DictReader(
+            io.StringIO(table.write(world.store, made, "csv", Names(world.store, world.study, keep=True)).decode())
+        )
+    )
     assert len(rows) == 2 * len(made.points)
     last = rows[-1]
     assert float(last["x"]) == pytest.approx(float(made.coords[1, -1, 0]))
     assert int(last["case_id"]) == made.points.case_id[-1] and last["epoch"] == "2"
-    again = parquet.read_table(io.BytesIO(table.write(world.store, made, "parquet"))).to_pydict()
+    again = parquet.read_table(
+        io.BytesIO(table.write(world.store, made, "parquet", Names(world.store, world.study, keep=True)))
+    ).to_pydict()
     assert again["y"] == pytest.approx([float(r["y"]) for r in rows])
     assert again["case"] == [r["case"] for r in rows]
 

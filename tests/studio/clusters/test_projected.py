@@ -12,6 +12,7 @@ from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
+from core.studio.review.exports.names import Names
 from tests.studio.clusters.conftest import frames
 
 
@@ -135,7 +136,11 @@ def test_placed_again_is_not_placed_twice_and_can_be_taken_off(world, made, put,
 def test_figure_and_table_hold_the_new_images(world, made, put, folder):
     new = put(made, folder=str(folder))
     assert "placed: ward 3 (6)" in figure.draw(made, "svg", projected=[new]).decode()
-    rows = table.write(world.store, made, "csv", projected=[new]).decode().splitlines()
+    rows = (
+        table.write(world.store, made, "csv", Names(world.store, world.study, keep=True), projected=[new])
+        .decode()
+        .splitlines()
+    )
     assert len(rows) == 1 + 2 * len(made.points) + 2 * 6
     assert rows[0].endswith("placed,far") and "ward 3" in rows[-1]
 

@@ -9,8 +9,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from core.studio.db.store import Store
+from core.studio.review import readers
 
 UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
+
+
+def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: bool | None = None) -> Names:
+    """The names that a file for `reader` may carry: every file that leaves the studio asks here.
+
+    wanted: True asks for names as they are (Raises NotAllowed unless the reader may administer), False for remapped
+    ones; None gives what the reader may have.
+    """
+    if wanted:
+        readers.demand(store, reader, single_user, "administer")
+    may = readers.rights(store, reader, single_user)["administer"]
+    return Names(store, study, keep=may if wanted is None else wanted)
 
 
 class Names:
@@ -40,6 +53,10 @@ class Names:
             return case["name"].rsplit(".", 1)[0]
         return f"case-{self._digest('case ' + str(case['id'])).hex()[:12]}"
 
+    def file(self, name: str) -> str:
+        """The name of an image or a folder that is no case of the study."""
+        return name if self.keep else f"image-{self._digest('file ' + name).hex()[:12]}"
+
     def recording(self, case: dict) -> str:
         """The name that all frames of one file share, or all slices of one volume (with names kept, its series)."""
         if self.keep:
@@ -60,6 +77,10 @@ class Names:
             return text
         moved = datetime.fromisoformat(text.replace("Z", "+00:00")) + self._shift
         return moved.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def date(self, text: str) -> str:
+        """An ISO date, shifted."""
+        return text if self.keep else (datetime.fromisoformat(text) + self._shift).date().isoformat()
 
     def day(self, text: str) -> str:
         """A DICOM date YYYYMMDD, shifted; '' for anything else."""
