@@ -122,7 +122,7 @@ class _Maker:
         made = self.made
         kind = STRONG.get(made.strong)
         config = kind.Config.from_dict(made.options)
-        donors = ()
+        donors: tuple[torch.Tensor, ...] = ()
         if getattr(config, "pooled", ""):
             pool, roi = pool_at(self.work.store, config, made.size)
             donors = (to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
