@@ -36,7 +36,8 @@ def pmsacl_loss(
     """Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
 
     z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
-    Eqs. 4 and 5. As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss can be negative.
+    Eqs. 4 and 5. As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss
+    can be negative.
     Scalar, float32. No gradient reaches the centres.
     """
     f = centred(z, labels, centres)

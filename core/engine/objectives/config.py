@@ -27,7 +27,8 @@ class PretrainConfig(Config):
       images_per_step / (2 (k+1)), rounded down, and `batch` is ignored. 0: `batch` counts.
     epochs: the paper gives none. lr*, momentum ("SGD with momentum"*: 0.9 as usual; AdamW's first beta too),
       weight_decay (3e-4 as CCD), optimiser*, schedule.
-    strong: a member of STRONG*; its settings are `medmix`, or `strong_options` when it is another. weak: the weak views*.
+    strong: a member of STRONG*; its settings are `medmix`, or `strong_options` when it is another. weak: the weak
+      views*.
     centres: frozen* | random | equidistant | re-estimated (every `reestimate_every` epochs*). centre_scale: length
       scale of the random and equidistant ones. centre_images: images they are estimated from, 0 for all*.
       centre_weak: whether a weak view lies over the strong augmentation then too, as it does in training.

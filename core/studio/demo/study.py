@@ -15,6 +15,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
+from core.studio.runs.look import look
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained
 from core.studio.runs.records import get_run
 from core.studio.runs.results import baseline_row, evaluate_run
@@ -22,7 +23,7 @@ from core.studio.runs.results import baseline_row, evaluate_run
 COUNTS = {"train": 240, "test_normal": 80, "test_abnormal": 80}
 SIDE = 256  # of the frames as they are drawn; training has its own size
 FOLDERS = {"train": "train/normal", "test_normal": "test/normal", "test_abnormal": "test/abnormal"}
-DETECTORS_SHOWN = ("padim", "igd", "lesion-head")
+DETECTORS_SHOWN = ("lesion-head", "padim", "igd")
 
 Progress = Callable[[int, int], None]
 
@@ -124,7 +125,7 @@ def offer(store: Store, device: str = "auto") -> int | None:
 
 @step("demo", long=True)
 def _demo_step(work: Work) -> None:
-    """Draw the demo study, then queue its training and detectors as a job of their own."""
+    """Draw the demo study, then queue a first look at it and, as a job of its own, its training and detectors."""
     seed = work.args.get("seed", 0)
 
     def on_progress(done: int, total: int) -> None:
@@ -133,6 +134,7 @@ def _demo_step(work: Work) -> None:
     study = make_demo(work.store, seed, on_progress=on_progress)
     if not work.args.get("train", True):
         return  # the guided tour starts its own training
+    look(work.store, study, work.device, start=False)
     made = create_demo_runs(work.store, study, seed)
     steps = demo_steps(made, evaluate=True, device=work.device)
     steps.append({"step": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})

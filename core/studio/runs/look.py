@@ -6,7 +6,7 @@ from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
 from core.studio.runs.pipeline import chain, create_fit, create_untrained
-from core.studio.runs.records import list_runs
+from core.studio.runs.records import get_run, list_runs
 
 ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation
 SIZE = 224  # the side that they were trained at
@@ -28,7 +28,7 @@ def create_look(
 
 def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args) -> list[dict]:
     """Steps of one job: the encoder where it is new, fit, score and evaluate. Reading aids that cost time wait."""
-    new = store.one("SELECT status FROM runs WHERE id = ?", [runs["encoder"]])["status"] == "new"
+    new = get_run(store, runs["encoder"])["status"] == "new"
     return chain(runs["encoder"] if new else None, [runs["fit"]], evaluate=evaluate, aids=False, **args)
 
 

@@ -64,7 +64,7 @@ def test_an_empty_home_is_offered_the_demo_once(store):
     assert demo.offer(store) is None
 
 
-def test_the_demo_step_queues_the_training(store, monkeypatch):
+def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypatch):
     monkeypatch.setattr(demo, "COUNTS", COUNTS)
     monkeypatch.setattr(demo, "SIDE", 64)
     claimed = []
@@ -72,12 +72,16 @@ def test_the_demo_step_queues_the_training(store, monkeypatch):
     def draw(work):
         demo._demo_step(work)
         claimed.extend(jobs.list_jobs(store, "queued"))
-        jobs.cancel(store, claimed[0]["id"])
+        for job in claimed:
+            jobs.cancel(store, job["id"])
 
     monkeypatch.setitem(__import__("core.studio.jobs.steps", fromlist=["_STEPS"])._STEPS, "demo", draw)
     demo.offer(store, "cpu")
     worker.run_queue(store)
-    verbs = [s["step"] for s in claimed[0]["chain"]]
+    training, first = sorted(claimed, key=lambda job: job["id"], reverse=True)
+    assert [s["step"] for s in first["chain"]] == ["pretrain", "fit", "score", "evaluate"]
+    assert runs.get_run(store, first["chain"][1]["run"])["method"] == "blend"
+    verbs = [s["step"] for s in training["chain"]]
     assert verbs[:4] == ["pretrain", "fit", "score", "evaluate"] and verbs[-1] == "embed"
     assert {r["method"] for r in runs.list_runs(store, "demo")} >= {"pmsacl", "padim", "igd", "untrained"}
 

@@ -1,0 +1,34 @@
+"""A first look: one job from pretrained features to readings, its encoder shared by later looks."""
+
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
+from core.studio.runs import look
+from core.studio.runs import records as runs
+
+
+def test_a_look_scores_every_case_and_keeps_its_encoder(store, tiny_study):
+    encoder = look.create_untrained(store, tiny_study, 32, init="random")
+    made = {"encoder": encoder, "fit": look.create_fit(store, encoder, "padim", name=look.NAME)}
+    jobs.submit(store, look.look_steps(store, made, device="cpu"), start=False)
+    worker.run_queue(store)
+    assert runs.get_run(store, made["fit"])["status"] == "done"
+    scored = store.one("SELECT count(*) AS n FROM readings WHERE run = ?", [made["fit"]])["n"]
+    cases = store.one("SELECT count(*) AS n FROM cases WHERE study = ? AND split != 'train'", [tiny_study])["n"]
+    assert scored == cases > 0
+    again = look.look_steps(store, made, device="cpu")
+    assert [s["step"] for s in again] == ["fit", "score", "evaluate"]
+
+
+def test_the_bundled_weights_are_what_a_look_starts_from(store, tiny_study):
+    made = look.create_look(store, tiny_study)
+    config = runs.get_run(store, made["encoder"])["config"]
+    assert config["encoder"] == {"arch": "efficientnet-lite0", "init": "imagenet", "seed": 0} and config["size"] == 224
+    assert runs.get_run(store, made["fit"])["method"] == "blend"
+    steps = look.look_steps(store, made, evaluate=False)
+    assert [s["step"] for s in steps] == ["pretrain", "fit", "score"] and not any(s["args"]["aids"] for s in steps)
+
+
+def test_an_encoder_that_is_there_is_looked_with_again(store, tiny_study):
+    made = look.create_look(store, tiny_study)
+    runs.update_run(store, made["encoder"], status="done")
+    assert look.create_look(store, tiny_study)["encoder"] == made["encoder"]
