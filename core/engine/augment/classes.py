@@ -13,9 +13,9 @@ def make_classes(
 ) -> tuple[Tensor, Tensor]:
     """x (B, 3, S, S) -> images (B, k+1, 3, S, S), class n at [:, n], and lesion masks bool (B, k+1, S, S).
 
-    A_0 is x itself. ValueError if k is more than `strong` can make.
+    A_0 is x itself. Raises ValueError if k is more than `strong` can make.
     """
-    if not 1 <= k <= strong.config.k:
-        raise ValueError(f"k must be 1..{strong.config.k} for this strong augmentation, not {k}; raise its own k first")
+    if not 1 <= k <= strong.k:
+        raise ValueError(f"k must be 1..{strong.k} for this strong augmentation, not {k}; raise its own k first")
     mixed = strong.classes(x, k, generator, roi)
-    return mixed.images.unflatten(0, (len(x), k + 1)), mixed.masks.unflatten(0, (len(x), k + 1))
+    return mixed.images.view(len(x), k + 1, *x.shape[1:]), mixed.masks.view(len(x), k + 1, *x.shape[2:])

@@ -22,7 +22,7 @@ BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 def jitter_factors(u: Tensor, strength: tuple[float, float, float, float]) -> Tensor:
     """Draws u (..., 4) in [0, 1) -> brightness, contrast, saturation in 1 +- strength, hue in +- strength (turns)."""
     span = torch.tensor(strength, dtype=u.dtype)
-    factors = PLAIN.to(u.dtype) + (2 * u - 1) * span
+    factors: Tensor = PLAIN.to(u.dtype) + (2 * u - 1) * span
     factors[..., :3].clamp_(min=0)
     return factors
 
@@ -51,15 +51,16 @@ def colour_map(factors: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
 
 def hue_matrix(turns: Tensor) -> Tensor:
     """(L,) in turns -> (L, 3, 3), rotation of the chroma plane; greys stay."""
-    yiq = _YIQ.to(turns.device, turns.dtype)
-    back = _RGB.to(turns.device, turns.dtype)
+    yiq: Tensor = _YIQ.to(turns.device, turns.dtype)
+    back: Tensor = _RGB.to(turns.device, turns.dtype)
     angle = 2 * math.pi * turns
     turn = torch.zeros(len(turns), 3, 3, device=turns.device, dtype=turns.dtype)
     turn[:, 0, 0] = 1
     turn[:, 1, 1] = turn[:, 2, 2] = torch.cos(angle)
     turn[:, 2, 1] = torch.sin(angle)
     turn[:, 1, 2] = -turn[:, 2, 1]
-    return back @ turn @ yiq
+    matrix: Tensor = back @ turn @ yiq
+    return matrix
 
 
 def apply_colour(x: Tensor, matrix: Tensor, offset: Tensor, means: Tensor) -> Tensor:

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.boxes import draw_boxes, fill
-from core.engine.augment.strong import Mixed, Strong, check_k, check_range
+from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Strong, check_k, check_range
 from core.engine.config import Config
 from core.engine.registry import STRONG
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class CutMixConfig(Config):
 @STRONG.register("cutmix", title="CutMix", section="Fig. ablation_transformation")
 class CutMix(Strong):
     Config = CutMixConfig
+    config: CutMixConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """n boxes are filled from the same places of another image of the batch (of itself if it is alone)."""
@@ -39,13 +42,13 @@ class CutMix(Strong):
         boxes = draw_boxes(counts, edge[:, None, None].expand(b, self.k, 2), side, generator, roi, apart=False)
         donor = (torch.arange(b) + 1 + (u[:, 0, 1] * (b - 1)).long().clamp_(max=max(b - 2, 0))) % b
         mixed = self.blank(x, counts)
-        mixed.boxes = boxes.to(x.device)
+        mixed.boxes = to_device(boxes, x.device)
         used = torch.arange(self.k)[None] < counts[:, None]
         mixed.sources = mixed.boxes.clone()
         mixed.donors = torch.where(used, donor[:, None], -1).to(x.device)
         inside = fill(mixed.boxes, side)
         if roi is not None:
-            inside &= roi.to(x.device) > 0
-        mixed.images = torch.where(inside[:, None], x[donor.to(x.device)], x)
+            inside &= to_device(roi, x.device) > 0
+        mixed.images = torch.where(inside[:, None], x[to_device(donor, x.device)], x)
         mixed.masks, mixed.alpha = inside, inside.to(x.dtype)
         return mixed

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.boxes import draw_boxes, fill
+from core.engine.augment.mixed import Mixed
 from core.engine.augment.placement import sides
-from core.engine.augment.strong import Mixed, Strong, check_k, check_range
+from core.engine.augment.strong import Strong, check_k, check_range
 from core.engine.config import BadConfig, Config
 from core.engine.registry import STRONG
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class CutoutConfig(Config):
 @STRONG.register("cutout", title="Cutout", section="Fig. ablation_transformation")
 class Cutout(Strong):
     Config = CutoutConfig
+    config: CutoutConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """A_n has n holes, apart from one another."""
@@ -42,7 +45,7 @@ class Cutout(Strong):
         mixed.boxes = draw_boxes(counts, lengths, side, generator, roi, apart=True).to(x.device)
         holes = fill(mixed.boxes, side)
         if roi is not None:
-            holes &= roi.to(x.device) > 0
+            holes &= to_device(roi, x.device) > 0
         if self.config.fill == "mean":
             colour = x.mean((2, 3), keepdim=True)
         else:

@@ -17,9 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.strong import Mixed, Strong, check_k
+from core.engine.augment.colour import grey_images
+from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Strong, check_k
 from core.engine.config import BadConfig, Config
 from core.engine.registry import STRONG
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Growth(Strong):
     """A_n with n drawn growths. `alpha` is the growth's own weight, and half the shadow's where only that falls."""
 
     Config = GrowthConfig
+    config: GrowthConfig
     presets = GROWTH_PRESETS
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
@@ -77,9 +81,10 @@ class Growth(Strong):
         mixed = self.blank(x, counts)
         for i in range(int(counts.max()) if len(counts) else 0):
             rows = torch.nonzero(counts > i)[:, 0]
-            at = rows.to(x.device)
-            inside = None if roi is None else roi[at].to(x.device, x.dtype)
-            fields = _Fields.draw(self.config, mixed.images[at], inside, generator)
+            at = to_device(rows, x.device)
+            kept = None if roi is None else roi[rows].to(x.dtype)
+            fields = _Fields.draw(self.config, mixed.images[at], kept, generator)
+            inside = None if kept is None else to_device(kept, x.device)
             painted, alpha = fields.paint(mixed.images[at], inside)
             mixed.images = mixed.images.index_copy(0, at, painted)
             mixed.alpha[at] = torch.maximum(mixed.alpha[at], alpha)
@@ -179,7 +184,10 @@ class _Fields:
         return image, torch.maximum(weight, shadow / 2)
 
     def _colour(self, x: Tensor, cover: Tensor) -> Tensor:
-        """The place's own colour, from one mean to its blurred image, tinted and mottled: (B, 3, S, S)."""
+        """The place's own colour, from one mean to its blurred image, tinted and mottled: (B, 3, S, S).
+
+        The tint of a grey image is grey.
+        """
         area = cover.sum((1, 2)).clamp_min(1e-3)
         mean = ((x * cover[:, None]).sum((2, 3)) / area[:, None])[..., None, None]
         cell = max(2, self.side // 12)
@@ -187,7 +195,8 @@ class _Fields:
         base = torch.lerp(mean.expand_as(x), low, self.p["local"].view(-1, 1, 1, 1)).clamp_min(0.18)
         fine, coarse = self.p["mottle"][:, :1, None, None], self.p["mottle"][:, 1:, None, None]
         mottled = 1 + fine * self._noise("fine") + coarse * self._noise("coarse")
-        return base * self.p["tint"][..., None, None] * mottled
+        tint = torch.where(grey_images(x)[:, None], self.p["tint"].mean(1, keepdim=True), self.p["tint"])  # (B, 3)
+        return base * tint[..., None, None] * mottled
 
     def _shade(self, distance: Tensor, ra: Tensor, rb: Tensor) -> Tensor:
         """Light on the dome, Lambert with an ambient part: (B, S, S). Leaves the highlight beside it."""

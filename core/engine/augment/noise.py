@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.engine.augment.colour import grey_images
 from core.engine.augment.hashing import hashed_normal
-from core.engine.augment.strong import Mixed, Strong, check_k
+from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Strong, check_k
 from core.engine.config import BadConfig, Config
 from core.engine.registry import STRONG
+from core.engine.tensors import to_device
 
 _CHUNK = {"cpu": 4}
 
@@ -31,22 +34,24 @@ class NoiseConfig(Config):
 @STRONG.register("noise", title="Gaussian noise", section="Fig. ablation_transformation")
 class Noise(Strong):
     Config = NoiseConfig
+    config: NoiseConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """The whole image, or the whole region of interest, grows noisy; one seed per image."""
+        """The whole image, or the whole region of interest, grows noisy; one seed per image. Grey images stay grey."""
         counts = self.counts(n, x)
         seed = torch.randint(2**31 - 1, (len(x),), generator=generator).to(x.device)
         sigma = (counts * self.config.sigma).to(x.device, x.dtype)
         at = torch.arange(x.shape[-1], device=x.device)
-        images = x.clone()
-        for rows in torch.nonzero(counts > 0)[:, 0].split(_CHUNK.get(x.device.type, 256)):
-            rows = rows.to(x.device)
+        images, grey = x.clone(), to_device(grey_images(x), x.device)
+        for rows in torch.split(torch.nonzero(counts > 0)[:, 0], _CHUNK.get(x.device.type, 256)):
+            rows = to_device(rows, x.device)
             grain = hashed_normal(seed[rows], at.expand(len(rows), -1), at.expand(len(rows), -1))
+            grain = torch.where(grey[rows][:, None, None, None], grain[:, :1], grain)
             if roi is not None:
-                grain *= roi.to(x.device)[rows, None] > 0
+                grain *= to_device(roi, x.device)[rows, None] > 0
             images[rows] = (x[rows] + sigma[rows, None, None, None] * grain).clamp_(0, 1)
         mixed = self.whole(x, images, counts)
         if roi is not None:
-            mixed.masks &= roi.to(x.device) > 0
+            mixed.masks &= to_device(roi, x.device) > 0
             mixed.alpha *= mixed.masks
         return mixed

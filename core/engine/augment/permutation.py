@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.engine.augment.strong import Mixed, Strong, check_k
+from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Strong, check_k
 from core.engine.config import BadConfig, Config
 from core.engine.registry import STRONG
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class PermutationConfig(Config):
 @STRONG.register("permutation", title="Permutation", section="Fig. ablation_transformation")
 class Permutation(Strong):
     Config = PermutationConfig
+    config: PermutationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Nothing is drawn: the class is the permutation. Rows and columns beyond a multiple of `tiles` stay."""
@@ -37,10 +40,10 @@ class Permutation(Strong):
         edge = x.shape[-1] // g
         if edge == 0:
             raise ValueError(f"an image of {x.shape[-1]} pixels cannot be cut into {g} x {g} tiles")
-        orders = torch.tensor(permutations(g * g, self.k + 1), device=x.device)[counts.to(x.device)]
+        orders = to_device(torch.tensor(permutations(g * g, self.k + 1))[counts], x.device)
         inner = x[..., : g * edge, : g * edge]
-        tiles = inner.unflatten(3, (g, edge)).unflatten(2, (g, edge)).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
-        tiles = tiles.gather(1, orders[:, :, None, None, None].expand_as(tiles)).unflatten(1, (g, g))
+        tiles = inner.reshape(len(x), 3, g, edge, g, edge).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
+        tiles = tiles.gather(1, orders[:, :, None, None, None].expand_as(tiles)).view(len(x), g, g, 3, edge, edge)
         images = x.clone()
         images[..., : g * edge, : g * edge] = tiles.permute(0, 3, 1, 4, 2, 5).flatten(4, 5).flatten(2, 3)
         return self.whole(x, images, counts)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.strong import Mixed, Strong, check_k
+from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Strong, check_k
 from core.engine.config import Config
 from core.engine.registry import STRONG
 
@@ -27,6 +28,7 @@ class RotationConfig(Config):
 @STRONG.register("rotation", title="Rotation", section="Fig. ablation_transformation")
 class Rotation(Strong):
     Config = RotationConfig
+    config: RotationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Nothing is drawn: the class is the angle. Corners that turn in from outside mirror the image."""

@@ -1,4 +1,4 @@
-"""What every strong augmentation is: it makes an image of class A_n out of a normal one, and says where.
+"""Base of the strong augmentations: each makes an image of class A_n out of a normal one and marks the change.
 
 Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`) make it.
 """
@@ -7,28 +7,29 @@ from __future__ import annotations
 
 import abc
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from core.engine.augment.mixed import Mixed
-from core.engine.config import BadConfig, Config
+from core.engine.config import BadConfig
+from core.engine.config import Config as BaseConfig
 from core.engine.tensors import to_device
 
 
 class Strong(abc.ABC):
     """Base of the strong augmentations. Parameters are drawn on the CPU, pixels computed on the images' device."""
 
-    Config: ClassVar[type[Config]]
+    Config: ClassVar[type[BaseConfig]]
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.config = self.Config() if config is None else config
+    def __init__(self, config: BaseConfig | None = None) -> None:
+        self.config: Any = self.Config() if config is None else config
 
     @property
     def k(self) -> int:
         """Strongest class it can make: A_0 .. A_k."""
-        return self.config.k
+        return int(self.config.k)
 
     @abc.abstractmethod
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.colour import LUMA, apply_colour, colour_map
+from core.engine.augment.colour import LUMA, apply_colour, colour_map, grey_images, keep_grey
+from core.engine.tensors import to_device
 
 PER_THREAD = 256**2  # pixels worked on at once by each thread of a CPU
 REACH = 3  # standard deviations; where the blur's kernel ends
@@ -30,7 +31,7 @@ class WeakDraws:
 
 
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
-    """x (B, 3, S, S) in [0, 1] -> its views, the same shape."""
+    """x (B, 3, S, S) in [0, 1] -> its views, the same shape; of a grey image a grey one."""
     side = x.shape[-1]
     chunk = len(x)
     if x.device.type == "cpu":  # what stays in each core's cache
@@ -41,14 +42,27 @@ def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
     kernel, reach = gaussian(drawn.sigma, side)
     # by strength of blur: a chunk's kernel is as wide as its widest needs
     order = drawn.sigma.argsort()
-    widest = [int(reach[part].max()) for part in order.split(chunk)]
-    drawn_pieces = (*_reading(drawn, side), grey @ matrix, grey @ offset, kernel)
-    pieces = (t.to(x.device).split(chunk) for t in (order, *(p[order] for p in drawn_pieces)))
-    for most, part, rows, cols, colour, shift, taps in zip(widest, *pieces, strict=True):
-        view = resample(x.index_select(0, part), rows, cols)
-        view = apply_colour(view, colour, shift, view.mean((2, 3)))
-        out.index_copy_(0, part, blur(view, taps, most).clamp_(0, 1))
+    widest = [int(reach[part].max()) for part in torch.split(order, chunk)]
+    rows, cols, matrix, offset, kernel = (
+        to_device(t[order], x.device) for t in (*_reading(drawn, side), grey @ matrix, grey @ offset, kernel)
+    )
+    order = to_device(order, x.device)
+    stays_grey = grey_images(x)[order]
+    matrix, offset = keep_grey(matrix, stays_grey), keep_grey(offset, stays_grey)
+    for start, most in zip(range(0, len(x), chunk), widest, strict=True):
+        part = slice(start, start + chunk)
+        view = resample(x.index_select(0, order[part]), rows[part], cols[part])
+        view = apply_colour(view, matrix[part], offset[part], view.mean((2, 3)))
+        _put(out, order[part], blur(view, kernel[part], most).clamp_(0, 1))
     return out
+
+
+def _put(out: Tensor, rows: Tensor, views: Tensor) -> None:
+    if out.device.type == "cpu":  # one by one: several times as fast there as `index_copy_`, which goes by element
+        for row, view in zip(rows.tolist(), views, strict=True):
+            out[row] = view
+    else:
+        out.index_copy_(0, rows, views)
 
 
 def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
@@ -100,5 +114,5 @@ def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
 
 def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:
     """masks (B, S, S) of any type, read at the nearest pixel of the same crop and flip."""
-    rows, cols = (t.round().long().to(masks.device) for t in _reading(drawn, masks.shape[-1]))
+    rows, cols = (to_device(t.round().long(), masks.device) for t in _reading(drawn, masks.shape[-1]))
     return masks[torch.arange(len(masks), device=masks.device)[:, None, None], rows[:, :, None], cols[:, None, :]]

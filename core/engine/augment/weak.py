@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -73,8 +74,19 @@ class WeakViews:
             sigma=torch.where(u[:, 13] < c.p_blur, sigma, 0.0),
         )
 
-    def __call__(self, x: Tensor, generator: torch.Generator, masks: Tensor | None = None):
-        """x (B, 3, S, S) in [0, 1] -> the same shape; masks (B, S, S) -> warped by the same crop and flip."""
+    @overload
+    def __call__(self, x: Tensor, generator: torch.Generator, masks: None = None) -> Tensor: ...
+
+    @overload
+    def __call__(self, x: Tensor, generator: torch.Generator, masks: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def __call__(
+        self, x: Tensor, generator: torch.Generator, masks: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """x (B, 3, S, S) in [0, 1] -> the same shape; masks (B, S, S) -> warped by the same crop and flip.
+
+        A grey image (three equal channels) gives a grey view.
+        """
         drawn = self.draw(len(x), x.shape[-1], generator)
         images = apply_weak(x, drawn)
         return images if masks is None else (images, warp_masks(masks, drawn))

@@ -42,7 +42,7 @@ def _guess(rim: Tensor, hole: Tensor) -> Tensor:
         total = known.sum((2, 3), keepdim=True).clamp(min=1)
         guess = ((rim * known).sum((2, 3), keepdim=True) / total).expand_as(rim)
     else:
-        half = tuple((n + 1) // 2 for n in rim.shape[-2:])
+        half = ((rim.shape[-2] + 1) // 2, (rim.shape[-1] + 1) // 2)
         weight = F.adaptive_avg_pool2d(known, half)
         coarse = F.adaptive_avg_pool2d(rim * known, half) / weight.clamp(min=1e-6)
         guess = _guess(coarse, (weight <= 0).to(rim.dtype))

@@ -69,7 +69,8 @@ class Draws:
         place = torch.rand(images, k, CANDIDATES, 2, generator=generator)
         cut_place = torch.rand(images, k, CANDIDATES, 2, generator=generator)
         widths = {f.name: f.metadata["width"] for f in fields(cls) if f.metadata}
-        parts = torch.rand(images, k, sum(widths.values()), generator=generator).split(list(widths.values()), -1)
+        even = torch.rand(images, k, sum(widths.values()), generator=generator)
+        parts = torch.split(even, list(widths.values()), -1)
         named = {n: p[..., 0] if w == 1 else p for (n, w), p in zip(widths.items(), parts, strict=True)}
         points = torch.rand(images, k, POINTS, 4, generator=generator)
         seed = torch.randint(2**31 - 1, (images, k), generator=generator)

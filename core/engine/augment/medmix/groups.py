@@ -50,7 +50,9 @@ class Group:
     def inside(self) -> Tensor:
         """bool (L, W, W): the pixels of the box."""
         _, _, h, w = self.lesions.box.T[:, :, None]
-        return ((self.rows >= 0) & (self.rows < h))[:, :, None] & ((self.cols >= 0) & (self.cols < w))[:, None]
+        rows, cols = (self.rows >= 0) & (self.rows < h), (self.cols >= 0) & (self.cols < w)  # (L, W)
+        inside: Tensor = rows[:, :, None] & cols[:, None]
+        return inside
 
 
 def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> Iterator[Group]:
@@ -110,9 +112,17 @@ def _windows(x: Tensor, window: int) -> Tensor:
 
 def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
     """x (B, C, S, S) -> the windows (L, C, W, W) at rows top (L,), columns left (L,) of images image (L,)."""
+    if x.device.type == "cpu":  # slice by slice: seven times as fast there as by index, and the same
+        corners = zip(image.tolist(), top.tolist(), left.tolist(), strict=True)
+        return torch.stack([x[b, :, i : i + window, j : j + window] for b, i, j in corners])
     return _windows(x, window)[image, :, top, left]
 
 
 def write(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
     """Write windows (L, C, W, W) into x in place; no two of them in one image."""
-    _windows(x, values.shape[-1])[image, :, top, left] = values
+    window = values.shape[-1]
+    if x.device.type == "cpu":
+        for b, i, j, value in zip(image.tolist(), top.tolist(), left.tolist(), values, strict=True):
+            x[b, :, i : i + window, j : j + window] = value
+    else:
+        _windows(x, window)[image, :, top, left] = values

@@ -25,7 +25,8 @@ from core.engine.augment.medmix.lesions import Lesions
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.augment.medmix.shapes import coverage, depth
-from core.engine.augment.strong import Mixed, Strong
+from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
 

@@ -1,4 +1,4 @@
-"""What MedMix can be told. The paper: Sec. MedMix and implementation details; it gives no sizes or strengths."""
+"""Configuration of MedMix (Sec. MedMix and implementation details; the paper gives no sizes or strengths)."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ def outline(u: Tensor, irregularity: float) -> Tensor:
     The radius is (1 + sum_j a_j cos j t + b_j sin j t) / (1 + sum_j |c_j|), so a blob stays in its box; amplitudes fall
     as 1 / (1 + j) and their sum stays below one, so it stays in one piece.
     """
-    raw = (2 * u - 1).unflatten(-1, (2, HARMONICS))
+    raw = (2 * u - 1).view(*u.shape[:-1], 2, HARMONICS)
     fall = 1 / (1 + torch.arange(1, HARMONICS + 1, dtype=u.dtype))
-    return 0.45 * irregularity * raw * fall
+    return raw * (0.45 * irregularity * fall)
 
 
 def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:

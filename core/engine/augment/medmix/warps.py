@@ -18,7 +18,8 @@ REACH = 0.7  # radius of a control point's lens, of half the patch's side
 def deform(group: Group) -> tuple[Tensor, Tensor]:
     """Where each pixel of a group's windows is read, v and u (L, W, W): bulge, then fisheye, then wave."""
     it = group.lesions
-    v, u = (t.contiguous() for t in torch.broadcast_tensors(group.v[:, :, None], group.u[:, None, :]))
+    size = (-1, group.window, group.window)
+    v, u = group.v[:, :, None].expand(size).contiguous(), group.u[:, None, :].expand(size).contiguous()
     if group.bulge is not None:
         r = group.bulge
         v[r], u[r] = bulge(v[r], u[r], it.bulge[r])

@@ -1,0 +1,91 @@
+"""Making views never waits for the device that holds the images.
+
+On the device `meta` tensors have no values, so whatever would have to look at one (`item`, `nonzero`, a boolean index,
+a copy to the CPU) raises. What is drawn lives on the CPU, as it does with a GPU; there those copies go by pinned memory.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from core.engine.augment.classes import make_classes
+from core.engine.augment.medmix import groups
+from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
+from core.engine.augment.weak import WeakViews
+from core.engine.registry import STRONG
+from tests.engine.augment.pictures import seeded, tissue
+
+
+def region(count: int, side: int) -> torch.Tensor:
+    roi = torch.zeros(count, side, side)
+    roi[:, 4:-4, 6:-4] = 1
+    return roi
+
+
+@pytest.mark.parametrize("with_roi", [False, True])
+@pytest.mark.parametrize("name", sorted(MEDMIX_PRESETS))
+def test_medmix(name, with_roi):
+    x = torch.empty(8, 3, 48, 48, device="meta")
+    roi = region(8, 48) if with_roi else None
+    images, masks = make_classes(MedMix(MEDMIX_PRESETS[name]), x, 3, seeded(), roi)
+    assert images.shape == (8, 4, 3, 48, 48) and masks.shape == (8, 4, 48, 48) and images.is_meta
+
+
+@pytest.mark.parametrize("name", STRONG.names())
+def test_strong_augmentations(name):
+    mixed = STRONG.get(name)()(torch.empty(6, 3, 48, 48, device="meta"), torch.arange(6) % 4, seeded(), region(6, 48))
+    assert mixed.images.is_meta and mixed.masks.is_meta
+
+
+def test_weak_views():
+    masks = torch.zeros(6, 48, 48, dtype=torch.bool, device="meta")
+    views, warped = WeakViews()(torch.empty(6, 3, 48, 48, device="meta"), seeded(), masks)
+    assert views.is_meta and warped.is_meta
+
+
+def test_meta_would_tell():
+    x = torch.empty(3, device="meta")
+    for look in (lambda: x.sum().item(), lambda: x.nonzero(), lambda: x[x > 0], lambda: x.cpu()):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            look()
+
+
+class Count(TorchDispatchMode):
+    """Counts the operations done in its block, in all and those that look at a value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = self.looks = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.all += 1
+        self.looks += func.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("with_roi", [False, True])
+def test_a_batch_is_drawn_in_bulk(with_roi):
+    """Operations do not grow with the batch, and few look at a value even on the CPU, where that costs little."""
+    found = []
+    for batch in (8, 32):
+        roi = region(batch, 64) if with_roi else None
+        with Count() as count:
+            make_classes(
+                MedMix(MEDMIX_PRESETS["paper"]), torch.empty(batch, 3, 64, 64, device="meta"), 3, seeded(), roi
+            )
+        assert count.looks <= 8  # of numbers drawn; there were 75 for one batch
+        found.append(count.all)
+    assert found[1] < 1.3 * found[0] < 2000
+
+
+def test_windows_by_slice_and_by_index_are_the_same():
+    x, image = tissue(5, 32), torch.tensor([3, 0, 4])
+    top, left = torch.tensor([0, 7, 22]), torch.tensor([22, 3, 1])
+    found = groups.read(x, image, top, left, 10)
+    assert torch.equal(found, groups._windows(x, 10)[image, :, top, left])
+    ours, plain = x.clone(), x.clone()
+    groups.write(ours, image, top, left, 1 - found)
+    groups._windows(plain, 10)[image, :, top, left] = 1 - found
+    assert torch.equal(ours, plain) and not torch.equal(ours, x)
