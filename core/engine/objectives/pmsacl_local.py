@@ -40,14 +40,13 @@ class LocalPMSACL(PMSACL):
         patch, tries = self.config.patch, 1 if roi is None else TRIES
         drawn = [draw_corners(len(x), x.shape[-1], patch, self.config.pos_jitter, generator) for _ in range(tries)]
         first, second, places = (torch.stack(parts) for parts in zip(*drawn, strict=True))  # (tries, B, 2), (tries, B)
-        inside, best = None, torch.zeros(len(x), dtype=torch.long)
+        inside, best, each = None, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x))
         if roi is not None:
             inside = torch.stack([cut(roi[:, None], spot, patch)[:, 0] for spot in first])  # (tries, B, p, p)
             share = inside.float().mean((2, 3)).cpu()
             # The first that is mostly inside, or else the one most inside.
             best = (share + (share >= 0.5) * torch.arange(tries, 0, -1)[:, None]).argmax(0)
-            inside = inside[best.to(x.device), torch.arange(len(x), device=x.device)]
-        each = torch.arange(len(x))
+            inside = inside[best, each]
         patches = torch.stack([cut(x, spots[best, each], patch) for spots in (first, second)])
         return patches, inside, places[best, each].to(x.device)
 

@@ -38,7 +38,8 @@ class Data:
     pool_roi: np.ndarray | None = None
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
-        inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows])).to(device)
+        """Images (B, 3, S, S) on `device`; regions (B, S, S) on the CPU, where lesions are placed without waiting."""
+        inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows]))
         return to_batch(self.images[rows], device), inside
 
 

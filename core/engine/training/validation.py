@@ -28,7 +28,7 @@ def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None 
     try:
         for start in range(0, len(chosen), c.sources):
             rows = chosen[start : start + c.sources]
-            inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows])).to(device)
+            inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows]))
             views = objective.views(to_batch(holdout[rows], device), generator(c.seed, VALIDATION, start), inside)
             outcome = objective.loss(*training.features(views.images), views, training.centres)
             for name, value in {"loss": outcome.loss, **outcome.terms}.items():

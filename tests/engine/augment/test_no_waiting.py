@@ -1,7 +1,7 @@
 """Making views never waits for the device that holds the images.
 
 On the device `meta` tensors have no values, so whatever would have to look at one (`item`, `nonzero`, a boolean index,
-a copy to the CPU) raises. What is drawn lives on the CPU, as it does with a GPU; there those copies go by pinned memory.
+a copy to the CPU) raises. What is drawn lives on the CPU, as with a GPU, where those copies go by pinned memory.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def test_a_batch_is_drawn_in_bulk(with_roi):
     found = []
     for batch in (8, 32):
         roi = region(batch, 64) if with_roi else None
+        x = torch.empty(batch, 3, 64, 64, device="meta")
         with Count() as count:
-            make_classes(
-                MedMix(MEDMIX_PRESETS["paper"]), torch.empty(batch, 3, 64, 64, device="meta"), 3, seeded(), roi
-            )
+            make_classes(MedMix(MEDMIX_PRESETS["paper"]), x, 3, seeded(), roi)
         assert count.looks <= 8  # of numbers drawn; there were 75 for one batch
         found.append(count.all)
-    assert found[1] < 1.3 * found[0] < 2000
+    assert found[1] < 1.2 * found[0]
+    assert found[1] < 2500
 
 
 def test_windows_by_slice_and_by_index_are_the_same():
