@@ -56,10 +56,6 @@ class Config:
             raise BadConfig(f"{cls.__name__} has no {', '.join(unknown)}; it has: {', '.join(sorted(kinds))}")
         return cls(**{k: _read(kinds[k], v, f"{cls.__name__}.{k}") for k, v in values.items()})
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        return cls.from_dict(json.loads(text))
-
     def replace(self, **changes: Any) -> Self:
         """A copy with changes; a key may be dotted to reach a nested configuration: `medmix.lesions`."""
         values = self.to_dict()

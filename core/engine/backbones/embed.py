@@ -4,7 +4,7 @@ Three kinds of one vector per image (`KINDS`), and one per place (`patch_feature
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
   projected  f = f_theta(x), 128 values: the projection head's output, before anything is taken from it
   backbone   the backbone's pooled features (512 of ResNet-18), what the head is fed with
-`vectors.py` has what is done with them, without torch.
+`metrics/vectors.py` finds neighbours among them, without torch.
 All in float32: neighbours and distances are looked at one by one, and bf16 would blur them.
 """
 

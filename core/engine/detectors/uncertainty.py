@@ -25,13 +25,6 @@ class Steadiness:
     map_sd: np.ndarray
     mean: Prediction
 
-    def sure(self, spread: float) -> np.ndarray:
-        """(N,) in 0..1: 1 where no view changes the score, 0.5 where they differ by `spread`.
-
-        spread: standard deviation of the scores of held-out normals, the unit that a difference counts in.
-        """
-        return 1 / (1 + (self.score_sd / max(spread, 1e-12)) ** 2)
-
 
 def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Steadiness:
     """Views: mirrored or not, at each of SCALES (cut to the middle). images uint8 (N, S, S, 3), roi (N, S, S) or None.

@@ -6,17 +6,9 @@ Eqs. 4 (mean over samples), 5 (one sample), 6 (centred features) and 7 (temperat
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-
-def centred(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """f^(n,l) = (f_theta(x^(n,l)) - c_n) / ||f_theta(x^(n,l)) - c_n||_2 (Eq. 6).
-
-    z (M, D); labels (M,) class n of each; centres (k+1, D), which get no gradient. Returns (M, D) unit rows, float32;
-    a row that equals its centre becomes 0.
-    """
-    return F.normalize(z.float() - centres.detach().float()[labels], dim=1)
+from core.engine.losses.centred import centred
 
 
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
@@ -36,11 +28,10 @@ def pmsacl_loss(
     """Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
 
     z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
-    Eqs. 4 and 5. As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss
-    can be negative.
-    Scalar, float32. No gradient reaches the centres.
+    As printed (Eqs. 4 and 5), the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss
+    can be negative. Returns a scalar, float32. No gradient reaches the centres.
     """
-    f = centred(z, labels, centres)
+    f = centred(z.float(), labels, centres.detach().float())
     cosine = f @ f.T
     own = torch.eye(len(f), dtype=torch.bool, device=f.device)
     repel = (kappa(labels, tau, alpha) * cosine).masked_fill(own, -torch.inf)

@@ -1,5 +1,4 @@
-"""Figures for the report: detection, localisation, PRO, intervals, and one row of them all."""
+"""Figures for the report: detection, localisation, PRO, intervals, and one row of them all.
 
-from core.engine.metrics.evaluate import CannotEvaluate, evaluate
-
-__all__ = ["CannotEvaluate", "evaluate"]
+Nothing is imported here, so that the page finds neighbours (`vectors`) without loading torch.
+"""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from core.engine.metrics.vectors import centred
+from core.engine.losses.centred import centred
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.points import PointImages, PointSet
 from core.studio.db.home import Home
@@ -93,7 +93,7 @@ def finish(found: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapC
     if config.feature != "centred":
         return np.asarray(found)
     centres = saved_centres(snapshot)
-    return centred(np.asarray(found), centres, np.minimum(points.lesions, len(centres) - 1))
+    return centred(np.asarray(found), np.minimum(points.lesions, len(centres) - 1), centres)
 
 
 def kept_features(home: Home, key: str) -> np.ndarray | None:

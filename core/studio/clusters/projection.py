@@ -8,7 +8,7 @@ import numpy as np
 
 from core.engine.backbones import embed
 from core.engine.backbones.encoder import load_encoder
-from core.engine.metrics.vectors import centred
+from core.engine.losses.centred import centred
 from core.engine.progress import Stopped
 from core.engine.tensors import pick_device
 from core.studio.clusters import explore, projected
@@ -85,7 +85,7 @@ def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
     encoder = load_encoder(snapshot.folder, device)
     new = embed.encode(encoder, images, kind, device=device, should_stop=work.should_stop)
     if m.config.feature == "centred":  # a real image belongs to A_0, whatever it shows
-        new = centred(new, saved_centres(snapshot), np.zeros(len(new), np.int64))
+        new = centred(new, np.zeros(len(new), np.int64), saved_centres(snapshot))
     known = np.asarray(explore.features(work.store, m, e))
     index, distance = nearest_points(known, new, k)
     own = nearest_points(known, known, k + 1)[1][:, 1:].mean(1)  # without itself

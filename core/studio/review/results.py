@@ -3,10 +3,9 @@ panel."""
 
 from __future__ import annotations
 
-import math
-
 import cv2
 import numpy as np
+from scipy.stats import binomtest
 
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
@@ -16,18 +15,13 @@ from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import conformal
 
-Z = 1.959963984540054
-
 
 def wilson(hits: int, n: int) -> dict:
     """{"value", "low", "high", "hits", "n"}: a share and its 95 % Wilson score interval (Wilson 1927)."""
     if n == 0:
         return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
-    p = hits / n
-    centre = (p + Z * Z / (2 * n)) / (1 + Z * Z / n)
-    half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
-    low, high = (0.0 if hits == 0 else centre - half), (1.0 if hits == n else centre + half)
-    return {"value": p, "low": low, "high": high, "hits": hits, "n": n}
+    interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    return {"value": hits / n, "low": interval.low, "high": interval.high, "hits": hits, "n": n}
 
 
 def confusion(truth: np.ndarray, found: np.ndarray) -> dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -109,4 +110,4 @@ def test_mistakes_are_told():
         with pytest.raises(BadConfig):
             WeakConfig(**bad)
     for config in WEAK_PRESETS.values():
-        assert WeakConfig.from_json(config.to_json()) == config
+        assert WeakConfig.from_dict(json.loads(config.to_json())) == config

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from core.engine.detectors.heatmap import upsample
-from core.engine.metrics import CannotEvaluate, evaluate
 from core.engine.metrics.detection import auroc
+from core.engine.metrics.evaluate import CannotEvaluate, evaluate
 from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc
 from core.engine.metrics.pro import pro
 from core.engine.metrics.thresholds import most_accurate, validation_draw

@@ -1,27 +1,12 @@
-"""Centring against the equation row by row, neighbours against scikit-learn's brute force."""
+"""Neighbours against scikit-learn's brute force."""
 
 import subprocess
 import sys
 
 import numpy as np
-import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from core.engine.metrics import vectors
-
-
-def test_centred_is_the_equation_row_by_row():
-    rng = np.random.default_rng(1)
-    f, c, n = rng.normal(size=(9, 5)), rng.normal(size=(4, 5)), rng.integers(0, 4, 9)
-    found = vectors.centred(f, c, n)
-    for i in range(9):
-        d = f[i] - c[n[i]]
-        np.testing.assert_allclose(found[i], d / np.sqrt((d**2).sum()), rtol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
-    with pytest.raises(ValueError, match="no centre"):
-        vectors.centred(f, c, n + 4)
-    with pytest.raises(ValueError, match="9 features have 8 classes"):
-        vectors.centred(f, c, n[:8])
 
 
 def test_neighbours_equal_scikit_learns_brute_force():

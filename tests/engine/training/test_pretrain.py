@@ -245,7 +245,7 @@ def test_mistakes_are_told_in_words(tmp_path):
 
 def test_configuration_round_trips_and_is_checked():
     for config in PRETRAIN_PRESETS.values():
-        assert PretrainConfig.from_json(config.to_json()) == config
+        assert PretrainConfig.from_dict(json.loads(config.to_json())) == config
     paper = PRETRAIN_PRESETS["paper"]  # Sec. Implementation details
     assert (paper.optimiser, paper.lr, paper.batch, paper.k, paper.encoder.dim) == ("sgd", 0.01, 32, 3, 128)
     assert (paper.w_ctr, paper.w_con, paper.w_aug, paper.w_pos, paper.centres) == (1, 1, 1, 1, "frozen")

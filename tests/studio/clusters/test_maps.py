@@ -1,6 +1,7 @@
 """The same seed gives the same map, in two processes too; new points find their place without a refit."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -80,7 +81,7 @@ def test_bad_settings_are_sentences():
     with pytest.raises(BadConfig, match="cannot be -1"):
         PointsConfig(mixed=-1)
     config = MapConfig(epochs=(0, 3), points=PointsConfig(train=5))
-    assert MapConfig.from_json(config.to_json()) == config
+    assert MapConfig.from_dict(json.loads(config.to_json())) == config
 
 
 @pytest.mark.parametrize("method", ["tsne", "umap"])

@@ -82,7 +82,7 @@ def test_an_image_of_the_map_comes_to_its_own_place(world, made, put, tmp_path):
 def test_neighbours_of_a_new_image_equal_brute_force_in_the_maps_own_features(world, made, put, folder):
     from core.engine.backbones import embed
     from core.engine.backbones.encoder import load_encoder
-    from core.engine.metrics.vectors import centred
+    from core.engine.losses.centred import centred
     from core.studio.clusters.features import centres_of
     from core.studio.runs import records as runs
     from core.studio.runs.snapshots import Snapshot
@@ -90,7 +90,7 @@ def test_neighbours_of_a_new_image_equal_brute_force_in_the_maps_own_features(wo
     new = put(made, folder=str(folder))
     at = runs.run_folder(world.store, world.run) / "epochs/0002"
     f = embed.encode(load_encoder(at), np.asarray(new.images), "projected")
-    f = centred(f, centres_of(Snapshot(2, at)), np.zeros(len(f), int))
+    f = centred(f, np.zeros(len(f), int), centres_of(Snapshot(2, at)))
     known = np.asarray(explore.features(world.store, made, 1), np.float64)
     distance, index = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(known).kneighbors(f)
     said = projected.describe(new, 3, 1)

@@ -65,9 +65,9 @@ def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
 
 
 def centre_of(z: Tensor, least: float = 0.1) -> Tensor:
-    """mu_gamma (the text after Eq. 12): the mean of codes (N, 128) -> (128,).
+    """mu_gamma (the text after Eq. 12): the mean code, (N, 128) -> (128,).
 
-    Coordinates within 0.1 of zero are pushed to +-0.1, where zero is +.
+    Coordinates within `least` of zero are pushed to +-`least`, where zero is +.
     """
     c = z.mean(0)
     return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)

@@ -1,5 +1,6 @@
 """Patches, losses, networks: each against its formula."""
 
+import json
 import math
 
 import pytest
@@ -88,4 +89,4 @@ def test_paper_preset_is_as_published():
     assert (c.batch, c.epochs, c.lr, c.betas, c.weight_decay, c.power) == (16, 256, 1e-4, (0.0, 0.9), 1e-6, 0.9)
     assert (c.latent, c.rho, c.w_reg, c.gamma, c.reestimate, c.xi, c.xi_local) == (128, 0.15, 0.1, 0.2, 10, 0.1, 0.9)
     assert c.uses_local(256) and not c.uses_local(64)
-    assert IGDConfig.from_json(c.to_json()) == c
+    assert IGDConfig.from_dict(json.loads(c.to_json())) == c

@@ -1,5 +1,7 @@
 """The score is chosen on validation data: what separates there is what is taken."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -39,7 +41,7 @@ def test_two_halves_of_the_truth_are_combined():
     rule = choose_rule(Validation(values, labels), 0.0)
     assert rule.name == "combined" and set(rule.terms) == {"a", "b", "c"}
     assert rule.auroc["combined"] > max(rule.auroc[n] for n in "abc")
-    assert ScoreRule.from_json(rule.to_json()) == rule
+    assert ScoreRule.from_dict(json.loads(rule.to_json())) == rule
 
 
 def test_with_hardly_any_images_the_default_rule_stands():

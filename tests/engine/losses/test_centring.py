@@ -1,0 +1,30 @@
+"""l_ctr against a slow loop written from Eq. 3, and its gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from core.engine.losses.centring import centring_loss
+
+
+def test_centring_is_the_equation(sample):
+    z, labels, _, centres = sample
+    slow = sum(
+        sum((float(z[i, d]) - float(centres[labels[i], d])) ** 2 for d in range(z.shape[1])) for i in range(len(z))
+    ) / len(z)
+    assert float(centring_loss(z, labels, centres)) == pytest.approx(slow, rel=1e-5)
+
+
+def test_gradient_reaches_features_and_not_centres(sample):
+    z, labels, _, centres = sample
+    z, centres = z.clone().requires_grad_(), centres.clone().requires_grad_()
+    centring_loss(z, labels, centres).backward()
+    assert (z.grad.abs().sum(1) > 0).all()
+    assert centres.grad is None
+
+
+def test_it_is_float32_whatever_the_features(sample):
+    z, labels, _, centres = sample
+    z = z.bfloat16()
+    assert centring_loss(z, labels, centres).dtype == torch.float32

@@ -1,0 +1,65 @@
+"""l_PMSACL against a slow loop written from Eqs. 4 to 7, and its gradients."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from core.engine.losses.contrastive import kappa, pmsacl_loss
+
+
+def slow_pmsacl(z, labels, partners, centres, tau, alpha):
+    """Eqs. 4 to 7, term by term."""
+
+    def f(i):
+        d = [float(a) - float(c) for a, c in zip(z[i], centres[labels[i]], strict=True)]
+        norm = math.sqrt(sum(v * v for v in d))
+        return [v / norm for v in d]
+
+    def dot(a, b):
+        return sum(x * y for x, y in zip(a, b, strict=True))
+
+    total = 0.0
+    for i in range(len(z)):
+        numerator = math.exp(dot(f(i), f(int(partners[i]))) / tau)
+        denominator = 0.0
+        for j in range(len(z)):
+            if j == i:  # the indicator drops the sample itself, and nothing else
+                continue
+            k = 1 / (alpha * tau) if labels[i] == labels[j] else 1 / tau
+            denominator += math.exp(k * dot(f(i), f(j)))
+        total += -math.log(numerator / denominator)
+    return total / len(z)
+
+
+@pytest.mark.parametrize(("tau", "alpha"), [(0.2, 2.0), (0.5, 1.0), (0.1, 0.5)])
+def test_pmsacl_is_the_equation(sample, tau, alpha):
+    assert float(pmsacl_loss(*sample, tau, alpha)) == pytest.approx(slow_pmsacl(*sample, tau, alpha), rel=1e-5)
+
+
+def test_pmsacl_positive_stays_in_the_denominator(sample):
+    """Only two views of one image: the sum holds the positive alone, at 1/(alpha tau), and the loss is negative."""
+    z, centres = sample[0][:1].repeat(2, 1), sample[3]
+    loss = pmsacl_loss(z, torch.tensor([1, 1]), torch.tensor([1, 0]), centres, tau=0.2, alpha=2.0)
+    assert float(loss) == pytest.approx(1 / 0.4 - 1 / 0.2)
+
+
+def test_kappa_repels_less_within_a_class_when_alpha_is_above_one():
+    k = kappa(torch.tensor([0, 0, 1]), tau=0.2, alpha=2.0)
+    assert torch.allclose(k, torch.tensor([[2.5, 2.5, 5.0], [2.5, 2.5, 5.0], [5.0, 5.0, 2.5]]))
+
+
+def test_gradient_reaches_features_and_not_centres(sample):
+    z, labels, partners, centres = sample
+    z, centres = z.clone().requires_grad_(), centres.clone().requires_grad_()
+    pmsacl_loss(z, labels, partners, centres).backward()
+    assert (z.grad.abs().sum(1) > 0).all()
+    assert centres.grad is None
+
+
+def test_it_is_float32_whatever_the_features(sample):
+    z, labels, partners, centres = sample
+    z = z.bfloat16()
+    assert pmsacl_loss(z, labels, partners, centres).dtype == torch.float32
