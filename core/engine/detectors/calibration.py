@@ -14,8 +14,6 @@ import numpy as np
 from scipy import stats
 from typing_extensions import Self
 
-from core.engine.detectors.heatmap import roi_at
-
 
 class Conformal(NamedTuple):
     """threshold: flag what scores above it (infinite when `needed` is not met, and nothing can be flagged).
@@ -59,6 +57,8 @@ class Calibration:
         The colour scale starts at the median pixel of normal images and is full at the `image_quantile` of their
         maxima: for a detector whose score is the map's maximum, full colour appears only where the image is flagged.
         """
+        from core.engine.detectors.heatmap import roi_at  # torch, which the page's process does not load
+
         scores = np.sort(np.asarray(scores, dtype=np.float64).ravel())
         if not len(scores) or not np.isfinite(scores).all():
             raise ValueError("calibration takes at least one held-out normal image, and finite scores only")

@@ -1,4 +1,4 @@
-"""Heat maps between a detector's own grid, the image's pixels, and 16 bits on disk."""
+"""Heat maps between a detector's own grid and the image's pixels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-LEVELS = 65535
 
 
 def blur(maps: Tensor, sigma: float) -> Tensor:
@@ -39,25 +37,6 @@ def upsample(maps: np.ndarray, size: int | tuple[int, int], sigma_at_256: float 
     x = torch.from_numpy(np.ascontiguousarray(maps, dtype=np.float32))[:, None]
     x = F.interpolate(x, (height, width), mode="bilinear", align_corners=False)[:, 0]
     return blur(x, sigma_at_256 * height / 256).numpy()
-
-
-def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """One map (h, w) -> uint16 (h, w), lo, hi. Back and forth is off by at most (hi - lo) / 131070.
-
-    ValueError if the map holds NaN or infinity: no reading may be stored that cannot be shown.
-    """
-    heat = np.asarray(heat, dtype=np.float64)
-    if not heat.size or not np.isfinite(heat).all():
-        raise ValueError("a heat map must hold at least one value, and finite ones only")
-    lo, hi = float(heat.min()), float(heat.max())
-    span = hi - lo
-    codes = np.zeros(heat.shape) if span == 0 else np.rint((heat - lo) / span * LEVELS)
-    return codes.astype(np.uint16), lo, hi
-
-
-def dequantise(codes: np.ndarray, lo: float, hi: float) -> np.ndarray:
-    """uint16 (h, w) as `quantise` gave it -> float32 (h, w)."""
-    return (lo + codes.astype(np.float64) * ((hi - lo) / LEVELS)).astype(np.float32)
 
 
 def roi_at(roi: np.ndarray, shape: tuple[int, int]) -> np.ndarray:

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 
 from core.engine.detectors.calibration import Calibration
-from core.engine.detectors.heatmap import dequantise, quantise
+from core.engine.detectors.quantise import dequantise, quantise
 from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
 

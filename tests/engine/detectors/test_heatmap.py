@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
-from core.engine.detectors.heatmap import blur, dequantise, quantise, upsample
+from core.engine.detectors.heatmap import blur, upsample
+from core.engine.detectors.quantise import dequantise, quantise
 
 
 @settings(max_examples=60, deadline=None)

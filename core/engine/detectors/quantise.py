@@ -1,0 +1,26 @@
+"""Heat maps as 16 bits on disk. NumPy alone: the page's process reads them without loading torch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+LEVELS = 65535
+
+
+def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """One map (h, w) -> uint16 (h, w), lo, hi. Back and forth is off by at most (hi - lo) / 131070.
+
+    ValueError if the map holds NaN or infinity: no reading may be stored that cannot be shown.
+    """
+    heat = np.asarray(heat, dtype=np.float64)
+    if not heat.size or not np.isfinite(heat).all():
+        raise ValueError("a heat map must hold at least one value, and finite ones only")
+    lo, hi = float(heat.min()), float(heat.max())
+    span = hi - lo
+    codes = np.zeros(heat.shape) if span == 0 else np.rint((heat - lo) / span * LEVELS)
+    return codes.astype(np.uint16), lo, hi
+
+
+def dequantise(codes: np.ndarray, lo: float, hi: float) -> np.ndarray:
+    """uint16 (h, w) as `quantise` gave it -> float32 (h, w)."""
+    return (lo + codes.astype(np.float64) * ((hi - lo) / LEVELS)).astype(np.float32)
