@@ -21,7 +21,7 @@ def wilson(hits: int, n: int) -> dict:
     if n == 0:
         return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
     interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
-    return {"value": hits / n, "low": interval.low, "high": interval.high, "hits": hits, "n": n}
+    return {"value": hits / n, "low": float(interval.low), "high": float(interval.high), "hits": hits, "n": n}
 
 
 def confusion(truth: np.ndarray, found: np.ndarray) -> dict:
