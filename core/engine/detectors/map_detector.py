@@ -9,6 +9,7 @@ The encoder takes most of the time of a quick detector: two detectors then cost 
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
+from core.engine.backbones.inference import inference_copy
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.progress import Stopped
@@ -41,6 +43,11 @@ class MapDetector(Detector):
     encoder: Encoder
     config: Any
     size: int
+
+    @functools.cached_property
+    def reader(self) -> Encoder:
+        """The encoder as it is read in scoring: quicker, to be neither trained nor saved."""
+        return inference_copy(self.encoder)
 
     @classmethod
     @abc.abstractmethod
@@ -81,12 +88,12 @@ def fit_together(
     fittings = [kind.fitting(encoder, config, count, size, context) for kind, config in wanted]
     strides = {stride for _, config in wanted for stride in config.strides}
     batch = max(config.batch for _, config in wanted)
-    steps = -(-count // batch)
+    steps, reader = -(-count // batch), inference_copy(encoder)
     for step in range(steps):
         if context.should_stop is not None and context.should_stop():
             raise Stopped("the fit was stopped; it takes one pass, so it starts again from the first image")
         part = np.asarray(images[step * batch : (step + 1) * batch])
-        maps = _maps(encoder, part, strides, device)
+        maps = _maps(reader, part, strides)
         for fitting in fittings:
             fitting.add(maps, step * batch)
         if context.report is not None:
@@ -110,21 +117,20 @@ def predict_together(
                 f"this {title} was fitted on {side} x {side} RGB images, not {images.shape[1:]}: "
                 f"score at size {side}, or fit again"
             )
-    encoder = detectors[0].encoder.eval()
-    device = next(encoder.parameters()).device
+    reader = detectors[0].reader
     strides = {stride for detector in detectors for stride in detector.config.strides}
     parts: list[list[Prediction]] = [[] for _ in detectors]
     shown = images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)  # no image has maps of a shape, too
     for start in range(0, len(shown), batch):
-        maps = _maps(encoder, np.asarray(shown[start : start + batch]), strides, device)
+        maps = _maps(reader, np.asarray(shown[start : start + batch]), strides)
         for detector, found in zip(detectors, parts, strict=True):
             found.append(detector.read(maps, None if roi is None else roi[start : start + batch]))
     return [_joined(found, len(images)) for found in parts]
 
 
-def _maps(encoder: Encoder, images: np.ndarray, strides: set[int], device: torch.device) -> dict[int, Tensor]:
+def _maps(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
     """uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}; bf16 has too few digits for a covariance."""
-    return encoder.maps(to_batch(images, device), strides)
+    return encoder.maps(to_batch(images, encoder.mean.device), strides)
 
 
 def _joined(parts: list[Prediction], count: int) -> Prediction:

@@ -123,7 +123,7 @@ class Nearest(MapDetector):
         device, found = self.scales.device, []
         for start in range(0, len(images), batch):
             cut = slice(start, start + batch)
-            maps = self.encoder.maps(to_batch(np.asarray(images[cut]), device), self.config.strides)
+            maps = self.reader.maps(to_batch(np.asarray(images[cut]), device), self.config.strides)
             queries = patches_of(maps, self.config.strides) * self.scales
             side = queries.shape[1]
             if points is None:
