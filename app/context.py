@@ -39,8 +39,19 @@ class Context:
         """Who asks: the reader's name, or None for a stranger. Takes a FastAPI or a Gradio request."""
         if self.single_user:
             return SINGLE_USER
+        state = (getattr(request, "scope", None) or {}).get("state") or {}
+        if "user" in state:  # set by Guard, once for each request
+            return state["user"]
         cookies = getattr(request, "cookies", None) or {}
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
+
+    def demand(self, request, right: str) -> str:
+        """Who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""
+        from core.studio.review import readers
+
+        name = self.user_of(request) or ""
+        readers.demand(self.store(), name, self.single_user, right)
+        return name
 
     def study_choices(self) -> list[tuple[str, str]]:
         """(label, id) of every study, newest first."""

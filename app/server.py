@@ -15,8 +15,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import gradio as gr
 import uvicorn
-from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi import FastAPI, HTTPException
+from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from app import routes
@@ -25,9 +25,10 @@ from app.access.sessions import Sessions
 from app.access.sign_in import sign_in_router
 from app.context import APP, Context
 from app.page import build_page, head
+from app.routes import errors
 from app.theme import theme
 
-LARGEST_UPLOAD = "8gb"
+LARGEST_UPLOAD = "1mb"  # through Gradio, which the page does not upload by; see app/access/limits.py
 
 
 class Cached(StaticFiles):
@@ -49,15 +50,12 @@ def build(home, single_user: bool = True) -> FastAPI:
 
     home = home if isinstance(home, Home) else Home.at(home)
     ctx = Context(home=home, single_user=single_user)
-    ctx.sessions = Sessions(Path(home.path))
     orphans.mark(ctx.store())  # opening the store applies what migrations are due, before the first request
+    ctx.sessions = Sessions(ctx.store())
     server = FastAPI(title="PMSACL Studio", docs_url=None, redoc_url=None, openapi_url=None)
     server.state.ctx = ctx
 
-    @server.exception_handler(ValueError)
-    def sentence(request: Request, error: ValueError):
-        """A user's mistake is a sentence on the page, never a traceback."""
-        return JSONResponse({"ok": False, "error": str(error)}, 400)
+    errors.add_handlers(server, Path(home.path))
 
     @server.get("/favicon.ico", include_in_schema=False)
     @server.get("/favicon.svg", include_in_schema=False)

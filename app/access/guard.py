@@ -1,15 +1,21 @@
-"""The one gate before everything: who asks, from where, and with which headers the answer leaves."""
+"""The first check of every request: who asks, from where, how much; and the headers with which the answer leaves.
+
+What a signed-in reader may do is decided by app/access/permissions.py.
+"""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 
+from app.access.limits import BodyLimit
+
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-TELLS = ("/api/study", "/api/clusters", "/api/training", "/api/results")  # rooms that show scores, labels and names
+HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 # Gradio evaluates its templates and writes style attributes, hence the two `unsafe` words; nothing comes from outside.
 POLICY = (
@@ -28,38 +34,38 @@ class Guard:
         self.head = head.encode()
 
     async def __call__(self, scope, receive, send):
+        if scope["type"] == "websocket":  # the page uses none
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         request = Request(scope)
+        send = self._dressed(scope, send)
         refusal = self._refuse(request)
-        if refusal is None:
-            send = self._dressed(scope, send)
-            await self.app(scope, receive, send)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        body = BodyLimit(scope, receive, send)
+        if body.declared_too_large(request.headers.get("content-length")):
+            await body.refuse()
         else:
-            await refusal(scope, receive, self._dressed(scope, send))
+            await body.run(self.app)
 
     def _refuse(self, request: Request):
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname
-        if self.ctx.single_user and host not in LOOPBACK:
+        hosts = request.headers.getlist("host")
+        host = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if host is None:
+            return PlainTextResponse("The request's Host header is not one that a browser sends.", 400)
+        if self.ctx.single_user and host["name"].strip("[]").lower() not in LOOPBACK:
             # A foreign name that resolves to this machine must not reach a page without sign-in.
             return PlainTextResponse("This studio answers on localhost only. Start it with --readers to share it.", 403)
         origin = request.headers.get("origin")
-        if request.method not in ("GET", "HEAD", "OPTIONS") and origin not in (None, "null"):
-            if urlsplit(origin).netloc != request.headers.get("host"):
-                return PlainTextResponse("This request comes from another page.", 403)
-        elif request.method not in ("GET", "HEAD", "OPTIONS") and origin == "null":
+        if request.method not in ("GET", "HEAD", "OPTIONS") and origin is not None and _netloc(origin) != hosts[0]:
             return PlainTextResponse("This request comes from another page.", 403)
         user = self.ctx.user_of(request)
         request.scope.setdefault("state", {})["user"] = user
-        path = request.url.path
-        if user is not None and path.startswith(TELLS) and not self.ctx.single_user:
-            from core.studio.review import blind
-
-            if blind.reads_blind(self.ctx.store(), user):
-                text = "A study is being read blind: until it is done, only Review is open to its readers."
-                return JSONResponse({"ok": False, "error": text}, 403)
-        if user is not None or path.startswith(OPEN):
+        if user is not None or request.url.path.startswith(OPEN):
             return None
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             query = f"?next=/%3F{request.url.query.replace('&', '%26')}" if request.url.query else ""
@@ -93,3 +99,11 @@ class Guard:
             await send(message)
 
         return dressed
+
+
+def _netloc(origin: str) -> str | None:
+    """Host and port of an Origin header; None for "null" and for what is none."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None

@@ -1,45 +1,85 @@
-"""Session cookies: a name, the time of sign-in and a seal. Nothing is kept in memory, so a restart signs nobody out."""
+"""Cookies of the door, signed with the home's key: the session's secret, and the mark of a browser known to a reader.
+
+Who is signed in is kept in the database (core/studio/review/sessions.py), so that a session can be ended at any time.
+"""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
+import os
 import secrets
-import time
+from pathlib import Path
+
+from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
+
+from core.studio.db.store import Store
+from core.studio.review import accounts, sessions
 
 HOURS = 12
+KNOWN_DAYS = 180
+KEY_BYTES = 32
+
+
+def read_key(path: Path) -> bytes:
+    """The home's key, readable by its owner alone (0600). One that is absent or too short is made anew."""
+    if path.exists():
+        key = path.read_bytes()
+        if len(key) >= KEY_BYTES:
+            return key
+    made = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(secrets.token_bytes(KEY_BYTES))
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(made, path)
+    return path.read_bytes()
 
 
 class Sessions:
-    """Makes and reads cookies sealed with a secret kept in the home (0600)."""
+    """Makes, reads and ends the cookies of one home."""
 
     COOKIE = "pmsacl_session"
+    KNOWN = "pmsacl_known"  # stays after signing out: see app/access/attempts.py
 
-    def __init__(self, home_path, hours: float = HOURS):
-        self.seconds = hours * 3600
-        path = home_path / "session.key"
-        if not path.exists():
-            path.touch(mode=0o600)
-            path.write_bytes(secrets.token_bytes(32))
-        self._key = path.read_bytes()
+    def __init__(self, store: Store, hours: float = HOURS):
+        self.hours = hours
+        self._store = store
+        key = read_key(Path(store.home.path) / "session.key")
+        self._session = URLSafeSerializer(key, salt="session")
+        self._known = URLSafeTimedSerializer(key, salt="known browser")
 
-    def _seal(self, body: bytes) -> bytes:
-        return hmac.new(self._key, body, hashlib.sha256).digest()
-
-    def make(self, name: str) -> str:
+    def start(self, name: str) -> str:
         """The cookie's value for a reader who has just signed in."""
-        body = f"{int(time.time())}:{name}".encode()
-        return base64.urlsafe_b64encode(self._seal(body) + body).decode()
+        return str(self._session.dumps(sessions.start(self._store, name, self.hours)))
 
     def name_of(self, cookie: str | None) -> str | None:
-        """The reader's name, or None when the cookie is absent, altered or too old."""
+        """The reader's name, or None when the cookie is absent or altered, or its session is over."""
+        secret = self._secret(cookie)
+        return None if secret is None else sessions.reader_of(self._store, secret)
+
+    def end(self, cookie: str | None) -> None:
+        """End the cookie's session, if it has one."""
+        secret = self._secret(cookie)
+        if secret is not None:
+            sessions.end(self._store, secret)
+
+    def _secret(self, cookie: str | None) -> str | None:
         try:
-            raw = base64.urlsafe_b64decode((cookie or "").encode())
-        except ValueError:
+            secret = self._session.loads(cookie or "")
+        except BadSignature:
             return None
-        seal, body = raw[:32], raw[32:]
-        if not body or not hmac.compare_digest(seal, self._seal(body)):
+        return secret if isinstance(secret, str) else None
+
+    def mark_browser(self, name: str) -> str:
+        """A cookie's value that says: from this browser `name` has signed in with the password of today."""
+        mark = accounts.password_mark(self._store, name)
+        return str(self._known.dumps([name, mark, secrets.token_urlsafe(12)]))
+
+    def known_browser(self, cookie: str | None, name: str) -> str | None:
+        """The browser's own token if `name` has signed in from it before, else None."""
+        try:
+            found = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
+        except BadSignature:  # expired ones as well
             return None
-        born, _, name = body.decode().partition(":")
-        return name if 0 <= time.time() - int(born) <= self.seconds else None
+        if not isinstance(found, list) or found[:2] != [name, accounts.password_mark(self._store, name)]:
+            return None
+        return str(found[2])

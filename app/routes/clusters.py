@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import cv2
 import numpy as np
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from app.access import permissions
+from app.routes import _bodies as bodies
+from app.routes._types import Id, Int, Name, Side
 from core.studio.clusters import actions, columns, explore, library, pictures, projected
 from core.studio.clusters.config import MapConfig
+from core.studio.db import owners
+from core.studio.db.store import Store
+from core.studio.ingest.studies import study_row
 from core.studio.review import blind
 from core.studio.review.exports.names import names_for
 from core.studio.runs.pipeline import UNTRAINED
@@ -45,12 +49,12 @@ def sighted(ctx, request: Request, study: str):
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/clusters")
 
-    def opened(request: Request, key: str):
+    def opened(request: Request, key: str) -> tuple[Store, library.Map]:
         m = library.open_map(ctx.store(), key)
         return sighted(ctx, request, m.about["study"]), m
 
     @router.get("/runs")
-    def encoder_runs(request: Request, study: str):
+    def encoder_runs(request: Request, study: Name):
         """Encoders that a map can be drawn of, trained ones first, newest first, with the epochs that were saved."""
         store = sighted(ctx, request, study)
         found = []
@@ -63,18 +67,21 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "runs": found}
 
     @router.get("/maps")
-    def maps(request: Request, study: str):
+    def maps(request: Request, study: Name):
         store = sighted(ctx, request, study)
         return {"ok": True, "maps": library.list_maps(store, study), "views": actions.list_views(store, study)}
 
     @router.post("/maps")
-    def ask(request: Request, run: Annotated[str, Body()], config: Annotated[dict, Body()]):
-        store = sighted(ctx, request, get_run(ctx.store(), run)["study"])
-        return {"ok": True, **library.request(store, run, MapConfig.from_dict(config))}
+    def ask(request: Request, body: bodies.ClusterMap):
+        store = sighted(ctx, request, get_run(ctx.store(), body.run)["study"])
+        made = library.request(store, body.run, MapConfig.from_dict(body.config))
+        owners.set_owner(store, "map", [made["key"]], ctx.user_of(request))
+        return {"ok": True, **made}
 
     @router.delete("/maps/{key}")
-    def forget(request: Request, key: str):
+    def forget(key: str):
         library.forget(ctx.store(), key)
+        owners.forget_owner(ctx.store(), "map", key)
         return {"ok": True}
 
     @router.get("/maps/{key}")
@@ -99,40 +106,34 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "columns": columns.columns(*opened(request, key), fit)}
 
     @router.get("/maps/{key}/points/{point}")
-    def point(request: Request, key: str, point: int, fit: str | None = None):
+    def point(request: Request, key: str, point: Id, fit: str | None = None):
         return {"ok": True, **explore.describe(*opened(request, key), point, fit)}
 
     @router.get("/maps/{key}/points/{point}/thumb.png")
-    def thumb(request: Request, key: str, point: int, side: int = 96):
+    def thumb(request: Request, key: str, point: Id, side: Side = 96):
         return png(pictures.thumbnail(*opened(request, key), point, min(max(side, 16), 256)))
 
     @router.get("/maps/{key}/points/{point}/image.png")
-    def image(request: Request, key: str, point: int, side: int = 512):
+    def image(request: Request, key: str, point: Id, side: Side = 512):
         return png(pictures.picture(*opened(request, key), point, min(max(side, 32), 2048)))
 
     @router.get("/maps/{key}/points/{point}/heat.png")
-    def heat(request: Request, key: str, point: int, fit: str):
+    def heat(request: Request, key: str, point: Id, fit: str):
         return png(pictures.heat(*opened(request, key), point, fit))
 
     @router.get("/maps/{key}/points/{point}/neighbours")
-    def neighbours(request: Request, key: str, point: int, epoch: int = -1, k: int = 10):
+    def neighbours(request: Request, key: str, point: Id, epoch: Int = -1, k: Int = 10):
         """Nearest in feature space, not on the map. `epoch` is an index into the map's epochs."""
         found = explore.neighbours(*opened(request, key), point, epoch, min(max(k, 1), 50))
         return {"ok": True, "neighbours": found}
 
     @router.post("/maps/{key}/tag")
-    def tag(
-        request: Request,
-        key: str,
-        points: Annotated[list[int], Body()],
-        tag: Annotated[str, Body()],
-        remove: Annotated[bool, Body()] = False,
-    ):
-        return {"ok": True, **actions.tag(*opened(request, key), points, tag, remove)}
+    def tag(request: Request, key: str, body: bodies.Tag):
+        return {"ok": True, **actions.tag(*opened(request, key), body.points, body.tag, body.remove)}
 
     @router.post("/maps/{key}/worklist")
-    def worklist(request: Request, key: str, points: Annotated[list[int], Body(embed=True)]):
-        return {"ok": True, **actions.to_worklist(*opened(request, key), points, ctx.user_of(request))}
+    def worklist(request: Request, key: str, body: bodies.Points):
+        return {"ok": True, **actions.to_worklist(*opened(request, key), body.points, ctx.user_of(request))}
 
     @router.get("/maps/{key}/file.{format}")
     def file(
@@ -141,7 +142,7 @@ def routes(ctx) -> APIRouter:
         format: str,
         fit: str | None = None,
         colour: str = "class",
-        epoch: int | None = None,
+        epoch: Int | None = None,
         hide: str = "",
     ):
         """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
@@ -153,6 +154,8 @@ def routes(ctx) -> APIRouter:
         names = names_for(store, m.about["study"], ctx.user_of(request), ctx.single_user)
         ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
         new = [projected.open_projected(store, key, k) for k in ready]
+        if format not in MEDIA:
+            raise ValueError(f"a map goes out as one of {', '.join(MEDIA)}, not {format!r}")
         if format in table.FORMATS:
             data = table.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
         else:
@@ -170,15 +173,22 @@ def routes(ctx) -> APIRouter:
         )
 
     @router.post("/views")
-    def save_view(
-        request: Request, study: Annotated[str, Body()], name: Annotated[str, Body()], state: Annotated[dict, Body()]
-    ):
-        store = sighted(ctx, request, study)
-        return {"ok": True, "id": actions.save_view(store, study, name, ctx.user_of(request), state)}
+    def save_view(request: Request, body: bodies.View):
+        """The same name replaces the view, if it is the reader's own."""
+        store, who = sighted(ctx, request, body.study), ctx.user_of(request)
+        study_row(store, body.study)
+        for old in actions.list_views(store, body.study):
+            if old["name"] == " ".join(body.name.split()):
+                permissions.demand_owner(ctx, request, "view", old["id"])
+                owners.forget_owner(store, "view", old["id"])
+        view = actions.save_view(store, body.study, body.name, who, body.state)
+        owners.set_owner(store, "view", [view], who)
+        return {"ok": True, "id": view}
 
     @router.delete("/views/{view}")
-    def delete_view(view: int):
+    def delete_view(view: Id):
         actions.delete_view(ctx.store(), view)
+        owners.forget_owner(ctx.store(), "view", view)
         return {"ok": True}
 
     return router

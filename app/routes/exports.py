@@ -12,9 +12,10 @@ from fastapi.responses import FileResponse, StreamingResponse
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
+from app.routes._types import Int, Name
 from core.studio.ingest import burned_in
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind, readers
+from core.studio.review import blind
 from core.studio.review.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.names import names_for
@@ -27,25 +28,27 @@ FORMATS = {"csv": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bund
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/export", include_in_schema=False)
 
-    @router.get("/{study}/warning")
-    def warning(request: Request, study: str):
-        """What to know before anything goes out: likely burned-in text, in words and as the cases to look at."""
+    def exportable(request: Request, study: str):
+        """The store, if the study is there and whoever asks may export it."""
         store = ctx.store()
         study_row(store, study)
         if blind.applies(store, study, ctx.user_of(request)) and not ctx.single_user:
-            raise ValueError("This study is being read blind: an administrator may export it.")
+            raise blind.Hidden("This study is being read blind: an administrator may export it.")
+        return store
+
+    @router.get("/{study}/warning")
+    def warning(request: Request, study: str):
+        """What to know before anything goes out: likely burned-in text, in words and as the cases to look at."""
+        store = exportable(request, study)
         found = burned_in.among(store, study, look=False)
         return {"ok": True, "text": burned_in.warning(found), "cases": found["cases"][:200]}
 
     @router.get("/{study}/{kind}")
-    def export(request: Request, study: str, kind: str, names: int = 0, run: str = ""):
+    def export(request: Request, study: str, kind: str, names: Int = 0, run: Name = ""):
         """De-identified unless names=1 (administrators). A bundle keeps names, and is for administrators."""
-        store, who = ctx.store(), ctx.user_of(request)
         if kind not in FORMATS:
             raise ValueError(f"a study goes out as one of {', '.join(FORMATS)}, not {kind!r}")
-        study_row(store, study)
-        if blind.applies(store, study, who) and not ctx.single_user:
-            raise ValueError("This study is being read blind: an administrator may export it.")
+        store, who = exportable(request, study), ctx.user_of(request)
         keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
         if kind == "bundle":
             return _streamed(BundleWriter(store, study, who))
@@ -62,7 +65,6 @@ def routes(ctx) -> APIRouter:
     @router.post("/bundle")
     async def bundle_in(request: Request):
         """The body is the zip."""
-        readers.demand(ctx.store(), ctx.user_of(request), ctx.single_user, "administer")
         folder = Path(tempfile.mkdtemp(dir=ctx.home.cache))
         try:
             size, most = 0, Limits().bytes

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from fastapi import APIRouter, Request
 
-from fastapi import APIRouter, Body, Request
-
+from app.routes import _bodies as bodies
 from core.studio.incoming import watch
 from core.studio.ingest.studies import study_row
 from core.studio.review import findings, readers
 from core.studio.runs.records import list_runs
 
-Json = Annotated[dict, Body()]
-
 
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/manage", include_in_schema=False)
-
-    def administrator(request: Request) -> str:
-        name = ctx.user_of(request)
-        readers.demand(ctx.store(), name, ctx.single_user, "administer")
-        return name
 
     @router.get("")
     def rights(request: Request):
@@ -28,8 +20,7 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, **readers.rights(ctx.store(), ctx.user_of(request), ctx.single_user)}
 
     @router.get("/{study}")
-    def everything(request: Request, study: str):
-        administrator(request)
+    def everything(study: str):
         store = ctx.store()
         study_row(store, study)
         fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
@@ -42,53 +33,44 @@ def routes(ctx) -> APIRouter:
         }
 
     @router.get("/{study}/watch")
-    def watched(request: Request, study: str):
-        administrator(request)
+    def watched(study: str):
         return {"ok": True, "watch": watch.get_watch(ctx.store(), study)}
 
     @router.post("/{study}/watch")
-    def set_watch(request: Request, study: str, body: Json):
-        """folder, run ('' for the one that Review opens with), active, copy."""
-        who = administrator(request)
+    def set_watch(request: Request, study: str, body: bodies.Watch):
         done = watch.set_watch(
             ctx.store(),
             study,
-            str(body.get("folder") or ""),
-            who,
-            str(body.get("run") or "") or None,
-            bool(body.get("active", True)),
-            bool(body.get("copy", False)),
+            body.folder or "",
+            ctx.user_of(request),
+            body.run or None,
+            body.active,
+            body.copies,
         )
         return {"ok": True, "watch": done}
 
     @router.post("/{study}/labels")
-    def set_labels(request: Request, study: str, body: Json):
-        who = administrator(request)
+    def set_labels(request: Request, study: str, body: bodies.Labels):
+        who = ctx.user_of(request)
         study_row(ctx.store(), study)
-        return {"ok": True, "labels": findings.set_labels(ctx.store(), study, _texts(body.get("labels")), who)}
+        return {"ok": True, "labels": findings.set_labels(ctx.store(), study, body.labels, who)}
 
     @router.post("/{study}/assign")
-    def assign(request: Request, study: str, body: Json):
-        """readers, per_case: 1, or 2 for double reading."""
-        who, store = administrator(request), ctx.store()
+    def assign(request: Request, study: str, body: bodies.Assign):
+        who, store = ctx.user_of(request), ctx.store()
         study_row(store, study)
-        names = _texts(body.get("readers"))
-        unknown = sorted(set(names) - set(readers.known_readers(store, study)))
+        unknown = sorted(set(body.readers) - set(readers.known_readers(store, study)))
         if unknown:
             raise ValueError(f"there is no reader called {unknown[0]!r}; `reader add` makes an account")
-        readers.assign(store, study, names, who, per_case=int(body.get("per_case") or 1))
+        readers.assign(store, study, body.readers, who, per_case=body.per_case)
         return {"ok": True, **readers.dealt(store, study)}
 
     @router.post("/{study}/unassign")
-    def unassign(request: Request, study: str, body: Json):
+    def unassign(request: Request, study: str, body: bodies.Unassign):
         """Takes back what `reader` has not read yet."""
-        who, store = administrator(request), ctx.store()
+        who, store = ctx.user_of(request), ctx.store()
         study_row(store, study)
-        gone = readers.unassign(store, study, str(body.get("reader") or ""), who)
+        gone = readers.unassign(store, study, body.reader, who)
         return {"ok": True, "taken_back": gone, **readers.dealt(store, study)}
 
     return router
-
-
-def _texts(values) -> list[str]:
-    return [str(v) for v in values] if isinstance(values, list) else []

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
+from app.routes import _bodies as bodies
+from core.studio.db import owners
 from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import uploads as dropped
 from core.studio.medmix import figure, presets, probe
 from core.studio.medmix import forms as medmix_forms
 from core.studio.medmix import preview as medmix_view
-
-Scene = Annotated[dict, Body(embed=True)]
-Values = Annotated[dict, Body()]
 
 
 def routes(ctx) -> APIRouter:
@@ -30,20 +28,23 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, **medmix_forms.forms()}
 
     @router.post("/grid")
-    def grid(scene: Scene):
-        asked = medmix_view.Scene.from_dict(scene)
+    def grid(body: bodies.Scene):
+        asked = medmix_view.Scene.from_dict(body.scene)
         packed = medmix_view.draw_grid(samples, asked, folder_of(asked)).pack()
         return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
     @router.post("/figure.{kind}")
-    def save_figure(kind: str, scene: Scene, outlines: bool = Body(True), title: str = Body("")):
-        asked = medmix_view.Scene.from_dict(scene)
-        made = figure.figure(medmix_view.draw_grid(samples, asked, folder_of(asked)), kind, outlines, title)
+    def save_figure(kind: str, body: bodies.Figure):
+        if kind not in figure.TYPES:
+            raise ValueError(f"a figure is one of {', '.join(figure.TYPES)}, not {kind!r}")
+        asked = medmix_view.Scene.from_dict(body.scene)
+        made = figure.figure(medmix_view.draw_grid(samples, asked, folder_of(asked)), kind, body.outlines, body.title)
         return Response(made, media_type=figure.TYPES[kind])
 
     @router.post("/probe")
-    def numbers(scene: Scene, encoder: str = Body("")):
-        return {"ok": True, **probe.probe(ctx.store(), medmix_view.Scene.from_dict(scene), encoder or None)}
+    def numbers(body: bodies.Probe):
+        scene = medmix_view.Scene.from_dict(body.scene)
+        return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None)}
 
     @router.get("/donors")
     def donors():
@@ -54,28 +55,25 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "presets": presets.list_presets(ctx.store(), versions=True)}
 
     @router.post("/presets")
-    def save(
-        request: Request,
-        config: Values,
-        name: str = Body(),
-        strong: str = Body("medmix"),
-        note: str = Body(""),
-    ):
-        kept = presets.save_preset(ctx.store(), name, strong, config, note, ctx.user_of(request))
+    def save(request: Request, body: bodies.Preset):
+        who = ctx.user_of(request)
+        kept = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
+        owners.set_owner(ctx.store(), "preset", [kept["name"]], who)
         return {"ok": True, "preset": kept}
 
     @router.delete("/presets/{name}")
     def remove(name: str):
         presets.remove_preset(ctx.store(), name)
+        owners.forget_owner(ctx.store(), "preset", name)
         return {"ok": True}
 
     @router.post("/presets.yaml")
-    def export(config: Values, name: str = Body(), strong: str = Body("medmix"), version: int = Body(0)):
-        preset = {"name": name, "version": version, "strong": strong, "note": ""}
-        return PlainTextResponse(presets.to_yaml({**preset, "config": presets.checked(strong, config)}))
+    def export(body: bodies.PresetFile):
+        preset = {"name": body.name, "version": body.version, "strong": body.strong, "note": ""}
+        return PlainTextResponse(presets.to_yaml({**preset, "config": presets.checked(body.strong, body.config)}))
 
     @router.post("/presets/read")
-    def read(text: str = Body(embed=True)):
-        return {"ok": True, "preset": presets.from_yaml(text)}
+    def read(body: bodies.YamlText):
+        return {"ok": True, "preset": presets.from_yaml(body.text)}
 
     return router

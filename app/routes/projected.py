@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from app.routes import _bodies as bodies
+from app.routes._types import Id, Int, Side
 from app.routes.clusters import KEEP, png, sighted
 from core.studio.clusters import library, projected
+from core.studio.db import owners
 
 
 def routes(ctx) -> APIRouter:
@@ -32,18 +33,21 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "sets": sets}
 
     @router.post("")
-    def ask(request: Request, key: str, folder: Annotated[str, Body()] = "", study: Annotated[str, Body()] = ""):
-        store = opened(request, key)
-        if study:
-            sighted(ctx, request, study)
-        return {
-            "ok": True,
-            **projected.request(store, key, projected.ProjectionConfig(folder=folder.strip(), study=study)),
-        }
+    def ask(request: Request, key: str, body: bodies.Projection):
+        """A folder names files of this machine, hence is for administrators; a study is for its readers."""
+        store, folder = opened(request, key), body.folder.strip()
+        if folder:
+            ctx.demand(request, "administer")
+        if body.study:
+            sighted(ctx, request, body.study)
+        made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
+        owners.set_owner(store, "projection", [made["key"]], ctx.user_of(request))
+        return {"ok": True, **made}
 
     @router.delete("/{new}")
     def forget(request: Request, key: str, new: str):
         projected.forget(opened(request, key), key, new)
+        owners.forget_owner(ctx.store(), "projection", new)
         return {"ok": True}
 
     @router.get("/{new}/coords")
@@ -54,7 +58,7 @@ def routes(ctx) -> APIRouter:
         return Response(data, media_type="application/octet-stream", headers=KEEP)
 
     @router.get("/{new}/{image}")
-    def one(request: Request, key: str, new: str, image: int, epoch: int = -1):
+    def one(request: Request, key: str, new: str, image: Id, epoch: Int = -1):
         """Its name and nearest at epoch index `epoch`; distances are those in feature space."""
         return {
             "ok": True,
@@ -62,13 +66,13 @@ def routes(ctx) -> APIRouter:
         }
 
     @router.get("/{new}/{image}/thumb.png")
-    def thumb(request: Request, key: str, new: str, image: int, side: int = 96):
+    def thumb(request: Request, key: str, new: str, image: Id, side: Side = 96):
         found = projected.open_projected(opened(request, key), key, new)
         projected.describe(found, image)
         return png(projected.thumbnail(found, image, min(max(side, 16), 256)))
 
     @router.get("/{new}/{image}/image.png")
-    def picture(request: Request, key: str, new: str, image: int, side: int = 512):
+    def picture(request: Request, key: str, new: str, image: Id, side: Side = 512):
         found = projected.open_projected(opened(request, key), key, new)
         projected.describe(found, image)
         return png(projected.picture(found, image, min(max(side, 32), 2048)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
+from app.routes._types import Int, Name
 from core.studio.review import agreement, blind, cases, compared, results
 
 
@@ -11,8 +12,8 @@ def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/results", include_in_schema=False)
 
     @router.get("/{study}")
-    def everything(request: Request, study: str, run: str = "", roi: int = 1):
-        """All figures of one run; run '': the default one. A blind reader is refused (app/guard.py)."""
+    def everything(request: Request, study: str, run: Name = "", roi: Int = 1):
+        """All figures of one run; run '': the default one. A blind reader is refused (app/access/permissions.py)."""
         store = ctx.store()
         runs = cases.scored_runs(store, study)
         out = {"ok": True, "runs": runs, "run": None, "agreement": agreement.agreement(store, study)}

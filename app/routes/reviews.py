@@ -1,23 +1,21 @@
-"""The review room's JSON: open a study, page through the worklist, decide, undo, keep masks.
+"""The Review tab's JSON: open a study, page through the worklist, decide, undo, keep lesion masks.
 
-Every answer that follows from a change says `ok`. ValueErrors become {"ok": false, "error": sentence} with status 400.
+Every answer that follows from a change says `ok`; what went wrong is a sentence (errors.py).
 """
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
-
 import numpy as np
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
 
+from app.routes import _bodies as bodies
+from app.routes._types import Finite, Id, Int, Line, Name, read_cursor
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
 from core.studio.review import blind, cases, decisions, findings, masks, readers, worklist
 
-Json = Annotated[dict, Body()]
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
-LARGEST_MASK = 64 * 1024 * 1024
 
 
 def routes(ctx) -> APIRouter:
@@ -27,11 +25,12 @@ def routes(ctx) -> APIRouter:
         return ctx.user_of(request)
 
     def query(request: Request, values: dict | None = None):
+        """The worklist that was asked for: by the address, unless `values` are given."""
         return cases.asked(ctx.store(), who(request), dict(request.query_params) if values is None else values)
 
     @router.get("/open")
-    def open_study(request: Request, study: str):
-        """What the room needs once: runs, labels, settings, counts, rights."""
+    def open_study(request: Request, study: Name):
+        """What the tab needs once: runs, labels, settings, counts, rights."""
         store, name = ctx.store(), who(request)
         study_row(store, study)
         blinded = blind.applies(store, study, name)
@@ -50,17 +49,17 @@ def routes(ctx) -> APIRouter:
         }
 
     @router.get("/list")
-    def listed(request: Request, cursor: str = "", limit: int = worklist.PAGE, at: int = -1):
+    def listed(request: Request, study: Name, cursor: Line = "", limit: Int = worklist.PAGE, at: Int = -1):
         q, store = query(request), ctx.store()
-        after = tuple(json.loads(cursor)) if cursor else (worklist.position(store, q, at) if at > 0 else None)
+        after = read_cursor(cursor) if cursor else (worklist.position(store, q, at) if at > 0 else None)
         return {"ok": True, **worklist.page(store, q, after, min(max(limit, 1), 500))}
 
     @router.get("/counts")
-    def counts(request: Request):
+    def counts(request: Request, study: Name):
         return {"ok": True, **worklist.counts(ctx.store(), query(request))}
 
     @router.get("/step")
-    def step(request: Request, case: int = 0, back: int = 0, unread: int = 0):
+    def step(request: Request, study: Name, case: Id = 0, back: Int = 0, unread: Int = 0):
         """The case after (or before) one in the list's order, with its detail; case 0: the first."""
         values = dict(request.query_params)
         if unread:
@@ -84,96 +83,93 @@ def routes(ctx) -> APIRouter:
         return cases.detail(store, case_id, who(request), values.get("run") or None, runs)
 
     @router.get("/case/{case_id}")
-    def case(request: Request, case_id: int):
+    def case(request: Request, case_id: Id):
         row = decisions.case_row(ctx.store(), case_id)
         values = {**request.query_params, "study": row["study"]}
         return {"ok": True, "case": _detail(request, case_id, values), "ahead": []}
 
     @router.post("/decide")
-    def decide(request: Request, body: Json):
+    def decide(request: Request, body: bodies.Decision):
         """Stores the decision, then (and only then) answers with the next case of the list."""
-        store, name = ctx.store(), who(request)
-        adjudicating = bool(body.get("adjudication"))
-        if adjudicating:
-            readers.demand(store, name, ctx.single_user, "adjudicate")
-        case_id = int(body["case"])
-        blinded = blind.hides(store, decisions.case_row(store, case_id), name)
+        store, name, case_id = ctx.store(), who(request), body.case
+        if body.adjudication:
+            ctx.demand(request, "adjudicate")
+        row = decisions.case_row(store, case_id)
+        blinded = blind.hides(store, row, name)
         done = decisions.decide(
             store,
             case_id,
             name,
-            body["decision"],
-            comment=str(body.get("comment") or "")[:4000],
-            seconds=_seconds(body.get("seconds")),
-            run=body.get("run"),
-            shown=body.get("shown") or {},
-            adjudication=adjudicating,
-            token=body.get("token"),
+            body.decision,
+            comment=(body.comment or "")[:4000],
+            seconds=_seconds(body.seconds),
+            run=body.run,
+            shown=body.shown or {},
+            adjudication=body.adjudication,
+            token=body.token,
         )
-        values = body.get("list") or {}
-        if blinded or not values:
+        values = {"study": row["study"], **(body.list or {})}
+        if blinded or not body.list:
             # The reader has committed: the same case comes again, now with what the run says.
-            row = decisions.case_row(store, case_id)
-            return {
-                "ok": True,
-                **done,
-                "next": _detail(request, case_id, {"study": row["study"], **values}),
-                "ahead": [],
-            }
+            return {"ok": True, **done, "next": _detail(request, case_id, values), "ahead": []}
         found = _step(request, values, case_id)
         return {"ok": True, **done, "next": found["case"], "ahead": found["ahead"]}
 
     @router.post("/undo")
-    def undo(request: Request, body: Json):
+    def undo(request: Request, body: bodies.Travel):
         return _back(request, body, decisions.undo, "There is nothing to undo.")
 
     @router.post("/redo")
-    def redo(request: Request, body: Json):
+    def redo(request: Request, body: bodies.Travel):
         return _back(request, body, decisions.redo, "There is nothing to redo.")
 
-    def _back(request: Request, body: dict, act, nothing: str) -> dict:
-        done = act(ctx.store(), body["study"], who(request), body.get("token"))
+    def _back(request: Request, body: bodies.Travel, act, nothing: str) -> dict:
+        done = act(ctx.store(), body.study, who(request), body.token)
         if done is None:
             return {"ok": False, "error": nothing}
-        values = body.get("list") or {"study": body["study"]}
+        values = {"study": body.study, **(body.list or {})}
         return {"ok": True, **done, "next": _detail(request, done["case"], values), "ahead": []}
 
     @router.post("/mask/{case_id}")
-    async def save_mask(request: Request, case_id: int):
-        """The body holds the mask's bits (as mask.bits gives them); the query: source, run, threshold, note, label."""
-        from starlette.concurrency import run_in_threadpool
-
-        if int(request.headers.get("content-length") or 0) > LARGEST_MASK:
-            raise ValueError("The mask is larger than any image that can be read.")
+    async def save_mask(
+        request: Request,
+        case_id: Id,
+        source: Name = "hand",
+        run: Name = "",
+        threshold: Finite | None = None,
+        note: Line = "",
+        label: Name = "",
+    ):
+        """The body holds the mask's bits (as mask.bits gives them). label: also a finding of that name."""
         bits = await request.body()
-        return await run_in_threadpool(_save_mask, request, case_id, bits)
+        about = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
+        return await run_in_threadpool(_save_mask, request, case_id, bits, about)
 
-    def _save_mask(request: Request, case_id: int, bits: bytes) -> dict:
-        store, name, given = ctx.store(), who(request), request.query_params
+    def _save_mask(request: Request, case_id: int, bits: bytes, about: dict) -> dict:
+        store, name, label = ctx.store(), who(request), about["label"]
         row = decisions.case_row(store, case_id)
         blind.demand(store, row, name)
         wanted = -(-row["width"] * row["height"] // 8)
         if len(bits) != wanted:
             raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
         pixels = np.unpackbits(np.frombuffer(bits, np.uint8), count=row["width"] * row["height"])
-        threshold, label = given.get("threshold"), given.get("label", "")
         with store.write():
             saved = masks.save(
                 store,
                 case_id,
                 pixels.reshape(row["height"], row["width"]),
                 name,
-                source="run" if given.get("source") == "run" else "hand",
-                run=given.get("run") or None,
-                threshold=float(threshold) if threshold else None,
-                note=(given.get("note") or label)[:2000],
+                source="run" if about["source"] == "run" else "hand",
+                run=about["run"] or None,
+                threshold=about["threshold"],
+                note=(about["note"] or label)[:2000],
             )
             if label:
-                findings.add(store, case_id, label, name, given.get("note", ""), saved["version"])
+                findings.add(store, case_id, label, name, about["note"], saved["version"])
         return {"ok": True, **saved, "masks": masks.versions(store, case_id)}
 
     @router.post("/restore/{mask_id}")
-    def restore(request: Request, mask_id: int):
+    def restore(request: Request, mask_id: Id):
         store = ctx.store()
         old = masks.version(store, mask_id)
         blind.demand(store, decisions.case_row(store, old["case_id"]), who(request))
@@ -184,33 +180,33 @@ def routes(ctx) -> APIRouter:
         }
 
     @router.post("/settings")
-    def settings(request: Request, body: Json):
+    def settings(request: Request, body: bodies.ReviewSettings):
         """keys and show are the reader's own; labels and blind belong to the study (administrators)."""
         store, name = ctx.store(), who(request)
-        for key in ("keys", "show"):
-            if isinstance(body.get(key), dict):
-                store.set_setting(f"{key}:{name}", body[key])
-        if "labels" in body:
-            readers.demand(store, name, ctx.single_user, "administer")
-            findings.set_labels(store, body["study"], [str(v) for v in body["labels"]], name)
-        if "blind" in body:
-            readers.demand(store, name, ctx.single_user, "administer")
-            blind.set_blind(store, body["study"], bool(body["blind"]), name)
+        if body.labels is not None or body.blind is not None:
+            ctx.demand(request, "administer")
+            study_row(store, body.study)
+        for key, values in (("keys", body.keys), ("show", body.show)):
+            if values is not None:
+                store.set_setting(f"{key}:{name}", values)
+        if body.labels is not None:
+            findings.set_labels(store, body.study, body.labels, name)
+        if body.blind is not None:
+            blind.set_blind(store, body.study, body.blind, name)
         return {"ok": True}
 
     @router.post("/threshold")
-    def threshold(request: Request, body: Json):
-        """A change of the threshold is an event; it is told once it has come to rest."""
-        case_id = int(body["case"])
-        row = decisions.case_row(ctx.store(), case_id)
+    def threshold(request: Request, body: bodies.Threshold):
+        """A change of the threshold is an event; the page sends it on release."""
+        row = decisions.case_row(ctx.store(), body.case)
         audit.record(
-            ctx.store(), who(request), "threshold", study=row["study"], case_id=case_id, before=body.get("from"),
-            after=body.get("to"), shown={"run": body.get("run")},
+            ctx.store(), who(request), "threshold", study=row["study"], case_id=body.case, before=body.before,
+            after=body.to, shown={"run": body.run},
         )  # fmt: skip
         return {"ok": True}
 
     @router.get("/timeline/{case_id}")
-    def timeline(request: Request, case_id: int, run: str):
+    def timeline(request: Request, case_id: Id, run: Name):
         row = decisions.case_row(ctx.store(), case_id)
         if blind.applies(ctx.store(), row["study"], who(request)):
             return {"ok": True, "frames": []}
@@ -219,5 +215,6 @@ def routes(ctx) -> APIRouter:
     return router
 
 
-def _seconds(value) -> float | None:
-    return round(float(value), 3) if isinstance(value, (int, float)) and 0 <= value < 1e6 else None
+def _seconds(value: float | None) -> float | None:
+    """To a thousandth; None for what no reader can have taken."""
+    return round(value, 3) if value is not None and 0 <= value < 1e6 else None

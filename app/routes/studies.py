@@ -6,10 +6,14 @@ What brings images in or takes a study away is for administrators: a path names 
 from __future__ import annotations
 
 import cv2
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
+from app.access import limits
+from app.routes import _bodies as bodies
+from app.routes._types import Id, Int, Line, Side
+from core.studio.db import owners
 from core.studio.demo import study as demo
 from core.studio.ingest import overview, studies
 from core.studio.ingest import uploads as dropped
@@ -21,37 +25,29 @@ from core.studio.review.cases import scored_runs
 
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
+READERS_DROP, DROPS = 512 * limits.MB, 3  # of one upload by a reader who does not administer, and how many are kept
 
 
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/study")
     imports = Imports(ctx.store())
 
-    def administrator(request: Request) -> None:
-        readers.demand(ctx.store(), ctx.user_of(request), ctx.single_user, "administer")
+    def administers(request: Request) -> bool:
+        return readers.rights(ctx.store(), ctx.user_of(request), ctx.single_user)["administer"]
 
     @router.post("/import")
-    def start(
-        request: Request,
-        folder: str = Body(""),
-        name: str = Body(""),
-        keep: bool = Body(False),
-        drop: str | None = Body(None),
-        per_second: float = Body(1.0),
-    ):
-        administrator(request)
+    def start(body: bodies.Import):
         store, home = ctx.store(), ctx.home
-        sampling = Sampling(per_second=per_second)
+        name, folder, drop = body.name, body.folder.strip(), body.drop
+        sampling = Sampling(per_second=body.per_second)
         study = studies.slug(name)
         if any(row["id"] == study for row in studies.list_studies(store)):
             raise ValueError(f"there is already a study {study!r}; choose another name")
-        if drop is None and not folder.strip():
+        if drop is None and not folder:
             raise ValueError("give the path of a folder, or drop files on the page")
 
         def from_path(progress):
-            report = studies.import_study(
-                store, name, folder.strip(), copy=keep, on_progress=progress, sampling=sampling
-            )
+            report = studies.import_study(store, name, folder, copy=body.keep, on_progress=progress, sampling=sampling)
             return report.to_dict()
 
         def from_drop(progress):
@@ -62,25 +58,19 @@ def routes(ctx) -> APIRouter:
                 return report.to_dict()
             finally:
                 dropped.discard(home, drop)
+                owners.forget_owner(store, "drop", drop)
 
         return {"ok": True, "task": imports.start(from_path if drop is None else from_drop)}
 
     @router.post("/{study}/add")
-    def add(
-        request: Request,
-        study: str,
-        path: str = Body(""),
-        keep: bool = Body(False),
-        per_second: float | None = Body(None),
-    ):
+    def add(study: str, body: bodies.Add):
         """One file, or all below a folder, as test cases without a label; scored by the run that Review opens with."""
-        administrator(request)
         store = ctx.store()
-        files = studies.files_at(path)
-        sampling = None if per_second is None else Sampling(per_second=per_second)
+        files = studies.files_at(body.path)
+        sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
         def work(progress):
-            report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=keep)
+            report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=body.keep)
             if report.accepted and scored_runs(store, study):
                 jobs.submit(
                     store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]
@@ -95,21 +85,38 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, **imports.state(task)}
 
     @router.post("/drop")
-    def new_drop():
-        return {"ok": True, "drop": dropped.new_drop(ctx.home)}
+    def new_drop(request: Request):
+        """A reader's oldest uploads make room for the newest, so that nobody fills the disk."""
+        store, who = ctx.store(), ctx.user_of(request)
+        if not administers(request):
+            for old in owners.owned(store, "drop", who)[: 1 - DROPS]:
+                dropped.discard(ctx.home, old)
+                owners.forget_owner(store, "drop", old)
+        drop = dropped.new_drop(ctx.home)
+        owners.set_owner(store, "drop", [drop], who)
+        return {"ok": True, "drop": drop}
 
     @router.put("/drop/{token}")
-    async def receive(token: str, path: str, request: Request):
+    async def receive(token: str, path: Line, request: Request):
         target = dropped.place(ctx.home, token, path)
-        with target.open("wb") as out:
-            async for chunk in request.stream():
-                await run_in_threadpool(out.write, chunk)
+        left = None if administers(request) else READERS_DROP - dropped.size(ctx.home, token)
+        try:
+            with target.open("wb") as out:
+                async for chunk in request.stream():
+                    left = None if left is None else left - len(chunk)
+                    if left is not None and left < 0:
+                        raise limits.TooLarge
+                    await run_in_threadpool(out.write, chunk)
+        except limits.TooLarge:
+            target.unlink(missing_ok=True)
+            return limits.too_large(READERS_DROP)
+        except BaseException:
+            target.unlink(missing_ok=True)  # half a file is none
+            raise
         return {"ok": True}
 
     @router.post("/demo")
-    def draw_demo(request: Request):
-        administrator(request)
-
+    def draw_demo():
         def draw(progress):
             study = demo.make_demo(ctx.store(), on_progress=progress)
             cases = studies.show_study(ctx.store(), study)["cases"]
@@ -122,23 +129,22 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, **overview.overview(ctx.store(), study)}
 
     @router.get("/{study}/sample")
-    def draw(study: str, count: int = 24, seed: int = 0, part: str = "all"):
+    def draw(study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
         return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
     @router.delete("/{study}")
-    def remove(request: Request, study: str):
-        administrator(request)
+    def remove(study: str):
         studies.delete_study(ctx.store(), study)
         return {"ok": True}
 
     @router.get("/case/{case_id}/tile.png")
-    def tile(case_id: int, side: int = 320):
+    def tile(case_id: Id, side: Side = 320):
         image = overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1])))
         png = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
         return Response(png, media_type="image/png", headers=KEEP)
 
     @router.get("/case/{case_id}/outlines")
-    def outlines(case_id: int):
+    def outlines(case_id: Id):
         return {"ok": True, **overview.outlines(ctx.store(), case_id)}
 
     return router

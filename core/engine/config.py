@@ -16,10 +16,14 @@ class BadConfig(ValueError):
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if (dataclasses.is_dataclass(kind) or dict in (kind, origin)) and not isinstance(value, dict):
+        raise BadConfig(f"{where} takes a group of settings, not {value!r}")
     if dataclasses.is_dataclass(kind):
         return kind.from_dict(value)
-    origin = typing.get_origin(kind)
     if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise BadConfig(f"{where} takes a list, not {value!r}")
         inner = typing.get_args(kind)
         if len(inner) == 2 and inner[1] is Ellipsis:
             inner = (inner[0],) * len(value)

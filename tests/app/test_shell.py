@@ -8,7 +8,6 @@ import urllib.request
 
 import pytest
 
-from app.access.sessions import Sessions
 from tests.app.conftest import STUDY, Served
 
 PRIVATE = ["config", "gradio_api/info", "api/training/forms", "api/study/small/overview", "page/widgets/study/study.js"]
@@ -95,15 +94,3 @@ def test_sign_in_and_out(shared, browser):
     page.wait_for_url("**/sign-in")
     assert context.request.get(shared.url + "config", max_redirects=0).status == 401
     context.close()
-
-
-def test_cookies_cannot_be_made_up_or_altered(tmp_path):
-    ours, theirs = Sessions(tmp_path), Sessions(tmp_path / "..")
-    good = ours.make("Ada")
-    assert ours.name_of(good) == "Ada"
-    assert Sessions(tmp_path).name_of(good) == "Ada", "a restart signs nobody out"
-    assert theirs.name_of(good) is None
-    assert ours.name_of(good[:-4] + "AAAA") is None
-    assert ours.name_of(None) is None and ours.name_of("nonsense!") is None
-    assert Sessions(tmp_path, hours=-1).name_of(good) is None
-    assert (tmp_path / "session.key").stat().st_mode & 0o077 == 0

@@ -43,6 +43,11 @@ def place(home: Home, token: str, name: str) -> Path:
     return target
 
 
+def size(home: Home, token: str) -> int:
+    """Bytes of a drop's files."""
+    return sum(p.stat().st_size for p in drop_folder(home, token).rglob("*") if p.is_file())
+
+
 def unpack(home: Home, token: str) -> int:
     """Unpacks every zip of a drop beside itself and removes it; returns how many files came out."""
     count = 0

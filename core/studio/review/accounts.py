@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import time
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from core.studio.db.store import NotFound, Store, now
+from core.studio.review import sessions
 
 ROLES = ("reader", "adjudicator", "administrator")
 SHORTEST = 8
 _HASHER = PasswordHasher()
 _NOBODY = _HASHER.hash("nobody has this password")
 _NAME = re.compile(r"[^\W_][\w .@-]{0,63}")
-_PAUSE_AFTER, _PAUSE = 5, 30.0  # wrong passwords in a row for one name, then seconds to wait
-_misses: dict[str, list[float]] = {}
 
 
 def add_reader(store: Store, name: str, password: str, role: str = "reader") -> None:
-    """Make an account, or give one a new password and role. ValueError says what they need."""
+    """Make an account, or give one a new password and role, which ends its sessions.
+
+    Raises ValueError, which says what a name, a password and a role need.
+    """
     if not _NAME.fullmatch(name):
         raise ValueError(
             "a reader's name has 1 to 64 letters, digits, spaces or . @ - _ and starts with a letter or digit"
@@ -32,13 +34,16 @@ def add_reader(store: Store, name: str, password: str, role: str = "reader") -> 
     row = {"name": name, "role": role, "password_hash": _HASHER.hash(password), "created": now()}
     with store.write() as db:
         db.table("readers").upsert(row, pk="name")
+        sessions.end_all(store, name)
 
 
 def remove_reader(store: Store, name: str) -> None:
-    """Take away an account's password: its reviews stay, nobody can sign in by it. NotFound if there is none."""
+    """Take away an account's password and end its sessions; its reviews stay. Raises NotFound if there is none."""
     if store.one("SELECT 1 FROM readers WHERE name = ?", [name]) is None:
         raise NotFound(f"there is no reader called {name!r}")
-    store.execute("UPDATE readers SET password_hash = NULL WHERE name = ?", [name])
+    with store.write() as db:
+        db.execute("UPDATE readers SET password_hash = NULL WHERE name = ?", [name])
+        sessions.end_all(store, name)
 
 
 def list_readers(store: Store) -> list[dict]:
@@ -55,22 +60,22 @@ def role_of(store: Store, name: str) -> str | None:
 
 
 def verify(store: Store, name: str, password: str) -> bool:
-    """Whether the password is this name's. Takes as long for an unknown name; after five misses in a row, wait."""
-    recent = [t for t in _misses.get(name, []) if time.monotonic() - t < _PAUSE]
-    if len(recent) >= _PAUSE_AFTER:
-        return False
+    """Whether the password is this name's. Takes as long for an unknown name.
+
+    How often one may try is decided where people sign in (app/access/attempts.py).
+    """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     kept = (row or {}).get("password_hash")
     try:
         right = _HASHER.verify(kept or _NOBODY, password) and kept is not None
     except (VerificationError, InvalidHashError):
-        right = False
-    if right and kept is not None:
-        _misses.pop(name, None)
-        if _HASHER.check_needs_rehash(kept):
-            store.execute("UPDATE readers SET password_hash = ? WHERE name = ?", [_HASHER.hash(password), name])
-    else:
-        _misses[name] = [*recent, time.monotonic()][-_PAUSE_AFTER:]
-        if len(_misses) > 10_000:
-            _misses.clear()
+        return False
+    if right and kept is not None and _HASHER.check_needs_rehash(kept):
+        store.execute("UPDATE readers SET password_hash = ? WHERE name = ?", [_HASHER.hash(password), name])
     return right
+
+
+def password_mark(store: Store, name: str) -> str:
+    """Changes with the account's password and tells nothing of it; "" for a name without one."""
+    row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
+    return hashlib.sha256(row["password_hash"].encode()).hexdigest()[:16] if row and row["password_hash"] else ""

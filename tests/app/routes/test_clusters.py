@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained
-from tests.app.routes.test_manage import STUDY, client_of, room  # noqa: F401
+from tests.app.routes.clients import client_of
 from tests.studio.clusters.conftest import snapshots
+from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
 
 def test_trained_encoders_come_before_untrained_ones(room):  # noqa: F811
@@ -17,5 +18,5 @@ def test_trained_encoders_come_before_untrained_ones(room):  # noqa: F811
         trained.append(run)
     bare = create_untrained(store, STUDY, 32)
     snapshots(runs.run_folder(store, bare), 1)
-    told = client_of(store).get("/api/clusters/runs", params={"study": STUDY}).json()["runs"]
-    assert [r["id"] for r in told] == [trained[1], trained[0], bare]
+    listed = client_of(store).get("/api/clusters/runs", params={"study": STUDY}).json()["runs"]
+    assert [r["id"] for r in listed] == [trained[1], trained[0], bare]

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
-from fastapi.testclient import TestClient
 
-from app.routes import clusters as routes_clusters
-from app.routes import exports as routes_export
-from app.routes import manage as routes_manage
-from app.routes import reviews as routes_review
-from app.routes import studies as routes_study
 from core.studio.db import audit
 from core.studio.incoming import watch
 from core.studio.review import accounts, decisions, findings
 from core.studio.review.bundle import export_bundle
+from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import (  # noqa: F401
     STUDY,
     bare,
@@ -25,22 +16,6 @@ from tests.studio.review.conftest import (  # noqa: F401
 )
 
 READERS = {"ann": "reader", "ben": "reader", "jo": "adjudicator", "root": "administrator"}
-
-
-def client_of(store, single_user: bool = False) -> TestClient:
-    """The routes alone; who asks is said in a header instead of a session."""
-    ctx = SimpleNamespace(
-        store=lambda: store, home=store.home, single_user=single_user, user_of=lambda r: r.headers.get("x-user", "ann")
-    )
-    server = FastAPI()
-
-    @server.exception_handler(ValueError)
-    def sentence(request: Request, error: ValueError):
-        return JSONResponse({"ok": False, "error": str(error)}, 400)
-
-    for module in (routes_clusters, routes_manage, routes_study, routes_export, routes_review):
-        server.include_router(module.routes(ctx))
-    return TestClient(server)
 
 
 @pytest.fixture
@@ -70,7 +45,7 @@ def test_readers_and_adjudicators_are_refused(asked, tmp_path):
     for who in ("ann", "jo"):
         for method, path, body in calls:
             answer = client.request(method, path, json=body, headers={"x-user": who})
-            assert answer.status_code == 400 and "Only an administrator" in answer.json()["error"], (who, path)
+            assert answer.status_code == 403 and "Only an administrator" in answer.json()["error"], (who, path)
         assert client.get("/api/manage", headers={"x-user": who}).json()["administer"] is False
     assert len(audit.trail(store, limit=1000)) == before and watch.get_watch(store, STUDY) is None
     assert client.get("/api/manage", headers={"x-user": "root"}).json()["administer"] is True
@@ -116,8 +91,8 @@ def test_labels_watch_and_a_missing_study(asked, tmp_path):
     assert none.status_code == 400 and "at least one label" in none.json()["error"]
     (tmp_path / "drop").mkdir()
     body = {"folder": str(tmp_path / "drop"), "run": run, "copy": True}
-    told = client.post(f"/api/manage/{STUDY}/watch", json=body, headers=root).json()["watch"]
-    assert told["active"] and told["copy"] and told["run"] == run
+    kept = client.post(f"/api/manage/{STUDY}/watch", json=body, headers=root).json()["watch"]
+    assert kept["active"] and kept["copy"] and kept["run"] == run
     assert client.get(f"/api/manage/{STUDY}", headers=root).json()["watch"]["folder"] == str(tmp_path / "drop")
     for path in ("nothing", "nothing/watch"):
         answer = client.post(f"/api/manage/{path}", json=body, headers=root)

@@ -1,4 +1,4 @@
-"""Accounts: hashes and never passwords, no hint of which names exist, a pause after misses."""
+"""Accounts: hashes and never passwords, no hint of which names exist."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import pytest
 
 from core.studio.db.store import NotFound
 from core.studio.review import accounts
-
-
-@pytest.fixture(autouse=True)
-def _no_misses():
-    accounts._misses.clear()
 
 
 def test_right_and_wrong_passwords(store):
@@ -24,13 +19,14 @@ def test_right_and_wrong_passwords(store):
     assert "password_hash" not in accounts.list_readers(store)[0]
 
 
-def test_after_five_misses_even_the_right_one_waits(store):
+def test_the_mark_of_a_password_changes_with_it_and_goes_with_the_account(store):
+    assert accounts.password_mark(store, "Ada") == ""
     accounts.add_reader(store, "Ada", "a long password")
-    for _ in range(5):
-        assert not accounts.verify(store, "Ada", "no")
-    assert not accounts.verify(store, "Ada", "a long password")
-    accounts._misses.clear()
-    assert accounts.verify(store, "Ada", "a long password")
+    first = accounts.password_mark(store, "Ada")
+    accounts.add_reader(store, "Ada", "a long password")
+    assert first and accounts.password_mark(store, "Ada") not in ("", first), "salted: not even the same word again"
+    accounts.remove_reader(store, "Ada")
+    assert accounts.password_mark(store, "Ada") == ""
 
 
 def test_a_removed_reader_cannot_sign_in(store):

@@ -1,0 +1,92 @@
+"""A case's pictures as bytes for the page: PNG, 16-bit values, bits of a mask and of the region of interest."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+import cv2
+import numpy as np
+
+from core.studio.ingest.decode import read_image, read_raw
+from core.studio.ingest.unreadable import Unreadable
+
+T = TypeVar("T")
+
+
+def readable(body: Callable[[], T]) -> T:
+    """body(). Raises ValueError with what to do if the image's file cannot be read any more."""
+    try:
+        return body()
+    except Unreadable as error:
+        raise ValueError(f"The image can no longer be read: {error}. Put the file back where it was.") from None
+
+
+@functools.lru_cache(maxsize=64)
+def png(path: str, frame: int, size: int, sha256: str) -> bytes:
+    """PNG of the full image, or of one that fits into size x size.
+
+    Compression level 1: large images take longer to compress than to send. sha256: part of the cache's key.
+    """
+    image = read_image(path, frame)
+    long = max(image.shape[:2])
+    if 0 < size < long:
+        shape = (max(1, round(image.shape[1] * size / long)), max(1, round(image.shape[0] * size / long)))
+        image = cv2.resize(image, shape, interpolation=cv2.INTER_AREA)
+    grey = bool((image[..., 0] == image[..., 1]).all() and (image[..., 0] == image[..., 2]).all())
+    pixels = image[..., 0] if grey else np.ascontiguousarray(image[..., ::-1])
+    done, data = cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    if not done:
+        raise Unreadable("it cannot be written as PNG")
+    return data.tobytes()
+
+
+def raw(case: dict) -> tuple[dict, bytes]:
+    """Headers, and little-endian uint16 codes (H, W) of an image; its values are offset + gain * codes."""
+    codes, offset, gain = _uint16(_grey(readable(lambda: read_raw(case["path"], case["frame"]))))
+    head = {
+        "X-Image-Shape": ",".join(map(str, codes.shape)),
+        "X-Image-Offset": repr(offset),
+        "X-Image-Gain": repr(gain),
+    }
+    return head, codes.tobytes()
+
+
+def bits(pixels: np.ndarray) -> tuple[dict, bytes]:
+    """Headers, and one bit for each of the pixels (H, W), row by row, highest bit first."""
+    return {"X-Image-Shape": ",".join(map(str, pixels.shape))}, np.packbits(pixels).tobytes()
+
+
+def region(case: dict, side: int) -> tuple[dict, bytes]:
+    """`bits` of the region of interest, at no more than `side` pixels a side; side 0: at the image's own size."""
+    pixels = readable(lambda: _roi(case["path"], case["frame"], case["sha256"]))
+    long = max(pixels.shape)
+    if 0 < side < long:
+        shape = (max(1, round(pixels.shape[1] * side / long)), max(1, round(pixels.shape[0] * side / long)))
+        part = cv2.resize(pixels.astype(np.float32), shape, interpolation=cv2.INTER_AREA)
+        pixels = (part >= 0.5).astype(np.uint8)
+    return bits(pixels)
+
+
+def _grey(values: np.ndarray) -> np.ndarray:
+    if values.ndim == 2:
+        return values
+    return values[..., :3].astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def _uint16(values: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """codes, offset, gain with values = offset + gain * codes; exact for integers that span less than 65536."""
+    lo, hi = float(values.min()), float(values.max())
+    if values.dtype == np.uint16:
+        return values.astype("<u2"), 0.0, 1.0
+    whole = bool((values == np.rint(values)).all()) and hi - lo <= 65535
+    gain = 1.0 if whole else max(hi - lo, 1e-12) / 65535
+    return np.rint((values.astype(np.float64) - lo) / gain).astype("<u2"), lo, gain
+
+
+@functools.lru_cache(maxsize=32)
+def _roi(path: str, frame: int, sha256: str) -> np.ndarray:
+    from core.engine.roi import find_roi
+
+    return find_roi(read_image(path, frame))

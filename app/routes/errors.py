@@ -1,0 +1,81 @@
+"""What went wrong, as one sentence for the page: {"ok": false, "error": sentence}, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from core.studio.db.store import now
+from core.studio.review.blind import Hidden
+from core.studio.review.readers import NotAllowed
+
+_KINDS = {  # of pydantic's errors: what the value should have been
+    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number", "float_type": "a number", "float_parsing": "a number",
+    "finite_number": "a finite number", "bool_type": "true or false", "bool_parsing": "true or false",
+    "string_type": "text", "string_unicode": "text", "list_type": "a list", "dict_type": "a group of settings",
+    "model_attributes_type": "a group of settings", "model_type": "a group of settings",
+}  # fmt: skip
+
+
+def sentence_of(error: RequestValidationError) -> str:
+    """The first thing that is wrong with a request, in words."""
+    first = error.errors()[0]
+    kind = first["type"]
+    if kind == "json_invalid":
+        return "The request's body is not JSON."
+    where = ".".join(str(part) for part in first["loc"][1:]) or "The request's body"
+    if kind == "missing":
+        return f"{where} is missing." if first["loc"][1:] else "The request has no body."
+    if kind in _KINDS:
+        return f"{where} must be {_KINDS[kind]}."
+    said = str(first["msg"])
+    if said.startswith("Input should be "):
+        return f"{where} must be {said.removeprefix('Input should be ')}."
+    return f"{where}: {said.removeprefix('Value error, ')}."
+
+
+def _answer(text: str, status: int) -> JSONResponse:
+    return JSONResponse({"ok": False, "error": text}, status)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the disk is full: as the system says it, or as SQLite does."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in str(error)
+
+
+def add_handlers(server: FastAPI, home: Path) -> None:
+    """home: where errors.log lies, for what nobody foresaw."""
+
+    @server.exception_handler(RequestValidationError)
+    def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
+        return _answer(sentence_of(error), 422)
+
+    @server.exception_handler(NotAllowed)
+    @server.exception_handler(Hidden)
+    def refused(request: Request, error: ValueError) -> JSONResponse:
+        return _answer(str(error), 403)
+
+    @server.exception_handler(ValueError)
+    def mistake(request: Request, error: ValueError) -> JSONResponse:
+        return _answer(str(error), 400)
+
+    @server.exception_handler(HTTPException)
+    def http(request: Request, error: HTTPException) -> JSONResponse:
+        return _answer(str(error.detail), error.status_code)
+
+    @server.exception_handler(Exception)
+    def broken(request: Request, error: Exception) -> JSONResponse:
+        if is_full(error):
+            return _answer("The disk is full; nothing was stored. Free some space and try again.", 507)
+        with (home / "errors.log").open("a", encoding="utf-8") as out:
+            where = getattr(request.scope.get("route"), "path", "")  # not the address: it may hold names
+            out.write(f"{now()} {request.method} {where}\n{''.join(traceback.format_exception(error))}\n")
+        text = f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."
+        return _answer(text, 500)

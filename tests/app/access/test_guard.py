@@ -1,0 +1,98 @@
+"""What is refused before any route is asked: malformed hosts, foreign pages, large bodies, sockets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from app.access import limits
+from app.access.guard import Guard
+
+
+class Everyone:
+    single_user = False
+
+    def user_of(self, request):
+        return "ann"
+
+
+async def echo(scope, receive, send):
+    """Answers with how much it read."""
+    body = await Request(scope, receive).body()
+    await JSONResponse({"read": len(body)})(scope, receive, send)
+
+
+def ask(path="/api/x", method="POST", headers=(("host", "localhost:7860"),), parts=(b"",), kind="http"):
+    """Status, headers and body of the answer, and how many parts of the request's body were read."""
+    sent, left = [], list(parts)
+
+    async def receive():
+        if not left:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": kind, "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "scheme": "http",
+        "server": ("localhost", 7860), "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers],
+    }  # fmt: skip
+    asyncio.run(Guard(echo, Everyone(), "")(scope, receive, send))
+    if kind != "http":
+        return sent
+    start, *rest = sent
+    body = b"".join(m.get("body", b"") for m in rest).decode()
+    return start["status"], dict(start["headers"]), body, len(parts) - len(left)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [(), ("",), ("[",), ("[::1",), ("a b",), ("a:b",), ("a:123456",), ("a/b",), ("user@a",), ("a\tb",), ("\xfc",),
+     ("-a",), ("a" * 300,), ("a", "a"), ("a", "b")],
+)  # fmt: skip
+def test_malformed_hosts_are_refused(hosts):
+    status, _, text, _ = ask(headers=[("host", h) for h in hosts])
+    assert status == 400 and "Host" in text
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:7860", "[::1]:7860", "reading-room.clinic.example", "lab_2."])
+def test_hosts_that_browsers_send_pass(host):
+    assert ask(headers=[("host", host)])[0] == 200
+
+
+@pytest.mark.parametrize("origin", ["null", "http://evil.example", "http://[", "", "localhost:7860"])
+def test_changes_asked_for_by_another_page_are_refused(origin):
+    assert ask(headers=[("host", "localhost:7860"), ("origin", origin)])[0] == 403
+    assert ask(headers=[("host", "localhost:7860"), ("origin", "http://localhost:7860")])[0] == 200
+
+
+def test_a_body_that_says_it_is_too_large_is_not_read():
+    limit = limits.largest_body("/api/x")
+    for length in (str(limit + 1), "9" * 40, "many"):
+        headers = [("host", "localhost"), ("content-length", length)]
+        status, _, text, read = ask(headers=headers, parts=[b"x"])
+        assert status == 413 and "at most 2 MB" in text and read == 0
+
+
+def test_a_body_that_grows_too_large_is_cut_off():
+    part = b"x" * limits.MB
+    status, _, text, read = ask(parts=[part] * 50)
+    assert status == 413 and '"ok":false' in text and read == 3
+    assert ask(parts=[part] * 2)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path, limit",
+    [("/sign-in", 16 * limits.KB), ("/api/review/settings", 256 * limits.KB), ("/api/review/mask/7", 64 * limits.MB),
+     ("/api/study/drop/abc", 8 * limits.GB), ("/api/export/bundle", 8 * limits.GB), ("/queue/join", 2 * limits.MB)],
+)  # fmt: skip
+def test_limits_by_route(path, limit):
+    assert limits.largest_body(path) == limit
+
+
+def test_sockets_are_closed():
+    assert ask(kind="websocket") == [{"type": "websocket.close", "code": 1008}]

@@ -1,0 +1,210 @@
+"""Route by route, who may use what. A new route needs a row in the table and one here."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app import routes
+from app.access import permissions
+from core.studio.db import owners
+from core.studio.review import accounts
+from tests.app.routes.clients import PASSWORD, visitor, whole_server
+from tests.studio.review.conftest import STUDY, room  # noqa: F401
+
+IN = "in"  # asked, and answered by the route itself: done, or a sentence about what is wrong with the request
+# nobody, the reader who made it, a reader while a study is read blind, a reader of another study, administrator
+EVERYONE = (401, IN, IN, IN, IN)
+SIGHTED = (401, IN, 403, IN, IN)
+OWN = (401, IN, 403, 403, IN)
+ADMINISTRATORS = (401, 403, 403, 403, IN)
+EXPECTED = {
+    EVERYONE: """
+        GET /api/status | GET /api/manage | GET /walk | GET /api/walk | GET /api/walk/steps
+        GET /api/case/{case_id}/image.png | GET /api/case/{case_id}/thumb.png | GET /api/case/{case_id}/raw
+        GET /api/case/{case_id}/roi.bits | GET /api/case/{case_id}/pack
+        GET /api/medmix/forms | POST /api/medmix/grid | POST /api/medmix/figure.{kind} | POST /api/medmix/probe
+        GET /api/medmix/donors | GET /api/medmix/presets | POST /api/medmix/presets | POST /api/medmix/presets.yaml
+        POST /api/medmix/presets/read
+        GET /api/review/open | GET /api/review/list | GET /api/review/counts | GET /api/review/step
+        GET /api/review/case/{case_id} | POST /api/review/decide | POST /api/review/undo | POST /api/review/redo
+        POST /api/review/settings | POST /api/review/threshold | GET /api/review/timeline/{case_id}""",
+    SIGHTED: """
+        GET /api/case/{case_id}/mask.png | GET /api/case/{case_id}/mask.bits | GET /api/case/{case_id}/heat
+        GET /api/case/{case_id}/nearest | POST /api/review/mask/{case_id} | POST /api/review/restore/{mask_id}
+        GET /api/clusters/runs | GET /api/clusters/maps | POST /api/clusters/maps | GET /api/clusters/maps/{key}
+        GET /api/clusters/maps/{key}/coords | GET /api/clusters/maps/{key}/columns
+        GET /api/clusters/maps/{key}/points/{point} | GET /api/clusters/maps/{key}/points/{point}/thumb.png
+        GET /api/clusters/maps/{key}/points/{point}/image.png | GET /api/clusters/maps/{key}/points/{point}/heat.png
+        GET /api/clusters/maps/{key}/points/{point}/neighbours | POST /api/clusters/maps/{key}/tag
+        POST /api/clusters/maps/{key}/worklist | GET /api/clusters/maps/{key}/file.{format} | POST /api/clusters/views
+        GET /api/clusters/maps/{key}/placed | POST /api/clusters/maps/{key}/placed
+        GET /api/clusters/maps/{key}/placed/{new}/coords | GET /api/clusters/maps/{key}/placed/{new}/{image}
+        GET /api/clusters/maps/{key}/placed/{new}/{image}/thumb.png
+        GET /api/clusters/maps/{key}/placed/{new}/{image}/image.png
+        GET /api/export/{study}/warning | GET /api/export/{study}/{kind} | GET /api/results/{study}
+        POST /api/study/drop | GET /api/study/{study}/overview | GET /api/study/{study}/sample
+        GET /api/study/case/{case_id}/tile.png | GET /api/study/case/{case_id}/outlines
+        GET /api/training/forms | POST /api/training/check | POST /api/training/dry | POST /api/training/start
+        GET /api/training/runs | GET /api/training/run/{run_id} | GET /api/training/run/{run_id}/batch.png
+        POST /api/training/run/{run_id}/fit | POST /api/training/run/{run_id}/frees
+        POST /api/training/run/{run_id}/repeat | GET /api/training/compare""",
+    OWN: """
+        DELETE /api/clusters/maps/{key} | DELETE /api/clusters/views/{view}
+        DELETE /api/clusters/maps/{key}/placed/{new} | DELETE /api/medmix/presets/{name}
+        PUT /api/study/drop/{token} | POST /api/training/run/{run_id}/{action}""",
+    ADMINISTRATORS: """
+        POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
+        POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign
+        POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}
+        POST /api/study/{study}/add | POST /api/study/demo | DELETE /api/study/{study}
+        POST /api/walk/prepare | POST /api/walk/reset""",
+}
+TABLE = {row: who for who, rows in EXPECTED.items() for row in re.split(r"\s*[|\n]\s*", rows.strip())}
+OWNED = {"map": "none", "view": "7", "projection": "none", "preset": "none", "drop": "0" * 32, "run": "none"}
+FILLED = {
+    "study": STUDY, "kind": "csv", "format": "svg", "point": "0", "image": "0", "view": "7", "token": "0" * 32,
+    "action": "archive",
+}  # fmt: skip
+QUERY = {
+    "heat": "run=RUN", "nearest": "run=RUN", "raw": "", "open": f"study={STUDY}", "list": f"study={STUDY}",
+    "step": f"study={STUDY}", "counts": f"study={STUDY}", "runs": f"study={STUDY}", "maps": f"study={STUDY}",
+}  # fmt: skip
+
+
+@pytest.fixture
+def asked(room, monkeypatch):  # noqa: F811
+    """ask(who, row) -> status; the study's maker is ann, bob reads another study, root administers."""
+    from core.studio.demo import study as demo
+    from core.studio.demo import tour
+
+    store, run = room
+    for name, role in {"ann": "reader", "bob": "reader", "root": "administrator"}.items():
+        accounts.add_reader(store, name, PASSWORD, role)
+    for kind, id in OWNED.items():
+        owners.set_owner(store, kind, [id], "ann")
+    monkeypatch.setattr(demo, "make_demo", lambda *args, **options: STUDY)
+    monkeypatch.setattr(tour, "prepare", lambda *args, **options: {})
+    server = whole_server(store)
+    clients = {name: visitor(server, name) for name in (None, "ann", "bob", "root")}
+    case = store.one("SELECT id FROM cases WHERE split = 'test' AND label = 'abnormal'")["id"]
+    mask = store.one("SELECT id FROM lesion_masks WHERE case_id = ?", [case])["id"]
+
+    def ask(who: str | None, row: str) -> int:
+        method, path = row.split(" ")
+        if row == "DELETE /api/study/{study}":
+            path = "/api/study/none"
+        filled = {**FILLED, "case_id": str(case), "mask_id": str(mask)}
+        path = re.sub(r"\{(\w+)\}", lambda m: filled.get(m[1], "none"), path)
+        query = QUERY.get(path.rsplit("/")[-1], "").replace("RUN", run)
+        body = {} if method in ("POST", "PUT") else None
+        return clients[who].request(method, f"{path}?{query}", json=body).status_code
+
+    yield ask, store, server
+    store.close()
+
+
+def own_routes(server) -> list[str]:
+    modules = routes.router_modules()
+    found = [route for module in modules for route in module.routes(server.state.ctx).routes]
+    return sorted(f"{method} {route.path}" for route in found for method in route.methods)
+
+
+def test_each_route_has_one_row_and_nothing_else_has(asked):
+    _, _, server = asked
+    assert own_routes(server) == sorted(permissions.RULES) == sorted(TABLE)
+
+
+def test_who_is_let_in(asked):
+    ask, store, _ = asked
+    wrong = []
+    for row, expected in sorted(TABLE.items()):
+        found = []
+        for who, hidden in ((None, False), ("ann", False), ("ann", True), ("bob", False), ("root", False)):
+            store.set_setting(f"blind:{STUDY}", hidden)
+            status = ask(who, row)
+            found.append(status if status in (401, 403) or status >= 500 else IN)
+        if tuple(found) != expected:
+            wrong.append(f"{row}: {found}, not {expected}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_route_without_a_row_is_refused(asked, monkeypatch):
+    ask, _, _ = asked
+    assert ask("root", "GET /api/status") == 200
+    monkeypatch.delitem(permissions.RULES, "GET /api/status")
+    assert ask("root", "GET /api/status") == 403
+
+
+def test_nobody_is_answered_by_gradio(asked):
+    _, _, server = asked
+    client = visitor(server, follow_redirects=False)
+    inner = next(route.app for route in server.routes if type(route).__name__ == "Mount" and route.path == "")
+    tried = 0
+    for route in inner.routes:
+        for method in getattr(route, "methods", None) or ():
+            path = re.sub(r"\{[^}]*\}", "x", route.path)
+            if not path.startswith(("/sign-in", "/page/static/", "/favicon")):
+                assert client.request(method, path).status_code == 401, f"{method} {path}"
+                tried += 1
+    assert tried > 20
+
+
+def test_a_removed_administrators_cookie_is_worth_nothing(asked):
+    _, store, server = asked
+    client = visitor(server, "root")
+    assert client.get(f"/api/manage/{STUDY}").status_code == 200
+    accounts.remove_reader(store, "root")
+    assert client.get(f"/api/manage/{STUDY}").status_code == 401
+
+
+def test_readers_name_no_folders(asked, tmp_path):
+    _, store, server = asked
+    for path in ("/api/clusters/maps/none/placed", "/api/study/import", f"/api/study/{STUDY}/add"):
+        body = {"folder": str(tmp_path), "path": str(tmp_path), "name": "x"}
+        assert visitor(server, "bob").post(path, json=body).status_code in (400, 403)
+    assert store.query("SELECT * FROM cluster_projected") == []
+
+
+def test_who_makes_a_preset_may_remove_it_and_nobody_else_but_an_administrator(asked):
+    _, _, server = asked
+    ann, bob, root = (visitor(server, name) for name in ("ann", "bob", "root"))
+    for remover in (ann, root):
+        assert ann.post("/api/medmix/presets", json={"name": "mine", "config": {}}).status_code == 200
+        assert bob.delete("/api/medmix/presets/mine").status_code == 403
+        assert remover.delete("/api/medmix/presets/mine").status_code == 200
+    assert bob.post("/api/medmix/presets", json={"name": "mine", "config": {}}).status_code == 200
+    assert ann.delete("/api/medmix/presets/mine").status_code == 403, "the name was free again"
+
+
+def test_an_encoder_with_another_readers_fit_is_not_deleted_by_its_maker(asked):
+    _, store, server = asked
+    from core.studio.runs import records
+
+    encoder = records.create_run(store, STUDY, "pretrain", "pmsacl", {})
+    fit = records.create_run(store, STUDY, "fit", "padim", {}, parent=encoder)
+    owners.set_owner(store, "run", [encoder], "ann")
+    owners.set_owner(store, "run", [fit], "bob")
+    delete = f"/api/training/run/{encoder}/delete"
+    assert visitor(server, "ann").post(delete, json={}).status_code == 403
+    assert visitor(server, "root").post(delete, json={}).status_code == 200
+
+
+def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):
+    from app.routes import studies as module
+
+    _, store, server = asked
+    ann, bob, root = (visitor(server, name) for name in ("ann", "bob", "root"))
+    monkeypatch.setattr(module, "READERS_DROP", 1000)
+    drops = [ann.post("/api/study/drop").json()["drop"] for _ in range(module.DROPS + 2)]
+    kept = [drop for drop in drops if (store.home.cache / "dropped" / drop).is_dir()]
+    assert kept == drops[-module.DROPS :]
+    last = f"/api/study/drop/{drops[-1]}?path=a.png"
+    assert bob.put(last, content=b"x").status_code == 403
+    assert ann.put(last, content=b"x" * 900).status_code == 200
+    more = ann.put(f"{last}2", content=b"x" * 200)
+    assert more.status_code == 413 and "too large" in more.json()["error"]
+    assert [p.name for p in (store.home.cache / "dropped" / drops[-1]).iterdir()] == ["a.png"]
+    mine = root.post("/api/study/drop").json()["drop"]
+    assert root.put(f"/api/study/drop/{mine}?path=a.png", content=b"x" * 5000).status_code == 200

@@ -1,0 +1,118 @@
+"""Signing in and out, as a browser does, without one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from app.access.attempts import FREE, Attempts
+from app.access.hashing import Busy, HashingPool
+from app.access.sessions import Sessions
+from app.access.sign_in import sign_in_router
+from app.context import Context
+from core.studio.db import store as stores
+from core.studio.review import accounts
+
+PASSWORD = "a long password"
+
+
+@pytest.fixture
+def door(tmp_path):
+    """(store, sessions, client()): the sign-in routes alone; each client is another browser at one address."""
+    store = stores.open(str(tmp_path / "home"))
+    accounts.add_reader(store, "Ada", PASSWORD)
+    ctx = Context(home=store.home, single_user=False, _store=store)
+    ctx.sessions = Sessions(store)
+    server = FastAPI()
+    server.include_router(sign_in_router(ctx, Attempts(lambda: 1000.0)))
+
+    yield store, ctx.sessions, lambda: TestClient(server, follow_redirects=False)
+    store.close()
+
+
+def enter(client, password: str = PASSWORD, name: str = "Ada", where: str = "/sign-in"):
+    return client.post(where, data={"name": name, "password": password})
+
+
+def test_in_and_out(door):
+    _, sessions, browser = door
+    client = browser()
+    answer = enter(client, where="/sign-in?next=/%3Ftab=review")
+    assert answer.status_code == 303 and answer.headers["location"] == "/?tab=review"
+    cookie = client.cookies[sessions.COOKIE]
+    assert sessions.name_of(cookie) == "Ada"
+    flags = answer.headers.get_list("set-cookie")
+    assert len(flags) == 2 and all("HttpOnly" in f and "SameSite=strict" in f for f in flags)
+    assert client.post("/sign-out").status_code == 303
+    assert sessions.name_of(cookie) is None, "a copy of the cookie is of no use after signing out"
+    assert sessions.COOKIE not in client.cookies and sessions.KNOWN in client.cookies
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example", "/\\evil.example", "https://evil.example"])
+def test_nobody_is_sent_elsewhere(door, wanted):
+    assert enter(door[2](), where=f"/sign-in?next={wanted}").headers["location"] == "/"
+
+
+def test_wrong_passwords_wait_but_the_owners_browser_does_not(door):
+    _, _, browser = door
+    owner, stranger = browser(), browser()
+    assert enter(owner).status_code == 303
+    assert [enter(stranger, "guess").status_code for _ in range(FREE)] == [401] * FREE
+    held = enter(stranger, PASSWORD)
+    assert held.status_code == 429 and "Try again in 1 second." in held.text and held.headers["retry-after"] == "1"
+    assert enter(owner).status_code == 303, "the same address and account, but a browser that was signed in before"
+
+
+def test_a_password_changed_while_it_was_checked_opens_no_session(door, monkeypatch):
+    store, _, browser = door
+    real = accounts.verify
+
+    def slow(*asked):
+        right = real(*asked)
+        accounts.add_reader(store, "Ada", "another password")
+        return right
+
+    monkeypatch.setattr(accounts, "verify", slow)
+    assert enter(browser()).status_code == 401
+    assert store.query("SELECT * FROM sessions") == []
+
+
+@pytest.mark.parametrize("body", [b"", b"name=Ada", b"\xff\xfe", b"name=" + b"x" * 5000, b"password=" + b"x" * 5000])
+def test_odd_forms_are_wrong_passwords(door, body):
+    answer = door[2]().post("/sign-in", content=body)
+    assert answer.status_code == 401 and "do not belong together" in answer.text
+
+
+def test_few_passwords_are_hashed_at_once_and_few_wait():
+    pool, release, entered = HashingPool(workers=1, queue=2), threading.Event(), threading.Event()
+
+    def work():
+        entered.set()
+        assert release.wait(30)
+        return threading.current_thread().name
+
+    async def crowd():
+        waiting = [asyncio.ensure_future(pool.run(work)) for _ in range(3)]
+        await asyncio.get_running_loop().run_in_executor(None, entered.wait, 30)
+        with pytest.raises(Busy):
+            await pool.run(work)
+        release.set()
+        names = await asyncio.gather(*waiting)
+        return names, await pool.run(work)
+
+    names, after = asyncio.run(crowd())
+    assert len({*names, after}) == 1, "one thread, and there is room again afterwards"
+
+
+def test_a_crowd_at_the_door_is_asked_to_come_back(door, monkeypatch):
+    async def full(self, work):
+        raise Busy
+
+    monkeypatch.setattr(HashingPool, "run", full)
+    client = door[2]()
+    answers = [enter(client) for _ in range(3 * FREE)]
+    assert {a.status_code for a in answers} == {503} and "in a moment" in answers[0].text, "these are no misses"

@@ -1,0 +1,44 @@
+"""Clients of the routes without a browser: each router behind the permission table, or the whole server."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from app import routes
+from app.context import Context
+from app.routes import errors
+
+PASSWORD = "a long password"
+
+
+class NamedByHeader(Context):
+    """Who asks is said in the header X-User instead of a session."""
+
+    def user_of(self, request) -> str | None:
+        return request.headers.get("x-user", "ann")
+
+
+def client_of(store, single_user: bool = False) -> TestClient:
+    """Every route of the page, without Gradio and without the guard."""
+    ctx = NamedByHeader(home=store.home, single_user=single_user, _store=store)
+    server = FastAPI()
+    errors.add_handlers(server, store.home.path)
+    routes.include_all(server, ctx)
+    return TestClient(server, raise_server_exceptions=False)
+
+
+def whole_server(store, single_user: bool = False) -> FastAPI:
+    """The server as it is served, on the store's home."""
+    from app.server import build
+
+    return build(store.home, single_user)
+
+
+def visitor(server: FastAPI, name: str | None = None, **options) -> TestClient:
+    """A browser: signed in as `name`, or as nobody."""
+    client = TestClient(server, base_url="http://localhost", raise_server_exceptions=False, **options)
+    if name is not None:
+        sessions = server.state.ctx.sessions
+        client.cookies.set(sessions.COOKIE, sessions.start(name))
+    return client

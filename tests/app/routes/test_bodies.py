@@ -1,0 +1,225 @@
+"""Requests that do not fit are 422 with one sentence, or 400 with the reason; none of them breaks anything."""
+
+from __future__ import annotations
+
+import errno
+import json
+from urllib.parse import quote
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+
+from app import routes
+from app.routes import _bodies as bodies
+from app.routes import errors
+from app.routes._types import MOST_VALUES
+from core.engine.augment.medmix.medmix import MedMixConfig
+from core.engine.objectives.config import PretrainConfig
+from core.studio.clusters.config import MapConfig
+from core.studio.medmix.preview import Scene
+from core.studio.review import decisions, findings
+from core.studio.training import dryrun
+from tests.app.routes.clients import NamedByHeader, client_of
+from tests.studio.review.conftest import STUDY, room  # noqa: F401
+
+ODD = ["9" * 30, "-" + "9" * 30, "-1", "abc", "", "1e9", "nan", "\x00", "é" * 500, "../..", "[1,2"]
+VALUES = [None, True, -1, 10**30, 1e308, "x", "", "\ud800", [], [1], [[]], {}, {"a": {}}, "x" * 10_000]
+
+
+FOLDERS = {"folder", "path"}  # a folder that happens to be there would be read
+
+
+@pytest.fixture
+def asked(room):  # noqa: F811
+    """(store, client, all routes of the page)"""
+    store, _ = room
+    ctx = NamedByHeader(home=store.home, single_user=True, _store=store)
+    found = [route for module in routes.router_modules() for route in module.routes(ctx).routes]
+    return store, client_of(store, single_user=True), found
+
+
+def send(client, method: str, path: str, body):
+    """json.dumps lets pass what browsers would not send: lone surrogates, NaN."""
+    return client.request(method, path, content=json.dumps(body), headers={"content-type": "application/json"})
+
+
+def refused(answer) -> bool:
+    """4xx in the shape that the page shows."""
+    if not 400 <= answer.status_code < 500:
+        return False
+    said = answer.json()
+    return said["ok"] is False and isinstance(said["error"], str) and "Traceback" not in said["error"]
+
+
+def fields_of(route) -> dict[str, str]:
+    """Names by which the page sends the fields of the route's body."""
+    model = route.body_field.field_info.annotation if route.body_field else None
+    return {field.alias or name: name for name, field in model.model_fields.items()} if model else {}
+
+
+def test_bodies_that_are_none_are_422(asked):
+    _, client, found = asked
+    tried = 0
+    for route in found:
+        if not route.body_field:
+            continue
+        method, path = *route.methods, route.path.replace("{case_id}", "1")
+        for body in ([], 5, "x", None, [{}]):
+            answer = send(client, method, path, body)
+            assert answer.status_code == 422 and refused(answer), (path, body, answer.text)
+            tried += 1
+        answer = client.request(method, path, content=b"{", headers={"content-type": "application/json"})
+        assert answer.status_code == 422 and "not JSON" in answer.json()["error"]
+    assert tried > 100
+
+
+def test_no_value_of_a_body_breaks_a_route(asked, monkeypatch):
+    monkeypatch.setattr(dryrun, "dry_run", lambda *args: {})  # a process of its own
+    _, client, found = asked
+    wrong = []
+    for route in found:
+        names = set(fields_of(route)) - FOLDERS
+        for name in names:
+            for value in VALUES:
+                body = {other: "none" for other in names} | {name: value}
+                answer = send(client, *route.methods, route.path.replace("{case_id}", "1"), body)
+                if answer.status_code >= 500:
+                    wrong.append(f"{route.path} {name}={value!r:.40}: {answer.text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_address_breaks_a_route(asked):
+    _, client, found = asked
+    wrong = []
+    for route in found:
+        if "GET" not in route.methods:
+            continue
+        queries = [p.alias for p in route.dependant.query_params]
+        for odd in ODD:
+            path = route.path
+            for parameter in route.param_convertors:
+                path = path.replace("{" + parameter + "}", quote(odd or "x", safe=""))
+            for url, given in [(path, {})] + [(route.path, {q: odd} | {"study": STUDY}) for q in queries]:
+                url = url.replace("{study}", STUDY).replace("{case_id}", "1")
+                answer = client.get(url, params=given)
+                if answer.status_code >= 500:
+                    wrong.append(f"{url:.80} {q_of(given)}: {answer.text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_value_among_settings_breaks_a_route(asked, room):  # noqa: F811
+    """Each setting of each configuration, by each odd value, through the routes that take it."""
+    store, client, _ = asked
+    wrong = []
+    takers = [
+        (PretrainConfig, lambda values: ("/api/training/check", {"config": values})),
+        (MedMixConfig, lambda values: ("/api/medmix/presets.yaml", {"name": "x", "config": values})),
+        (MapConfig, lambda values: ("/api/clusters/maps", {"run": room[1], "config": values})),
+        (Scene, lambda values: ("/api/medmix/grid", {"scene": {"study": STUDY, "size": 64, "samples": 1} | values})),
+    ]
+    for kind, request in takers:
+        for name in kind().to_dict():
+            for value in VALUES:
+                path, body = request({name: value})
+                answer = send(client, "POST", path, body)
+                if answer.status_code >= 500:
+                    wrong.append(f"{kind.__name__}.{name}={value!r:.40}: {answer.text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def q_of(given: dict) -> str:
+    return ", ".join(f"{k}={v!r:.20}" for k, v in given.items())
+
+
+@pytest.mark.parametrize(
+    "body, sentence",
+    [
+        ({"decision": "normal"}, "case is missing."),
+        ({"case": "x", "decision": "normal"}, "case must be a whole number."),
+        ({"case": 10**30, "decision": "normal"}, "case"),
+        ({"case": -1, "decision": "normal"}, "case must be greater than or equal to 0."),
+        ({"case": 1, "decision": "maybe"}, "decision must be 'normal', 'abnormal' or 'unsure'."),
+        ({"case": 1, "decision": "normal", "seconds": float("nan")}, "seconds must be a finite number."),
+        ({"case": 1, "decision": "normal", "shown": {"a": float("inf")}}, "is not finite"),
+        ({"case": 1, "decision": "normal", "list": 5}, "list must be a group of settings."),
+        ({"case": 1, "decision": "normal", "token": 7}, "token must be text."),
+    ],
+)
+def test_what_is_wrong_is_named(asked, body, sentence):
+    store, client, _ = asked
+    answer = send(client, "POST", "/api/review/decide", body)
+    assert answer.status_code == 422 and refused(answer) and sentence in answer.json()["error"], answer.text
+    assert store.query("SELECT * FROM reviews") == []
+
+
+def test_settings_have_an_end(asked):
+    _, client, _ = asked
+    deep: dict = {}
+    for _ in range(20):
+        deep = {"a": deep}
+    usual = {"show": {"heat": True, "window": [0.1, 0.9]}}
+    for show in (deep, {"a": [0] * (MOST_VALUES + 1)}, {"a": 10**30}, {"\ud800": 1}):
+        answer = send(client, "POST", "/api/review/settings", {"show": show})
+        assert answer.status_code == 422 and "these settings" in answer.json()["error"]
+    assert send(client, "POST", "/api/review/settings", usual).status_code == 200
+
+
+def test_what_the_page_sends_is_taken_as_before(asked):
+    store, client, _ = asked
+    case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
+    listed = {"study": STUDY, "run": "", "desc": "1", "split": "test"}
+    sent = {
+        "token": "t1",
+        "case": case,
+        "decision": "normal",
+        "comment": "",
+        "run": None,
+        "shown": {},
+        "seconds": 1.23456,
+    }
+    first = send(client, "POST", "/api/review/decide", sent | {"list": listed}).json()
+    again = send(client, "POST", "/api/review/decide", sent | {"list": listed}).json()
+    assert first["ok"] and first["review"] == again["review"] and first["next"]["id"] != case
+    assert [r["seconds"] for r in store.query("SELECT seconds FROM reviews")] == [1.235]
+    alone = send(client, "POST", "/api/review/decide", {"case": case, "decision": "unsure"}).json()
+    assert alone["next"]["id"] == case and decisions.current(store, case, "ann", "first")["decision"] == "unsure"
+    moved = {"token": "t2", "case": case, "run": None, "from": 0.5, "to": 0.75}
+    assert send(client, "POST", "/api/review/threshold", moved).json() == {"ok": True}
+    event = store.one("SELECT before, after FROM events ORDER BY id DESC LIMIT 1")
+    assert event == {"before": "0.5", "after": "0.75"}
+    labels = {"study": STUDY, "labels": ["polyp"]}
+    assert send(client, "POST", "/api/review/settings", labels).json() == {"ok": True}
+    assert findings.labels(store, STUDY) == ["polyp"]
+
+
+def test_a_full_disk_is_said(room):  # noqa: F811
+    store, _ = room
+    client = client_of(store, single_user=True)
+
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    client.app.get("/full")(full)
+    answer = client.get("/full")
+    assert answer.status_code == 507 and "The disk is full" in answer.json()["error"]
+
+
+def test_what_nobody_foresaw_is_said_and_kept_for_the_administrator(room):  # noqa: F811
+    store, _ = room
+    client = client_of(store, single_user=True)
+
+    def broken():
+        raise RuntimeError("inside")
+
+    client.app.get("/broken")(broken)
+    answer = client.get("/broken")
+    assert answer.status_code == 500 and "RuntimeError" in answer.json()["error"] and "inside" not in answer.text
+    assert "RuntimeError: inside" in (store.home.path / "errors.log").read_text()
+
+
+def test_sentences_of_models():
+    with pytest.raises(ValidationError) as raised:
+        bodies.Labels(labels=5)
+    found = [{**error, "loc": ("body", *error["loc"])} for error in raised.value.errors()]
+    assert errors.sentence_of(RequestValidationError(found)) == "labels must be a list."
