@@ -5,6 +5,8 @@ What brings images in or takes a study away is for administrators: a path names 
 
 from __future__ import annotations
 
+from functools import partial
+
 import cv2
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -50,7 +52,7 @@ def routes(ctx) -> APIRouter:
             report = studies.import_study(store, name, folder, copy=body.keep, on_progress=progress, sampling=sampling)
             return report.to_dict()
 
-        def from_drop(progress):
+        def from_drop(progress, drop: str):
             try:
                 dropped.unpack(home, drop)
                 root = dropped.root_of(home, drop)
@@ -60,7 +62,7 @@ def routes(ctx) -> APIRouter:
                 dropped.discard(home, drop)
                 owners.forget_owner(store, "drop", drop)
 
-        return {"ok": True, "task": imports.start(from_path if drop is None else from_drop)}
+        return {"ok": True, "task": imports.start(from_path if drop is None else partial(from_drop, drop=drop))}
 
     @router.post("/{study}/add")
     def add(study: str, body: bodies.Add):
