@@ -116,6 +116,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/study/import": "POST",
         "/api/study/import/{task}": "GET",
         "/api/study/{study}/add": "POST",
+        "/api/study/{study}/look": "POST",
         "/api/study/demo": "POST",
         "/api/study/{study}": "DELETE",
         "/api/walk/prepare": "POST",

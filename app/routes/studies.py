@@ -24,6 +24,7 @@ from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
 from core.studio.review import readers
 from core.studio.review.cases import scored_runs
+from core.studio.runs import look
 
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
@@ -81,6 +82,12 @@ def routes(ctx) -> APIRouter:
 
         studies.study_row(store, study)
         return {"ok": True, "task": imports.start(work)}
+
+    @router.post("/{study}/look")
+    def first_look(study: str):
+        """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
+        studies.study_row(ctx.store(), study)
+        return {"ok": True, **look.look(ctx.store(), study, ctx.store().setting("device", "auto"))}
 
     @router.get("/import/{task}")
     def progress(task: str):

@@ -58,7 +58,8 @@ EXPECTED = {
         POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
         POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign
         POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}
-        POST /api/study/{study}/add | POST /api/study/demo | DELETE /api/study/{study}
+        POST /api/study/{study}/add | POST /api/study/{study}/look | POST /api/study/demo
+        DELETE /api/study/{study}
         POST /api/walk/prepare | POST /api/walk/reset""",
 }
 TABLE = {row: who for who, rows in EXPECTED.items() for row in re.split(r"\s*[|\n]\s*", rows.strip())}
