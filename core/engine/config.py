@@ -19,7 +19,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if (dataclasses.is_dataclass(kind) or dict in (kind, origin)) and not isinstance(value, dict):
         raise BadConfig(f"{where} takes a group of settings, not {value!r}")
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and issubclass(kind, Config):
         return kind.from_dict(value)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
@@ -46,14 +46,14 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 class Config:
     """Base of every configuration. Subclasses check their values in `__post_init__` (raise BadConfig)."""
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1, sort_keys=True)
 
     @classmethod
-    def from_dict(cls, values: dict) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         kinds = typing.get_type_hints(cls)
         unknown = sorted(set(values) - set(kinds))
         if unknown:

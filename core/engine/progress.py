@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-Report = Callable[[dict], None]  # called with {"step": i, "steps": n, **values}
+Report = Callable[[dict[str, Any]], None]  # called with {"step": i, "steps": n, **values}
 Stop = Callable[[], bool]
 
 

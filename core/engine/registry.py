@@ -12,7 +12,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+Member = TypeVar("Member")
 
 
 class UnknownName(ValueError):
@@ -29,13 +31,13 @@ class Registry:
     family: str
     package: str
     _members: dict[str, Any] = field(default_factory=dict)
-    _about: dict[str, dict] = field(default_factory=dict)
+    _about: dict[str, dict[str, Any]] = field(default_factory=dict)
     _loaded: bool = False
 
-    def register(self, name: str, **about: Any) -> Callable:
+    def register(self, name: str, **about: Any) -> Callable[[Member], Member]:
         """Decorator. `about` is free text for people: title, section of the paper, ..."""
 
-        def add(member):
+        def add(member: Member) -> Member:
             if name in self._members and self._members[name] is not member:
                 raise ValueError(f"two members of {self.family} are called {name!r}")
             self._members[name] = member
@@ -59,7 +61,7 @@ class Registry:
             raise UnknownName(f"no {self.family} is called {name!r}; there are: {', '.join(self.names())}")
         return self._members[name]
 
-    def about(self, name: str) -> dict:
+    def about(self, name: str) -> dict[str, Any]:
         self.get(name)
         return dict(self._about[name])
 

@@ -58,7 +58,7 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
     keep = np.concatenate(([0], area >= 0.02 * area.max())).astype(np.uint8)
     kept = keep[parts]
     # the opening rounds off the corners of what it keeps: give back what touches it within its own reach
-    kept = cv2.dilate(kept, np.ones((5, 5), np.uint8)) & lit
+    kept = np.asarray(cv2.dilate(kept, np.ones((5, 5), np.uint8)), np.uint8) & lit
     rows = np.flatnonzero(kept.any(1))  # the hull of each row's two ends is the hull of all
     first, last = kept[rows].argmax(1), kept.shape[1] - 1 - kept[rows, ::-1].argmax(1)
     points = np.stack([np.concatenate([first, last]), np.concatenate([rows, rows])], 1).astype(np.int32)

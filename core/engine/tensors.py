@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
-def autocast(device: torch.device, enabled: bool = True):
+def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
     """bf16 autocast where the device gains by it, elsewhere nothing; losses are computed outside, in float32.
 
     CUDA with bf16 gains, and so do processors with AVX512-BF16 or AMX (ResNet-18 at 96 px on two cores:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from core.engine.backbones.encoder import Encoder
 from core.engine.progress import Stopped
 from core.engine.tensors import to_batch
 
@@ -34,7 +35,7 @@ class Images(Protocol):
 
 @torch.inference_mode()
 def encode(
-    encoder: torch.nn.Module,
+    encoder: Encoder,
     images: Images,
     kind: str = "projected",
     *,
@@ -67,7 +68,7 @@ def encode(
 
 @torch.inference_mode()
 def patch_features(
-    encoder: torch.nn.Module,
+    encoder: Encoder,
     images: Images,
     places: np.ndarray,
     *,

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -56,6 +57,9 @@ class Encoder(nn.Module):
     widths: channels of the map at each stride. features: size of the pooled features, that of the coarsest map.
     origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder.
     """
+
+    mean: Tensor
+    std: Tensor
 
     def __init__(self, config: EncoderConfig | None = None) -> None:
         super().__init__()
@@ -133,7 +137,7 @@ def _first_weights(encoder: Encoder) -> Pretrained | None:
 def save_encoder(
     encoder: Encoder,
     folder: Path | str,
-    extra: dict | None = None,
+    extra: dict[str, Any] | None = None,
     centres: Tensor | None = None,
     half: bool = False,
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torchvision
 from torch import Tensor, nn
 
@@ -25,11 +27,11 @@ class ResNet(Backbone):
         net.fc = nn.Identity()
         return net
 
-    def widths(self, net: nn.Module) -> dict[int, int]:
+    def widths(self, net: Any) -> dict[int, int]:
         expansion = net.layer1[0].expansion
         return {2: 64} | {stride: width * expansion for stride, width in ((4, 64), (8, 128), (16, 256), (32, 512))}
 
-    def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
+    def maps(self, net: Any, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
         h = net.relu(net.bn1(net.conv1(x)))
         out = {2: h}
         for stride, layer in ((4, net.layer1), (8, net.layer2), (16, net.layer3), (32, net.layer4)):

@@ -7,6 +7,7 @@ to the strides, early ones for the fine maps and the last for the coarsest (as V
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -54,10 +55,10 @@ class TimmBackbone(Backbone):
         net.prune_intermediate_layers([len(reductions) - 1], prune_norm=len(set(reductions)) > 1, prune_head=True)
         return net
 
-    def widths(self, net: nn.Module) -> dict[int, int]:
+    def widths(self, net: Any) -> dict[int, int]:
         return {stride: net.feature_info[index]["num_chs"] for stride, index in _plan(net).items()}
 
-    def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
+    def maps(self, net: Any, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
         plan = _plan(net)
         indices = sorted({plan[stride] for stride in strides})
         flat = len(set(_reductions(net))) == 1
@@ -90,7 +91,7 @@ class TimmBackbone(Backbone):
         )
 
 
-def _reductions(net: nn.Module) -> list[int]:
+def _reductions(net: Any) -> list[int]:
     return [net.feature_info[i]["reduction"] for i in range(len(net.feature_info))]
 
 

@@ -126,5 +126,5 @@ def digest(state: dict[str, Tensor]) -> str:
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()
         found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        found.update(value.view(-1).view(torch.uint8).numpy())
+        found.update(value.view(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()

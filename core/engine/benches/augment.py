@@ -7,8 +7,11 @@ number of threads. The pipeline's blur is OpenCV's, many times as fast as torchv
 
 from __future__ import annotations
 
+import functools
 import random
 import time
+from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
@@ -22,7 +25,7 @@ from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.augment.weak import WEAK_PRESETS, WeakConfig, WeakViews
 
 
-def run(quick: bool = False) -> dict:
+def run(quick: bool = False) -> dict[str, Any]:
     """{"ratio": their seconds over ours, "seconds", "baseline_seconds", ...}; `quick`: 32 images."""
     count, side = (32 if quick else 256), 256
     images = smooth_images(count, side)
@@ -33,8 +36,8 @@ def run(quick: bool = False) -> dict:
     ours, theirs = [], []
     batched(x[:32], medmix, weak, seed=0)
     for i in range(rounds):  # taken in turns, so that a busy machine slows both
-        ours.append(_time(lambda i=i: batched(x, medmix, weak, seed=i)))
-        theirs.append(_time(lambda i=i: one_by_one(pictures, medmix, weak, seed=i)))
+        ours.append(_time(functools.partial(batched, x, medmix, weak, seed=i)))
+        theirs.append(_time(functools.partial(one_by_one, pictures, medmix, weak, seed=i)))
     return {
         "ratio": min(theirs) / min(ours),
         "seconds": min(ours),
@@ -45,7 +48,7 @@ def run(quick: bool = False) -> dict:
     }
 
 
-def _time(work) -> float:
+def _time(work: Callable[[], Any]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -88,7 +91,8 @@ def one_by_one(
         ]
     )
     jitter = T.ColorJitter(*medmix.jitter)
-    out, pair = [], ([], [])
+    out: list[torch.Tensor] = []
+    pair: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
     for i, picture in enumerate(pictures):
         mixed = picture.copy()
         for _ in range(i % (medmix.k + 1)):

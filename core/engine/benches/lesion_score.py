@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -14,7 +16,7 @@ from core.engine.detectors.lesion_head.rules import ScoreRule
 from core.engine.tensors import autocast, pick_device, to_batch
 
 
-def run(quick: bool = False, device: str = "auto") -> dict:
+def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     """Images of 256 px (quick: 128), from uint8 to score and map. "ratio": scoring over the encoder's pass to f_theta.
 
     Both in the same precision and in batches of 32. The weights are untrained: they cost what trained ones cost.

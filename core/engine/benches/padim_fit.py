@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ def loop_over_positions(features: np.ndarray, positions: range) -> list[tuple[np
     return fitted
 
 
-def run(quick: bool = False) -> dict:
+def run(quick: bool = False) -> dict[str, Any]:
     """64 images of 256 px (quick: 128), 100 of 448 channels. "ratio": the loop's seconds over ours."""
     side, n, rounds = (32 if quick else 64), 64, 2 if quick else 5
     draw = torch.Generator().manual_seed(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -11,7 +13,7 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.tensors import to_batch
 
 
-def run(quick: bool = False) -> dict:
+def run(quick: bool = False) -> dict[str, Any]:
     """Images of 256 px (quick: 128), from uint8 to score. "ratio": scoring over the bare pass up to layer 3.
 
     "ratio_whole" is against the whole backbone, layer 4 and pooling included, which scoring does not need.

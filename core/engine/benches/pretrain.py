@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 import torchvision
@@ -12,7 +14,7 @@ from core.engine.tensors import autocast, pick_device
 from core.engine.training.pretraining import Data, Pretraining
 
 
-def run(quick: bool = False, device: str = "auto") -> dict:
+def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     """`paper` preset at 256 px. "ratio": seconds of a PMSACL step over those of the bare network on as many images.
 
     Both see the same number of images of the same size, in the same precision and memory format; the bare network's

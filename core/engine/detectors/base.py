@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from typing_extensions import Self
 
+from core.engine.backbones.encoder import Encoder
 from core.engine.config import Config
 from core.engine.detectors.heatmap import masked_maps
 from core.engine.progress import Report, Stop
@@ -63,10 +64,11 @@ class Detector(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def fit(
-        cls, encoder: torch.nn.Module, images: np.ndarray, config: Config, context: FitContext = FitContext()
-    ) -> Self:
-        """Learn what images uint8 (N, S, S, 3), all normal, look like. Stopped if `context` asks for it."""
+    def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
+        """Learn what images uint8 (N, S, S, 3), all normal, look like. config: of the class's `Config`.
+
+        Raises Stopped if `context` asks for it.
+        """
 
     @abc.abstractmethod
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:

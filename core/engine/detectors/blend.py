@@ -99,7 +99,7 @@ class Blend(Detector):
     def _joined(self, parts: dict[str, Prediction], size: int) -> Prediction:
         side = -(-size // self.config.stride)
         maps = [(upsample(parts[n].maps, side) - self.scales[n].map_mean) / self.scales[n].map_sd for n in MAPS]
-        return Prediction(np.mean(maps, 0, dtype=np.float32), dict(parts["pooled"].extras))
+        return Prediction(np.asarray(np.mean(maps, 0, dtype=np.float32)), dict(parts["pooled"].extras))
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Maps float32 (N, S/8, S/8), in standard deviations of normal images; the same with or without `roi`."""
@@ -111,7 +111,7 @@ class Blend(Detector):
         inside = np.ones(flat.shape, bool)
         if roi is not None:
             inside = roi_at(roi, prediction.maps.shape[1:]).reshape(flat.shape)
-            inside |= ~inside.any(1)[:, None]  # an empty region says nothing, so all of it counts
+            inside = inside | ~inside.any(1, keepdims=True)  # an empty region says nothing, so all of it counts
         count = inside.sum(1)
         ordered = -np.sort(-np.where(inside, flat, -np.inf), 1)
         top = np.maximum(1, np.round(TOP * count)).astype(int)

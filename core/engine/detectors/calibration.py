@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -127,11 +127,11 @@ class Calibration:
         )
         return Conformal(float(self.scores[rank - 1]), sentence, needed, n)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {"scores": list(self.scores), "pixels": self.pixels._asdict() if self.pixels else None}
 
     @classmethod
-    def from_dict(cls, values: dict) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         pixels = values.get("pixels")
         return cls(tuple(values["scores"]), PixelScale(**pixels) if pixels else None)
 

@@ -5,6 +5,7 @@ The heads differ in their seed alone: in the order of the images, in what is pas
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +93,7 @@ class Ensemble(Detector):
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         about = json.loads((Path(folder) / ABOUT).read_text())
-        loaders = {name: lambda place: LesionHead.load(place, device) for name in about["scales"]}
+        loaders = dict.fromkeys(about["scales"], functools.partial(LesionHead.load, device=device))
         return cls(EnsembleConfig.from_dict(about["config"]), Members.load(folder, about["scales"], loaders))
 
 

@@ -34,7 +34,7 @@ class Pyramid:
     @classmethod
     def of(cls, maps: list[Tensor]) -> Pyramid:
         """maps: (B, c, h, w) from fine to coarse. Grids that do not nest are brought to the finest one."""
-        grids = [tuple(m.shape[2:]) for m in reversed(maps)]
+        grids = [(m.shape[2], m.shape[3]) for m in reversed(maps)]
         nested = all(b[0] % a[0] == 0 and b[1] % a[1] == 0 for a, b in zip(grids, grids[1:], strict=False))
         if not nested:
             grids = [grids[-1]] * len(grids)
@@ -65,7 +65,8 @@ class Pyramid:
         """How many parts each step from the coarsest grid down to `level` cuts an edge into: rows, columns."""
         grids = self.grids[: level + 1]
         first, pairs = grids[0], list(zip(grids, grids[1:], strict=False))
-        return tuple([first[axis]] + [b[axis] // a[axis] for a, b in pairs] for axis in (0, 1))
+        ys, xs = ([first[axis]] + [b[axis] // a[axis] for a, b in pairs] for axis in (0, 1))
+        return ys, xs
 
 
 def spread(coarse: Tensor, positions: int) -> Tensor:
@@ -133,7 +134,7 @@ class Moments:
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
         """Covariance (over count - 1) + epsilon I, factorised in the scatters' own memory. Needs two images or more."""
-        if self.count < 2:
+        if self.count < 2 or self.pyramid is None:
             raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
         done: list[Level] = []
         for level in self.levels:
@@ -159,7 +160,8 @@ class Gaussian:
 
     def distance(self, maps: list[Tensor]) -> Tensor:
         """maps (B, c, h, w) from fine to coarse -> Mahalanobis distance (B, h, w) on the finest grid (Eq. 13)."""
-        squared = white = None
+        squared: Tensor | None = None
+        white: Tensor | None = None
         for depth, (x, level) in enumerate(zip(self.pyramid.cells(maps), self.levels, strict=True)):
             y = torch.bmm(level.own, (x - level.mean[:, None]).transpose(1, 2))  # (P, c, B)
             if white is not None:
@@ -168,6 +170,7 @@ class Gaussian:
             squared = part if squared is None else spread(squared, len(part)) + part
             if depth + 1 < len(self.levels):
                 white = y if white is None else torch.cat([spread(white, len(y)), y], 1)
+        assert squared is not None  # a pyramid has one level or more
         return self.pyramid.plane(squared.sqrt_())
 
 

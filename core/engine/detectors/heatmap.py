@@ -39,10 +39,10 @@ def upsample(maps: np.ndarray, size: int | tuple[int, int], sigma_at_256: float 
     return blur(x, sigma_at_256 * height / 256).numpy()
 
 
-def roi_at(roi: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """uint8 (N, S, S) -> bool (N, h, w): a map's cell is inside if at least half of it is."""
     x = torch.from_numpy(np.array(roi)).float()[:, None]
-    return torch.nn.functional.interpolate(x, shape, mode="area")[:, 0].numpy() >= 0.5
+    return np.asarray(F.interpolate(x, tuple(shape[:2]), mode="area")[:, 0].numpy() >= 0.5)
 
 
 def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:

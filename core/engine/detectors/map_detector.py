@@ -20,7 +20,6 @@ from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.backbones.inference import inference_copy
-from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -75,7 +74,7 @@ class MapDetector(Detector):
 def fit_together(
     encoder: Encoder,
     images: np.ndarray,
-    wanted: Sequence[tuple[type[MapDetector], Config]],
+    wanted: Sequence[tuple[type[MapDetector], Any]],
     context: FitContext = FitContext(),
 ) -> list[Any]:
     """Fit several detectors in one pass of the encoder; each is what its own `fit` gives.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from typing_extensions import Self
@@ -37,11 +38,11 @@ class Scale(Config):
 class Members:
     """Fitted detectors by name, and the scale of each."""
 
-    def __init__(self, detectors: dict[str, Detector], scales: dict[str, Scale]) -> None:
+    def __init__(self, detectors: Mapping[str, Detector], scales: dict[str, Scale]) -> None:
         self.detectors, self.scales = detectors, scales
 
     @classmethod
-    def of(cls, detectors: dict[str, Detector], images: np.ndarray, roi: np.ndarray | None) -> Self:
+    def of(cls, detectors: Mapping[str, Detector], images: np.ndarray, roi: np.ndarray | None) -> Self:
         """images uint8 (N, S, S, 3), normal, unseen by all; roi (N, S, S) or None."""
         return cls(detectors, {name: Scale.of(member, images, roi) for name, member in detectors.items()})
 
@@ -70,14 +71,14 @@ class Members:
             out[name] = (self.detectors[name].image_score(prediction, roi) - scale.score_mean) / scale.score_sd
         return out
 
-    def save(self, folder: Path) -> dict:
+    def save(self, folder: Path) -> dict[str, Any]:
         """Each member in a folder of its name; returns the scales as JSON takes them."""
         for name, member in self.detectors.items():
             member.save(Path(folder) / name)
         return {name: scale.to_dict() for name, scale in self.scales.items()}
 
     @classmethod
-    def load(cls, folder: Path, scales: dict, loaders: dict[str, Callable[[Path], Detector]]) -> Self:
+    def load(cls, folder: Path, scales: dict[str, Any], loaders: Mapping[str, Callable[[Path], Detector]]) -> Self:
         """Back from `save`: its scales, and how each member is loaded from its folder."""
         detectors = {name: load(Path(folder) / name) for name, load in loaders.items()}
         return cls(detectors, {name: Scale.from_dict(values) for name, values in scales.items()})
@@ -93,4 +94,5 @@ def part_unseen(images: np.ndarray, roi: np.ndarray | None, share: float, seed: 
     order = np.random.default_rng(seed).permutation(len(images))
     unseen = np.sort(order[: max(4, round(share * len(images)))])
     seen = np.setdiff1d(order, unseen)
-    return tuple((images[part], None if roi is None else roi[part]) for part in (seen, unseen))
+    kept, left_out = ((images[part], None if roi is None else roi[part]) for part in (seen, unseen))
+    return kept, left_out

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,7 +59,7 @@ class PaDiMConfig(Config):
             raise BadConfig("PaDiM's epsilon must be above 0, and its sigma 0 or more")
 
     @classmethod
-    def from_dict(cls, values: dict) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         """Also reads `layers`, ResNet's names for the strides, which runs stored before other backbones have."""
         if "layers" in values:
             values = {k: v for k, v in values.items() if k != "layers"} | {
@@ -111,8 +112,8 @@ class PaDiM(MapDetector):
         about = json.loads((folder / "padim.json").read_text())
         config = PaDiMConfig.from_dict(about["config"])
         tensors = load_file(folder / "padim.safetensors", device=str(device))
-        drawn = {n.removeprefix("channels."): t for n, t in tensors.items() if n.startswith("channels.")}
-        drawn = {NAMED.get(name) or int(name): index for name, index in drawn.items()}
+        names = {n: n.removeprefix("channels.") for n in tensors if n.startswith("channels.")}
+        drawn = {NAMED.get(name) or int(name): tensors[n] for n, name in names.items()}
         kept = {stride: drawn[stride] for stride in config.strides if stride in drawn}
         levels = [Level(*(tensors[f"{part}.{depth}"] for part in PARTS)) for depth in range(len(about["grids"]))]
         pyramid = Pyramid(tuple(map(tuple, about["grids"])), tuple(level.mean.shape[1] for level in levels))

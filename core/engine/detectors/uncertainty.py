@@ -42,10 +42,9 @@ def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = 
             scores.append(detector.image_score(prediction, inside))
             back = prediction.maps[:, :, ::-1] if mirrored else prediction.maps
             maps.append(_unzoom(np.ascontiguousarray(back), scale))
-    scores = np.stack(scores)
-    stack = np.stack(maps)
+    every, stack = np.stack(scores), np.stack(maps)
     # Outside the middle an enlarged view has seen nothing: those cells are NaN there and left out.
-    return Steadiness(scores, scores.std(0), np.nanstd(stack, 0), Prediction(np.nanmean(stack, 0).astype(np.float32)))
+    return Steadiness(every, every.std(0), np.nanstd(stack, 0), Prediction(np.nanmean(stack, 0).astype(np.float32)))
 
 
 def _zoom(images: np.ndarray, scale: float) -> np.ndarray:

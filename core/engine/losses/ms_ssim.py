@@ -65,12 +65,12 @@ def ms_ssim(
     Sides that are odd when halved lose their last row and column.
     """
     kernel = _window(window, sigma, x)
-    product = None
+    product = torch.ones((), device=x.device)
     for level, weight in enumerate(weights):
         ssim, cs = _compare(x, y, kernel, data_range)
         last = level == len(weights) - 1
         value = (ssim if last else cs).mean((2, 3)).clamp(min=FLOOR) ** weight  # (B, C)
-        product = value if product is None else product * value
+        product = product * value
         if not last:
             x, y = F.avg_pool2d(x, 2), F.avg_pool2d(y, 2)
     return product.mean(1)
@@ -92,8 +92,8 @@ def dissimilarity_map(
     kernel, size, half = _window(window, sigma, x), x.shape[2:], window // 2
     total = x.new_zeros(len(x), *size)
     for level, weight in enumerate(weights):
-        around = [F.pad(t, (half, half, half, half), mode="reflect") for t in (x, y)]
-        ssim, cs = _compare(*around, kernel, data_range)
+        border = (half, half, half, half)
+        ssim, cs = _compare(F.pad(x, border, "reflect"), F.pad(y, border, "reflect"), kernel, data_range)
         last = level == len(weights) - 1
         residual = (1 - (ssim if last else cs).mean(1, keepdim=True)).clamp(0, 2)
         total += weight * F.interpolate(residual, size, mode="bilinear", align_corners=False)[:, 0]

@@ -5,6 +5,8 @@ All from scikit-learn, on at most `sample` points drawn from a seed (trustworthi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn import manifold
 from sklearn.metrics import davies_bouldin_score, silhouette_score
@@ -55,7 +57,7 @@ def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[f
 
 def cluster_metrics(
     features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample: int = 2000, seed: int = 0
-) -> dict:
+) -> dict[str, Any]:
     """features (N, D), labels (N,) of at least two classes -> dict of floats; empty when there is but one class.
 
     silhouette (-1..1, larger is better), davies_bouldin (0.., smaller is better), knn_purity and knn_chance (0..1),
@@ -107,7 +109,7 @@ def map_quality(
     sample: int = 2000,
     seed: int = 0,
     trustworthiness: float | None = None,
-) -> dict:
+) -> dict[str, Any]:
     """Everything said beside one map: `cluster_metrics` of the features, trustworthiness, and the map's own silhouette.
 
     `trustworthiness`: the trustworthiness of the whole map, where these are only some of its points.
@@ -129,7 +131,7 @@ def map_quality(
     return numbers
 
 
-def warnings(numbers: dict) -> list[str]:
+def warnings(numbers: dict[str, Any]) -> list[str]:
     """Sentences for where the map and the features disagree; an empty list when they agree."""
     said = []
     trustworthiness, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
@@ -156,7 +158,7 @@ def warnings(numbers: dict) -> list[str]:
             f"time, not {numbers['knn_purity']:.2f}: look at the projected features too."
         )
     purity, chance = numbers.get("knn_purity"), numbers.get("knn_chance")
-    if purity is not None and purity < chance + 0.05:
+    if purity is not None and chance is not None and purity < chance + 0.05:
         said.append(
             f"In the features a point's neighbours carry its class no more often than chance ({purity:.2f} against "
             f"{chance:.2f}): any cluster of classes seen here is the map's."

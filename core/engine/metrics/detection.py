@@ -41,7 +41,9 @@ def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str,
     }
 
 
-def mean_colour_scores(train: np.ndarray, test: np.ndarray, roi: tuple | None = None) -> np.ndarray:
+def mean_colour_scores(
+    train: np.ndarray, test: np.ndarray, roi: tuple[np.ndarray, np.ndarray] | None = None
+) -> np.ndarray:
     """The baseline that a study must not be solved by: how far an image's mean colour lies from the normal ones'.
 
     train, test uint8 (N, S, S, 3); roi: (train's, test's) uint8 (N, S, S), then only what lies inside counts.
@@ -58,6 +60,8 @@ def mean_colour_scores(train: np.ndarray, test: np.ndarray, roi: tuple | None = 
 def _mean_colours(images: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
     means = np.empty((len(images), 3))
     for i, image in enumerate(images):  # one at a time: the images may be a memory map
-        inside = roi is not None and roi[i].any()
-        means[i] = image[roi[i] > 0].mean(0) if inside else image.reshape(-1, 3).mean(0)
+        if roi is not None and roi[i].any():
+            means[i] = image[roi[i] > 0].mean(0)
+        else:
+            means[i] = image.reshape(-1, 3).mean(0)
     return means

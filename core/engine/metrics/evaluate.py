@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from core.engine.detectors.calibration import Calibration
@@ -35,7 +37,7 @@ def evaluate(
     seed: int = 0,
     bootstrap: int = 1000,
     holdout_roi: np.ndarray | None = None,
-) -> dict:
+) -> dict[str, Any]:
     """One row for the report.
 
     scores (N,), larger is more abnormal; labels (N,) 0/1; maps float (N, h, w) at their own resolution; masks uint8
@@ -54,12 +56,12 @@ def evaluate(
     if len(scores) != len(labels) or not len(scores) or not np.isfinite(scores).all():
         raise CannotEvaluate("an evaluation takes one finite score and one label per image, and at least one image")
     held = _holdout(protocol, pixel_rule, maps, holdout_scores, holdout_maps, holdout_roi)
-    if protocol == "paper":
+    if protocol == "paper" or held is None:  # `_holdout` has refused the other protocol without held-out scores
         drawn = validation_draw(labels, seed)
         threshold = most_accurate(scores[drawn], labels[drawn])
     else:
         threshold = held.threshold(QUANTILE)
-    row = {"auroc": auroc(scores, labels), "ap": average_precision(scores, labels)}
+    row: dict[str, Any] = {"auroc": auroc(scores, labels), "ap": average_precision(scores, labels)}
     row |= rates(scores, labels, threshold)
     counts = boot.draws(labels, bootstrap, seed) if bootstrap else None
     row |= _detection_intervals(scores, labels, threshold, counts, row)
@@ -74,7 +76,14 @@ def evaluate(
     }
 
 
-def _holdout(protocol, pixel_rule, maps, scores, held_maps, roi) -> Calibration | None:
+def _holdout(
+    protocol: str,
+    pixel_rule: str,
+    maps: np.ndarray | None,
+    scores: np.ndarray | None,
+    held_maps: np.ndarray | None,
+    roi: np.ndarray | None,
+) -> Calibration | None:
     if protocol == "held-out" and scores is None:
         raise CannotEvaluate("the held-out protocol needs scores of held-out normals: hold some out, or use 'paper'")
     if pixel_rule == "held-out" and maps is not None and held_maps is None:
@@ -85,7 +94,9 @@ def _holdout(protocol, pixel_rule, maps, scores, held_maps, roi) -> Calibration 
     return Calibration.of(scores, held_maps, roi, image_quantile=QUANTILE, pixel_quantile=PIXEL_QUANTILE)
 
 
-def _detection_intervals(scores, labels, threshold, counts, row) -> dict:
+def _detection_intervals(
+    scores: np.ndarray, labels: np.ndarray, threshold: float, counts: np.ndarray | None, row: dict[str, Any]
+) -> dict[str, Any]:
     names = ("auroc", "ap", "sensitivity", "specificity", "accuracy")
     if counts is None or row["auroc"] is None:
         return {f"{name}_ci": None for name in names}
@@ -100,7 +111,17 @@ def _detection_intervals(scores, labels, threshold, counts, row) -> dict:
     return {f"{name}_ci": boot.interval(v) for name, v in zip(names, values, strict=True)}
 
 
-def _localisation(labels, maps, masks, has_mask, roi, held, pixel_rule, seed, counts) -> dict:
+def _localisation(
+    labels: np.ndarray,
+    maps: np.ndarray | None,
+    masks: np.ndarray | None,
+    has_mask: np.ndarray | None,
+    roi: np.ndarray | None,
+    held: Calibration | None,
+    pixel_rule: str,
+    seed: int,
+    counts: np.ndarray | None,
+) -> dict[str, Any]:
     names = ("pixel_auroc", "dice", "iou", "pro")
     empty = dict.fromkeys([*names, *(f"{n}_ci" for n in names), "pixel_threshold", "five_groups"]) | {"n_localised": 0}
     if maps is None or masks is None:
@@ -116,8 +137,8 @@ def _localisation(labels, maps, masks, has_mask, roi, held, pixel_rule, seed, co
     maps = upsample(np.asarray(maps)[used], lesion.shape[1:])
     if not np.isfinite(maps).all():
         raise CannotEvaluate("the heat maps hold values that are not finite")
-    row = {"pixel_auroc": pixel_auroc(maps, lesion, None if roi is None else valid)}
-    if pixel_rule == "best-dice":
+    row: dict[str, Any] = {"pixel_auroc": pixel_auroc(maps, lesion, None if roi is None else valid)}
+    if pixel_rule == "best-dice" or held is None or held.pixels is None:
         drawn = validation_draw(labels, seed, eligible=found)
         level = best_dice(maps[drawn], lesion[drawn], valid[drawn])[0]
     else:
@@ -140,7 +161,9 @@ def _localisation(labels, maps, masks, has_mask, roi, held, pixel_rule, seed, co
     return row | {"pixel_threshold": float(level), "n_localised": len(sick)}
 
 
-def _five_groups(dice, iou, maps, lesion, valid, seed) -> dict | None:
+def _five_groups(
+    dice: np.ndarray, iou: np.ndarray, maps: np.ndarray, lesion: np.ndarray, valid: np.ndarray, seed: int
+) -> dict[str, Any] | None:
     """Mean and standard deviation over five random groups of 100 of these images, or of half of them where there
     are fewer than 200: groups of the whole set would all be the same."""
     n = len(dice)

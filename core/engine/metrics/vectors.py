@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 
-def nearest(features: np.ndarray, index: int, k: int = 10, allowed: np.ndarray | None = None) -> tuple:
+def nearest(
+    features: np.ndarray, index: int, k: int = 10, allowed: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest rows to row `index` by Euclidean distance, itself left out: (indices (k,), distances (k,)).
 
     Exact (every row is compared), in double precision; `allowed` bool (N,) limits who may answer.

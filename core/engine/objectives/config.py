@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.augment.medmix.settings import MedMixConfig
@@ -55,7 +56,7 @@ class PretrainConfig(Config):
     optimiser: str = "sgd"
     schedule: str = "constant"
     strong: str = "medmix"
-    strong_options: dict = field(default_factory=dict)
+    strong_options: dict[str, Any] = field(default_factory=dict)
     medmix: MedMixConfig = field(default_factory=lambda: MEDMIX_PRESETS["paper"])
     weak: WeakConfig = field(default_factory=lambda: WEAK_PRESETS["simclr"])
     encoder: EncoderConfig = field(default_factory=EncoderConfig)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -33,7 +35,7 @@ class PMSACL(Objective):
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
-        self.strong = build_strong(config)
+        self.strong: Any = build_strong(config)  # a Strong; MedMix has a pool too
         self.weak = WeakViews(config.weak)
         # f_beta, one fully connected layer.
         self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
@@ -62,6 +64,7 @@ class PMSACL(Objective):
         return self.classifier((z if self.config.aug_on == "z" else h).float())
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        assert centres is not None  # `uses_centres`
         c, count, labels = self.config, len(views.labels), views.labels
         h, z = h[:count].float(), z[:count].float()
         logits = self.classify(h, z)

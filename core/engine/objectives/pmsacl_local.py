@@ -77,6 +77,7 @@ class LocalPMSACL(PMSACL):
         outcome = super().loss(h, z, views, centres)
         first, second = z[len(views.labels) :].float().chunk(2)
         pair = torch.cat([first, second], 1) if self.config.pos_on == "pair" else first - second
+        assert views.places is not None  # `views` makes them
         term = position_loss(self.place(pair), views.places)
         outcome.terms["l_pos"] = term.detach()
         outcome.loss = outcome.loss + self.config.w_pos * term

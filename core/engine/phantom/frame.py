@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -45,7 +46,16 @@ def draw_case(key: tuple[int, ...], size: int, lesions: int = 0) -> Case:
     return Case(picture if lesions else clean, clean, mask, kinds)
 
 
-def _with_lesions(rng, count, scene, camera: Camera, surface, lens, exposure, clean):
+def _with_lesions(
+    rng: np.random.Generator,
+    count: int,
+    scene: Any,
+    camera: Camera,
+    surface: Any,
+    lens: Any,
+    exposure: float,
+    clean: np.ndarray,
+) -> tuple[Any, ...]:
     size = len(clean)
     plan = look(scene, camera, PLAN)
     distance = np.linalg.norm(plan.point - plan.eye, axis=-1)
@@ -60,7 +70,7 @@ def _with_lesions(rng, count, scene, camera: Camera, surface, lens, exposure, cl
         relief=surface.relief.copy(),
     )
     cover = np.zeros((size, size), np.float32)
-    kinds = []
+    kinds: list[str] = []
     for lesion in draw_lesions(rng, count):
         own = rng.spawn(1)[0]
         if not place(own, lesion, distance, open_ if open_.any() or kinds else distance > 0):

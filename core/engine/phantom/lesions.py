@@ -140,7 +140,7 @@ def _shape(rng: np.random.Generator, lesion: Lesion, x: np.ndarray, y: np.ndarra
 def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: float, angle: float) -> None:
     size = len(height)
     inside = cover > 0
-    gy, gx = np.gradient(height * radius * size)
+    gy, gx = (np.asarray(g) for g in np.gradient(height * radius * size))
     toward = surface.eye - surface.point
     distance = np.linalg.norm(toward, axis=-1, keepdims=True)
     facing = toward / np.maximum(distance, 1e-4)
@@ -155,8 +155,10 @@ def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: floa
     surface.point[inside] = (surface.point + toward * np.clip(lift, 0, 0.5))[inside]
 
 
-def _colour(rng, lesion: Lesion, surface: Surface, cover: np.ndarray, grain: np.ndarray, inside: np.ndarray) -> None:
-    own = np.median(surface.paint[inside], 0)
+def _colour(
+    rng: np.random.Generator, lesion: Lesion, surface: Surface, cover: np.ndarray, grain: np.ndarray, inside: np.ndarray
+) -> None:
+    own: np.ndarray = np.median(surface.paint[inside], 0)
     strength = lesion.contrast
     if lesion.kind == "red":
         tint = np.array([1.02, 1 - 0.42 * strength, 1 - 0.36 * strength])

@@ -7,6 +7,7 @@ Surface between the two, so that they are lit as the wall is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -87,14 +88,14 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
     dx, dy, dz = (np.ascontiguousarray(rays[..., i]) for i in range(3))
     ex, ey, ez = camera.eye
 
-    def gap(t, dx, dy, dz):
+    def gap(t: Any, dx: np.ndarray, dy: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, ...]:
         """How far outside the wall the point at distance t is (negative: still in the lumen)."""
         z = ez + t * dz
         ax, ay = _axis(z, scene.bend)
         rho, phi = cv2.cartToPolar(ex + t * dx - ax, ey + t * dy - ay)
         return rho - _lookup(radius, z, phi), z, rho, phi
 
-    hit = np.full(dx.shape, REACH, np.float32)
+    hit: np.ndarray = np.full(dx.shape, REACH, np.float32)
     open_ = np.ones(dx.shape, bool)
     before_t = np.zeros(dx.shape, np.float32)
     before = np.full(dx.shape, -1, np.float32)

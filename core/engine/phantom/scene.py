@@ -50,6 +50,8 @@ class Scene:
 
 def draw_scene(rng: np.random.Generator) -> Scene:
     radius, pole = _radius(rng)
+    residue: np.ndarray
+    visible: np.ndarray
     # near the blind end's pole a pattern drawn over the angle would run together into rays: let it fade
     fade = cv2.resize(pole, FINE[::-1])
     residue = np.zeros(FINE, np.float32)

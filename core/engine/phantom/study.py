@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from core.engine.phantom.frame import draw_case
+from core.engine.progress import Report
 
 SPLITS = {"train": 0, "test_normal": 1, "test_abnormal": 2}
 SIZES = (64, 512)
@@ -18,7 +17,7 @@ def draw_study(
     n_test_normal: int = 60,
     n_test_abnormal: int = 60,
     size: int = 256,
-    report: Callable[[dict], None] | None = None,
+    report: Report | None = None,
 ) -> dict[str, np.ndarray]:
     """{"train", "test_normal", "test_abnormal": uint8 (N, size, size, 3); "masks": uint8 (N, size, size) 0/1 of the
     abnormal ones}. Each frame depends on the seed, its split and its place in it alone: a longer study begins

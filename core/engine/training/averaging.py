@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
+
+Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 def averaged(net: nn.Module, decay: float) -> AveragedModel:
@@ -17,7 +18,7 @@ def averaged(net: nn.Module, decay: float) -> AveragedModel:
     long memory would hold the random start, and an exponential average later. Integer buffers are copied.
     """
 
-    def blend(means: Sequence[Tensor], now: Sequence[Tensor], count: Any) -> None:
+    def blend(means: Tensors, now: Tensors, count: Any) -> None:
         kept = min(decay, 1 - 1 / (int(count) + 1))
         if means[0].is_floating_point():
             torch._foreach_lerp_(means, now, 1 - kept)

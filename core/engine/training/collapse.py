@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -113,11 +114,11 @@ class CollapseWatch:
         seen = sum(self.recent) / len(self.recent)
         return f" The class of an image is found {seen:.0%} of the time (guessing: {1 / self.classes:.0%})."
 
-    def state(self) -> dict:
+    def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         return {**{name: getattr(self, name) for name in _KEPT}, "recent": list(self.recent)}
 
-    def restore(self, state: dict) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         for name in _KEPT:
             setattr(self, name, state[name])
         self.recent = deque(state["recent"], maxlen=10)

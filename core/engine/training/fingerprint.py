@@ -24,9 +24,9 @@ def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
         elif isinstance(part, np.ndarray):
             digest.update(f"{part.dtype} {part.shape}".encode())
             for start in range(0, len(part), CHUNK):
-                digest.update(np.ascontiguousarray(part[start : start + CHUNK]))
+                digest.update(np.ascontiguousarray(part[start : start + CHUNK]).data)
         else:
             for name, value in sorted(part.items()):
                 digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-                digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+                digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:32]

@@ -61,7 +61,7 @@ class Pretraining(Training):
             inside = None if data.pool_roi is None else torch.from_numpy(np.array(data.pool_roi))
             self.objective.cut_from(to_batch(data.pool, device), inside)
         self.format = torch.channels_last if config.channels_last else torch.contiguous_format
-        self.encoder.to(device, memory_format=self.format)
+        self.encoder.to(device).to(memory_format=self.format)
         self.objective.to(device)
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
         self.optimiser = build_optimiser(config, self.parameters)

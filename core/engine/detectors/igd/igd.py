@@ -43,10 +43,12 @@ class IGD(Detector):
 
     def __init__(self, config: IGDConfig, size: int, whole: IGDModel, local: IGDModel | None) -> None:
         self.config, self.size, self.whole, self.local = config, size, whole.eval(), local.eval() if local else None
-        self.grid = Grid(size, config.patch, config.stride) if local else None
+        self.grid = Grid(max(size, config.patch), config.patch, config.stride)  # of the local model
 
     @classmethod
-    def _build(cls, config: IGDConfig, size: int, encoder: Encoder, own: Encoder | None, device) -> Self:
+    def _build(
+        cls, config: IGDConfig, size: int, encoder: Encoder, own: Encoder | None, device: torch.device | str
+    ) -> Self:
         if size < 32:
             raise ValueError(f"IGD takes images of 32 pixels and more, not {size}")
         whole = IGDModel(encoder, config, size, False).to(device)
@@ -112,16 +114,16 @@ class IGD(Detector):
         if self.local is not None:
             c = self.config
             # A few images at a time: at 256 pixels each has 225 patches.
-            scores, laid = zip(*(self._judge_patches(part) for part in x.split(4)), strict=True)
+            scores, laid = zip(*(self._judge_patches(self.local, part) for part in x.split(4)), strict=True)
             terms["patches"] = torch.cat(scores)
             maps = c.local_share * torch.cat(laid) + (1 - c.local_share) * residual
         maps = blur(maps, self.config.sigma * self.size / 256)
         return {"maps": F.avg_pool2d(maps[:, None], STRIDE)[:, 0], **terms}
 
-    def _judge_patches(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _judge_patches(self, local: IGDModel, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (B, 3, S, S) -> scores (B, P), local heat map (B, S, S)."""
         c, b = self.config, len(x)
-        rec, gauss, residual = self.local.judge(self.grid.cut(x).flatten(0, 1))
+        rec, gauss, residual = local.judge(self.grid.cut(x).flatten(0, 1))
         if c.map_gauss:
             residual = c.xi_local * residual + (1 - c.xi_local) * gauss[:, None, None]
         scores = c.xi_local * rec + (1 - c.xi_local) * gauss
@@ -135,7 +137,7 @@ class IGD(Detector):
         if roi is not None:
             residual = prediction.extras["residual"]
             inside = roi_at(roi, residual.shape[1:])
-            inside |= ~inside.any((1, 2))[:, None, None]  # an empty region says nothing: take it all
+            inside = inside | ~inside.any((1, 2), keepdims=True)  # an empty region says nothing: take it all
             kept = (residual * inside).sum((1, 2)) / inside.sum((1, 2))
             rec = rec * kept / np.maximum(residual.mean((1, 2)), 1e-12)
         score = self.config.xi * rec + (1 - self.config.xi) * gauss
@@ -144,7 +146,7 @@ class IGD(Detector):
             if roi is not None:
                 cover = self.grid.cut(torch.from_numpy(np.ascontiguousarray(roi)).float()[:, None]).mean((2, 3, 4))
                 inside = cover.numpy() >= 0.5
-                inside |= ~inside.any(1)[:, None]
+                inside = inside | ~inside.any(1, keepdims=True)
                 patches = np.where(inside, patches, -np.inf)
             score = self.config.local_share * patches.max(1) + (1 - self.config.local_share) * score
         return score.astype(np.float32)

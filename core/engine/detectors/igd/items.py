@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.igd.patches import Grid
 from core.engine.tensors import to_batch
 from core.engine.training.generators import ORDER, PATCHES, generator
@@ -52,7 +53,7 @@ class Items:
             yield x if self.grid is None else self.grid.cut(x).flatten(0, 1)
 
     @torch.inference_mode()
-    def backbone(self, encoder: torch.nn.Module, batch: int) -> Tensor:
+    def backbone(self, encoder: Encoder, batch: int) -> Tensor:
         """(N * P, F): backbone features of every item, in eval mode."""
         was, out = encoder.training, []
         encoder.eval()
@@ -61,7 +62,7 @@ class Items:
         encoder.train(was)
         return torch.cat(out).clone()
 
-    def cache(self, encoder: torch.nn.Module, batch: int) -> None:
+    def cache(self, encoder: Encoder, batch: int) -> None:
         """Keep the features of a frozen encoder if there is room; afterwards `take` gives them too."""
         if len(self) * self.each * encoder.features * 4 <= CACHE:
             self.features = self.backbone(encoder, batch).view(len(self), self.each, -1)

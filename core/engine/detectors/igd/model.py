@@ -16,6 +16,9 @@ from core.engine.losses.ms_ssim import fit_levels
 class IGDModel(nn.Module):
     """The global model (`size` the image's side) or the local one (`size` the patch's)."""
 
+    centre: Tensor
+    sigma: Tensor
+
     def __init__(self, encoder: Encoder, config: IGDConfig, size: int, local: bool) -> None:
         super().__init__()
         self.size, self.local, self.tuned = size, local, config.encoder == "tuned"

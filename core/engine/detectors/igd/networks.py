@@ -16,6 +16,9 @@ class Code(nn.Module):
     could learn that itself; without it an encoder with small features would not start at the centre's unit scale.
     """
 
+    shift: Tensor
+    scale: Tensor
+
     def __init__(self, features: int, latent: int = 128) -> None:
         super().__init__()
         self.linear = nn.Linear(features, latent)

@@ -32,9 +32,10 @@ class LesionDecoder(nn.Module):
         self.classify = nn.Linear(widths[32], classes)
         self.register_load_state_dict_pre_hook(_rename)
         # Few cells are lesion: starting from a small probability spares the first steps from unlearning a half.
-        nn.init.constant_(self.logit.bias, -3.0)
+        with torch.no_grad():
+            self.logit.get_parameter("bias").fill_(-3.0)
 
-    def forward(self, maps: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def forward(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
         """Encoder.maps(x) -> lesion logits (B, S/2, S/2), class logits over A_0..A_k (B, k+1)."""
         y = self.lateral["16"](maps[16])
         for stride in (8, 4, 2):
@@ -57,6 +58,8 @@ def _rename(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object
 
 class LesionNet(nn.Module):
     """Encoder and decoder as one module, and the class centres their distances are taken to."""
+
+    centres: Tensor
 
     def __init__(self, encoder: Encoder, width: int, classes: int) -> None:
         super().__init__()

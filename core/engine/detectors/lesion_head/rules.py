@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +22,9 @@ class ScoreRule(Config):
     weights: tuple[float, ...] = (1.0,)
     bias: float = 0.0
     threshold: float = 0.0
-    auroc: dict = field(default_factory=dict)
+    auroc: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, summaries: dict[str, np.ndarray]) -> np.ndarray:
         """Summaries, each (N,) -> scores (N,) float32."""
-        total = sum(w * summaries[t] for t, w in zip(self.terms, self.weights, strict=True))
-        return (total + self.bias).astype(np.float32)
+        total = np.sum([w * summaries[t] for t, w in zip(self.terms, self.weights, strict=True)], axis=0)
+        return np.asarray(total + self.bias, np.float32)

@@ -70,12 +70,12 @@ def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
     names = tuple(data.values)
     x = np.stack([data.values[n] for n in names], 1)
     held = np.zeros(len(x))
-    for fitted, left in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, data.labels):
+    for fitted, others in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, data.labels):
         weights, bias = _logistic(x[fitted], data.labels[fitted])
-        held[left] = x[left] @ weights + bias
+        held[others] = x[others] @ weights + bias
     auroc["combined"] = float(roc_auc_score(data.labels, held))
-    shown = max((n for n in names if n not in BESIDE), key=auroc.get)
-    best = max(auroc, key=auroc.get)
+    shown = max((n for n in names if n not in BESIDE), key=lambda name: auroc[name])
+    best = max(auroc, key=lambda name: auroc[name])
     if best == shown or auroc[best] <= auroc[shown] + _CLEARLY:
         return ScoreRule(shown, (shown,), (1.0,), 0.0, threshold, auroc)
     if best != "combined":

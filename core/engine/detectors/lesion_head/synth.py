@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+from core.engine.augment.strong import Strong
 from core.engine.registry import STRONG
 
 _BODY = 0.3  # of a lesion's weight: its soft rim and its shadow are not asked for
 
 
-def family(name: str):
+def family(name: str) -> Strong:
     """ "medmix:soft" -> MedMix with its preset `soft`; "growth" alone takes the defaults."""
     kind, _, preset = name.partition(":")
     member = STRONG.get(kind)
@@ -88,7 +89,7 @@ def jitter_view(
     *,
     blur: float = 1.0,
     grain: float = 0.04,
-):
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """A mild view of mixed images: turn, scale, shift, mirror, light and colour; masks and roi go along.
 
     Milder than SimCLR's: the crop never loses a lesion for good, and what leaves the frame is not asked for.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -135,5 +135,4 @@ def train(
     loop.run(training, checkpoints, context.report, context.should_stop)
     if checkpoints is not None:
         checkpoints.save(training)
-    found: LesionNet = training.average.module
-    return found.eval()
+    return cast(LesionNet, training.average.module).eval()

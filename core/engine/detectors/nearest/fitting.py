@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.heatmap import roi_at
 from core.engine.detectors.nearest.coreset import greedy_coreset
 from core.engine.detectors.nearest.memory import Memory, Pool
@@ -46,7 +49,7 @@ def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -
 class NearestFitting:
     """The fit of a memory under way: patches are drawn from each image as its maps come by."""
 
-    def __init__(self, kind, encoder, config, count: int, size: int, roi: np.ndarray | None) -> None:
+    def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:
         self.kind, self.encoder, self.config, self.size, self.roi = kind, encoder, config, size, roi
         self.pool = Pool(config.pool, count, config.seed)
 
@@ -57,7 +60,7 @@ class NearestFitting:
         for i, features in enumerate(patches.flatten(1, 2)):
             self.pool.add(features, start + i, None if inside is None else inside[i].ravel())
 
-    def finish(self):
+    def finish(self) -> Any:
         """The detector. Its memory is chosen from the pool by the configuration's seed."""
         config = self.config
         features, rows, cells = self.pool.all()

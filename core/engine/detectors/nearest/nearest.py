@@ -109,7 +109,7 @@ class Nearest(MapDetector):
         """(N,) flat cell of each image's largest distance; an empty region says nothing, so all of it counts."""
         distance = prediction.extras["distance"]
         inside = np.ones(distance.shape, bool) if roi is None else roi_at(roi, distance.shape[1:])
-        inside |= ~inside.any((1, 2))[:, None, None]
+        inside = inside | ~inside.any((1, 2), keepdims=True)
         return np.where(inside, distance, -1.0).reshape(len(distance), -1).argmax(1)
 
     @torch.inference_mode()
@@ -135,8 +135,8 @@ class Nearest(MapDetector):
             distances, index = self.memory.search(queries.flatten(1, 2)[torch.arange(len(at), device=device), at])
             rows, places = (part[index[:, 0]].tolist() for part in (self.memory.rows, self.memory.cells))
             for cell, row, place, distance in zip(cells.tolist(), rows, places, distances[:, 0].tolist(), strict=True):
-                boxes = (box_of(c, side, self.size) for c in (cell, place))
-                found.append(Match(*boxes, row=row, distance=distance))
+                box, origin = (box_of(c, side, self.size) for c in (cell, place))
+                found.append(Match(box, origin, row=row, distance=distance))
         return found
 
     def save(self, folder: Path) -> None:
