@@ -30,6 +30,8 @@ def inference_copy(encoder: Encoder) -> Encoder:
     pairs = _fed_by_convolutions(folded, probe)
     names = {module: name for name, module in folded.net.named_modules()}
     for conv, norm in pairs:
+        if norm.running_mean is None or norm.running_var is None:
+            continue
         weight, bias = fuse_conv_bn_weights(
             conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
         )
@@ -47,10 +49,10 @@ def _fed_by_convolutions(encoder: Encoder, probe: Tensor) -> list[tuple[nn.Conv2
     outputs: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # the tensors are kept, so that no id is used twice
     pairs: list[tuple[nn.Conv2d, nn.BatchNorm2d]] = []
 
-    def after(module: nn.Conv2d, inputs: tuple, output: Tensor) -> None:
+    def after(module: nn.Conv2d, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         outputs[id(output)] = (module, output)
 
-    def before(module: nn.BatchNorm2d, inputs: tuple) -> None:
+    def before(module: nn.BatchNorm2d, inputs: tuple[Tensor, ...]) -> None:
         if id(inputs[0]) in outputs:
             pairs.append((outputs[id(inputs[0])][0], module))
 

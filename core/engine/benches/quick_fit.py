@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.encoder import Encoder, EncoderConfig, build_encoder
 from core.engine.backbones.inference import inference_copy
 from core.engine.benches._paired import medians
 from core.engine.detectors.map_detector import fit_together, predict_together
@@ -16,7 +17,7 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.tensors import to_batch
 
 
-def run(quick: bool = False) -> dict:
+def run(quick: bool = False) -> dict[str, Any]:
     """500 images of 224 px on EfficientNet-lite0, 250 to fit and all 500 scored (quick: 60 of 128 px).
 
     "seconds_in_all" is what a newcomer waits for. "folding": the encoder's plain pass over that of its inference copy.
@@ -27,7 +28,7 @@ def run(quick: bool = False) -> dict:
     images = images.repeat(8, 1).repeat(8, 2)
     encoder = build_encoder(EncoderConfig(arch="efficientnet-lite0", init="auto")).eval()
     times = [time.perf_counter()]
-    wanted = [(PaDiM, PaDiMConfig()), (Nearest, NearestConfig())]
+    wanted: list[Any] = [(PaDiM, PaDiMConfig()), (Nearest, NearestConfig())]
     detectors = fit_together(encoder, images[: n // 2], wanted)
     times.append(time.perf_counter())
     for detector, prediction in zip(detectors, predict_together(detectors, images), strict=True):
@@ -36,7 +37,7 @@ def run(quick: bool = False) -> dict:
     folded, x = inference_copy(encoder), to_batch(images[:16], torch.device("cpu"))
 
     @torch.inference_mode()
-    def through(which: torch.nn.Module) -> None:
+    def through(which: Encoder) -> None:
         which.maps(x, (4, 8, 16))
 
     plain, quicker = medians([lambda: through(encoder), lambda: through(folded)], 2 if quick else 5)
