@@ -22,12 +22,13 @@ BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt
 
 def head() -> str:
     """What must be in the page's head before anything is painted: colours, style sheets, the page's own script."""
-    shared = sorted((APP / "static").glob("*.css"), key=lambda p: (p.name != "studio.css", p.name))
-    sheets = [f"static/{p.name}" for p in shared]
-    sheets += [p.relative_to(APP).as_posix() for p in sorted((APP / "widgets").glob("*/*.css"))]
+    shared = sorted(
+        (APP / "static").rglob("*.css"), key=lambda p: (p.parent.name != "vendor", p.name != "studio.css", p)
+    )
+    sheets = [p.relative_to(APP).as_posix() for p in [*shared, *sorted((APP / "widgets").glob("*/*.css"))]]
     links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
     ground = f"html,body{{background:{PALETTE['ground']}!important;color:{PALETTE['text']};color-scheme:dark}}"
-    script = f'<script src="{Context.asset("static/studio.js")}"></script>'
+    script = f'<script type="module" src="{Context.asset("static/studio.js")}"></script>'
     return f'<style>{variables()}{ground}</style><link rel="icon" href="/favicon.svg">{links}{script}'
 
 

@@ -19,10 +19,9 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAMES = """async (n) => {
-  const { Plot } = await import('/js/plot.js');
+  const { Plot } = await import('/widgets/clusters/js/plot.js');
   document.body.innerHTML = '<div id=h style="position:relative;width:1000px;height:640px"></div>';
-  const studio = { el: (tag) => document.createElement(tag) };
-  const plot = new Plot(document.querySelector('#h'), studio);
+  const plot = new Plot(document.querySelector('#h'));
   const coords = new Float32Array(4 * n), codes = new Uint8Array(n), colours = new Uint32Array(n);
   const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(6.2832 * Math.random());
   for (let i = 0; i < n; i++) {
@@ -37,7 +36,7 @@ FRAMES = """async (n) => {
   plot.codes = codes;
   plot.names = 'abcdefgh'.split('');
   const table = Array.from({ length: 8 }, (_, c) => c * 1973790 + 4000);
-  plot.setColours({ colours, visible: new Uint8Array(n).fill(1) }, { table });
+  plot.setColours({ colours, visible: new Uint8Array(n).fill(1), back: null, table });
   const time = (work, times) => {
     const all = [];
     for (let k = 0; k < times; k++) { const t = performance.now(); work(k); all.push(performance.now() - t); }
@@ -88,7 +87,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 def frames(sizes: dict[str, int]) -> dict:
     """Medians and best times in milliseconds by number of points, drawn at 1000 x 640 without a graphics card."""
-    handler = functools.partial(_Quiet, directory=str(ROOT / "app/widgets/clusters"))
+    handler = functools.partial(_Quiet, directory=str(ROOT / "app"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     found = {}
@@ -96,7 +95,7 @@ def frames(sizes: dict[str, int]) -> dict:
         with chromium() as browser:
             for name, n in sizes.items():
                 page = browser.new_page(viewport={"width": 1366, "height": 768})
-                page.goto(f"http://127.0.0.1:{server.server_address[1]}/js/")
+                page.goto(f"http://127.0.0.1:{server.server_address[1]}/widgets/clusters/js/")
                 found[name] = {k: round(v, 2) for k, v in page.evaluate(FRAMES, n).items()}
                 page.close()
     finally:

@@ -10,6 +10,9 @@ CHECKS: Mapping[str, list[str]] = {
     "ruff check": [sys.executable, "-m", "ruff", "check", "."],
     "ruff format": [sys.executable, "-m", "ruff", "format", "--check", "."],
     "mypy": [sys.executable, "-m", "mypy"],
+    "scripts, style": [sys.executable, "-m", "app.commands._scripts", "style"],
+    "scripts, types": [sys.executable, "-m", "app.commands._scripts", "types"],
+    "scripts, tests": [sys.executable, "-m", "app.commands._scripts", "tests"],
 }
 
 

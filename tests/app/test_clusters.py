@@ -48,12 +48,12 @@ class Maps:
         self.page = page
 
     def get(self, expression: str, argument=None):
-        code = f"(a) => {{ const room = document.querySelector('.widget-clusters').scatter; return {expression}; }}"
+        code = f"(a) => {{ const view = document.querySelector('.widget-clusters').scatter; return {expression}; }}"
         return self.page.evaluate(code, argument)
 
     def place(self, i: int, pane: int = 0) -> tuple[float, float]:
         x, y, left, top = self.get(
-            f"(() => {{ const p = room.panes[{pane}].plot; const s = p.screen(a), b = p.over.getBoundingClientRect();"
+            f"(() => {{ const p = view.panes[{pane}].plot; const s = p.screen(a), b = p.over.getBoundingClientRect();"
             " return [s.x, s.y, b.left, b.top]; })()",
             i,
         )
@@ -63,7 +63,7 @@ class Maps:
         """A visible point with no other near it on the screen, so that a click can only mean this one."""
         return self.get(
             f"""(() => {{
-              const p = room.panes[{pane}].plot, n = room.panes[{pane}].map.n;
+              const p = view.panes[{pane}].plot, n = view.panes[{pane}].map.n;
               const at = Array.from({{length: n}}, (_, i) => p.screen(i));
               const apart = (i, j) => Math.hypot(at[i].x - at[j].x, at[i].y - at[j].y);
               let best = -1, far = 0;
@@ -98,7 +98,7 @@ class Maps:
         """Whether the canvas itself has the point's colour at the point's place."""
         return self.get(
             f"""(() => {{
-              const p = room.panes[{pane}].plot, s = p.screen(a), c = p.colours[a];
+              const p = view.panes[{pane}].plot, s = p.screen(a), c = p.colours[a];
               p.redraw(); p.draw();
               const [r, g, b] = p.points.getContext('2d').getImageData(Math.floor(s.x), Math.floor(s.y), 1, 1).data;
               return r === (c & 255) && g === ((c >> 8) & 255) && b === c >> 16;
@@ -110,7 +110,7 @@ class Maps:
         """How many pixels of the canvas have exactly the colour of a category."""
         return self.get(
             f"""(() => {{
-              const {{ plot, column }} = room.panes[{pane}];
+              const {{ plot, column }} = view.panes[{pane}];
               const c = plot.colouring.table[column.names.indexOf(a)], canvas = plot.points;
               plot.redraw(); plot.draw();
               const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -121,7 +121,7 @@ class Maps:
         )
 
     def selected(self, pane: int = 0) -> list[int]:
-        return self.get(f"room.pointsOf(room.panes[{pane}])")
+        return self.get(f"view.pointsOf(view.panes[{pane}])")
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def maps(page, mapped, go) -> Maps:
     page.wait_for_function("document.querySelector('.widget-clusters').scatter.panes[0].plot.width > 0")
     page.wait_for_timeout(300)
     found = Maps(page)
-    if found.get("room.panes[0].map.key") != mapped[3][1]:  # an earlier test has drawn another, which opens first
-        found.get("room.show(room.panes[0], a)", mapped[3][1])
+    if found.get("view.panes[0].map.key") != mapped[3][1]:  # an earlier test has drawn another, which opens first
+        found.get("view.show(view.panes[0], a)", mapped[3][1])
         page.wait_for_timeout(300)
     return found
 
@@ -143,7 +143,7 @@ def click_shows(maps: Maps, i: int, pane: int = 0) -> None:
     maps.page.mouse.click(*maps.place(i, pane))
     image = maps.page.locator(f".detail .image[data-point='{i}']")
     image.wait_for()
-    case, lesions = maps.get(f"[room.panes[{pane}].map.cases[a], room.panes[{pane}].map.lesions[a]]", i)
+    case, lesions = maps.get(f"[view.panes[{pane}].map.cases[a], view.panes[{pane}].map.lesions[a]]", i)
     assert image.get_attribute("data-case") == str(case)
     assert f"/points/{i}/image.png" in image.get_attribute("src")
     heading = maps.page.locator(".detail h2").inner_text()
@@ -155,17 +155,17 @@ def test_a_click_gives_the_right_image_after_filter_isolate_and_epoch_change(map
     click_shows(maps, maps.alone())
     page.get_by_role("button", name="Hide Normal, training").click()
     i = maps.alone()
-    assert maps.get("room.panes[0].column.names[room.panes[0].column.codes[a]]", i) != "Normal, training"
+    assert maps.get("view.panes[0].column.names[view.panes[0].column.codes[a]]", i) != "Normal, training"
     click_shows(maps, i)
     box = page.locator(".pane[data-pane='0'] .over").bounding_box()
     maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 3)
     chosen = set(maps.selected())
     page.get_by_role("button", name="Isolate").click()
     page.get_by_role("button", name="Move", exact=True).click()
-    assert set(maps.get("[...room.panes[0].plot.visible].flatMap((v, i) => v ? [i] : [])")) == chosen
+    assert set(maps.get("[...view.panes[0].plot.visible].flatMap((v, i) => v ? [i] : [])")) == chosen
     click_shows(maps, maps.alone())
     page.keyboard.press("Escape")
-    maps.get("room.panes[0].seek(0)")
+    maps.get("view.panes[0].seek(0)")
     assert page.locator(".pane[data-pane='0'] .epoch").inner_text() == "epoch 0"
     click_shows(maps, maps.alone())
 
@@ -179,10 +179,10 @@ def test_lasso_and_box_take_visible_points_only(maps, tool):
     box = page.locator(".pane[data-pane='0'] .over").bounding_box()
     getattr(maps, tool)(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
     names = maps.get(
-        "room.pointsOf(room.panes[0]).map((i) => room.panes[0].column.names[room.panes[0].column.codes[i]])"
+        "view.pointsOf(view.panes[0]).map((i) => view.panes[0].column.names[view.panes[0].column.codes[i]])"
     )
-    everything = maps.get("room.panes[0].map.n")
-    hidden = maps.get("room.panes[0].plot.colouring.counts[room.panes[0].column.names.indexOf('Abnormal, test')]")
+    everything = maps.get("view.panes[0].map.n")
+    hidden = maps.get("view.panes[0].plot.colouring.counts[view.panes[0].column.names.indexOf('Abnormal, test')]")
     assert "Abnormal, test" not in names and len(names) == everything - hidden and hidden > 0
     assert page.locator(".detail h2").inner_text() == f"{len(names)} selected"
 
@@ -192,12 +192,12 @@ def test_two_maps_share_one_selection_by_identity(maps):
     page.get_by_role("button", name="Two maps").click()
     page.wait_for_function("document.querySelector('.widget-clusters').scatter.panes[1].map")
     page.wait_for_timeout(300)
-    assert maps.get("room.panes[0].map.key !== room.panes[1].map.key")
+    assert maps.get("view.panes[0].map.key !== view.panes[1].map.key")
     box = page.locator(".pane[data-pane='0'] .over").bounding_box()
     maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
-    ids = "room.pointsOf(room.panes[{0}]).map((i) => room.panes[{0}].map.ids[i]).sort()"
+    ids = "view.pointsOf(view.panes[{0}]).map((i) => view.panes[{0}].map.ids[i]).sort()"
     here, there = maps.get(ids.format(0)), maps.get(ids.format(1))
-    assert here == there and 0 < len(here) < maps.get("room.panes[0].map.n")
+    assert here == there and 0 < len(here) < maps.get("view.panes[0].map.n")
 
 
 def test_neighbours_on_the_page_equal_brute_force(maps, mapped):
@@ -225,7 +225,7 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
     )
     job = mapped[1].one("SELECT * FROM jobs ORDER BY id DESC")
     assert job["verb"] == "embed" and job["status"] in ("running", "done")
-    assert maps.get("room.panes[0].map.n") < 60
+    assert maps.get("view.panes[0].map.n") < 60
     assert threading.active_count() < 50  # nothing was fitted here
 
 
@@ -264,8 +264,8 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     """By a worker, from a folder: own points stay where they are, a click shows the new image and its nearest."""
     page, store, keys = maps.page, mapped[1], mapped[3]
     frames(tmp_path / "ward 3", 5, True, 70)
-    before = maps.get("Array.from(room.panes[0].map.coords)")
-    own = maps.get("room.panes[0].map.n")
+    before = maps.get("Array.from(view.panes[0].map.coords)")
+    own = maps.get("view.panes[0].map.n")
     page.locator(".menu.place summary").click()
     page.locator(".place-folder").fill(str(tmp_path / "nowhere"))
     page.get_by_role("button", name="Place", exact=True).click()
@@ -275,7 +275,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     page.wait_for_function(
         "(n) => document.querySelector('.widget-clusters').scatter.panes[0].map.n === n + 5", arg=own, timeout=180_000
     )
-    after = maps.get("Array.from(room.panes[0].map.coords)")
+    after = maps.get("Array.from(view.panes[0].map.coords)")
     for e in range(3):
         assert after[2 * e * (own + 5) : 2 * e * (own + 5) + 2 * own] == before[2 * e * own : 2 * (e + 1) * own]
     page.keyboard.press("Escape")

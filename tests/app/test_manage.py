@@ -60,23 +60,23 @@ def intake(small_home, tmp_path_factory):
 
 
 def shown(page):
-    return page.evaluate(f"{ROOM}.room.detail?.id")
+    return page.evaluate(f"{ROOM}.review.detail?.id")
 
 
 def test_a_recording_has_a_timeline_and_its_peaks_are_one_key_away(page, intake, go):
     base, server, store = intake
     go(page, server.url, "Review", "film")
-    page.wait_for_function(f"{ROOM}.room?.detail")
+    page.wait_for_function(f"{ROOM}.review?.detail")
     first = store.one("SELECT id FROM cases WHERE study = 'film' AND frame = 0")["id"]
-    page.evaluate(f"{ROOM}.room.goTo({first})")
-    page.wait_for_function(f"{ROOM}.room.detail.id === {first}")
+    page.evaluate(f"{ROOM}.review.goTo({first})")
+    page.wait_for_function(f"{ROOM}.review.detail.id === {first}")
     line = page.get_by_role("img", name="Score over the frames")
     line.wait_for()
     reached = []
     for _ in (1, 2, 3):
         before = shown(page)
         page.keyboard.press("k")
-        page.wait_for_function(f"{ROOM}.room.detail.id !== {before}")
+        page.wait_for_function(f"{ROOM}.review.detail.id !== {before}")
         page.wait_for_function(f"{ROOM}.idle().then(() => true)")
         reached.append(store.one("SELECT frame FROM cases WHERE id = ?", [shown(page)])["frame"])
     assert reached == [PEAKS[0], PEAKS[1], PEAKS[0]]
@@ -91,7 +91,7 @@ def test_a_recording_has_a_timeline_and_its_peaks_are_one_key_away(page, intake,
     box = line.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.999, box["y"] + box["height"] / 2)
     last = store.one("SELECT id FROM cases WHERE study = 'film' ORDER BY frame DESC LIMIT 1")["id"]
-    page.wait_for_function(f"{ROOM}.room.detail.id === {last}")
+    page.wait_for_function(f"{ROOM}.review.detail.id === {last}")
 
 
 def write_bytes(path, data):
@@ -113,14 +113,14 @@ def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, int
     form.get_by_role("button", name="Watch", exact=True).click()
     form.get_by_role("button", name="Stop watching").wait_for()
     page.get_by_role("tab", name="Review", exact=True).click()
-    page.wait_for_function(f"{ROOM}.room?.detail && {ROOM}.room.list.counts?.ok")
-    before, total = shown(page), page.evaluate(f"{ROOM}.room.list.counts.total")
+    page.wait_for_function(f"{ROOM}.review?.detail && {ROOM}.review.list.counts?.ok")
+    before, total = shown(page), page.evaluate(f"{ROOM}.review.list.counts.total")
     write(base / "inbox" / "dropped.png", picture(77)[0])
     (base / "inbox" / "broken.jpg").write_text("no picture")
     page.locator(".rv-row[title='dropped.png']").wait_for(
         timeout=480_000
     )  # a worker process of its own starts on a busy machine
-    assert page.evaluate(f"{ROOM}.room.list.counts.total") == total + 1 and shown(page) == before
+    assert page.evaluate(f"{ROOM}.review.list.counts.total") == total + 1 and shown(page) == before
     page.get_by_role("tab", name="Study", exact=True).click()
     form.get_by_text("1 taken").wait_for()
     assert "broken.jpg: not an image" in form.inner_text()
@@ -151,7 +151,7 @@ def test_readers_labels_added_cases_and_a_bundle(page, intake, go, tmp_path):
     adding.get_by_label("File or folder on this machine").fill(str(write_video(tmp_path / "later.avi", 50, "MJPG")))
     adding.get_by_label("Frames a second").fill("5")
     adding.get_by_role("button", name="Add", exact=True).click()
-    page.get_by_text("10 images taken").wait_for()
+    page.get_by_text("10 images imported").wait_for()
     frames = [c["frame"] for c in store.query("SELECT frame FROM cases WHERE name LIKE 'later.avi%' ORDER BY frame")]
     assert frames == list(range(0, 50, 5))
     page.locator("input.bundle").set_input_files(str(base / "moved.zip"))

@@ -120,7 +120,7 @@ def test_numbers_beside_the_picture(page, page_url, go):
     page.get_by_role("button", name="Numbers").click()
     page.wait_for_selector(".numbers.panel[data-done]", timeout=120_000)
     text = page.locator(".numbers.panel").inner_text()
-    assert "linear probe tells classes apart" in text and "Weak views that lose most of it" in text
+    assert "Accuracy of a linear probe on the classes" in text and "Weak views that lose most of it" in text
     assert page.locator(".numbers .matrix span").count() == 25
 
 
@@ -185,7 +185,7 @@ def test_images_of_ones_own_are_dropped_on_the_picture_or_chosen(page, page_url,
     }"""
     change(page, lambda: page.evaluate(drop, list(file.read_bytes())))
     assert blue(page) > 100_000
-    page.locator(".told").filter(has_text="Your own images").wait_for()
+    page.locator(".medmix-room .status").filter(has_text="Your own images").wait_for()
     change(page, lambda: page.get_by_role("button", name="Back to the study").click())
     assert mosaic(page, 0) == studys
     change(page, lambda: page.locator(".own-files").set_input_files(str(file)))

@@ -75,7 +75,7 @@ def test_a_prediction_opens_its_case_in_review(page, page_url):
     case = asked(page_url)["panel"][0]
     assert first.get_attribute("title").startswith(case["name"])
     first.click()
-    page.wait_for_function(f"document.querySelector('.widget-review')?.room?.detail?.id === {case['id']}")
+    page.wait_for_function(f"document.querySelector('.widget-review')?.review?.detail?.id === {case['id']}")
 
 
 def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, told):

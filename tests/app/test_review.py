@@ -99,7 +99,7 @@ def page_url(room_server):
 
 def enter(page, url, study=STUDY):
     page.goto(f"{url}?study={study}&tab=review")
-    page.wait_for_function(f"{ROOM}?.room?.picture", timeout=120_000)
+    page.wait_for_function(f"{ROOM}?.review?.picture", timeout=120_000)
 
 
 def settle(page):
@@ -113,11 +113,11 @@ def rows(home, sql, *params):
 
 def test_fifty_cases_by_keyboard_alone(page, page_url, room_home):
     enter(page, page_url)
-    order, shown = page.evaluate(f"[...{ROOM}.room.list.rows.keys()]"), []
+    order, shown = page.evaluate(f"[...{ROOM}.review.list.rows.keys()]"), []
     page.evaluate(
-        f"""{ROOM}.room.painted = (r) => {{
+        f"""{ROOM}.review.painted = (r) => {{
             const now = r.detail.id; window.seen ||= [];
-            if (window.seen.at(-1) !== now) window.seen.push(now) }}; {ROOM}.room.draw()"""
+            if (window.seen.at(-1) !== now) window.seen.push(now) }}; {ROOM}.review.draw()"""
     )
     keys = ["n", "a", "u"] * (CASES // 3 + 1)
     for start in range(0, CASES, 10):  # ten keys, hit fast
@@ -150,7 +150,7 @@ def test_the_next_case_is_painted_soon(page, page_url):
             const start = performance.now();
             document.dispatchEvent(new KeyboardEvent('keydown', {{ key: 'ArrowRight', bubbles: true }}));
             await {ROOM}.idle();
-            out.push({ROOM}.room.shownAt - start);
+            out.push({ROOM}.review.shownAt - start);
         }} return out }}"""
     )
     print("key to next image painted, ms:", [round(t) for t in took], "p95", round(np.percentile(took, 95)))
@@ -160,11 +160,11 @@ def test_the_next_case_is_painted_soon(page, page_url):
 def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
     enter(page, page_url)
     for _ in range(CASES):
-        if page.evaluate(f"Boolean({ROOM}.room.lesion)"):
+        if page.evaluate(f"Boolean({ROOM}.review.lesion)"):
             break
         page.keyboard.press("ArrowRight")
         settle(page)
-    page.wait_for_function(f"{ROOM}.room.counts")
+    page.wait_for_function(f"{ROOM}.review.counts")
     asked = []
     page.on("request", lambda r: asked.append(r.url))
     slider = page.locator(".rv-threshold")
@@ -179,8 +179,9 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
     page.mouse.up()
     assert seen == []
     found = page.evaluate(
-        f"""(() => {{ const r = {ROOM}.room; return {{ id: r.detail.id, mask: r.maskId, run: r.run, level: r.heat.level,
-        dice: Number(document.querySelector('.rv-dice').textContent), components: r.heat.components }} }})()"""
+        f"""(() => {{ const r = {ROOM}.review;
+        return {{ id: r.detail.id, mask: r.maskId, run: r.run, level: r.heat.level,
+            dice: Number(document.querySelector('.rv-dice').textContent), components: r.heat.components }} }})()"""
     )
     import zlib
 
@@ -205,7 +206,7 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, room_home):
 
 def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, room_home):
     enter(page, page_url)
-    before = page.evaluate(f"{ROOM}.room.detail.masks.length")
+    before = page.evaluate(f"{ROOM}.review.detail.masks.length")
     page.keyboard.press("b")
     box = page.locator(".rv-pane canvas").first.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -222,7 +223,7 @@ def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, room
         page.mouse.click(x + dx, y + dy)
     page.keyboard.press("Enter")
     drawn = page.evaluate(
-        f"""(() => {{ const r = {ROOM}.room, m = r.editor.mask;
+        f"""(() => {{ const r = {ROOM}.review, m = r.editor.mask;
         return {{ id: r.detail.id, sum: m.reduce((a, b) => a + b), all: [...m].join('') }} }})()"""
     )
     page.keyboard.press("s")
@@ -233,14 +234,14 @@ def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, room
     kept = masks.pixels(store, versions[0]["id"])
     assert kept.sum() == drawn["sum"] > 300
     assert "".join(map(str, kept.ravel())) == drawn["all"]
-    page.wait_for_function(f"{ROOM}.room.maskId === {versions[0]['id']} && {ROOM}.room.lesion")
-    assert page.evaluate(f"[...{ROOM}.room.lesion.pixels].join('')") == drawn["all"]
+    page.wait_for_function(f"{ROOM}.review.maskId === {versions[0]['id']} && {ROOM}.review.lesion")
+    assert page.evaluate(f"[...{ROOM}.review.lesion.pixels].join('')") == drawn["all"]
 
 
 def test_typing_a_comment_decides_nothing_and_is_kept(page, page_url, room_home):
     enter(page, page_url)
     count = rows(room_home, "SELECT count(*) FROM reviews")[0][0]
-    case = page.evaluate(f"{ROOM}.room.detail.id")
+    case = page.evaluate(f"{ROOM}.review.detail.id")
     page.keyboard.press("c")
     page.keyboard.type("an unusual naevus <b>")
     assert rows(room_home, "SELECT count(*) FROM reviews")[0][0] == count
@@ -260,13 +261,13 @@ def test_keys_can_be_changed_and_stay_changed(page, page_url):
     page.keyboard.press("q")
     page.locator(".rv-help .main").click()
     page.keyboard.press("q")
-    assert page.evaluate(f"{ROOM}.room.show.invert") is True
+    assert page.evaluate(f"{ROOM}.review.show.invert") is True
     page.wait_for_timeout(300)
     enter(page, page_url)
     page.keyboard.press("q")
-    assert page.evaluate(f"{ROOM}.room.show.invert") is True
+    assert page.evaluate(f"{ROOM}.review.show.invert") is True
     page.keyboard.press("i")
-    assert page.evaluate(f"{ROOM}.room.show.invert") is True
+    assert page.evaluate(f"{ROOM}.review.show.invert") is True
 
 
 def packed(body: bytes) -> list[dict]:
@@ -295,7 +296,7 @@ def test_the_next_cases_come_in_one_request_each_and_are_ready(page, page_url):
     asked = [a for a in asked if not a.endswith(("/thumb.png", "api/status"))]
     assert asked[0] == "api/review/step" and len(asked) == 2, asked
     assert asked[1].endswith("/pack")
-    body = page.request.get(f"{page_url}{asked[1]}?run=" + page.evaluate(f"{ROOM}.room.run")).body()
+    body = page.request.get(f"{page_url}{asked[1]}?run=" + page.evaluate(f"{ROOM}.review.run")).body()
     assert {"image", "heat", "roi"} <= {p["name"] for p in packed(body)}
 
 
@@ -303,7 +304,7 @@ def test_the_nearest_normal_image_and_how_sure_the_reading_is(page, page_url, ro
     import json
 
     enter(page, page_url)
-    case, run = page.evaluate(f"[{ROOM}.room.detail.id, {ROOM}.room.run]")
+    case, run = page.evaluate(f"[{ROOM}.review.detail.id, {ROOM}.review.run]")
     store = stores.open(str(room_home))
     train = store.one("SELECT id, name, \"row\" FROM cases WHERE study = ? AND split = 'train'", [STUDY])
     steady = {"flagged": [True, False, True, True], "percentile": [97, 91, 98, 99], "sd": 1, "spread": 1}
@@ -314,8 +315,8 @@ def test_the_nearest_normal_image_and_how_sure_the_reading_is(page, page_url, ro
     lines = page.locator(".rv-sure").all_inner_texts()
     assert lines[0].startswith("The detectors differ") and lines[1].startswith("Unsteady: flagged in 3 of 4 views")
     page.keyboard.press("x")
-    page.wait_for_function(f"{ROOM}.room.nearest")
-    assert page.evaluate(f"{ROOM}.room.nearest.id") == train["id"]
+    page.wait_for_function(f"{ROOM}.review.nearest")
+    assert page.evaluate(f"{ROOM}.review.nearest.id") == train["id"]
     assert train["name"] in page.locator(".rv-caption").last.inner_text()
     drawn = "(c) => new Set(c.getContext('2d').getImageData(c.width / 2 - 40, c.height / 2, 80, 1).data).size"
     page.wait_for_timeout(300)
@@ -326,7 +327,7 @@ def test_the_nearest_normal_image_and_how_sure_the_reading_is(page, page_url, ro
 
 def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):
     enter(page, page_url)
-    outside = f"""(() => {{ const {{ heat, roi }} = {ROOM}.room;
+    outside = f"""(() => {{ const {{ heat, roi }} = {ROOM}.review;
         const d = heat.canvas.getContext('2d').getImageData(0, 0, heat.field.w, heat.field.h).data;
         let shown = 0, cells = 0;
         for (let i = 0; i < roi.pixels.length; i++) if (!roi.pixels[i]) {{ cells++; shown += d[4 * i + 3] > 0 }}
@@ -334,7 +335,7 @@ def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):
     shown, cells, same = page.evaluate(outside)
     assert same and shown == 0
     page.keyboard.press("r")
-    assert page.evaluate(f"{ROOM}.room.show.inside") is False
+    assert page.evaluate(f"{ROOM}.review.show.inside") is False
     if cells:
         assert page.evaluate(outside)[0] > 0
     page.keyboard.press("r")
@@ -343,9 +344,9 @@ def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):
 
 def test_a_recording_has_its_timeline_and_a_key_to_the_next_peak(page, page_url):
     enter(page, page_url, "film")
-    frame = f"{ROOM}.room.detail.frame"
+    frame = f"{ROOM}.review.detail.frame"
     page.wait_for_selector(".rv-timeline svg")
-    page.evaluate(f"{ROOM}.room.goTo([...{ROOM}.room.list.rows.keys()].sort((a, b) => a - b)[0])")
+    page.evaluate(f"{ROOM}.review.goTo([...{ROOM}.review.list.rows.keys()].sort((a, b) => a - b)[0])")
     settle(page)
     assert page.evaluate(frame) == 0
     seen = []
@@ -369,7 +370,7 @@ def test_slices_in_files_of_their_own_have_one_timeline_too(page, page_url, room
 
     def shown():
         settle(page)
-        return 40 - places[page.evaluate(f"{ROOM}.room.detail.id")]  # numbered from the far end
+        return 40 - places[page.evaluate(f"{ROOM}.review.detail.id")]  # numbered from the far end
 
     box = page.locator(".rv-timeline svg").bounding_box()
     for at in (0, 20, 39):
@@ -400,7 +401,7 @@ def test_on_a_tablet_nothing_is_cut_and_fingers_pinch(browser, page_url, size):
         "const b = e.getBoundingClientRect(); return !b.width || b.right <= innerWidth + 1 })"
     )
     assert inside
-    before = page.evaluate(f"{ROOM}.room.view.scale")
+    before = page.evaluate(f"{ROOM}.review.view.scale")
     page.evaluate(
         """() => { const c = document.querySelector('.rv-pane canvas'), b = c.getBoundingClientRect();
         c.setPointerCapture = () => null;
@@ -409,7 +410,7 @@ def test_on_a_tablet_nothing_is_cut_and_fingers_pinch(browser, page_url, size):
         go('pointerdown', 1, -30); go('pointerdown', 2, 30); go('pointermove', 2, 60); go('pointermove', 1, -60);
         go('pointerup', 1, -60); go('pointerup', 2, 60) }"""
     )
-    assert page.evaluate(f"{ROOM}.room.view.scale") > 1.5 * before
+    assert page.evaluate(f"{ROOM}.review.view.scale") > 1.5 * before
     page.locator(".rv-say.normal").tap()
     settle(page)
     context.close()

@@ -1,4 +1,4 @@
-"""The guided walk: every step shows what it speaks of, a real training is started by it, Reset takes it all back."""
+"""The guided tour: every step shows what it speaks of, a real training is started by it, Reset takes it all back."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_the_steps_take_about_five_minutes_and_go_through_the_four_tabs():
 
 
 @pytest.fixture(scope="module")
-def walked(tmp_path_factory):
+def toured(tmp_path_factory):
     """A server on a home that holds a small demo study and one more."""
     from core.studio.ingest import studies
     from tests.app.conftest import small_folder
 
-    home: Path = tmp_path_factory.mktemp("walk") / "home"
+    home: Path = tmp_path_factory.mktemp("tour") / "home"
     opened = store.open(str(home))
     demo.make_demo(opened, 0, COUNTS, side=128)
     studies.import_study(opened, "mine", small_folder(tmp_path_factory.mktemp("mine") / "folder", 8, 2, 2), copy=True)
@@ -47,24 +47,24 @@ def at(page, step: int) -> None:
 
 RING = """() => {
     const frame = document.querySelector('iframe');
-    const r = frame.contentDocument.querySelector('#walk-ring')?.getBoundingClientRect();
+    const r = frame.contentDocument.querySelector('#tour-ring')?.getBoundingClientRect();
     const view = frame.getBoundingClientRect();
-    const bar = document.querySelector('.walk-bar').getBoundingClientRect();
+    const bar = document.querySelector('.tour-bar').getBoundingClientRect();
     return r && {width: r.width, height: r.height, bottom: view.top + r.bottom, right: r.right, wide: view.width,
         bar: bar.top,
-        type: parseFloat(getComputedStyle(document.querySelector('.walk-say p')).fontSize),
-        words: document.querySelector('.walk-say').scrollHeight <= document.querySelector('.walk-bar').clientHeight};
+        type: parseFloat(getComputedStyle(document.querySelector('.tour-say p')).fontSize),
+        words: document.querySelector('.tour-say').scrollHeight <= document.querySelector('.tour-bar').clientHeight};
 }"""
 
 
-def test_all_steps_there_and_back_and_reset(page, walked):
+def test_all_steps_there_and_back_and_reset(page, toured):
     page.set_default_timeout(180_000)
-    opened = store.open(str(walked.home))
-    page.goto(f"{walked.url}walk")
+    opened = store.open(str(toured.home))
+    page.goto(f"{toured.url}walk")
     for i, step in enumerate(STEPS):
         at(page, i)
         frame = page.frame_locator("iframe")
-        assert page.locator(".walk-say h1").inner_text() == step["title"]
+        assert page.locator(".tour-say h1").inner_text() == step["title"]
         assert frame.locator(f"#tab-{step['tab']}-button").get_attribute("aria-selected") == "true"
         page.wait_for_function(f"({RING})()?.width > 60", timeout=120_000)
         seen = page.evaluate(RING)
@@ -73,7 +73,7 @@ def test_all_steps_there_and_back_and_reset(page, walked):
         if i + 1 < len(STEPS):  # by key and by button in turn
             page.keyboard.press("ArrowRight") if i % 2 else page.get_by_role("button", name="Next").click()
     assert page.get_by_role("button", name="Next").is_disabled()
-    trained = [r for r in runs.list_runs(opened, "demo", "pretrain") if r["name"] == "Guided walk"]
+    trained = [r for r in runs.list_runs(opened, "demo", "pretrain") if r["name"] == "Guided tour"]
     assert len(trained) == 1, "a real training, started once"
     assert trained[0]["config"]["strong"] == "medmix"
     fits = runs.list_runs(opened, "demo", "fit")

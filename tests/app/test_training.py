@@ -148,7 +148,7 @@ def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
     for one in (run, again):
         page.locator(f"tr[data-run='{one}'] input").check()
     page.get_by_role("button", name="Compare").click()
-    page.locator(".differences").filter(has_text="these runs were told the same").wait_for()
+    page.locator(".differences").filter(has_text="these runs have the same settings").wait_for()
     page.locator(f"tr[data-run='{again}']").click()
     page.get_by_role("button", name="Delete").click()
     with page.expect_response("**/delete"):  # the list may forget the run before its files are gone

@@ -88,7 +88,7 @@ def import_folder(page, folder: Path) -> None:
 def look_too_early(page) -> None:
     """Before anything is trained the cases are there already, without a reading."""
     tab(page, "Review")
-    page.wait_for_function(f"{ROOM}?.room?.picture && !{ROOM}.room.run")
+    page.wait_for_function(f"{ROOM}?.review?.picture && !{ROOM}.review.run")
 
 
 def train(page) -> str:
@@ -143,18 +143,18 @@ def draw_map(page) -> None:
 def review(page) -> list[int]:
     """Three decisions by keyboard; the ids of the cases that were on screen for them."""
     tab(page, "Review")
-    page.wait_for_function(f"Boolean({ROOM}?.room?.picture && {ROOM}.room.heat)", timeout=SLOW)
-    if page.evaluate(f"{ROOM}.room.list.rows.keys().next().value !== {ROOM}.room.detail.id"):
+    page.wait_for_function(f"Boolean({ROOM}?.review?.picture && {ROOM}.review.heat)", timeout=SLOW)
+    if page.evaluate(f"{ROOM}.review.list.rows.keys().next().value !== {ROOM}.review.detail.id"):
         page.locator(".rv-row").first.click()  # the room stays at the case seen before; the worst is on top
         page.evaluate(f"{ROOM}.idle()")
-        page.wait_for_function(f"{ROOM}.room.list.rows.keys().next().value === {ROOM}.room.detail.id")
+        page.wait_for_function(f"{ROOM}.review.list.rows.keys().next().value === {ROOM}.review.detail.id")
     shoot(page, "5-review")
     decided = []
     for key in "nau":
-        decided.append(page.evaluate(f"{ROOM}.room.detail.id"))
+        decided.append(page.evaluate(f"{ROOM}.review.detail.id"))
         page.keyboard.press(key)
         page.evaluate(f"{ROOM}.idle()")
-        page.wait_for_function(f"(was) => {ROOM}.room.detail.id !== was", arg=decided[-1])
+        page.wait_for_function(f"(was) => {ROOM}.review.detail.id !== was", arg=decided[-1])
     page.locator(".rv-tally b").filter(has_text="3 of 12 read").wait_for()
     shoot(page, "6-reviewed")
     return decided

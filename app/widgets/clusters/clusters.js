@@ -1,9 +1,10 @@
 // The Clusters tab. Everything lives in js/; this ties it to the page's study and tab.
-import { Room } from './js/room.js';
+import { toast } from '../../static/dialogs.js';
+import { ClusterView } from './js/cluster_view.js';
 
 export async function mount(root, studio) {
-  const room = new Room(root, studio);
-  root.scatter = room; // for tests
+  const clusters = new ClusterView(root, studio);
+  root.scatter = clusters; // for tests
   const frame = root.querySelector('.scatter-room');
   const size = () => {
     const { top } = frame.getBoundingClientRect();
@@ -11,12 +12,15 @@ export async function mount(root, studio) {
   };
   addEventListener('resize', size);
   new IntersectionObserver(size).observe(frame);
-  const open = (study) => room.open(study).catch((error) => studio.toast(error.message, 'bad'));
+  const open = (study) => clusters.open(study).catch((error) => toast(error.message, 'bad'));
   studio.on('study', open);
   // Training may have saved a first encoder meanwhile.
   studio.on('tab', (tab) => {
-    if (tab !== 'clusters' || !room.study) return;
-    room.form.load(room.study).then(() => room.listMaps()).catch((error) => studio.toast(error.message, 'bad'));
+    if (tab !== 'clusters' || !clusters.study) return;
+    clusters.form
+      .load(clusters.study)
+      .then(() => clusters.listMaps())
+      .catch((error) => toast(error.message, 'bad'));
   });
   await open(studio.study);
 }

@@ -1,20 +1,27 @@
 // The MedMix tab: controls on the left, classes A_0..A_k by sample on the right, repainted as a slider moves.
-import { Form } from '/page/static/form.js';
-import { Sheet, fetchGrid } from './grid.js';
-import { showNumbers, waitForNumbers } from './numbers.js';
-import { Presets, hand, label } from './presets.js';
+import { api, fetched } from '../../static/api.js';
+import { orToast, toast } from '../../static/dialogs.js';
+import { download, el, finder } from '../../static/dom.js';
+import { Form } from '../../static/form.js';
+import { fetchGrid, Sheet } from './grid.js';
+import { ownImages } from './own_images.js';
+import { label, Presets } from './presets.js';
+import { awaitProbe, showProbe } from './probe.js';
 
+/** @typedef {import('../../static/types').Values} Values */
+
+/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
-  const { el, api, toast } = studio;
-  const $ = (selector) => root.querySelector(selector);
-  const tell = (promise) => promise.catch((e) => toast(e.message, 'bad'));
+  const $ = finder(root);
   const { strong: kinds, weak } = await api('/api/medmix/forms');
   let strong = 'medmix';
-  let form = null;
+  /** @type {Form} of that augmentation; made by `build` below */
+  let form = /** @type {any} */ (null);
   let seed = 1;
-  let frozen = null; // settings kept to be seen beside
-  let drop = ''; // images dropped here instead of the study's
-  const kept = {}; // settings of each augmentation while another is looked at
+  /** @type {Values | null} settings kept to be seen beside */
+  let frozen = null;
+  /** @type {Record<string, Values>} settings of each augmentation while another is looked at */
+  const kept = {};
 
   // Controls -----------------------------------------------------------------------------------
   $('.strong').append(...Object.entries(kinds).map(([name, k]) => el('option', { value: name }, k.title)));
@@ -23,8 +30,12 @@ export async function mount(root, studio) {
   const presets = new Presets(root, {
     now: () => ({ strong, config: form.get() }),
     filled: fillBeside,
-    read: (kind, config) => { build(kind, config); paint(); },
+    read: (kind, config) => {
+      build(kind, config);
+      paint();
+    },
   });
+  /** @param {string} name of an augmentation @param {Values} [values] */
   function build(name, values) {
     const defaults = { ...kinds[name].defaults, ...(values || kept[name] || {}) };
     if (form && name === strong) form.set(defaults);
@@ -32,7 +43,15 @@ export async function mount(root, studio) {
       if (form) kept[strong] = form.get();
       strong = name;
       $('.strong').value = name;
-      form = new Form(kinds[name].form, defaults, () => { presets.show(); paint(); }, { open: 2 });
+      form = new Form(
+        kinds[name].form,
+        defaults,
+        () => {
+          presets.show();
+          paint();
+        },
+        { open: 2 },
+      );
       $('.controls').replaceChildren(form.element);
     }
     presets.fill();
@@ -40,12 +59,19 @@ export async function mount(root, studio) {
   function fillBeside() {
     const select = $('.beside-choice');
     const was = select.value;
-    select.replaceChildren(el('option', { value: '' }, 'nothing'), el('option', { value: 'now' }, 'this setting, kept'), ...presets.options());
+    select.replaceChildren(
+      el('option', { value: '' }, 'nothing'),
+      el('option', { value: 'now' }, 'this setting, kept'),
+      ...presets.options(),
+    );
     select.value = [...select.options].some((o) => o.value === was) ? was : '';
     if (!select.value) frozen = null;
   }
-  $('.strong').onchange = (event) => { build(event.target.value); paint(); };
-  $('.beside-choice').onchange = (event) => {
+  $('.strong').onchange = (/** @type {any} */ event) => {
+    build(event.target.value);
+    paint();
+  };
+  $('.beside-choice').onchange = (/** @type {any} */ event) => {
     const v = event.target.value;
     frozen = v === '' ? null : v === 'now' ? form.get() : presets.list[Number(v)].config;
     paint();
@@ -58,20 +84,34 @@ export async function mount(root, studio) {
   };
 
   // The picture --------------------------------------------------------------------------------
-  const sheet = new Sheet($('.stage'), $('.sheet'), () => ({ outlines: $('.outlines').checked, sources: $('.sources').checked }));
-  const scene = (config, samples) => ({
-    study: studio.study || '', strong, config, seed, samples, size: Number($('.side').value), drop,
-    weak: $('.weak').checked, weak_config: weakForm.get(),
+  const sheet = new Sheet($('.stage'), $('.sheet'), () => ({
+    outlines: $('.outlines').checked,
+    sources: $('.sources').checked,
+  }));
+  const own = ownImages(root, () => paint());
+  const scene = (/** @type {Values} */ config, /** @type {number} */ samples) => ({
+    study: studio.study || '',
+    strong,
+    config,
+    seed,
+    samples,
+    size: Number($('.side').value),
+    drop: own.state.drop,
+    weak: $('.weak').checked,
+    weak_config: weakForm.get(),
   });
   // One request at a time; while it is out, only the newest wish waits. So a slider never queues up work.
   let busy = false;
   let again = false;
   async function paint() {
-    const ready = Boolean(studio.study || drop);
+    const ready = Boolean(studio.study || own.state.drop);
     $('.stage .none').hidden = ready;
     $('.sheet').hidden = !ready;
     if (!ready || !form) return;
-    if (busy) { again = true; return; }
+    if (busy) {
+      again = true;
+      return;
+    }
     busy = true;
     const from = performance.now();
     try {
@@ -81,70 +121,60 @@ export async function mount(root, studio) {
       form.complain('');
       sheet.show(grids);
       const ms = Math.round(performance.now() - from);
-      root.dataset.repaint = ms;
+      root.dataset.repaint = String(ms);
       root.dataset.painted = String(Number(root.dataset.painted || 0) + 1);
-      $('.told').textContent = `${drop ? 'Your own images, which are not kept' : 'Same images and draws until you ask for others'} · repainted in ${ms} ms`;
+      const images = own.state.drop
+        ? 'Your own images, which are not kept'
+        : 'Same images and draws until you ask for others';
+      $('.status').textContent = `${images} · repainted in ${ms} ms`;
     } catch (error) {
       if (!form.complain(error.message)) toast(error.message, 'bad');
     } finally {
       busy = false;
-      if (again) { again = false; paint(); }
+      if (again) {
+        again = false;
+        paint();
+      }
     }
   }
   for (const name of ['.outlines', '.sources']) $(name).onchange = () => sheet.mark();
   for (const name of ['.weak', '.side']) $(name).onchange = () => paint();
-  $('.other').onclick = () => { seed += 1; paint(); };
-  $('.download').onchange = (event) => {
+  $('.other').onclick = () => {
+    seed += 1;
+    paint();
+  };
+  $('.download').onchange = (/** @type {any} */ event) => {
     const kind = event.target.value;
     event.target.value = '';
     if (!kind) return;
-    tell((async () => {
-      const body = { scene: scene(form.get(), 6), outlines: $('.outlines').checked, title: '' };
-      const answer = await fetch(`/api/medmix/figure.${kind}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
-      if (!answer.ok) throw new Error((await answer.json()).error);
-      hand(await answer.blob(), `${strong}-classes.${kind}`);
-    })());
+    const body = { scene: scene(form.get(), 6), outlines: $('.outlines').checked, title: '' };
+    const save = async () =>
+      download(await (await fetched(`/api/medmix/figure.${kind}`, body)).blob(), `${strong}-classes.${kind}`);
+    orToast(save());
   };
-
-  // Images of one's own, dropped or chosen ---------------------------------------------------------
-  const stage = $('.stage');
-  const take = (files) => tell((async () => {
-    if (!files.length) return;
-    const token = (await api('/api/study/drop', {})).drop;
-    for (const file of files) await api(`/api/study/drop/${token}?path=${encodeURIComponent(file.name)}`, undefined, { method: 'PUT', body: file });
-    drop = token;
-    $('.drop-off').hidden = false;
-    await paint();
-  })());
-  const leave = () => { drop = ''; $('.drop-off').hidden = true; };
-  stage.ondragover = (event) => { event.preventDefault(); stage.classList.add('over'); };
-  stage.ondragleave = () => stage.classList.remove('over');
-  stage.ondrop = (event) => {
-    event.preventDefault();
-    stage.classList.remove('over');
-    take([...event.dataTransfer.files]);
-  };
-  $('.own').onclick = () => $('.own-files').click();
-  $('.own-files').onchange = (event) => { take([...event.target.files]); event.target.value = ''; };
-  $('.drop-off').onclick = () => { leave(); paint(); };
 
   // Numbers beside the picture -----------------------------------------------------------------
-  $('.measure').onclick = () => tell((async () => {
+  async function measure() {
     if (!studio.study) throw new Error('The numbers need a study: choose or import one.');
     const panel = $('.numbers.panel');
-    waitForNumbers(panel);
+    awaitProbe(panel);
     $('.measure').disabled = true;
     try {
-      showNumbers(panel, await api('/api/medmix/probe', { scene: { ...scene(form.get(), 6), drop: '' }, encoder: 'latest' }));
+      const body = { scene: { ...scene(form.get(), 6), drop: '' }, encoder: 'latest' };
+      showProbe(panel, await api('/api/medmix/probe', body));
     } catch (error) {
       panel.hidden = true;
       throw error;
     } finally {
       $('.measure').disabled = false;
     }
-  })());
+  }
+  $('.measure').onclick = () => orToast(measure());
 
-  studio.on('study', () => { leave(); paint(); });
+  studio.on('study', () => {
+    own.leave();
+    paint();
+  });
   await presets.load();
   build('medmix', presets.named('quick').config);
   if (studio.started) paint();

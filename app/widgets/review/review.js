@@ -1,114 +1,147 @@
-// The review room. Mounted by the page into app/widgets/review/review.html.
+// The Review tab: what keys and buttons do, and when the page opens which study and case.
+import { get, idle } from '../../static/api.js';
+import { fill } from '../../static/dom.js';
+import { decide, goTo, step, undoOrRedo } from './js/decisions.js';
+import { DRAWING, leave, save, takeTool } from './js/drawing.js';
+import { frame } from './js/frame.js';
+import { helpSheet } from './js/help.js';
+import { followIncoming } from './js/incoming.js';
+import { Keys } from './js/keys.js';
+import { LAYOUTS } from './js/paint.js';
+import { ReviewView } from './js/review_view.js';
+import { timeline } from './js/timeline.js';
 
-import { Room } from './js/room.js'
-import { Keys } from './js/keys.js'
-import { frame } from './js/frame.js'
-import { helpSheet } from './js/help.js'
-import { DRAWING, compare, leave, restore, save, takeTool, use } from './js/drawing.js'
-import { decide, goTo, move, travel } from './js/reading.js'
-import { get, idle } from './js/api.js'
-import { arrivals } from './js/arrivals.js'
-import { timeline } from './js/timeline.js'
+const MASK_RING = /** @type {const} */ ({ outline: 'fill', fill: 'off', off: 'outline' });
+const NUDGE = 10; // steps of the threshold's slider for one key
 
-const LAYOUT_RING = ['one', 'two', 'three', 'compare']
-const MASK_RING = { outline: 'fill', fill: 'off', off: 'outline' }
-
-export async function mount(root, studio) {
-  const room = new Room(studio)
-  const acts = {
-    next: () => move(room),
-    previous: () => move(room, { back: true }),
-    unread: () => move(room, { unread: true }),
-    comment: () => stage.comment.focus(),
-    heat: () => room.set({ heat: !room.show.heat }),
-    contour: () => room.set({ contour: !room.show.contour }),
-    mask: () => room.set({ mask: MASK_RING[room.show.mask] }),
-    invert: () => room.set({ invert: !room.show.invert }),
-    fit: () => room.view.fit(),
-    full: () => room.view.oneToOne(),
-    zoomin: () => room.view.zoomAt(room.view.pane.w / 2, room.view.pane.h / 2, 1.25),
-    zoomout: () => room.view.zoomAt(room.view.pane.w / 2, room.view.pane.h / 2, 0.8),
-    lower: () => room.setStep(room.current() - 10),
-    higher: () => room.setStep(room.current() + 10),
-    layout: () => room.setLayout(LAYOUT_RING[(LAYOUT_RING.indexOf(room.show.layout) + 1) % LAYOUT_RING.length]),
-    save: () => save(room),
-    help: () => help.open(),
-    undo: () => (room.editor.mask && room.editor.undo()) || room.editor.mask || travel(room, 'undo'),
-    redo: () => (room.editor.mask && room.editor.redo()) || room.editor.mask || travel(room, 'redo'),
-    roi: () => room.setInside(!room.show.inside),
-    nearest: () => room.setNearest(!room.show.nearest),
-    peak: () => recording.peak(),
+/** @param {ReviewView} review @returns {Record<string, () => unknown>} what can be done to the picture, by name */
+function viewActs(review) {
+  const { view, show, display, threshold } = review;
+  const zoom = (/** @type {number} */ factor) => view.zoomAt(view.pane.w / 2, view.pane.h / 2, factor);
+  return {
+    heat: () => display.set({ heat: !show.heat }),
+    contour: () => display.set({ contour: !show.contour }),
+    mask: () => display.set({ mask: MASK_RING[show.mask] }),
+    invert: () => display.set({ invert: !show.invert }),
+    roi: () => display.setInside(!show.inside),
+    nearest: () => review.cases.setNearest(!show.nearest),
+    fit: () => view.fit(),
+    full: () => view.oneToOne(),
+    zoomin: () => zoom(1.25),
+    zoomout: () => zoom(0.8),
+    lower: () => threshold.set(threshold.current() - NUDGE),
+    higher: () => threshold.set(threshold.current() + NUDGE),
+    layout: () => {
+      const ring = Object.keys(LAYOUTS);
+      return display.setLayout(ring[(ring.indexOf(show.layout) + 1) % ring.length]);
+    },
     detector: () => {
-      const runs = room.setup.runs.filter((r) => r.first)
-      const at = runs.findIndex((r) => r.id === room.run)
-      if (runs.length > 1) room.useRun(runs[(at + 1) % runs.length].id)
+      const runs = (review.setup?.runs || []).filter((r) => r.first);
+      const at = runs.findIndex((r) => r.id === review.run);
+      if (runs.length > 1) review.useRun(runs[(at + 1) % runs.length].id);
     },
-    Enter: () => room.editor.points.length && room.editor.finish(),
-    Escape: () => {
-      if (room.editor.points.length) room.editor.points = []
-      else if (room.editor.tool) room.editor.tool = null
-      else if (room.editor.mask && !room.editor.dirty) leave(room)
-      room.cursor()
-      room.redraw()
-    },
-  }
-  for (const name of ['normal', 'abnormal', 'unsure']) acts[name] = () => decide(room, name)
-  for (const name of DRAWING) acts[name] = () => takeTool(room, name)
-  const act = (name, event) => acts[name]?.(event)
+  };
+}
 
-  const listening = () => studio.shown(root) && !document.querySelector('dialog[open]:not(.rv-help)') && (!help.el.open || Boolean(keys.waiting))
-  const keys = new Keys(act, listening)
-  const stage = frame(room, keys, act)
-  const help = helpSheet(room, keys)
-  const recording = timeline(room, stage.line)
-  Object.assign(room, {
-    act,
-    goTo: (id) => goTo(room, id),
-    useMask: (id) => use(room, id),
-    compareMask: (id) => compare(room, id),
-    restore: () => restore(room),
-    leaveDrawing: () => leave(room),
-    entered: () => recording.follow(),
-    opened: () => {
-      keys.own = room.setup.keys || {}
-      room.relabel()
-      room.judges()
-      room.arrange()
+/** @param {ReviewView} review @returns {Record<string, () => unknown>} what can be done to the case and its mask */
+function caseActs(review) {
+  const { editor } = review;
+  /** @type {Record<string, () => unknown>} */
+  const acts = {
+    next: () => step(review),
+    previous: () => step(review, { back: true }),
+    unread: () => step(review, { unread: true }),
+    save: () => save(review),
+    // While a mask is drawn these two speak of its strokes, and never of decisions.
+    undo: () => (editor.mask ? editor.undo() : undoOrRedo(review, 'undo')),
+    redo: () => (editor.mask ? editor.redo() : undoOrRedo(review, 'redo')),
+    Enter: () => editor.points.length && editor.finish(),
+    Escape: () => {
+      if (editor.points.length) editor.points = [];
+      else if (editor.tool) editor.tool = null;
+      else if (editor.mask && !editor.dirty) leave(review);
+      review.cursor();
+      review.redraw();
     },
-  })
-  root.replaceChildren(room.list.el, stage.el, room.side.el, help.el)
-  room.relabel()
-  room.arrange()
-  arrivals(room)
-  root.room = room
-  root.idle = idle
+  };
+  for (const name of /** @type {const} */ (['normal', 'abnormal', 'unsure'])) acts[name] = () => decide(review, name);
+  for (const name of DRAWING) acts[name] = () => takeTool(review, name);
+  return acts;
+}
+
+/**
+ * @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root
+ * @param {import('../../static/types').Studio} studio
+ */
+export async function mount(root, studio) {
+  const review = new ReviewView(studio);
+  /** @type {Record<string, () => unknown>} */
+  const acts = {
+    ...viewActs(review),
+    ...caseActs(review),
+    comment: () => stage.comment.focus(),
+    help: () => help.open(),
+    peak: () => recording.peak(),
+  };
+  const act = (/** @type {string} */ name) => acts[name]?.();
+  const listening = () =>
+    studio.shown(root) &&
+    !document.querySelector('dialog[open]:not(.rv-help)') &&
+    (!help.element.open || Boolean(keys.waiting));
+  const keys = new Keys(act, listening);
+  const stage = frame(review, keys, act);
+  const help = helpSheet(review, keys);
+  const recording = timeline(review, stage.line);
+  review.act = act;
+  review.goTo = (id) => goTo(review, id);
+  review.entered = () => recording.follow();
+  review.opened = () => {
+    keys.own = review.setup?.keys || {};
+    review.relabel();
+    review.judges();
+    review.arrange();
+  };
+  fill(root, review.list.element, stage.element, review.side.element, help.element);
+  review.relabel();
+  review.arrange();
+  followIncoming(review);
+  root.review = review; // for tests
+  root.idle = idle;
 
   // Load when the tab is first in sight, and again when the study changes.
-  let opened = null
+  /** @type {string | null} */
+  let opened = null;
   const show = () => {
-    if (!studio.study || opened === studio.study || !studio.shown(root)) return
-    opened = studio.study
-    const wanted = new URL(location.href).searchParams.get('case')
-    room.open(studio.study, wanted ? Number(wanted) : null)
-  }
+    if (!studio.study || opened === studio.study || !studio.shown(root)) return;
+    opened = studio.study;
+    const wanted = new URL(location.href).searchParams.get('case');
+    review.open(studio.study, wanted ? Number(wanted) : null);
+  };
   // Whoever comes back to the tab finds what has been scored meanwhile, at the case where they were.
   const renew = async () => {
-    show()
-    const study = opened
-    if (!room.setup || room.study !== study || !studio.shown(root)) return
-    const { ok, runs } = await get('/api/review/open', { study })
-    const names = (list) => list.map((r) => r.id).join()
-    if (ok && room.study === study && names(runs) !== names(room.setup.runs)) room.open(study, room.detail?.id)
-  }
-  studio.on('study', show)
-  studio.on('tab', renew)
-  studio.on('case', (id) => opened && goTo(room, id))
-  new ResizeObserver(show).observe(root)
-  // The room fills what the page leaves of the window.
-  const fit = () => studio.shown(root) && root.style.setProperty('--height', `${Math.floor(innerHeight - root.getBoundingClientRect().top - scrollY - 12)}px`)
-  addEventListener('resize', fit)
-  studio.on('tab', fit)
-  new ResizeObserver(fit).observe(root.parentElement)
-  fit()
-  show()
+    show();
+    const study = opened;
+    if (!study || !review.setup || review.study !== study || !studio.shown(root)) return;
+    const answer = await get('/api/review/open', { study });
+    if (!answer.ok || review.study !== study) return;
+    const names = (/** @type {{id: string}[]} */ runs) => runs.map((r) => r.id).join();
+    if (names(answer.runs) !== names(review.setup.runs)) review.open(study, review.detail?.id);
+  };
+  studio.on('study', show);
+  studio.on('tab', renew);
+  studio.on('case', (id) => opened && review.goTo(id));
+  new ResizeObserver(show).observe(root);
+  // The tab fills what the page leaves of the window.
+  const fit = () => {
+    if (!studio.shown(root)) return;
+    root.style.setProperty(
+      '--height',
+      `${Math.floor(innerHeight - root.getBoundingClientRect().top - scrollY - 12)}px`,
+    );
+  };
+  addEventListener('resize', fit);
+  studio.on('tab', fit);
+  if (root.parentElement) new ResizeObserver(fit).observe(root.parentElement);
+  fit();
+  show();
 }

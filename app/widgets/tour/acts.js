@@ -1,11 +1,15 @@
-// What a step of the walk can do in the studio's page: as a hand would, by its own controls.
+// What a step of the tour can do in the studio's page: as a hand would, by its own controls.
 //   {tab}  {click, unless}  {tick}  {untick}  {set, value}  {slide, through, over}  {wait, seconds}  {there, seconds}
 const rest = (ms) => new Promise((done) => setTimeout(done, ms));
 const PATIENCE = 120; // seconds for a control to be there
 
-const visible = (node) => Boolean(node && node.isConnected && node.getClientRects().length);
+const visible = (node) => Boolean(node?.isConnected && node.getClientRects().length);
 
-async function until(found, seconds, going) {
+/**
+ * Waits until something is found; null when the step was left meanwhile.
+ * @template T @param {() => T} found @param {number} seconds @param {() => boolean} going @returns {Promise<NonNullable<T> | null>}
+ */
+export async function until(found, seconds, going) {
   const end = performance.now() + 1000 * seconds;
   while (going() && performance.now() < end) {
     const it = found();
@@ -22,7 +26,8 @@ function send(node, ...names) {
 
 export async function act(frame, one, going) {
   const page = () => frame.contentDocument;
-  const find = (selector) => until(() => [...page().querySelectorAll(selector)].find((n) => visible(n) && !n.disabled), PATIENCE, going);
+  const find = (selector) =>
+    until(() => [...page().querySelectorAll(selector)].find((n) => visible(n) && !n.disabled), PATIENCE, going);
   if (one.tab) {
     frame.contentWindow.Studio.openTab(one.tab);
   } else if (one.wait) {
@@ -51,12 +56,11 @@ export async function act(frame, one, going) {
         send(bar, 'input');
         await rest((1000 * one.over) / (moves * (one.through.length - 1)));
       }
-      bar.value = to; // also when the walk goes on meanwhile: nothing is left half way
+      bar.value = to; // also when the tour goes on meanwhile: nothing is left half way
     }
     if (bar) {
       bar.value = one.through.at(-1);
       send(bar, 'input');
     }
-  } else throw new Error(`the walk cannot ${JSON.stringify(one)}`);
+  } else throw new Error(`the tour cannot ${JSON.stringify(one)}`);
 }
-act.until = until;

@@ -10,9 +10,9 @@ export function ring(frame, selector) {
     if (selector) follows = requestAnimationFrame(follow);
   };
   const place = (page) => {
-    let box = page.querySelector('#walk-ring');
+    let box = page.querySelector('#tour-ring');
     if (!box) {
-      box = Object.assign(page.createElement('div'), { id: 'walk-ring' });
+      box = Object.assign(page.createElement('div'), { id: 'tour-ring' });
       page.body.append(box);
     }
     const node = selector && [...page.querySelectorAll(selector)].find((n) => n.getClientRects().length);

@@ -1,66 +1,98 @@
 // What a fit of a detector has to show: its own losses as they fall, the score rule that it chose, what came of it.
-import { Chart, COLOURS } from '/page/static/chart.js';
+import { Chart, COLOURS } from '../../static/chart.js';
+import { el, fill } from '../../static/dom.js';
+import { fixed } from '../../static/format.js';
+import { block, figuresOf, table } from './figures.js';
+
+/** @typedef {import('../../static/answers').RunDetail} RunDetail */
+/** @typedef {import('../../static/types').Series} Series */
 
 const LOSS = /^(loss|l_|generator|critic|classifier|reconstruction)/;
 const SILENT = /^(step|steps|epoch|stage|seen)$/;
-const NUMBERS = [['auroc', 'AUROC'], ['ap', 'AP'], ['sensitivity', 'sensitivity'], ['specificity', 'specificity'], ['pixel_auroc', 'pixel AUROC'], ['dice', 'Dice'], ['pro', 'PRO']];
+const RULES = 6; // rules that are listed, the best first
+
+/** Which series of a fit goes into which chart. @param {Series} series */
+export function chartsOf(series) {
+  const names = Object.keys(series).filter((n) => !SILENT.test(n) && series[n].length > 1);
+  const losses = names.filter((n) => LOSS.test(n));
+  return { losses, rate: names.filter((n) => n === 'lr'), rest: names.filter((n) => !LOSS.test(n) && n !== 'lr') };
+}
 
 export class FitBoard {
-  constructor(studio) {
-    const { el } = studio;
-    this.studio = studio;
-    this.charts = { losses: new Chart({ title: 'Losses of the fit' }), rate: new Chart({ title: 'Learning rate', low: 0 }), rest: new Chart({ title: 'While fitting', low: 0 }) };
-    const block = (title, name) => {
-      this[name] = el('div', { class: 'in' });
-      this[`${name}Block`] = el('div', { class: `block ${name}` }, el('b', {}, title), this[name]);
-      return this[`${name}Block`];
+  constructor() {
+    this.charts = {
+      losses: new Chart({ title: 'Losses of the fit' }),
+      rate: new Chart({ title: 'Learning rate', low: 0 }),
+      rest: new Chart({ title: 'While fitting', low: 0 }),
     };
-    this.element = el('div', { class: 'board of-fit', hidden: true }, this.charts.losses.element, this.charts.rate.element, this.charts.rest.element,
-      block('The fit', 'fitted'), block('Score rule, by AUROC on synthetic lesions', 'rule'), block('On the test images', 'result'));
+    this.fitted = block('The fit', 'fitted');
+    this.rule = block('Score rule, by AUROC on synthetic lesions', 'rule');
+    this.result = block('On the test images', 'result');
+    this.element = el(
+      'div',
+      { class: 'board of-fit', hidden: true },
+      Object.values(this.charts).map((chart) => chart.element),
+      [this.fitted, this.rule, this.result].map((b) => b.element),
+    );
   }
 
   clear() {
     for (const chart of Object.values(this.charts)) chart.put([]);
   }
 
+  /** @param {RunDetail} data @param {Series} series */
   paint(data, series) {
-    const names = Object.keys(series).filter((n) => !SILENT.test(n) && series[n].length > 1);
-    const lines = (wanted) => wanted.map((name, i) => ({ name: name === 'loss' ? 'total' : name, points: series[name], colour: COLOURS[i % COLOURS.length], thick: name === 'loss' }));
-    const losses = names.filter((n) => LOSS.test(n));
-    const rate = names.filter((n) => n === 'lr');
-    const rest = names.filter((n) => !losses.includes(n) && n !== 'lr');
-    for (const [chart, wanted] of [[this.charts.losses, losses], [this.charts.rate, rate], [this.charts.rest, rest]]) {
-      chart.element.hidden = !wanted.length;
-      chart.put(lines(wanted));
+    const wanted = chartsOf(series);
+    for (const name of /** @type {const} */ (['losses', 'rate', 'rest'])) {
+      const chart = this.charts[name];
+      chart.element.hidden = !wanted[name].length;
+      chart.put(
+        wanted[name].map((key, i) => ({
+          name: key === 'loss' ? 'total' : key,
+          points: series[key],
+          colour: COLOURS[i % COLOURS.length],
+          thick: key === 'loss',
+        })),
+      );
     }
     this.#fitted(data, series);
     this.#rule(data.run.summary.rule);
-    const e = data.evaluation;
-    this.resultBlock.hidden = !e;
-    if (e) this.#pairs(this.result, NUMBERS.map(([key, name]) => [name, e[key] == null ? null : e[key].toFixed(3)]));
+    this.result.element.hidden = !data.evaluation;
+    if (data.evaluation) fill(this.result.inside, table(figuresOf(data.evaluation)));
   }
 
-  #pairs(box, pairs) {
-    const { el } = this.studio;
-    box.replaceChildren(el('div', { class: 'speed' }, pairs.filter(([, v]) => v != null && v !== '').flatMap(([name, v]) => [el('span', { class: 'dim' }, name), el('span', {}, String(v))])));
-  }
-
+  /** @param {RunDetail} data @param {Series} series */
   #fitted({ run, job }, series) {
     const at = Math.max(-1, ...Object.values(series).map((points) => points.at(-1)?.[0] ?? -1));
-    const left = job && job.here && job.status === 'running' ? job.message : '';
-    const { images, scored, score_seconds: seconds } = run.summary;
-    this.#pairs(this.fitted, [['at work', left], ['steps', at < 0 ? null : at], ['training images', images], ['cases scored', scored],
-      ['seconds to score them', seconds == null ? null : seconds.toFixed(1)], ['threshold, held-out normals', run.summary.threshold_roi?.toFixed(4)]]);
+    const { images, scored, score_seconds: took, threshold_roi: threshold } = run.summary;
+    const pairs = table([
+      ['at work', job?.here && job.status === 'running' ? job.message : ''],
+      ['steps', at < 0 ? null : at],
+      ['training images', images],
+      ['cases scored', scored],
+      ['seconds to score them', took == null ? null : fixed(took, 1)],
+      ['threshold, held-out normals', threshold == null ? null : fixed(threshold, 4)],
+    ]);
+    fill(this.fitted.inside, pairs);
   }
 
-  // Chosen on normal images and lesions of kinds not trained on; AUROC there, never on test images.
+  /** Chosen on normal images and lesions of kinds not trained on; AUROC there, never on test images.
+   * @param {{name: string, auroc?: Record<string, number>} | undefined} rule */
   #rule(rule) {
-    const { el } = this.studio;
-    this.ruleBlock.hidden = !rule;
+    this.rule.element.hidden = !rule;
     if (!rule) return;
-    const found = Object.entries(rule.auroc || {}).sort((a, b) => b[1] - a[1]).slice(0, 6);
-    const line = (name, v) => [el('span', { class: name === rule.name ? '' : 'dim', style: name === rule.name ? 'font-weight:600' : null }, name), el('span', {}, v == null ? 'chosen' : v.toFixed(3))];
-    this.rule.replaceChildren(el('div', { class: 'speed', title: 'AUROC on synthetic lesions in normal images that were held back' },
-      found.some(([name]) => name === rule.name) ? [] : line(rule.name, rule.auroc?.[rule.name]), found.flatMap(([name, v]) => line(name, v))));
+    const auroc = rule.auroc || {};
+    const best = Object.entries(auroc)
+      .sort((a, b) => b[1] - a[1])
+      .slice(0, RULES);
+    const line = (/** @type {string} */ name, /** @type {number | undefined} */ v) => {
+      const chosen = name === rule.name;
+      const look = { class: chosen ? '' : 'dim', style: chosen ? 'font-weight:600' : null };
+      return [el('span', look, name), el('span', {}, v == null ? 'chosen' : fixed(v))];
+    };
+    const listed = best.some(([name]) => name === rule.name);
+    const title = 'AUROC on synthetic lesions in normal images that were held back';
+    const rows = [listed ? [] : line(rule.name, auroc[rule.name]), best.map(([name, v]) => line(name, v))];
+    fill(this.rule.inside, el('div', { class: 'speed', title }, rows));
   }
 }

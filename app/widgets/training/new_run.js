@@ -1,35 +1,61 @@
 // The form of a new run: objective, preset, groups of settings checked at once, a dry run, and the chain that follows.
-import { Form } from '/page/static/form.js';
-import { lesionsLike } from './small.js';
+import { api } from '../../static/api.js';
+import { toast } from '../../static/dialogs.js';
+import { el, finder } from '../../static/dom.js';
+import { Form } from '../../static/form.js';
+import { bytes, seconds } from '../../static/format.js';
+import { detectorForms } from './detector_forms.js';
 
+/** @typedef {import('../../static/types').Values} Values */
+
+/** What of the settings comes from the MedMix tab. @param {Values} config */
+const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong, strong_options, medmix, weak, k });
+
+/**
+ * @param {HTMLElement} root
+ * @param {import('../../static/types').Studio} studio
+ * @param {import('../../static/answers').TrainingForms} forms
+ * @param {(made: {run: string}) => Promise<void>} started
+ */
 export function newRun(root, studio, forms, started) {
-  const { el, api, toast } = studio;
-  const $ = (selector) => root.querySelector(selector);
+  const $ = finder(root);
+  /** @type {Values} */
   let config = structuredClone(forms.presets.quick || Object.values(forms.presets)[0]);
-
-  $('.objective').append(...Object.entries(forms.objectives).map(([name, o]) => el('option', { value: name }, o.title)));
+  const objectives = Object.entries(forms.objectives);
+  $('.objective').append(...objectives.map(([name, o]) => el('option', { value: name }, o.title)));
   $('.preset').append(...Object.keys(forms.presets).map((name) => el('option', { value: name }, name)));
-  const boxes = Object.fromEntries(Object.entries(forms.detectors).map(([name, d], i) => [name, el('input', { type: 'checkbox', checked: i === 0, 'data-detector': name })]));
-  $('.detectors').append(...Object.entries(forms.detectors).map(([name, d]) => el('label', { class: 'check' }, boxes[name], d.title)));
 
-  const main = new Form(forms.form, config, (key, value) => { config[key] = value; changed(); }, { open: 1 });
-  const encoder = new Form(forms.encoder, config.encoder, (key, value) => { config.encoder[key] = value; changed(); }, { open: 0, prefix: 'encoder.' });
-  const weak = new Form(forms.weak.form, config.weak, (key, value) => { config.weak[key] = value; changed(); }, { open: 0, prefix: 'weak.' });
-  const options = {}; // of the detectors
-  const detectorForms = Object.entries(forms.detectors).map(([name, d]) => {
-    options[name] = structuredClone(d.defaults);
-    return [name, new Form(d.form.map((g) => ({ ...g, title: d.title })), options[name], (key, value) => { options[name][key] = value; }, { open: 0, prefix: `${name}.` })];
-  });
-  const like = lesionsLike(forms);
-  like.onchange = () => {
-    for (const [name, made] of detectorForms) {
-      const preset = forms.detectors[name].lesions[like.value];
-      if (preset) made.set(Object.assign(options[name], structuredClone(preset)));
-    }
+  const set = (/** @type {() => Values} */ part) => (/** @type {string} */ key, /** @type {any} */ value) => {
+    part()[key] = value;
+    changed();
   };
-  $('.detectors').after(el('label', { class: 'like', title: 'What the fake lesions are made for that the lesion head learns from' }, 'lesions as in', like));
+  const main = new Form(
+    forms.form,
+    config,
+    set(() => config),
+  );
+  const encoderOptions = { open: 0, prefix: 'encoder.' };
+  const encoder = new Form(
+    forms.encoder,
+    config.encoder,
+    set(() => config.encoder),
+    encoderOptions,
+  );
+  const weakOptions = { open: 0, prefix: 'weak.' };
+  const weak = new Form(
+    forms.weak.form,
+    config.weak,
+    set(() => config.weak),
+    weakOptions,
+  );
+  const detectors = detectorForms(forms);
   const lesions = el('p', { class: 'dim lesions' });
-  $('.forms').append(lesions, main.element, encoder.element, weak.element, el('h3', { class: 'of-detectors' }, 'Detectors'), ...detectorForms.map(([, made]) => made.element));
+  $('.detectors').append(...detectors.boxes);
+  $('.detectors').after(detectors.like);
+  $('.forms').append(lesions, main.element, encoder.element, weak.element);
+  $('.forms').append(el('h3', { class: 'of-detectors' }, 'Detectors'), ...detectors.forms);
+  /** Shows a sentence beside its field; false if no field is meant. @param {string | null} sentence */
+  const complain = (sentence) => [main, encoder, weak].map((form) => form.complain(sentence)).some(Boolean);
 
   function put() {
     $('.objective').value = config.objective;
@@ -40,6 +66,7 @@ export function newRun(root, studio, forms, started) {
     lesions.textContent = `Strong augmentation: ${forms.strong[config.strong] || config.strong}`;
   }
   let timer = 0;
+  /** @type {string | null} what the server finds wrong with the settings */
   let wrong = null;
   function changed() {
     clearTimeout(timer);
@@ -54,21 +81,25 @@ export function newRun(root, studio, forms, started) {
     } catch (error) {
       wrong = error.message;
     }
-    const found = [main, encoder, weak].map((f) => f.complain(wrong)).some(Boolean);
+    const found = complain(wrong);
     $('.start').disabled = $('.dry').disabled = Boolean(wrong);
     if (wrong && !found) $('.estimate').textContent = wrong;
     root.dataset.checked = String(Number(root.dataset.checked || 0) + 1);
   }
-  $('.objective').onchange = (event) => { config.objective = event.target.value; changed(); };
-  $('.preset').onchange = (event) => {
+  $('.objective').onchange = (/** @type {any} */ event) => {
+    config.objective = event.target.value;
+    changed();
+  };
+  $('.preset').onchange = (/** @type {any} */ event) => {
     const keep = { objective: config.objective, seed: config.seed };
-    const handed = $('.handed').hidden ? {} : { strong: config.strong, strong_options: config.strong_options, medmix: config.medmix, weak: config.weak, k: config.k };
+    const handed = $('.handed').hidden ? {} : augmentation(config);
     config = { ...structuredClone(forms.presets[event.target.value]), ...keep, ...handed };
     put();
     changed();
   };
 
   // What the MedMix tab hands over replaces the augmentation and the weak views, and nothing else.
+  /** @param {import('../../static/types').Handed | null} handed */
   function take(handed) {
     if (!handed) return;
     studio.handed = null;
@@ -79,50 +110,65 @@ export function newRun(root, studio, forms, started) {
     config.k = handed.config.k;
     put();
     $('.handed').hidden = false;
-    $('.handed').textContent = `✓ ${forms.strong[handed.strong]} ${handed.preset ? `“${handed.preset}” ` : 'settings '}from the MedMix tab`;
+    $('.handed').textContent =
+      `✓ ${forms.strong[handed.strong]} ${handed.preset ? `“${handed.preset}” ` : 'settings '}from the MedMix tab`;
     check();
   }
   studio.on('train-with', take);
   take(studio.handed);
 
-  const chosen = () => Object.fromEntries(Object.entries(boxes).filter(([, b]) => b.checked).map(([name]) => [name, options[name]]));
+  /** @param {HTMLButtonElement} button @param {string} text while it works @param {() => Promise<void>} work */
   async function busy(button, text, work) {
     const was = button.textContent;
     button.disabled = true;
     button.textContent = text;
     try {
-      return await work();
+      await work();
     } catch (error) {
-      if (![main, encoder, weak].map((f) => f.complain(error.message)).some(Boolean)) toast(error.message, 'bad');
-      return null;
+      if (!complain(error.message)) toast(error.message, 'bad');
     } finally {
       button.disabled = Boolean(wrong);
       button.textContent = was;
     }
   }
-  $('.dry').onclick = () => busy($('.dry'), 'Trying…', async () => {
-    if (!studio.study) throw new Error('Choose a study first.');
-    $('.estimate').className = 'estimate dim';
-    $('.estimate').textContent = 'A few real steps on this device…';
-    const r = await api('/api/training/dry', { study: studio.study, config }).catch((e) => { $('.estimate').textContent = ''; throw e; });
-    $('.estimate').className = `estimate ${r.fits ? 'good' : 'bad'}`;
-    $('.estimate').textContent = r.seconds_step == null ? r.message
-      : `${studio.seconds(r.seconds_epoch)} an epoch, ${studio.seconds(r.seconds_total)} in all (${r.steps} steps on ${r.images} images), ${studio.bytes(r.memory)} of memory on ${r.device}. ${r.message}`;
-    $('.estimate').dataset.done = String(Date.now());
-  });
-  $('.start').onclick = () => busy($('.start'), 'Queueing…', async () => {
-    if (!studio.study) throw new Error('Choose a study first.');
-    const made = await api('/api/training/start', { study: studio.study, config, name: $('.name').value.trim(), detectors: chosen() });
-    $('.name').value = '';
-    await started(made);
-  });
+  $('.dry').onclick = () =>
+    busy($('.dry'), 'Trying…', async () => {
+      if (!studio.study) throw new Error('Choose a study first.');
+      $('.estimate').className = 'estimate dim';
+      $('.estimate').textContent = 'A few real steps on this device…';
+      const r = await api('/api/training/dry', { study: studio.study, config }).catch((e) => {
+        $('.estimate').textContent = '';
+        throw e;
+      });
+      $('.estimate').className = `estimate ${r.fits ? 'good' : 'bad'}`;
+      $('.estimate').textContent =
+        r.seconds_step == null
+          ? r.message
+          : `${seconds(r.seconds_epoch)} an epoch, ${seconds(r.seconds_total)} in all (${r.steps} steps on ${r.images} images), ${bytes(r.memory)} of memory on ${r.device}. ${r.message}`;
+      $('.estimate').dataset.done = String(Date.now());
+    });
+  $('.start').onclick = () =>
+    busy($('.start'), 'Queueing…', async () => {
+      if (!studio.study) throw new Error('Choose a study first.');
+      const made = await api('/api/training/start', {
+        study: studio.study,
+        config,
+        name: $('.name').value.trim(),
+        detectors: detectors.chosen(),
+      });
+      $('.name').value = '';
+      await started(made);
+    });
 
   put();
   check();
   return {
-    // Puts a run's whole configuration into the form.
+    /** Puts a run's whole configuration into the form. @param {import('../../static/answers').Run} run */
     fill(run) {
-      if (run.kind !== 'pretrain' || !run.config.epochs) { toast('Only trainings can be cloned into this form.'); return; }
+      if (run.kind !== 'pretrain' || !run.config.epochs) {
+        toast('Only trainings can be cloned into this form.');
+        return;
+      }
       config = structuredClone(run.config);
       $('.handed').hidden = true;
       $('.name').value = `${run.name} changed`;

@@ -1,25 +1,38 @@
 // The point that was clicked: its image with heat map and outline, its score, its nearest in feature space.
+import { api } from '../../../static/api.js';
+import { el } from '../../../static/dom.js';
 export class Detail {
-  constructor(root, studio, room) {
-    Object.assign(this, { root, studio, room, layers: { heat: true, outline: true } });
+  /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
+  constructor(root, clusters) {
+    this.root = root;
+    this.clusters = clusters;
+    /** What lies over the image. @type {Record<string, boolean>} */
+    this.layers = { heat: true, outline: true };
+    /** @type {{key: string, point: number} | null} */
+    this.shown = null;
+    this.token = {}; // marks the newest question; the answer to an older one is thrown away
   }
 
   blank(map) {
     this.shown = null;
-    const text = map ? 'Click a point to see its image, its score and its nearest neighbours in feature space. Draw a lasso to see many.' : '';
+    const text = map
+      ? 'Click a point to see its image, its score and its nearest neighbours in feature space. Draw a lasso to see many.'
+      : '';
     this.root.hidden = !map;
-    this.root.replaceChildren(this.studio.el('p', { class: 'dim hint' }, text));
+    this.root.replaceChildren(el('p', { class: 'dim hint' }, text));
   }
 
   async show(pane, i) {
-    const { studio } = this;
     const token = (this.token = {});
     this.shown = { key: pane.map.key, point: i };
     const query = pane.fit ? `?fit=${encodeURIComponent(pane.fit)}` : '';
     const base = pane.map.url(i);
-    if (i >= pane.map.own) { await this.showPlaced(pane, i, base, token); return; }
-    const asked = studio.api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`);
-    const said = await studio.api(`${base}${query}`);
+    if (i >= pane.map.own) {
+      await this.showProjected(pane, i, base, token);
+      return;
+    }
+    const asked = api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`);
+    const said = await api(`${base}${query}`);
     if (token !== this.token) return;
     this.render(pane, said, base);
     const { neighbours } = await asked;
@@ -30,23 +43,47 @@ export class Detail {
   }
 
   // A new image: its name, its nearest on the map, and whether it is like anything there at all.
-  async showPlaced(pane, i, base, token) {
-    const found = await this.studio.api(`${base}?epoch=${pane.epochIndex}`);
+  async showProjected(pane, i, base, token) {
+    const found = await api(`${base}?epoch=${pane.epochIndex}`);
     if (token !== this.token) return;
     const { name, title, case_id, far, neighbours } = found;
-    this.render(pane, { point: i, case_id, lesions: 0, group: `Placed: ${title}`, case: { name, tags: [] }, outline: [], reviews: [], far }, base);
+    this.render(
+      pane,
+      {
+        point: i,
+        case_id,
+        lesions: 0,
+        group: `Placed: ${title}`,
+        case: { name, tags: [] },
+        outline: [],
+        reviews: [],
+        far,
+      },
+      base,
+    );
     pane.plot.neighbours = neighbours.map((n) => n.point);
     pane.plot.redraw(false);
     this.near(pane, neighbours);
   }
 
-  render(pane, said, base) {
-    const { el } = this.studio;
+  render(_pane, said, base) {
     const name = said.case?.name || 'case removed';
-    const frame = el('div', { class: 'frame' }, el('img', { class: 'image', src: `${base}/image.png?side=512`, alt: name, 'data-case': said.case_id, 'data-point': said.point }));
+    const frame = el(
+      'div',
+      { class: 'frame' },
+      el('img', {
+        class: 'image',
+        src: `${base}/image.png?side=512`,
+        alt: name,
+        'data-case': said.case_id,
+        'data-point': said.point,
+      }),
+    );
     const layers = [];
     if (said.reading?.has_map) {
-      frame.append(el('img', { class: 'heat', alt: '', src: `${base}/heat.png?fit=${encodeURIComponent(said.reading.run)}` }));
+      frame.append(
+        el('img', { class: 'heat', alt: '', src: `${base}/heat.png?fit=${encodeURIComponent(said.reading.run)}` }),
+      );
       layers.push(this.layer(frame, 'heat', 'Heat map'));
     }
     if (said.outline.length) {
@@ -56,45 +93,97 @@ export class Detail {
     }
     if (said.box) {
       const [x, y, x1, y1] = said.box;
-      frame.append(el('svg', { class: 'outline patch', viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, el('rect', { x, y, width: x1 - x, height: y1 - y })));
+      frame.append(
+        el(
+          'svg',
+          { class: 'outline patch', viewBox: '0 0 1 1', preserveAspectRatio: 'none' },
+          el('rect', { x, y, width: x1 - x, height: y1 - y }),
+        ),
+      );
     }
     const facts = [el('b', {}, said.group)];
     if (said.far) facts.push(el('p', { class: 'warning' }, 'Far from every image of this map: its place says little.'));
     if (said.reading) facts.push(this.score(said.reading));
-    for (const r of said.reviews.slice(0, 3)) facts.push(el('span', { class: 'dim' }, `${r.reader}: ${r.decision}${r.comment ? `, \u201c${r.comment}\u201d` : ''}`));
+    for (const r of said.reviews.slice(0, 3))
+      facts.push(
+        el('span', { class: 'dim' }, `${r.reader}: ${r.decision}${r.comment ? `, \u201c${r.comment}\u201d` : ''}`),
+      );
     if (said.case?.tags.length) facts.push(el('span', { class: 'dim' }, said.case.tags.join(', ')));
     this.root.replaceChildren(
-      el('div', { class: 'head' }, el('h2', { title: name }, said.lesions ? `${name}, A${String.fromCharCode(0x2080 + said.lesions)}` : name), this.link(said)),
-      frame, el('div', { class: 'layers' }, layers), el('div', { class: 'facts' }, facts),
+      el(
+        'div',
+        { class: 'head' },
+        el('h2', { title: name }, said.lesions ? `${name}, A${String.fromCharCode(0x2080 + said.lesions)}` : name),
+        this.link(said),
+      ),
+      frame,
+      el('div', { class: 'layers' }, layers),
+      el('div', { class: 'facts' }, facts),
       el('h3', {}, 'Nearest in feature space'),
       el('div', { class: 'near' }),
     );
   }
 
   near(pane, neighbours) {
-    const { el } = this.studio;
-    this.root.querySelector('.near')?.replaceChildren(...neighbours.map(({ point, distance }) => el('button', { class: 'thumb', 'data-point': point, title: `Distance ${distance.toFixed(4)}`, onclick: () => this.room.click(pane, point, false) },
-      el('img', { src: pane.map.thumb(point), alt: '' }), el('i', { style: `background:${this.room.colourOf(pane, point)}` }), el('span', { class: 'num' }, distance.toFixed(3)))));
+    this.root.querySelector('.near')?.replaceChildren(
+      ...neighbours.map(({ point, distance }) =>
+        el(
+          'button',
+          {
+            class: 'thumb',
+            'data-point': point,
+            title: `Distance ${distance.toFixed(4)}`,
+            onclick: () => this.clusters.click(pane, point, false),
+          },
+          el('img', { src: pane.map.thumb(point), alt: '' }),
+          el('i', { style: `background:${this.clusters.colourOf(pane, point)}` }),
+          el('span', { class: 'num' }, distance.toFixed(3)),
+        ),
+      ),
+    );
   }
 
   score({ percentile_roi: percentile, score_roi: score, flagged_roi: flagged }) {
-    const { el } = this.studio;
     const percent = percentile == null ? '\u2013' : percentile.toFixed(percentile > 99 && percentile < 100 ? 1 : 0);
-    return el('span', { class: 'score' }, el('b', { class: `num ${flagged ? 'bad' : ''}` }, `${percent} %`), el('span', { class: 'dim' }, ` of held-out normals score lower (${score == null ? '\u2013' : score.toPrecision(4)})${flagged ? ', flagged' : ''}`));
+    return el(
+      'span',
+      { class: 'score' },
+      el('b', { class: `num ${flagged ? 'bad' : ''}` }, `${percent} %`),
+      el(
+        'span',
+        { class: 'dim' },
+        ` of held-out normals score lower (${score == null ? '\u2013' : score.toPrecision(4)})${flagged ? ', flagged' : ''}`,
+      ),
+    );
   }
 
   layer(frame, name, title) {
-    const { el } = this.studio;
     frame.classList.toggle(`no-${name}`, !this.layers[name]);
-    return el('label', { class: 'check' }, el('input', { type: 'checkbox', checked: this.layers[name], onchange: (e) => {
-      this.layers[name] = e.target.checked;
-      frame.classList.toggle(`no-${name}`, !e.target.checked);
-    } }), ` ${title}`);
+    return el(
+      'label',
+      { class: 'check' },
+      el('input', {
+        type: 'checkbox',
+        checked: this.layers[name],
+        onchange: (e) => {
+          this.layers[name] = e.target.checked;
+          frame.classList.toggle(`no-${name}`, !e.target.checked);
+        },
+      }),
+      ` ${title}`,
+    );
   }
 
   link(said) {
-    const { el } = this.studio;
     if (said.lesions || !said.case || said.case.split !== 'test') return null;
-    return el('button', { class: 'small', title: 'Open this case in the reading room', onclick: () => this.room.openReview(said.case_id) }, 'Review');
+    return el(
+      'button',
+      {
+        class: 'small',
+        title: 'Open this case in Review',
+        onclick: () => this.clusters.studio.openCase(said.case_id),
+      },
+      'Review',
+    );
   }
 }

@@ -1,18 +1,32 @@
 // The selection as pictures: how many of which class, the images, what can be done with them.
+import { api } from '../../../static/api.js';
+import { toast } from '../../../static/dialogs.js';
+import { el } from '../../../static/dom.js';
+
 const PAGE = 40;
 
 export class Gallery {
-  constructor(root, studio, room) {
-    Object.assign(this, { root, studio, room });
+  /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
+  constructor(root, clusters) {
+    this.root = root;
+    this.clusters = clusters;
   }
 
   render(pane, points) {
-    const { el } = this.studio;
     const { column } = pane;
     const counts = new Map();
     if (column.codes) for (const i of points) counts.set(column.codes[i], (counts.get(column.codes[i]) || 0) + 1);
-    const parts = [...counts].sort((a, b) => b[1] - a[1]).map(([code, n]) => el('span', { class: 'part' },
-      el('i', { style: `background:${this.room.colourCss(pane, code)}` }), `${column.names[code] === '\u2013' ? 'none' : column.names[code]} `, el('b', { class: 'num' }, n.toLocaleString('en'))));
+    const parts = [...counts]
+      .sort((a, b) => b[1] - a[1])
+      .map(([code, n]) =>
+        el(
+          'span',
+          { class: 'part' },
+          el('i', { style: `background:${this.clusters.colourCss(pane, code)}` }),
+          `${column.names[code] === '\u2013' ? 'none' : column.names[code]} `,
+          el('b', { class: 'num' }, n.toLocaleString('en')),
+        ),
+      );
     const grid = el('div', { class: 'tiles' });
     const more = el('button', { class: 'small more' }, 'More');
     let shown = 0;
@@ -27,36 +41,67 @@ export class Gallery {
     this.root.hidden = false;
     this.root.replaceChildren(
       el('div', { class: 'head' }, el('h2', {}, `${points.length.toLocaleString('en')} selected`)),
-      el('div', { class: 'parts' }, parts), this.actions(pane, points), grid, more,
+      el('div', { class: 'parts' }, parts),
+      this.actions(pane, points),
+      grid,
+      more,
     );
   }
 
   // Tags and the worklist speak of cases: MedMix versions among the points are left out, and it is said.
   actions(pane, points) {
-    const { el, api, toast } = this.studio;
     const own = Array.from(points).filter((i) => i < pane.map.own);
     const act = async (what, body, say) => {
       try {
         if (!own.length) throw new Error('Images placed on a map are no cases of its study: import them first.');
         const done = await api(`${pane.map.base}/${what}`, { points: own, ...body });
         done.left_out += points.length - own.length;
-        toast(say(done) + (done.left_out ? ` ${done.left_out} points are no cases for it and were left out.` : ''), 'good');
-        await Promise.all(this.room.shown.map((p) => p.refreshColumns(p.fit)));
-        this.room.legend.render(pane);
+        toast(
+          say(done) + (done.left_out ? ` ${done.left_out} points are no cases for it and were left out.` : ''),
+          'good',
+        );
+        await Promise.all(this.clusters.shown.map((p) => p.refreshColumns(p.fit)));
+        this.clusters.legend.render(pane);
       } catch (error) {
         toast(error.message, 'bad');
       }
     };
     const name = el('input', { type: 'text', class: 'tag', placeholder: 'tag', maxlength: 60, 'aria-label': 'Tag' });
-    const tag = () => name.value.trim() && act('tag', { tag: name.value }, (d) => `${d.cases} cases tagged \u201c${d.tag}\u201d.`);
-    name.addEventListener('keydown', (event) => { if (event.key === 'Enter') tag(); });
-    return el('div', { class: 'actions' }, name, el('button', { onclick: tag }, 'Tag'),
-      el('button', { class: 'worklist', title: 'Assign these test cases to you: the reading room lists them', onclick: () => act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`) }, 'To worklist'));
+    const tag = () =>
+      name.value.trim() && act('tag', { tag: name.value }, (d) => `${d.cases} cases tagged \u201c${d.tag}\u201d.`);
+    name.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') tag();
+    });
+    return el(
+      'div',
+      { class: 'actions' },
+      name,
+      el('button', { onclick: tag }, 'Tag'),
+      el(
+        'button',
+        {
+          class: 'worklist',
+          title: 'Assign these test cases to you: Review lists them',
+          onclick: () => act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`),
+        },
+        'To worklist',
+      ),
+    );
   }
 
   tile(pane, i) {
-    const { el } = this.studio;
-    return el('button', { class: 'thumb', 'data-point': i, 'data-case': pane.map.cases[i], onclick: () => this.room.focus(pane, i), onpointerenter: () => this.room.flash(pane, i), onpointerleave: () => this.room.flash(pane, -1) },
-      el('img', { src: pane.map.thumb(i), alt: '', loading: 'lazy' }), el('i', { style: `background:${this.room.colourOf(pane, i)}` }));
+    return el(
+      'button',
+      {
+        class: 'thumb',
+        'data-point': i,
+        'data-case': pane.map.cases[i],
+        onclick: () => this.clusters.focus(pane, i),
+        onpointerenter: () => this.clusters.flash(pane, i),
+        onpointerleave: () => this.clusters.flash(pane, -1),
+      },
+      el('img', { src: pane.map.thumb(i), alt: '', loading: 'lazy' }),
+      el('i', { style: `background:${this.clusters.colourOf(pane, i)}` }),
+    );
   }
 }

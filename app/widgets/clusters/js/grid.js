@@ -1,18 +1,22 @@
 // Who is under the pointer, and who is inside a shape, without looking at every point at every move.
+/** The box around points x, y, x, y, ... @param {ArrayLike<number>} at */
+export function bounds(at) {
+  const box = { x0: Infinity, y0: Infinity, x1: -Infinity, y1: -Infinity };
+  for (let k = 0; k < at.length; k += 2) {
+    if (at[k] < box.x0) box.x0 = at[k];
+    if (at[k] > box.x1) box.x1 = at[k];
+    if (at[k + 1] < box.y0) box.y0 = at[k + 1];
+    if (at[k + 1] > box.y1) box.y1 = at[k + 1];
+  }
+  return box;
+}
+
 export class Grid {
-  // at: Float32Array x, y of n points in map units.
+  /** @param {Float32Array} at x, y of n points in map units */
   constructor(at) {
     this.at = at;
     const n = at.length / 2;
-    let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
-    for (let i = 0; i < n; i += 1) {
-      const x = at[2 * i];
-      const y = at[2 * i + 1];
-      if (x < x0) x0 = x;
-      if (x > x1) x1 = x;
-      if (y < y0) y0 = y;
-      if (y > y1) y1 = y;
-    }
+    const { x0, y0, x1, y1 } = bounds(at);
     this.bounds = { x0, y0, x1, y1 };
     this.side = Math.max(1, Math.ceil(Math.sqrt(n / 2)));
     this.cw = Math.max((x1 - x0) / this.side, 1e-12);
@@ -29,36 +33,46 @@ export class Grid {
     for (let i = 0; i < n; i += 1) this.items[next[cell[i]]++] = i;
   }
 
-  column(x) { return Math.min(Math.max(Math.floor((x - this.bounds.x0) / this.cw), 0), this.side - 1); }
-  row(y) { return Math.min(Math.max(Math.floor((y - this.bounds.y0) / this.ch), 0), this.side - 1); }
+  /** @param {number} x */
+  column(x) {
+    return Math.min(Math.max(Math.floor((x - this.bounds.x0) / this.cw), 0), this.side - 1);
+  }
+  /** @param {number} y */
+  row(y) {
+    return Math.min(Math.max(Math.floor((y - this.bounds.y0) / this.ch), 0), this.side - 1);
+  }
 
-  // Calls fn(i) for every point of the cells that touch the box (points outside it may come too).
+  /** Calls fn(i) for every point of the cells that touch the box (points outside it may come too).
+   * @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {(i: number) => void} fn */
   each(x0, y0, x1, y1, fn) {
     const [c0, c1, r0, r1] = [this.column(x0), this.column(x1), this.row(y0), this.row(y1)];
     for (let r = r0; r <= r1; r += 1) {
-      for (let k = this.start[r * this.side + c0], end = this.start[r * this.side + c1 + 1]; k < end; k += 1) fn(this.items[k]);
+      for (let k = this.start[r * this.side + c0], end = this.start[r * this.side + c1 + 1]; k < end; k += 1)
+        fn(this.items[k]);
     }
   }
 
-  // The visible point nearest to (x, y) within `reach`, or -1. Of two at one place the one drawn last, on top.
+  /** The visible point nearest to (x, y) within `reach`, or -1. Of two at one place the one drawn last, on top.
+   * @param {number} x @param {number} y @param {number} reach @param {ArrayLike<number>} visible */
   nearest(x, y, reach, visible) {
     let best = -1;
     let least = reach * reach;
     this.each(x - reach, y - reach, x + reach, y + reach, (i) => {
       if (!visible[i]) return;
       const d = (this.at[2 * i] - x) ** 2 + (this.at[2 * i + 1] - y) ** 2;
-      if (d < least || (d === least && i > best)) { best = i; least = d; }
+      if (d < least || (d === least && i > best)) {
+        best = i;
+        least = d;
+      }
     });
     return best;
   }
 
-  // Indices of the visible points inside a polygon [x, y, x, y, ...] (even-odd rule).
+  /** Indices of the visible points inside a polygon [x, y, x, y, ...] (even-odd rule).
+   * @param {number[]} polygon @param {ArrayLike<number>} visible */
   inside(polygon, visible) {
-    let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
-    for (let k = 0; k < polygon.length; k += 2) {
-      x0 = Math.min(x0, polygon[k]); x1 = Math.max(x1, polygon[k]);
-      y0 = Math.min(y0, polygon[k + 1]); y1 = Math.max(y1, polygon[k + 1]);
-    }
+    const { x0, y0, x1, y1 } = bounds(polygon);
+    /** @type {number[]} */
     const found = [];
     this.each(x0, y0, x1, y1, (i) => {
       if (!visible[i]) return;

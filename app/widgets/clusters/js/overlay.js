@@ -1,6 +1,6 @@
 // What lies over the points: class means and radii, frozen centres, rings around points, the lasso.
 import { css } from './palette.js';
-import { isPlaced } from './placed.js';
+import { isProjected } from './projected.js';
 
 const RINGED = 1500; // more new images than this are told by their colour alone
 
@@ -39,9 +39,14 @@ export function classStats(plot) {
   for (let i = 0; i < visible.length; i += 1) {
     if (!visible[i]) continue;
     const s = sums[codes[i]];
-    s.n += 1; s.x += current[2 * i]; s.y += current[2 * i + 1];
+    s.n += 1;
+    s.x += current[2 * i];
+    s.y += current[2 * i + 1];
   }
-  for (const s of sums) { s.x /= s.n || 1; s.y /= s.n || 1; }
+  for (const s of sums) {
+    s.x /= s.n || 1;
+    s.y /= s.n || 1;
+  }
   for (let i = 0; i < visible.length; i += 1) {
     if (!visible[i]) continue;
     const s = sums[codes[i]];
@@ -54,7 +59,7 @@ function drawClasses(plot) {
   const { ink, colouring } = plot;
   const { scale, dx, dy } = plot.view();
   classStats(plot).forEach((s, c) => {
-    if (s.n < 3 || plot.names[c] === '\u2013' || isPlaced(plot.names[c])) return;
+    if (s.n < 3 || plot.names[c] === '\u2013' || isProjected(plot.names[c])) return;
     const [x, y, r] = [s.x * scale + dx, -s.y * scale + dy, s.radius * scale];
     ink.lineWidth = 1;
     ink.strokeStyle = css(colouring.table[c]);
@@ -73,8 +78,10 @@ function cross(ink, x, y, size, colour, width) {
   ink.strokeStyle = colour;
   ink.lineWidth = width;
   ink.beginPath();
-  ink.moveTo(x - size, y); ink.lineTo(x + size, y);
-  ink.moveTo(x, y - size); ink.lineTo(x, y + size);
+  ink.moveTo(x - size, y);
+  ink.lineTo(x + size, y);
+  ink.moveTo(x, y - size);
+  ink.lineTo(x, y + size);
   ink.stroke();
 }
 
@@ -94,7 +101,11 @@ function drawCentres(plot) {
   all.forEach(([mx, my], c) => {
     const [x, y] = [mx * scale + dx, -my * scale + dy];
     ink.beginPath();
-    ink.moveTo(x, y - 7); ink.lineTo(x + 7, y); ink.lineTo(x, y + 7); ink.lineTo(x - 7, y); ink.closePath();
+    ink.moveTo(x, y - 7);
+    ink.lineTo(x + 7, y);
+    ink.lineTo(x, y + 7);
+    ink.lineTo(x - 7, y);
+    ink.closePath();
     ink.fillStyle = '#0d1013';
     ink.strokeStyle = '#ffffff';
     ink.lineWidth = 1.6;

@@ -2,8 +2,11 @@
 const GROUND = 0xff13100d; // #0d1013, opaque, little-endian
 const STEPS = 4; // stamps at quarter pixels, so that slow motion does not jump
 
+/** @typedef {ReturnType<typeof stamps>} Stamps */
+
 // Discs of `radius` at STEPS x STEPS offsets. Each is a list of the pixels it touches: how far they lie from the disc's
 // corner in an image of that width, and how much of them is covered, 1..256.
+/** @param {number} radius @param {number} width */
 function stamps(radius, width) {
   const side = 2 * Math.ceil(radius) + 2;
   const discs = [];
@@ -20,8 +23,10 @@ function stamps(radius, width) {
         }
       }
       discs.push({
-        at: Int32Array.from(touched, (t) => t.at), x: Int32Array.from(touched, (t) => t.x),
-        y: Int32Array.from(touched, (t) => t.y), cover: Int32Array.from(touched, (t) => t.cover),
+        at: Int32Array.from(touched, (t) => t.at),
+        x: Int32Array.from(touched, (t) => t.x),
+        y: Int32Array.from(touched, (t) => t.y),
+        cover: Int32Array.from(touched, (t) => t.cover),
       });
     }
   }
@@ -29,20 +34,34 @@ function stamps(radius, width) {
 }
 
 export class Painter {
+  /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
-    this.context = canvas.getContext('2d', { alpha: false });
+    this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d', { alpha: false }));
     this.canvas = canvas;
+    this.image = this.context.createImageData(1, 1);
+    this.pixels = new Uint32Array(0); // of the image; empty until the size is known
+    /** @type {Map<number, Stamps>} by radius, for one width */
+    this.made = new Map();
+    this.stampWidth = 0;
+    /** @type {Int32Array} */
+    this.order = new Int32Array(0);
   }
 
+  /** @param {number} width @param {number} height */
   resize(width, height) {
-    if (this.canvas.width === width && this.canvas.height === height) return;
+    if (this.pixels.length && this.canvas.width === width && this.canvas.height === height) return;
     this.canvas.width = width;
     this.canvas.height = height;
     this.image = this.context.createImageData(width, height);
     this.pixels = new Uint32Array(this.image.data.buffer);
   }
 
-  // at: x, y of all points in map units; view: scale, dx, dy to pixels. `selected` null when nothing is: all are bright.
+  /**
+   * @param {Float32Array | null} at x, y of all points in map units
+   * @param {{scale: number, dx: number, dy: number}} view to pixels
+   * @param {{colours: Uint32Array, visible: Uint8Array, selected: Uint8Array | null, radius: number, rim: boolean,
+   *   order: Int32Array, shade?: number}} points `selected`: null when nothing is, then all are bright
+   */
   paint(at, view, { colours, visible, selected, radius, rim, order, shade = 1 }) {
     this.order = order;
     this.pixels.fill(GROUND);
@@ -57,6 +76,9 @@ export class Painter {
     this.context.putImageData(this.image, 0, 0);
   }
 
+  /** @param {Float32Array} at @param {{scale: number, dx: number, dy: number}} view @param {Uint32Array} colours
+   * @param {Uint8Array} visible @param {Uint8Array | null} selected @param {number} wanted @param {number} radius
+   * @param {boolean} rim @param {number} strength */
   pass(at, { scale, dx, dy }, colours, visible, selected, wanted, radius, rim, strength) {
     const { width, height } = this.canvas;
     const inner = this.stamps(radius);
@@ -75,14 +97,20 @@ export class Painter {
     }
   }
 
+  /** @param {number} radius */
   stamps(radius) {
     const { width } = this.canvas;
-    if (this.stampWidth !== width) { this.made = new Map(); this.stampWidth = width; }
+    if (this.stampWidth !== width) {
+      this.made = new Map();
+      this.stampWidth = width;
+    }
     const key = Math.round(radius * 4) / 4;
-    if (!this.made.has(key)) this.made.set(key, stamps(key, width));
-    return this.made.get(key);
+    const kept = this.made.get(key) || stamps(key, width);
+    this.made.set(key, kept);
+    return kept;
   }
 
+  /** @param {Stamps} stamps @param {number} x @param {number} y @param {number} colour @param {number} strength 0..256 */
   stamp({ side, half, discs }, x, y, colour, strength) {
     const { pixels } = this;
     const { width, height } = this.canvas;
@@ -105,7 +133,10 @@ export class Painter {
       }
       const a = (cover[k] * strength) >> 8;
       const spot = corner + at[k];
-      if (a >= 256) { pixels[spot] = solid; continue; }
+      if (a >= 256) {
+        pixels[spot] = solid;
+        continue;
+      }
       const under = pixels[spot];
       const rb = (Math.imul(under & 0xff00ff, 256 - a) + Math.imul(red, a)) >>> 8;
       const g = (Math.imul(under & 0x00ff00, 256 - a) + Math.imul(green, a)) >>> 8;
@@ -116,6 +147,7 @@ export class Painter {
 
 // An order of drawing in which no class lies over another: a shuffle, the same for the same number of points.
 // What was placed on a map comes after its `own` points, on top.
+/** @param {number} n */
 export function shuffled(n, own = n) {
   const order = Int32Array.from({ length: n }, (_, i) => i);
   let state = 12345;
@@ -127,7 +159,7 @@ export function shuffled(n, own = n) {
   return own < n ? Int32Array.from([...order.filter((i) => i < own), ...order.filter((i) => i >= own)]) : order;
 }
 
-// Fewer points are drawn larger.
+/** Fewer points are drawn larger. @param {number} n */
 export function radiusFor(n) {
   return n < 600 ? 4.5 : n < 3000 ? 3.5 : n < 12000 ? 2.5 : n < 80000 ? 1.75 : 1.25;
 }

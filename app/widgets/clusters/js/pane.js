@@ -1,43 +1,88 @@
 // One map with its title and, where it has several epochs, the scrubber below it.
+import { el } from '../../../static/dom.js';
 import { loadColumns, loadMap } from './model.js';
 import { colouring } from './palette.js';
 import { Plot } from './plot.js';
 import { attach } from './tools.js';
 
+/** A run that can colour this map: `fit` if it is one of them. @param {import('./model.js').MapData} map @param {string | null} fit */
+const known = ({ fits }, fit) => (fits.some((f) => f.id === fit) ? fit : fits[0]?.id || null);
+
+/** @type {any} */
+const none = null;
+
 export class Pane {
-  constructor(room, number) {
-    const { el } = room.studio;
-    Object.assign(this, { room, number });
-    this.pick = el('select', { class: 'which', 'aria-label': `Map ${number + 1}`, onchange: () => room.show(this, this.pick.value) });
+  /** @param {import('./cluster_view.js').ClusterView} clusters @param {number} number 0 or 1 */
+  constructor(clusters, number) {
+    this.clusters = clusters;
+    this.number = number;
+    /** @type {import('./model.js').MapData} null until one is opened; `clusters.shown` are the panes that have one */
+    this.map = none;
+    /** @type {Map<string, import('../../../static/answers').Column>} */
+    this.columns = new Map();
+    /** @type {import('../../../static/answers').Column} what the points on screen are coloured by */
+    this.column = none;
+    /** @type {string | null} the run whose scores are among the columns */
+    this.fit = null;
+    this.turn = 0; // counts what was opened: an answer that comes after a newer choice is thrown away
+    this.running = 0;
+    this.pick = el('select', {
+      class: 'which',
+      'aria-label': `Map ${number + 1}`,
+      onchange: () => clusters.show(this, this.pick.value),
+    });
     this.host = el('div', { class: 'plot' });
-    this.slider = el('input', { type: 'range', min: 0, step: 0.01, 'aria-label': `Epoch of map ${number + 1}`, oninput: () => this.seek(+this.slider.value, true), onchange: () => this.seek(Math.round(this.slider.value)) });
-    this.play = el('button', { class: 'play', 'aria-label': 'Play the epochs', onclick: () => this.toggle() }, '\u25b6');
+    this.slider = el('input', {
+      type: 'range',
+      min: 0,
+      step: 0.01,
+      'aria-label': `Epoch of map ${number + 1}`,
+      oninput: () => this.seek(+this.slider.value, true),
+      onchange: () => this.seek(Math.round(+this.slider.value)),
+    });
+    this.play = el(
+      'button',
+      { class: 'play', 'aria-label': 'Play the epochs', onclick: () => this.toggle() },
+      '\u25b6',
+    );
     this.says = el('span', { class: 'num epoch' });
     this.scrubber = el('div', { class: 'scrubber', hidden: true }, this.play, this.slider, this.says);
-    this.root = el('div', { class: 'pane', 'data-pane': number }, el('div', { class: 'title' }, this.pick), this.host, this.scrubber);
-    this.plot = new Plot(this.host, room.studio);
+    this.root = el(
+      'div',
+      { class: 'pane', 'data-pane': number },
+      el('div', { class: 'title' }, this.pick),
+      this.host,
+      this.scrubber,
+    );
+    this.plot = new Plot(this.host);
     attach(this.plot, {
-      tool: () => room.tool,
-      active: () => room.activate(this),
-      hover: (i, x, y) => room.tip(this, i, x, y),
-      click: (i, add) => room.click(this, i, add),
-      select: (found, add) => room.select(this, found, add),
-      key: (key) => room.key(key),
+      tool: () => clusters.tool,
+      active: () => clusters.activate(this),
+      hover: (i, x, y) => clusters.tip(this, i, x, y),
+      click: (i, add) => clusters.click(this, i, add),
+      select: (found, add) => clusters.select(this, found, add),
+      key: (key) => clusters.key(key),
     });
   }
 
+  blank() {
+    this.map = this.plot.map = none;
+    this.plot.visible = none;
+    this.plot.redraw();
+  }
+
+  /** @param {string} key @returns {Promise<boolean>} false if a later choice was made meanwhile */
   async open(key) {
     this.stop();
-    const { studio } = this.room;
-    const turn = (this.turn = (this.turn || 0) + 1);
-    const map = await loadMap(studio, key);
-    const fit = map.fits.some((f) => f.id === this.room.fit) ? this.room.fit : map.fits[0]?.id;
-    const columns = await loadColumns(studio, map, fit);
-    if (turn !== this.turn) return false; // a later choice has been made meanwhile
+    const turn = (this.turn += 1);
+    const map = await loadMap(key);
+    const fit = known(map, this.clusters.fit);
+    const columns = await loadColumns(map, fit);
+    if (turn !== this.turn) return false;
     Object.assign(this, { map, columns, fit });
     this.plot.only = null;
     this.plot.setMap(map);
-    this.slider.max = map.epochs - 1;
+    this.slider.max = String(map.epochs - 1);
     this.scrubber.hidden = map.epochs < 2;
     this.pick.value = key;
     this.recolour();
@@ -45,43 +90,53 @@ export class Pane {
     return true;
   }
 
+  /** @param {string | null} fit */
   async refreshColumns(fit) {
     if (!this.map) return;
-    this.fit = this.map.fits.some((f) => f.id === fit) ? fit : this.map.fits[0]?.id;
-    this.columns = await loadColumns(this.room.studio, this.map, this.fit);
+    this.fit = known(this.map, fit);
+    this.columns = await loadColumns(this.map, this.fit);
     this.recolour();
   }
 
   // `column` is what the points on the screen are coloured by, whatever has been chosen since.
   recolour() {
     if (!this.map) return;
-    const column = this.columns.get(this.room.colour) || this.columns.get('class');
-    const done = colouring(column, this.room.hidden.get(column.name) || new Set());
+    const column = this.columns.get(this.clusters.colour) || this.columns.get('class');
+    if (!column) return;
+    const done = colouring(column, this.clusters.hidden.get(column.name) || new Set());
     this.column = column;
-    Object.assign(this.plot, { codes: column.codes, names: column.names });
-    this.plot.setColours(done, done);
+    Object.assign(this.plot, { codes: column.codes || [], names: column.names || [] });
+    this.plot.setColours(done);
   }
 
-  get epochIndex() { return Math.round(this.plot.time); }
-  get epoch() { return this.map.about.epochs[this.epochIndex].epoch; }
+  get epochIndex() {
+    return Math.round(this.plot.time);
+  }
+  get epoch() {
+    return this.map.about.epochs[this.epochIndex].epoch;
+  }
+  /** @param {number} time @param {boolean} [still] whether it moves on at once */
   seek(time, still = false) {
-    this.slider.value = time;
+    this.slider.value = String(time);
     this.plot.setTime(time);
     const shown = `epoch ${this.epoch}`;
     if (this.says.textContent !== shown || !still) {
       this.says.textContent = shown;
-      this.room.epochChanged(this, still);
+      this.clusters.epochChanged(this, still);
     }
   }
 
   // One epoch takes 0.9 seconds; from the last it starts again.
   toggle() {
-    if (this.running) { this.stop(); return; }
+    if (this.running) {
+      this.stop();
+      return;
+    }
     let time = this.plot.time >= this.map.epochs - 1 ? 0 : this.plot.time;
     let before = performance.now();
     this.play.textContent = '\u275a\u275a';
     this.play.setAttribute('aria-label', 'Pause');
-    const go = (now) => {
+    const go = (/** @type {number} */ now) => {
       time = Math.min(time + (now - before) / 900, this.map.epochs - 1);
       before = now;
       this.seek(time, time < this.map.epochs - 1);

@@ -7,12 +7,16 @@ export function attach(plot, on) {
     return [event.clientX - box.left, event.clientY - box.top];
   };
 
-  canvas.addEventListener('wheel', (event) => {
-    if (!plot.map) return;
-    event.preventDefault();
-    plot.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...at(event));
-    on.hover(-1);
-  }, { passive: false });
+  canvas.addEventListener(
+    'wheel',
+    (event) => {
+      if (!plot.map) return;
+      event.preventDefault();
+      plot.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...at(event));
+      on.hover(-1);
+    },
+    { passive: false },
+  );
 
   canvas.addEventListener('pointerdown', (event) => {
     if (!plot.map || event.button > 1) return;
@@ -27,7 +31,10 @@ export function attach(plot, on) {
     const [x, y] = at(event);
     if (!drag) {
       const i = plot.pick(x, y);
-      if (i !== plot.hover) { plot.hover = i; plot.redraw(false); }
+      if (i !== plot.hover) {
+        plot.hover = i;
+        plot.redraw(false);
+      }
       on.hover(i, x, y);
       return;
     }
@@ -65,16 +72,24 @@ export function attach(plot, on) {
   canvas.addEventListener('pointerup', end);
   canvas.addEventListener('pointercancel', end);
   canvas.addEventListener('pointerleave', () => {
-    if (plot.hover >= 0) { plot.hover = -1; plot.redraw(false); }
+    if (plot.hover >= 0) {
+      plot.hover = -1;
+      plot.redraw(false);
+    }
     on.hover(-1);
   });
 
   canvas.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !plot.map) return;
     const keys = {
-      ArrowLeft: () => plot.pan(60, 0), ArrowRight: () => plot.pan(-60, 0),
-      ArrowUp: () => plot.pan(0, 60), ArrowDown: () => plot.pan(0, -60),
-      '+': () => plot.zoom(1.3), '=': () => plot.zoom(1.3), '-': () => plot.zoom(1 / 1.3), 0: () => plot.fit(),
+      ArrowLeft: () => plot.pan(60, 0),
+      ArrowRight: () => plot.pan(-60, 0),
+      ArrowUp: () => plot.pan(0, 60),
+      ArrowDown: () => plot.pan(0, -60),
+      '+': () => plot.zoom(1.3),
+      '=': () => plot.zoom(1.3),
+      '-': () => plot.zoom(1 / 1.3),
+      0: () => plot.fit(),
     };
     const act = keys[event.key] || on.key(event.key);
     if (!act) return;

@@ -2,63 +2,91 @@
 
 // Corners of a cell, clockwise from the upper left, are bits 8 4 2 1; edges are top 0, right 1, bottom 2, left 3.
 const SEGMENTS = [
-  [], [[3, 2]], [[2, 1]], [[3, 1]], [[0, 1]], [[3, 0], [2, 1]], [[0, 2]], [[3, 0]],
-  [[3, 0]], [[0, 2]], [[0, 1], [3, 2]], [[0, 1]], [[3, 1]], [[2, 1]], [[3, 2]], [],
-]
-export const BELOW = Math.fround(-1e30) // what surrounds the field: a region at the border is closed along the border
+  [],
+  [[3, 2]],
+  [[2, 1]],
+  [[3, 1]],
+  [[0, 1]],
+  [
+    [3, 0],
+    [2, 1],
+  ],
+  [[0, 2]],
+  [[3, 0]],
+  [[3, 0]],
+  [[0, 2]],
+  [
+    [0, 1],
+    [3, 2],
+  ],
+  [[0, 1]],
+  [[3, 1]],
+  [[2, 1]],
+  [[3, 2]],
+  [],
+];
+export const BELOW = Math.fround(-1e30); // what surrounds the field: a region at the border is closed along the border
 
-export function contour(field, level) {
-  const { w, h, values } = field
-  const path = new Path2D()
-  const blank = new Float32Array(w + 2).fill(BELOW)
-  let above = blank
-  let count = 0
+/** @typedef {{w: number, h: number, values: Float32Array}} Field values (h, w), row by row */
+
+/**
+ * The line, drawn with a pen: a new Path2D, or anything that has moveTo and lineTo.
+ * @param {Field} field
+ * @param {number} level
+ * @param {any} [pen]
+ * @returns {Path2D}
+ */
+export function contour({ w, h, values }, level, pen = new Path2D()) {
+  const blank = new Float32Array(w + 2).fill(BELOW);
+  let above = blank;
   for (let y = 0; y <= h; y += 1) {
-    let below = blank
+    let below = blank;
     if (y < h) {
-      below = new Float32Array(w + 2)
-      below.set(values.subarray(y * w, (y + 1) * w), 1)
-      below[0] = below[w + 1] = BELOW
+      below = new Float32Array(w + 2);
+      below.set(values.subarray(y * w, (y + 1) * w), 1);
+      below[0] = below[w + 1] = BELOW;
     }
     for (let x = 0; x <= w; x += 1) {
-      const a = above[x]
-      const b = above[x + 1]
-      const c = below[x + 1]
-      const d = below[x]
-      const kind = (a >= level ? 8 : 0) | (b >= level ? 4 : 0) | (c >= level ? 2 : 0) | (d >= level ? 1 : 0)
-      if (kind === 0 || kind === 15) continue
+      const a = above[x];
+      const b = above[x + 1];
+      const c = below[x + 1];
+      const d = below[x];
+      const kind = (a >= level ? 8 : 0) | (b >= level ? 4 : 0) | (c >= level ? 2 : 0) | (d >= level ? 1 : 0);
+      if (kind === 0 || kind === 15) continue;
       for (const [from, to] of SEGMENTS[kind]) {
-        count += 1
-        for (const [edge, pen] of [[from, 'moveTo'], [to, 'lineTo']]) {
+        for (const end of [0, 1]) {
+          const edge = end ? to : from;
+          const draw = end ? 'lineTo' : 'moveTo';
           // Cell centres lie at half units; this cell's corners at x - .5 and x + .5.
-          if (edge === 0) path[pen](x - 0.5 + cut(a, b, level), y - 0.5)
-          else if (edge === 1) path[pen](x + 0.5, y - 0.5 + cut(b, c, level))
-          else if (edge === 2) path[pen](x - 0.5 + cut(d, c, level), y + 0.5)
-          else path[pen](x - 0.5, y - 0.5 + cut(a, d, level))
+          if (edge === 0) pen[draw](x - 0.5 + cut(a, b, level), y - 0.5);
+          else if (edge === 1) pen[draw](x + 0.5, y - 0.5 + cut(b, c, level));
+          else if (edge === 2) pen[draw](x - 0.5 + cut(d, c, level), y + 0.5);
+          else pen[draw](x - 0.5, y - 0.5 + cut(a, d, level));
         }
       }
     }
-    above = below
+    above = below;
   }
-  path.segments = count
-  return path
+  return pen;
 }
 
+/** Where the line crosses from a to b, 0..1. @param {number} a @param {number} b @param {number} level */
 function cut(a, b, level) {
-  if (a === BELOW) return 0.5
-  if (b === BELOW) return 0.5
-  return (level - a) / (b - a)
+  if (a === BELOW) return 0.5;
+  if (b === BELOW) return 0.5;
+  return (level - a) / (b - a);
 }
 
-// A mask's outline. Large masks are first brought to at most `most` cells a side; no lesion pixel is lost by that.
+/** A mask's outline, in cells of `scale` pixels. Large masks are first brought to at most `most` cells a side; no
+ * lesion pixel is lost by that. @param {Uint8Array} mask @param {number} w @param {number} h */
 export function outline(mask, w, h, most = 1024) {
-  const f = Math.max(1, Math.ceil(Math.max(w, h) / most))
-  const sw = Math.ceil(w / f)
-  const sh = Math.ceil(h / f)
-  const values = new Float32Array(sw * sh)
+  const f = Math.max(1, Math.ceil(Math.max(w, h) / most));
+  const sw = Math.ceil(w / f);
+  const sh = Math.ceil(h / f);
+  const values = new Float32Array(sw * sh);
   for (let y = 0; y < h; y += 1) {
-    const to = Math.floor(y / f) * sw
-    for (let x = 0, i = y * w; x < w; x += 1, i += 1) if (mask[i]) values[to + Math.floor(x / f)] = 1
+    const to = Math.floor(y / f) * sw;
+    for (let x = 0, i = y * w; x < w; x += 1, i += 1) if (mask[i]) values[to + Math.floor(x / f)] = 1;
   }
-  return { path: contour({ w: sw, h: sh, values }, 0.5), scale: f }
+  return { path: contour({ w: sw, h: sh, values }, 0.5), scale: f };
 }

@@ -1,93 +1,108 @@
 // Drawing a lesion mask: tools in hand, versions on screen, saving.
+import { enqueue, post, postBytes } from '../../../static/api.js';
+import * as layers from './layers.js';
+import { overlap } from './measure.js';
+import { pack } from './shapes.js';
 
-import { enqueue, post, postBytes } from './api.js'
-import { pack } from './shapes.js'
-import * as layers from './layers.js'
-import { overlap } from './measure.js'
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 
-export const DRAWING = ['brush', 'erase', 'polygon', 'take']
+export const DRAWING = ['brush', 'erase', 'polygon', 'take'];
 
-export function takeTool(room, tool) {
-  const { editor, picture } = room
-  if (!picture || room.detail.blind) return
-  if (editor.tool === tool) editor.tool = null
+/** @param {ReviewView} review @param {string} tool */
+export function takeTool(review, tool) {
+  const { editor, picture } = review;
+  if (!picture || review.detail?.blind) return;
+  if (editor.tool === tool) editor.tool = null;
   else {
-    editor.tool = tool
+    editor.tool = tool;
     if (!editor.mask) {
       // A new version begins from the one on screen.
-      editor.open(picture.w, picture.h, room.lesion?.pixels)
-      editor.origin = { source: 'hand' }
-      editor.size = Math.max(3, Math.min(editor.size, Math.round(Math.min(picture.w, picture.h) / 4)))
+      editor.open(picture.w, picture.h, review.lesion?.pixels);
+      editor.origin = { source: 'hand' };
+      editor.size = Math.max(3, Math.min(editor.size, Math.round(Math.min(picture.w, picture.h) / 4)));
     }
     editor.take = (p) => {
-      if (!room.heat) return
-      if (!editor.takeComponent(room.heat.map, room.heat.field, room.heat.level, p)) room.say('The heat map lies below the threshold there. Lower it, or click inside the contour.')
-      else if (!room.lesion && editor.history.length === 1) editor.origin = { source: 'run', run: room.run, threshold: room.heat.level }
-    }
+      const { heat } = review;
+      if (!heat) return;
+      if (!editor.takeComponent(heat.map, heat.field, heat.level, p))
+        review.say('The heat map lies below the threshold there. Lower it, or click inside the contour.');
+      else if (!review.lesion && editor.history.length === 1)
+        editor.origin = { source: 'run', run: review.run, threshold: heat.level };
+    };
   }
-  if (tool !== 'polygon') editor.points = []
-  room.cursor?.()
-  room.redraw()
+  if (tool !== 'polygon') editor.points = [];
+  review.cursor();
+  review.redraw();
 }
 
-export function leave(room) {
-  room.editor.close()
-  room.editor.tool = null
-  room.cursor?.()
-  room.redraw()
+/** Gives up the drawing. @param {ReviewView} review */
+export function leave(review) {
+  review.editor.close();
+  review.editor.tool = null;
+  review.cursor();
+  review.redraw();
 }
 
-export function save(room) {
-  const { editor, detail } = room
-  if (!editor.mask) return room.say('There is no drawn mask to save. Take the brush (B) first.')
-  if (editor.points.length > 2) editor.finish()
+/** @param {ReviewView} review */
+export function save(review) {
+  const { editor, detail } = review;
+  if (!editor.mask || !detail) return review.say('There is no drawn mask to save. Take the brush (B) first.');
+  if (editor.points.length > 2) editor.finish();
+  const drawn = editor.mask;
   return enqueue(async () => {
-    const label = room.side.mask.label()
-    const run = editor.origin?.source === 'run' && editor.history.length === 1 ? editor.origin : { source: 'hand' }
-    const params = { source: run.source, label }
-    if (run.run) Object.assign(params, { run: run.run, threshold: run.threshold })
-    const drawn = editor.mask
-    const answer = await postBytes(`/api/review/mask/${detail.id}`, params, pack(drawn))
-    if (!answer.ok) return room.say(answer.error, 'bad')
-    if (room.detail?.id !== detail.id) return
-    room.detail.masks = answer.masks
-    leave(room)
-    await use(room, answer.mask)
-    room.say(`Saved as version ${answer.version} (${answer.pixels} pixels).`, 'good')
-  })
+    const label = review.side.mask.label();
+    const untouched = editor.origin?.source === 'run' && editor.history.length === 1;
+    const params = { ...(untouched ? editor.origin : { source: 'hand' }), label };
+    const answer = await postBytes(`/api/review/mask/${detail.id}`, params, pack(drawn));
+    if (!answer.ok) return review.say(answer.error, 'bad');
+    if (review.detail?.id !== detail.id) return;
+    review.detail.masks = answer.masks;
+    leave(review);
+    await use(review, answer.mask);
+    review.say(`Saved as version ${answer.version} (${answer.pixels} pixels).`, 'good');
+  });
 }
 
-export async function use(room, id) {
-  const { detail } = room
-  const lesion = id ? await layers.masks.get(`${detail.id}/${id}`, detail.id, id) : null
-  if (room.detail?.id !== detail.id) return
-  room.lesion = lesion
-  room.maskId = id
-  if (room.heat) room.settle()
-  room.redraw()
+/** @param {number} caseId @param {number | null} id */
+const version = (caseId, id) => (id ? layers.masks.get(`${caseId}/${id}`, caseId, id) : null);
+
+/** Puts a version of the mask on screen, or none. @param {ReviewView} review @param {number | null} id */
+export async function use(review, id) {
+  const { detail } = review;
+  if (!detail) return;
+  const lesion = await version(detail.id, id);
+  if (review.detail?.id !== detail.id) return;
+  review.lesion = lesion;
+  review.maskId = id;
+  if (review.heat) review.threshold.settle();
+  review.redraw();
 }
 
-export async function compare(room, id) {
-  const { detail } = room
-  const other = id ? await layers.masks.get(`${detail.id}/${id}`, detail.id, id) : null
-  if (room.detail?.id !== detail.id) return
-  room.other = other
-  room.otherId = id
-  room.redraw()
-  if (other && room.lesion) {
-    const { dice, iou } = overlap(room.lesion.pixels, other.pixels)
-    room.say(`The two versions: Dice ${dice.toFixed(3)}, IoU ${iou.toFixed(3)}.`)
+/** Puts a second version beside the first. @param {ReviewView} review @param {number | null} id */
+export async function compare(review, id) {
+  const { detail } = review;
+  if (!detail) return;
+  const other = await version(detail.id, id);
+  if (review.detail?.id !== detail.id) return;
+  review.other = other;
+  review.otherId = id;
+  review.redraw();
+  if (other && review.lesion) {
+    const { dice, iou } = overlap(review.lesion.pixels, other.pixels);
+    review.say(`The two versions: Dice ${dice.toFixed(3)}, IoU ${iou.toFixed(3)}.`);
   }
 }
 
-export function restore(room) {
+/** Makes the version on screen the newest one. @param {ReviewView} review */
+export function restore(review) {
   return enqueue(async () => {
-    const { detail, maskId } = room
-    if (!maskId) return
-    const answer = await post(`/api/review/restore/${maskId}`)
-    if (!answer.ok) return room.say(answer.error, 'bad')
-    room.detail.masks = answer.masks
-    if (room.detail.id === detail.id) await use(room, answer.mask)
-    room.say(`Restored as version ${answer.version}.`, 'good')
-  })
+    const { detail, maskId } = review;
+    if (!maskId || !detail) return;
+    const answer = await post(`/api/review/restore/${maskId}`);
+    if (!answer.ok) return review.say(answer.error, 'bad');
+    if (review.detail?.id !== detail.id) return;
+    review.detail.masks = answer.masks;
+    await use(review, answer.mask);
+    review.say(`Restored as version ${answer.version}.`, 'good');
+  });
 }

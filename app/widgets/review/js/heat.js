@@ -1,92 +1,109 @@
 // A heat map: Uint16 values at the detector's own resolution, on one scale for the whole run.
 // It spans the whole image; between its cells it is linear (half-pixel centres, as the engine does it).
 
-import { table } from './colours.js'
-import { BELOW } from './contour.js'
+import { table } from './colours.js';
+import { BELOW } from './contour.js';
 
-export const GRID = 512 // the long side of the grid on which contours and components are found
-export const STEPS = 1000 // steps of the threshold slider over the run's display scale
+export const GRID = 512; // the long side of the grid on which contours and components are found
+export const STEPS = 1000; // steps of the threshold slider over the run's display scale
 
+/** @typedef {{get: (name: string) => string | null}} Headers */
+/** @typedef {{lo: number, hi: number, pixel: number}} Scale the run's display scale and its threshold for pixels */
+/** @typedef {{h: number, w: number, values: Float32Array, raw: Uint16Array, lo: number, hi: number, scale: Scale}} HeatMap */
+
+/** Numbers that a header lists, with commas between. @param {Headers} headers @param {string} name */
+export const numbers = (headers, name) => (headers.get(name) || '').split(',').map(Number);
+
+/** @param {ArrayBuffer} buffer Uint16 (h, w) @param {Headers} headers @returns {HeatMap} */
 export function decode(buffer, headers) {
-  const [h, w] = headers.get('X-Map-Shape').split(',').map(Number)
-  const [lo, hi] = headers.get('X-Map-Range').split(',').map(Number)
-  const [dlo, dhi] = headers.get('X-Map-Scale').split(',').map(Number)
-  const pixel = Number(headers.get('X-Map-Threshold') || 'NaN')
-  const raw = new Uint16Array(buffer)
-  const values = new Float32Array(raw.length)
-  for (let i = 0; i < raw.length; i += 1) values[i] = lo + (raw[i] / 65535) * (hi - lo)
-  return { h, w, values, raw, lo, hi, scale: { lo: dlo, hi: dhi, pixel } }
+  const [h, w] = numbers(headers, 'X-Map-Shape');
+  const [lo, hi] = numbers(headers, 'X-Map-Range');
+  const [dlo, dhi] = numbers(headers, 'X-Map-Scale');
+  const pixel = Number(headers.get('X-Map-Threshold') || 'NaN');
+  const raw = new Uint16Array(buffer);
+  const values = new Float32Array(raw.length);
+  for (let i = 0; i < raw.length; i += 1) values[i] = lo + (raw[i] / 65535) * (hi - lo);
+  return { h, w, values, raw, lo, hi, scale: { lo: dlo, hi: dhi, pixel } };
 }
 
-// Returns fill(y, out): row y of the map at W x H.
+/** Returns fill(y, out): row y of the map at W x H.
+ * @param {Pick<HeatMap, 'w' | 'h' | 'values'>} map @param {number} W @param {number} H
+ * @returns {(y: number, out: Float32Array) => void} */
 export function sampler(map, W, H) {
-  const left = new Int32Array(W)
-  const right = new Int32Array(W)
-  const part = new Float32Array(W)
+  const left = new Int32Array(W);
+  const right = new Int32Array(W);
+  const part = new Float32Array(W);
   for (let x = 0; x < W; x += 1) {
-    const at = Math.min(Math.max(((x + 0.5) * map.w) / W - 0.5, 0), map.w - 1)
-    left[x] = Math.floor(at)
-    right[x] = Math.min(left[x] + 1, map.w - 1)
-    part[x] = at - left[x]
+    const at = Math.min(Math.max(((x + 0.5) * map.w) / W - 0.5, 0), map.w - 1);
+    left[x] = Math.floor(at);
+    right[x] = Math.min(left[x] + 1, map.w - 1);
+    part[x] = at - left[x];
   }
-  const line = new Float32Array(map.w)
+  const line = new Float32Array(map.w);
   return (y, out) => {
-    const at = Math.min(Math.max(((y + 0.5) * map.h) / H - 0.5, 0), map.h - 1)
-    const top = Math.floor(at)
-    const below = Math.min(top + 1, map.h - 1)
-    const f = at - top
+    const at = Math.min(Math.max(((y + 0.5) * map.h) / H - 0.5, 0), map.h - 1);
+    const top = Math.floor(at);
+    const below = Math.min(top + 1, map.h - 1);
+    const f = at - top;
     for (let i = 0; i < map.w; i += 1) {
-      const a = map.values[top * map.w + i]
-      line[i] = a + f * (map.values[below * map.w + i] - a)
+      const a = map.values[top * map.w + i];
+      line[i] = a + f * (map.values[below * map.w + i] - a);
     }
-    for (let x = 0; x < W; x += 1) out[x] = line[left[x]] + part[x] * (line[right[x]] - line[left[x]])
-  }
+    for (let x = 0; x < W; x += 1) out[x] = line[left[x]] + part[x] * (line[right[x]] - line[left[x]]);
+  };
 }
 
+/** The map on the grid of an image of that size. @param {HeatMap} map @param {number} imageW @param {number} imageH */
 export function grid(map, imageW, imageH) {
-  const shrink = Math.min(1, GRID / Math.max(imageW, imageH))
-  const w = Math.max(1, Math.round(imageW * shrink))
-  const h = Math.max(1, Math.round(imageH * shrink))
-  const values = new Float32Array(w * h)
-  const row = sampler(map, w, h)
-  for (let y = 0; y < h; y += 1) row(y, values.subarray(y * w, (y + 1) * w))
-  return { w, h, values }
+  const shrink = Math.min(1, GRID / Math.max(imageW, imageH));
+  const w = Math.max(1, Math.round(imageW * shrink));
+  const h = Math.max(1, Math.round(imageH * shrink));
+  const values = new Float32Array(w * h);
+  const row = sampler(map, w, h);
+  for (let y = 0; y < h; y += 1) row(y, values.subarray(y * w, (y + 1) * w));
+  return { w, h, values };
 }
 
-// What lies outside the region of interest is below every threshold.
+/** What lies outside the region of interest is below every threshold.
+ * @param {import('./contour.js').Field} field @param {{w: number, h: number, pixels: Uint8Array}} roi */
 export function clip(field, roi) {
-  const { w, h, values } = field
+  const { w, h, values } = field;
   for (let y = 0; y < h; y += 1) {
-    const row = Math.floor(((y + 0.5) * roi.h) / h) * roi.w
-    for (let x = 0; x < w; x += 1) if (!roi.pixels[row + Math.floor(((x + 0.5) * roi.w) / w)]) values[y * w + x] = BELOW
+    const row = Math.floor(((y + 0.5) * roi.h) / h) * roi.w;
+    for (let x = 0; x < w; x += 1)
+      if (!roi.pixels[row + Math.floor(((x + 0.5) * roi.w) / w)]) values[y * w + x] = BELOW;
   }
 }
 
+/** The value at a step of the slider. @param {{scale: Scale}} map @param {number} step */
 export function threshold(map, step) {
-  return map.scale.lo + (step / STEPS) * (map.scale.hi - map.scale.lo)
+  return map.scale.lo + (step / STEPS) * (map.scale.hi - map.scale.lo);
 }
 
+/** The step of the slider at a value. @param {{scale: Scale}} map @param {number} value */
 export function stepOf(map, value) {
-  const t = (value - map.scale.lo) / (map.scale.hi - map.scale.lo)
-  return Math.round(Math.min(Math.max(t, 0), 1) * STEPS)
+  const t = (value - map.scale.lo) / (map.scale.hi - map.scale.lo);
+  return Math.round(Math.min(Math.max(t, 0), 1) * STEPS);
 }
 
-// Colours grow out of nothing: what held-out normals show too stays clear, so that a normal image never turns red.
+/** Colours grow out of nothing: what held-out normals show too stays clear, so that a normal image never turns red.
+ * @param {import('./contour.js').Field} field @param {Scale} scale @param {string} name of the colour map
+ * @param {HTMLCanvasElement} canvas */
 export function colourise(field, scale, name, canvas) {
-  canvas.width = field.w
-  canvas.height = field.h
-  const context = canvas.getContext('2d')
-  const image = context.createImageData(field.w, field.h)
-  const lut = table(name)
-  const gain = 1 / (scale.hi - scale.lo || 1)
+  canvas.width = field.w;
+  canvas.height = field.h;
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
+  const image = context.createImageData(field.w, field.h);
+  const lut = table(name);
+  const gain = 1 / (scale.hi - scale.lo || 1);
   for (let i = 0, j = 0; i < field.values.length; i += 1, j += 4) {
-    const t = Math.min(Math.max((field.values[i] - scale.lo) * gain, 0), 1)
-    const c = 3 * Math.round(255 * t)
-    image.data[j] = lut[c]
-    image.data[j + 1] = lut[c + 1]
-    image.data[j + 2] = lut[c + 2]
-    image.data[j + 3] = 255 * Math.min(1, t * 2.5)
+    const t = Math.min(Math.max((field.values[i] - scale.lo) * gain, 0), 1);
+    const c = 3 * Math.round(255 * t);
+    image.data[j] = lut[c];
+    image.data[j + 1] = lut[c + 1];
+    image.data[j + 2] = lut[c + 2];
+    image.data[j + 3] = 255 * Math.min(1, t * 2.5);
   }
-  context.putImageData(image, 0, 0)
-  return canvas
+  context.putImageData(image, 0, 0);
+  return canvas;
 }

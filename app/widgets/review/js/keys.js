@@ -1,5 +1,6 @@
 // One key per act. The reader may change them; they are kept with the reader's settings.
 
+/** What a key can do: name, key, words. @type {[name: string, key: string, text: string][]} */
 export const ACTS = [
   ['normal', 'n', 'Normal, and on to the next case'],
   ['abnormal', 'a', 'Abnormal, and on to the next case'],
@@ -28,68 +29,85 @@ export const ACTS = [
   ['brush', 'b', 'Brush'],
   ['erase', 'e', 'Eraser'],
   ['polygon', 'p', 'Polygon (Enter closes it)'],
-  ['take', 't', "Take this component of the heat map"],
+  ['take', 't', 'Take this component of the heat map'],
   ['save', 's', 'Save the drawn mask as a new version'],
   ['help', '?', 'This sheet'],
-]
+];
 
-const NAMES = { ArrowRight: '→', ArrowLeft: '←', ArrowUp: '↑', ArrowDown: '↓', ' ': 'Space', Escape: 'Esc', Tab: 'Tab' }
+/** @type {Record<string, string>} */
+const NAMES = {
+  ArrowRight: '→',
+  ArrowLeft: '←',
+  ArrowUp: '↑',
+  ArrowDown: '↓',
+  ' ': 'Space',
+  Escape: 'Esc',
+  Tab: 'Tab',
+};
 
+/** A key as it is shown on a button. @param {string} key */
 export function label(key) {
-  return NAMES[key] || (key.length === 1 ? key.toUpperCase() : key)
+  return NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
 }
 
 export class Keys {
+  /** @param {(name: string, event: KeyboardEvent) => void} run @param {() => boolean} listening */
   constructor(run, listening) {
-    this.own = {}
-    this.run = run
-    this.listening = listening
-    this.waiting = null
-    document.addEventListener('keydown', (event) => this.pressed(event))
+    /** @type {Record<string, string>} keys that the reader has changed */
+    this.own = {};
+    this.run = run;
+    this.listening = listening;
+    /** @type {((key: string) => void) | null} takes the next key while one is being changed */
+    this.waiting = null;
+    document.addEventListener('keydown', (event) => this.pressed(event));
   }
 
+  /** The key of an act. @param {string} act */
   of(act) {
-    return this.own[act] || ACTS.find(([name]) => name === act)[1]
+    return this.own[act] || ACTS.find(([name]) => name === act)?.[1] || '';
   }
 
+  /** @param {KeyboardEvent} event */
   pressed(event) {
-    if (!this.listening()) return
+    if (!this.listening()) return;
     if (this.waiting) {
-      event.preventDefault()
-      event.stopPropagation()
-      if (!['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) this.waiting(event.key)
-      return
+      event.preventDefault();
+      event.stopPropagation();
+      if (!['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) this.waiting(event.key);
+      return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey) return
-    const target = event.target
-    if (target.matches?.('input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true]')) {
-      if (event.key === 'Escape') target.blur()
-      return
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.target instanceof HTMLElement ? event.target : null;
+    if (target?.matches('input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true]')) {
+      if (event.key === 'Escape') target.blur();
+      return;
     }
-    const onRange = target.matches?.('input[type=range]') && event.key.startsWith('Arrow')
-    const onButton = target.matches?.('button, summary, a') && (event.key === 'Enter' || event.key === ' ')
+    const onRange = target?.matches('input[type=range]') && event.key.startsWith('Arrow');
+    const onButton = target?.matches('button, summary, a') && (event.key === 'Enter' || event.key === ' ');
     // Tab reads on only from the image itself; from any control it moves the focus as everywhere.
-    const onControl = event.key === 'Tab' && target.matches?.('button, input, summary, a, [tabindex="0"]')
-    if (onRange || onButton || onControl || (event.key === 'Tab' && event.shiftKey)) return
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key
-    const act = ACTS.find(([name]) => this.of(name) === key)
+    const onControl = event.key === 'Tab' && target?.matches('button, input, summary, a, [tabindex="0"]');
+    if (onRange || onButton || onControl || (event.key === 'Tab' && event.shiftKey)) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const act = ACTS.find(([name]) => this.of(name) === key);
     if (act) {
-      event.preventDefault()
-      this.run(act[0], event)
-    } else if (event.key === 'Escape' || event.key === 'Enter') this.run(event.key, event)
+      event.preventDefault();
+      this.run(act[0], event);
+    } else if (event.key === 'Escape' || event.key === 'Enter') this.run(event.key, event);
   }
 
-  // Resolves to the key pressed next, or null if another act has it already.
+  /** Resolves to the key pressed next, to the act that has it already, or to null when it was given up.
+   * @param {string} act @returns {Promise<{key: string, taken?: string} | null>} */
   async change(act) {
+    /** @type {string} */
     const key = await new Promise((done) => {
-      this.waiting = done
-    })
-    this.waiting = null
-    const clean = key.length === 1 ? key.toLowerCase() : key
-    if (clean === 'Escape' || clean === 'Enter') return null
-    const taken = ACTS.find(([name]) => name !== act && this.of(name) === clean)
-    if (taken) return { taken: taken[0], key: clean }
-    this.own[act] = clean
-    return { key: clean }
+      this.waiting = done;
+    });
+    this.waiting = null;
+    const clean = key.length === 1 ? key.toLowerCase() : key;
+    if (clean === 'Escape' || clean === 'Enter') return null;
+    const taken = ACTS.find(([name]) => name !== act && this.of(name) === clean);
+    if (taken) return { taken: taken[0], key: clean };
+    this.own[act] = clean;
+    return { key: clean };
   }
 }

@@ -1,66 +1,80 @@
 // Dice, IoU and area at any threshold in constant time: one pass counts, for each step of the slider, the image's
 // pixels at or above it inside and outside the lesion mask. The pass runs at the image's own resolution.
 
-import { STEPS, sampler } from './heat.js'
+import { STEPS, sampler } from './heat.js';
 
-const AT_ONCE = 1_000_000 // pixels counted before the page may breathe
+const AT_ONCE = 1_000_000; // pixels counted before the page may breathe
 
+/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number}} PixelCounts by step */
+/** @typedef {{area: number, share: number, dice: number | null, iou: number | null}} Found */
+
+/**
+ * Counts an image's pixels by the step of the slider that still finds them. Null if it was cancelled meanwhile.
+ * @param {import('./heat.js').HeatMap} map
+ * @param {Uint8Array | undefined} lesion
+ * @param {number} w
+ * @param {number} h
+ * @param {{w: number, h: number, pixels: Uint8Array} | null} roi
+ * @returns {Promise<PixelCounts | null>}
+ */
 export async function count(map, lesion, w, h, roi, cancelled = () => false) {
-  let missed = 0 // of the lesion, outside the region: never found, whatever the threshold
-  const inside = new Float64Array(STEPS + 2)
-  const outside = new Float64Array(STEPS + 2)
-  const row = new Float32Array(w)
-  const fillRow = sampler(map, w, h)
-  const gain = STEPS / (map.scale.hi - map.scale.lo || 1)
-  const across = roi && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * roi.w) / w))
-  let done = 0
+  let missed = 0; // of the lesion, outside the region: never found, whatever the threshold
+  const inside = new Float64Array(STEPS + 2);
+  const outside = new Float64Array(STEPS + 2);
+  const row = new Float32Array(w);
+  const fillRow = sampler(map, w, h);
+  const gain = STEPS / (map.scale.hi - map.scale.lo || 1);
+  const across = roi && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * roi.w) / w));
+  let done = 0;
   for (let y = 0; y < h; y += 1) {
-    fillRow(y, row)
-    const down = roi ? Math.floor(((y + 0.5) * roi.h) / h) * roi.w : 0
+    fillRow(y, row);
+    const down = roi ? Math.floor(((y + 0.5) * roi.h) / h) * roi.w : 0;
     for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
-      if (roi && !roi.pixels[down + across[x]]) {
-        if (lesion && lesion[i]) missed += 1
-        continue
+      if (roi && across && !roi.pixels[down + across[x]]) {
+        if (lesion?.[i]) missed += 1;
+        continue;
       }
-      const t = (row[x] - map.scale.lo) * gain
-      const bin = t < 0 ? 0 : t >= STEPS ? STEPS + 1 : Math.floor(t + 1e-4) + 1
-      if (lesion && lesion[i]) inside[bin] += 1
-      else outside[bin] += 1
+      const t = (row[x] - map.scale.lo) * gain;
+      const bin = t < 0 ? 0 : t >= STEPS ? STEPS + 1 : Math.floor(t + 1e-4) + 1;
+      if (lesion?.[i]) inside[bin] += 1;
+      else outside[bin] += 1;
     }
-    done += w
+    done += w;
     if (done > AT_ONCE) {
-      done = 0
-      await new Promise((go) => setTimeout(go))
-      if (cancelled()) return null
+      done = 0;
+      await new Promise((go) => setTimeout(go));
+      if (cancelled()) return null;
     }
   }
   for (let k = STEPS; k >= 0; k -= 1) {
-    inside[k] += inside[k + 1]
-    outside[k] += outside[k + 1]
+    inside[k] += inside[k + 1];
+    outside[k] += outside[k + 1];
   }
-  return { inside, outside, lesion: inside[0] + missed, pixels: w * h }
+  return { inside, outside, lesion: inside[0] + missed, pixels: w * h };
 }
 
-// Pixels at or above slider step k are found: {area in pixels, share of the image, dice, iou}.
+/** What slider step k finds: area in pixels, share of the image, overlap with the lesion where there is one.
+ * @param {PixelCounts} counts @param {number} k */
 export function at(counts, k) {
-  const found = counts.inside[k + 1]
-  const false_ = counts.outside[k + 1]
-  const area = found + false_
-  const out = { area, share: area / counts.pixels, dice: null, iou: null }
+  const found = counts.inside[k + 1];
+  const false_ = counts.outside[k + 1];
+  const area = found + false_;
+  /** @type {Found} */
+  const out = { area, share: area / counts.pixels, dice: null, iou: null };
   if (counts.lesion) {
-    out.dice = (2 * found) / (area + counts.lesion)
-    out.iou = found / (false_ + counts.lesion)
+    out.dice = (2 * found) / (area + counts.lesion);
+    out.iou = found / (false_ + counts.lesion);
   }
-  return out
+  return out;
 }
 
-// The two masks on screen against each other, for the mask that is being drawn.
+/** Two masks against each other. @param {Uint8Array} a @param {Uint8Array} b */
 export function overlap(a, b) {
-  let both = 0
-  let sum = 0
+  let both = 0;
+  let sum = 0;
   for (let i = 0; i < a.length; i += 1) {
-    both += a[i] & b[i]
-    sum += a[i] + b[i]
+    both += a[i] & b[i];
+    sum += a[i] + b[i];
   }
-  return { dice: sum ? (2 * both) / sum : 1, iou: sum - both ? both / (sum - both) : 1 }
+  return { dice: sum ? (2 * both) / sum : 1, iou: sum - both ? both / (sum - both) : 1 };
 }

@@ -1,66 +1,82 @@
 // The score over a recording's frames or a volume's slices, under the viewer: click a frame, or go to the next peak.
+import { get } from '../../../static/api.js';
+import { el, fill } from '../../../static/dom.js';
+import { nextPeak } from './peaks.js';
 
-import { get } from './api.js'
+const WIDTH = 1000;
+const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
 
-const LOOK = 12 // frames on either side that a peak must rise above
-
-export function timeline(room, line) {
-  const { el } = room.studio
-  let frames = []
-  let held = ''
-  let last = null
+/** @param {import('./review_view.js').ReviewView} review @param {HTMLElement} line where it is drawn */
+export function timeline(review, line) {
+  /** @type {import('../../../static/answers').Frame[]} */
+  let frames = [];
+  let held = '';
+  let last = 0;
+  const here = () => frames.findIndex((f) => f.id === review.detail?.id);
 
   async function follow() {
-    const { detail } = room
+    const { detail } = review;
     if (!detail?.frames || detail.frames < 2 || detail.blind) {
-      line.hidden = true
-      return
+      line.hidden = true;
+      return;
     }
-    const key = `${room.study}/${room.run}/${detail.recording}/${detail.frames}` // slices may still come in
+    const key = `${review.study}/${review.run}/${detail.recording}/${detail.frames}`; // slices may still come in
     if (held !== key || !frames.some((f) => f.id === detail.id)) {
-      const got = await get(`/api/review/timeline/${detail.id}`, { run: room.run })
-      if (room.detail !== detail) return
-      frames = got.ok ? got.frames : []
-      held = key
+      const got = await get(`/api/review/timeline/${detail.id}`, { run: review.run });
+      if (review.detail !== detail) return;
+      frames = got.ok ? got.frames : [];
+      held = key;
     }
-    if (last !== detail.id) draw()
-    last = detail.id
+    if (last !== detail.id) draw();
+    last = detail.id;
   }
 
   function draw() {
-    line.hidden = frames.length < 2
-    if (line.hidden) return
-    const width = 1000
-    const x = (i) => ((i + 0.5) * width) / frames.length
-    const y = (p) => 50 - 0.46 * (p ?? 0)
-    const path = frames.map((f, i) => `${i ? 'L' : 'M'}${x(i).toFixed(1)} ${y(f.percentile).toFixed(1)}`).join(' ')
-    const at = frames.findIndex((f) => f.id === room.detail.id)
-    const svg = el('svg', { viewBox: `0 0 ${width} 54`, preserveAspectRatio: 'none', role: 'img', 'aria-label': 'Score over the frames',
-      onclick: (event) => {
-        const box = svg.getBoundingClientRect()
-        const i = Math.min(frames.length - 1, Math.floor(((event.clientX - box.left) / box.width) * frames.length))
-        room.goTo(frames[i].id)
-      } },
-    el('line', { x1: 0, x2: width, y1: y(95), y2: y(95), stroke: 'var(--warn)', 'stroke-dasharray': '4 5', 'vector-effect': 'non-scaling-stroke' }),
-    el('path', { d: path, fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5, 'vector-effect': 'non-scaling-stroke' }),
-    el('line', { x1: x(at), x2: x(at), y1: 0, y2: 54, stroke: 'var(--text)', 'vector-effect': 'non-scaling-stroke' }))
-    line.replaceChildren(svg)
+    line.hidden = frames.length < 2;
+    if (line.hidden) return;
+    const x = (/** @type {number} */ i) => ((i + 0.5) * WIDTH) / frames.length;
+    const y = (/** @type {number | null} */ p) => 50 - 0.46 * (p ?? 0);
+    const path = frames.map((f, i) => `${i ? 'L' : 'M'}${x(i).toFixed(1)} ${y(f.percentile).toFixed(1)}`).join(' ');
+    const now = x(here());
+    const thin = { 'vector-effect': 'non-scaling-stroke' };
+    const pick = (/** @type {MouseEvent} */ event) => {
+      const box = svg.getBoundingClientRect();
+      const i = Math.floor(((event.clientX - box.left) / box.width) * frames.length);
+      review.goTo(frames[Math.min(frames.length - 1, i)].id);
+    };
+    const svg = el(
+      'svg',
+      {
+        viewBox: `0 0 ${WIDTH} 54`,
+        preserveAspectRatio: 'none',
+        role: 'img',
+        'aria-label': 'Score over the frames',
+        onclick: pick,
+      },
+      el('line', {
+        x1: 0,
+        x2: WIDTH,
+        y1: y(FLAGGED),
+        y2: y(FLAGGED),
+        stroke: 'var(--warn)',
+        'stroke-dasharray': '4 5',
+        ...thin,
+      }),
+      el('path', { d: path, fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5, ...thin }),
+      el('line', { x1: now, x2: now, y1: 0, y2: 54, stroke: 'var(--text)', ...thin }),
+    );
+    fill(line, svg);
   }
 
   function peak() {
-    if (frames.length < 2 || line.hidden) return room.say('This case is a single image; peaks belong to recordings and volumes.')
-    const score = (i) => frames[i]?.score ?? -Infinity
-    const isPeak = (i) => {
-      for (let d = 1; d <= LOOK; d += 1) if (score(i - d) >= score(i) || score(i + d) > score(i)) return false
-      return score(i) > -Infinity
-    }
-    const at = frames.findIndex((f) => f.id === room.detail.id)
-    for (let step = 1; step <= frames.length; step += 1) {
-      const i = (at + step) % frames.length
-      if (isPeak(i)) return room.goTo(frames[i].id)
-    }
-    return room.say('The score has no peak here.')
+    if (frames.length < 2 || line.hidden)
+      return review.say('This case is a single image; peaks belong to recordings and volumes.');
+    const i = nextPeak(
+      frames.map((f) => f.score),
+      here(),
+    );
+    return i < 0 ? review.say('The score has no peak here.') : review.goTo(frames[i].id);
   }
 
-  return { follow, peak }
+  return { follow, peak };
 }

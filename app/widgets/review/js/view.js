@@ -1,144 +1,164 @@
 // One transform for all panes: an image pixel (x, y) lies at (x * scale + dx, y * scale + dy) CSS pixels of a pane.
 
-import { clamp } from './dom.js'
+import { clamp } from '../../../static/format.js';
+
+/** @typedef {import('./shapes.js').Spot} Spot */
+/** @typedef {{w: number, h: number}} Size */
+/** @typedef {{px: number, py: number}} Place in CSS pixels of a pane */
 
 export class View {
+  /** @param {() => void} changed */
   constructor(changed) {
-    this.changed = changed
-    this.scale = 1
-    this.dx = 0
-    this.dy = 0
-    this.image = { w: 1, h: 1 }
-    this.pane = { w: 1, h: 1 }
-    this.fitted = true
+    this.changed = changed;
+    this.scale = 1;
+    this.dx = 0;
+    this.dy = 0;
+    this.image = { w: 1, h: 1 };
+    this.pane = { w: 1, h: 1 };
+    this.fitted = true;
   }
 
+  /** @param {number} w @param {number} h */
   setImage(w, h) {
-    const same = this.image.w === w && this.image.h === h
-    this.image = { w, h }
-    if (!same || this.fitted) this.fit()
+    const same = this.image.w === w && this.image.h === h;
+    this.image = { w, h };
+    if (!same || this.fitted) this.fit();
   }
 
+  /** @param {number} w @param {number} h */
   setPane(w, h) {
-    if (this.pane.w === w && this.pane.h === h) return
-    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2)
-    this.pane = { w, h }
-    if (this.fitted) this.fit()
-    else this.centre(middle)
+    if (this.pane.w === w && this.pane.h === h) return;
+    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
+    this.pane = { w, h };
+    if (this.fitted) this.fit();
+    else this.centre(middle);
   }
 
   fit() {
-    const { image, pane } = this
-    this.scale = Math.min(pane.w / image.w, pane.h / image.h)
-    this.dx = (pane.w - image.w * this.scale) / 2
-    this.dy = (pane.h - image.h * this.scale) / 2
-    this.fitted = true
-    this.changed()
+    const { image, pane } = this;
+    this.scale = Math.min(pane.w / image.w, pane.h / image.h);
+    this.dx = (pane.w - image.w * this.scale) / 2;
+    this.dy = (pane.h - image.h * this.scale) / 2;
+    this.fitted = true;
+    this.changed();
   }
 
   oneToOne() {
-    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2)
-    this.scale = 1 / (window.devicePixelRatio || 1)
-    this.fitted = false
-    this.centre(middle)
+    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
+    this.scale = 1 / (window.devicePixelRatio || 1);
+    this.fitted = false;
+    this.centre(middle);
   }
 
+  /** @param {Spot} spot */
   centre({ x, y }) {
-    this.dx = this.pane.w / 2 - x * this.scale
-    this.dy = this.pane.h / 2 - y * this.scale
-    this.keep()
+    this.dx = this.pane.w / 2 - x * this.scale;
+    this.dy = this.pane.h / 2 - y * this.scale;
+    this.keep();
   }
 
+  /** @param {number} px @param {number} py @param {number} factor */
   zoomAt(px, py, factor) {
-    const at = this.toImage(px, py)
-    const least = 0.5 * Math.min(this.pane.w / this.image.w, this.pane.h / this.image.h)
-    this.scale = clamp(this.scale * factor, Math.min(least, 1), 40)
-    this.dx = px - at.x * this.scale
-    this.dy = py - at.y * this.scale
-    this.fitted = false
-    this.keep()
+    const at = this.toImage(px, py);
+    const least = 0.5 * Math.min(this.pane.w / this.image.w, this.pane.h / this.image.h);
+    this.scale = clamp(this.scale * factor, Math.min(least, 1), 40);
+    this.dx = px - at.x * this.scale;
+    this.dy = py - at.y * this.scale;
+    this.fitted = false;
+    this.keep();
   }
 
+  /** @param {number} dx @param {number} dy */
   pan(dx, dy) {
-    this.dx += dx
-    this.dy += dy
-    this.fitted = false
-    this.keep()
+    this.dx += dx;
+    this.dy += dy;
+    this.fitted = false;
+    this.keep();
   }
 
   // Some of the image always stays in sight.
   keep() {
-    const margin = 40
-    this.dx = clamp(this.dx, margin - this.image.w * this.scale, this.pane.w - margin)
-    this.dy = clamp(this.dy, margin - this.image.h * this.scale, this.pane.h - margin)
-    this.changed()
+    const margin = 40;
+    this.dx = clamp(this.dx, margin - this.image.w * this.scale, this.pane.w - margin);
+    this.dy = clamp(this.dy, margin - this.image.h * this.scale, this.pane.h - margin);
+    this.changed();
   }
 
+  /** @param {number} px @param {number} py @returns {Spot} */
   toImage(px, py) {
-    return { x: (px - this.dx) / this.scale, y: (py - this.dy) / this.scale }
+    return { x: (px - this.dx) / this.scale, y: (py - this.dy) / this.scale };
   }
 }
 
-// Wheel zooms, drag pans, two fingers pinch, the right button changes window and level.
-// With a tool in hand the left button goes to `tool`: {down, move, up} in image pixels.
+/** @typedef {{down: (p: Spot, event?: PointerEvent) => void, move: (p: Spot) => void, up: () => void}} Tool */
+
+/**
+ * Wheel zooms, drag pans, two fingers pinch, the right button changes window and level. With a tool in hand the left
+ * button goes to it, in image pixels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {View} view
+ * @param {{tool: () => Tool | null, windowing: (dx: number, dy: number) => void, hover: (p: Spot | null) => void}} on
+ */
 export function gestures(canvas, view, { tool, windowing, hover }) {
-  const fingers = new Map()
-  let mode = null
-  let last = null
-  const spot = (event) => {
-    const box = canvas.getBoundingClientRect()
-    return { px: event.clientX - box.left, py: event.clientY - box.top }
-  }
+  /** @type {Map<number, Place>} */
+  const fingers = new Map();
+  /** @type {'tool' | 'pinch' | 'window' | 'pan' | null} */
+  let mode = null;
+  let last = { px: 0, py: 0 };
+  const spot = (/** @type {MouseEvent} */ event) => {
+    const box = canvas.getBoundingClientRect();
+    return { px: event.clientX - box.left, py: event.clientY - box.top };
+  };
   canvas.addEventListener(
     'wheel',
     (event) => {
-      event.preventDefault()
-      const { px, py } = spot(event)
-      view.zoomAt(px, py, Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)))
+      event.preventDefault();
+      const { px, py } = spot(event);
+      view.zoomAt(px, py, Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)));
     },
     { passive: false },
-  )
-  canvas.addEventListener('contextmenu', (event) => event.preventDefault())
-  canvas.addEventListener('dblclick', () => tool() || view.fit())
+  );
+  canvas.addEventListener('contextmenu', (event) => event.preventDefault());
+  canvas.addEventListener('dblclick', () => tool() || view.fit());
   canvas.addEventListener('pointerdown', (event) => {
-    canvas.setPointerCapture(event.pointerId)
-    const p = spot(event)
-    fingers.set(event.pointerId, p)
-    last = p
+    canvas.setPointerCapture(event.pointerId);
+    const p = spot(event);
+    fingers.set(event.pointerId, p);
+    last = p;
     if (fingers.size === 2) {
-      if (mode === 'tool') tool()?.up()
-      mode = 'pinch'
-    } else if (event.button === 2) mode = 'window'
-    else if (event.button === 1 || !tool()) mode = 'pan'
+      if (mode === 'tool') tool()?.up();
+      mode = 'pinch';
+    } else if (event.button === 2) mode = 'window';
+    else if (event.button === 1 || !tool()) mode = 'pan';
     else {
-      mode = 'tool'
-      tool().down(view.toImage(p.px, p.py), event)
+      mode = 'tool';
+      tool()?.down(view.toImage(p.px, p.py), event);
     }
-    event.preventDefault()
-  })
+    event.preventDefault();
+  });
   canvas.addEventListener('pointermove', (event) => {
-    const p = spot(event)
-    hover(view.toImage(p.px, p.py), p)
-    if (!fingers.has(event.pointerId)) return
-    const before = fingers.get(event.pointerId)
+    const p = spot(event);
+    hover(view.toImage(p.px, p.py));
+    const before = fingers.get(event.pointerId);
+    if (!before) return;
     if (mode === 'pinch' && fingers.size === 2) {
-      const other = [...fingers].find(([id]) => id !== event.pointerId)[1]
-      const was = Math.hypot(before.px - other.px, before.py - other.py)
-      const now = Math.hypot(p.px - other.px, p.py - other.py)
-      view.pan((p.px - before.px) / 2, (p.py - before.py) / 2)
-      if (was > 5) view.zoomAt((p.px + other.px) / 2, (p.py + other.py) / 2, now / was)
-    } else if (mode === 'pan') view.pan(p.px - last.px, p.py - last.py)
-    else if (mode === 'window') windowing(p.px - last.px, p.py - last.py)
-    else if (mode === 'tool') tool()?.move(view.toImage(p.px, p.py), event)
-    fingers.set(event.pointerId, p)
-    last = p
-  })
-  const end = (event) => {
-    if (!fingers.delete(event.pointerId)) return
-    if (mode === 'tool') tool()?.up(event)
-    mode = null
-  }
-  canvas.addEventListener('pointerup', end)
-  canvas.addEventListener('pointercancel', end)
-  canvas.addEventListener('pointerleave', () => hover(null, null))
+      const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1] || before;
+      const was = Math.hypot(before.px - other.px, before.py - other.py);
+      const now = Math.hypot(p.px - other.px, p.py - other.py);
+      view.pan((p.px - before.px) / 2, (p.py - before.py) / 2);
+      if (was > 5) view.zoomAt((p.px + other.px) / 2, (p.py + other.py) / 2, now / was);
+    } else if (mode === 'pan') view.pan(p.px - last.px, p.py - last.py);
+    else if (mode === 'window') windowing(p.px - last.px, p.py - last.py);
+    else if (mode === 'tool') tool()?.move(view.toImage(p.px, p.py));
+    fingers.set(event.pointerId, p);
+    last = p;
+  });
+  const end = (/** @type {PointerEvent} */ event) => {
+    if (!fingers.delete(event.pointerId)) return;
+    if (mode === 'tool') tool()?.up();
+    mode = null;
+  };
+  canvas.addEventListener('pointerup', end);
+  canvas.addEventListener('pointercancel', end);
+  canvas.addEventListener('pointerleave', () => hover(null));
 }

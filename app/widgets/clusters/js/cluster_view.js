@@ -1,48 +1,62 @@
 // The cluster browser: the study's maps, its panes and tools.
+import { api } from '../../../static/api.js';
+import { toast } from '../../../static/dialogs.js';
+import { el, finderOfAll } from '../../../static/dom.js';
 import { Detail } from './detail.js';
-import { Form } from './form.js';
 import { Gallery } from './gallery.js';
 import { Legend } from './legend.js';
-import { titleOf } from './model.js';
+import { MapForm } from './map_form.js';
 import { Menus } from './menus.js';
+import { titleOf } from './model.js';
 import { Numbers } from './numbers.js';
 import { Pane } from './pane.js';
-import { Placing } from './placed.js';
+import { Projecting } from './projecting.js';
 import { Selecting } from './selecting.js';
+import { showTip } from './tip.js';
 
+/** @type {Record<string, string>} */
 const TOOLS = { v: 'pan', b: 'box', l: 'lasso' };
 
-export class Room extends Selecting {
+export class ClusterView extends Selecting {
+  /** @param {HTMLElement} root @param {import('../../../static/types').Studio} studio */
   constructor(root, studio) {
-    super();
-    Object.assign(this, { root, studio, tool: 'pan', colour: 'class', hidden: new Map(), maps: [], fit: null });
-    this.$ = (s) => root.querySelector(s);
-    this.form = new Form(this.$('.draw'), studio, { asked: (key, ready) => this.asked(key, ready) });
-    this.legend = new Legend(this.$('.legend'), studio, this);
-    this.numbers = new Numbers(this.$('.numbers'), studio);
-    this.detail = new Detail(this.$('.detail'), studio, this);
-    this.gallery = new Gallery(this.$('.detail'), studio, this);
+    super(root);
+    this.studio = studio;
+    /** @type {string | null} */
+    this.study = null;
+    this.tool = 'pan';
+    /** @type {import('../../../static/answers').MapRow[]} */
+    this.maps = [];
+    /** @type {string | null} the map that was asked for here and is not there yet */
+    this.wanted = null;
+    this.opening = false;
+    this.timer = 0;
     this.panes = [new Pane(this, 0), new Pane(this, 1)];
     this.active = this.panes[0];
     this.panes[1].root.hidden = true;
     this.$('.stage').append(...this.panes.map((p) => p.root));
-    this.$('.tools').onclick = (event) => event.target.dataset.tool && this.setTool(event.target.dataset.tool);
+    this.legend = new Legend(this.$('.legend'), this);
+    this.numbers = new Numbers(this.$('.numbers'));
+    this.detail = new Detail(this.$('.detail'), this);
+    this.gallery = new Gallery(this.$('.detail'), this);
+    this.form = new MapForm(this.$('.draw'), (key, ready) => this.asked(key, ready));
+    this.menus = new Menus(root, this);
+    this.projecting = new Projecting(this.$('.place'), this);
+    this.$('.tools').onclick = (/** @type {any} */ event) =>
+      event.target.dataset.tool && this.setTool(event.target.dataset.tool);
     this.$('.fit-view').onclick = () => this.shown.forEach((p) => p.plot.fit());
     this.$('.marks').onclick = () => this.toggleMarks();
     this.$('.split').onclick = () => this.setSplit(this.panes[1].root.hidden);
     this.$('.clear').onclick = () => this.clear();
     this.$('.isolate').onclick = () => this.isolate();
-    this.menus = new Menus(root, studio, this);
-    this.placing = new Placing(this.$('.place'), studio, this);
   }
 
-  get shown() { return this.panes.filter((p) => !p.root.hidden && p.map); }
-
   // Studies and maps ---------------------------------------------------------------------------
+  /** @param {string | null} study */
   async open(study) {
     this.study = study;
     this.opening = Boolean(study); // nothing is said to be missing before it has been looked for
-    this.panes.forEach((p) => { p.map = p.plot.map = null; p.plot.visible = null; p.plot.redraw(); });
+    for (const pane of this.panes) pane.blank();
     this.setSplit(false);
     this.active = this.panes[0];
     try {
@@ -61,20 +75,26 @@ export class Room extends Selecting {
 
   async listMaps() {
     const { study } = this;
-    const { maps, views } = await this.studio.api(`/api/clusters/maps?study=${encodeURIComponent(study)}`);
+    if (!study) return;
+    const { maps, views } = await api(`/api/clusters/maps?study=${encodeURIComponent(study)}`);
     if (study !== this.study) return;
     this.menus.views = views;
     this.maps = maps;
     const ready = maps.filter((m) => m.ready);
     for (const pane of this.panes) {
-      pane.pick.replaceChildren(...ready.map((m) => this.studio.el('option', { value: m.key }, titleOf({ ...m, count: m.points }))));
+      pane.pick.replaceChildren(
+        ...ready.map((m) => el('option', { value: m.key }, titleOf({ ...m, count: m.points }))),
+      );
       if (pane.map) pane.pick.value = pane.map.key;
     }
-    const waiting = maps.find((m) => !m.ready && ['queued', 'running'].includes(m.job_status));
+    const waiting = maps.find((m) => !m.ready && ['queued', 'running'].includes(m.job_status || ''));
     this.form.progress(waiting);
     this.watch(Boolean(waiting));
     const failed = maps.find((m) => m.key === this.wanted && !m.ready && m.job_status === 'failed');
-    if (failed) { this.wanted = null; this.studio.toast(failed.message || 'The map could not be drawn.', 'bad'); }
+    if (failed) {
+      this.wanted = null;
+      toast(failed.message || 'The map could not be drawn.', 'bad');
+    }
     if (this.wanted && ready.some((m) => m.key === this.wanted)) {
       const key = this.wanted;
       this.wanted = null;
@@ -82,10 +102,12 @@ export class Room extends Selecting {
     }
     this.emptiness();
   }
+  /** @param {boolean} on whether to look again soon */
   watch(on) {
     clearTimeout(this.timer);
     if (on) this.timer = setTimeout(() => this.listMaps().catch(() => this.watch(true)), 700);
   }
+  /** @param {string} key @param {boolean} ready */
   async asked(key, ready) {
     this.wanted = key;
     await this.listMaps();
@@ -93,6 +115,7 @@ export class Room extends Selecting {
   }
 
   // A map is opened; what was selected, here or in the other pane, stays selected.
+  /** @param {Pane} pane @param {string} key */
   async show(pane, key) {
     const from = this.shown.find((p) => p !== pane) || this.shown[0];
     const ids = from ? this.pointsOf(from).map((i) => from.map.ids[i]) : [];
@@ -100,7 +123,7 @@ export class Room extends Selecting {
     try {
       if (!(await pane.open(key))) return;
     } catch (error) {
-      this.studio.toast(error.message, 'bad');
+      toast(error.message, 'bad');
       return;
     }
     const selected = new Uint8Array(pane.map.n);
@@ -113,6 +136,7 @@ export class Room extends Selecting {
     this.aside();
   }
   // The same map once more, after something was placed on it or taken off: camera, epoch and selection stay.
+  /** @param {Pane} pane */
   async again(pane) {
     const { time } = pane.plot;
     const selected = this.pointsOf(pane).map((i) => pane.map.ids[i]);
@@ -131,54 +155,52 @@ export class Room extends Selecting {
     if (!none) return;
     const ready = this.form.runs.length;
     this.$('.nothing h2').textContent = !this.study ? 'No study yet' : ready ? 'No map yet' : 'No encoder yet';
-    this.$('.nothing p').textContent = !this.study ? 'Import one in the Study tab.'
-      : ready ? 'Choose an encoder and a method on the left, then draw the map: every point is an image, as the encoder sees it.'
+    this.$('.nothing p').textContent = !this.study
+      ? 'Import one in the Study tab.'
+      : ready
+        ? 'Choose an encoder and a method on the left, then draw the map: every point is an image, as the encoder sees it.'
         : 'Train an encoder in the Training tab. Its first snapshot can be mapped while the training goes on.';
   }
 
   // Tools -----------------------------------------------------------------------------------------
+  /** @param {string} tool */
   setTool(tool) {
     this.tool = tool;
-    this.root.querySelectorAll('[data-tool]').forEach((b) => b.setAttribute('aria-pressed', String(b.dataset.tool === tool)));
+    for (const b of finderOfAll(this.root)('[data-tool]'))
+      b.setAttribute('aria-pressed', String(b.dataset.tool === tool));
     this.$('.stage').dataset.tool = tool;
   }
   toggleMarks() {
     const on = this.$('.marks').getAttribute('aria-pressed') !== 'true';
     this.$('.marks').setAttribute('aria-pressed', String(on));
-    this.panes.forEach((p) => { p.plot.marks = on; p.plot.redraw(false); });
+    this.panes.forEach((p) => {
+      p.plot.marks = on;
+      p.plot.redraw(false);
+    });
   }
+  /** @param {boolean} on whether two maps are shown */
   setSplit(on) {
     this.panes[1].root.hidden = !on;
     this.$('.split').setAttribute('aria-pressed', String(on));
-    if (!on) { this.panes[1].stop(); this.active = this.panes[0]; }
-    else if (this.panes[0].map) {
+    if (!on) {
+      this.panes[1].stop();
+      this.active = this.panes[0];
+    } else if (this.panes[0].map) {
       const ready = this.maps.filter((m) => m.ready);
       const other = ready.find((m) => m.key !== this.panes[0].map.key) || ready[0];
-      return this.show(this.panes[1], other.key).then(() => { this.active = this.panes[0]; this.aside(); });
+      return this.show(this.panes[1], other.key).then(() => {
+        this.active = this.panes[0];
+        this.aside();
+      });
     }
   }
+  /** @param {string} key */
   key(key) {
     if (key === 'Escape') return () => this.clear();
     return TOOLS[key] && (() => this.setTool(TOOLS[key]));
   }
-  tip(pane, i, x, y) {
-    const tip = this.$('.tip');
-    tip.hidden = i < 0;
-    if (i < 0) return;
-    const src = pane.map.thumb(i);
-    const image = tip.querySelector('img');
-    if (image.getAttribute('src') !== src) image.setAttribute('src', src);
-    const { column } = pane;
-    const value = column.codes ? column.names[column.codes[i]] : column.values[i] == null ? 'not scored' : column.values[i].toPrecision(4);
-    tip.querySelector('span').textContent = value === '\u2013' ? `no ${column.title.toLowerCase()}` : value;
-    const [box, room] = [pane.host.getBoundingClientRect(), this.root.getBoundingClientRect()];
-    const left = box.left - room.left + x;
-    tip.style.left = `${left + (left + 150 > room.width ? -126 : 18)}px`;
-    tip.style.top = `${Math.min(Math.max(box.top - room.top + y - 40, 0), room.height - 140)}px`;
-  }
-  openReview(id) {
-    this.studio.address({ tab: 'review', case: id });
-    this.studio.emit('case', id);
-    this.studio.openTab('review');
+  /** @param {Pane} pane @param {number} i @param {number} [x] @param {number} [y] */
+  tip(pane, i, x = 0, y = 0) {
+    showTip(this.$('.tip'), this.root, pane, i, x, y);
   }
 }

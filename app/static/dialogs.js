@@ -1,0 +1,100 @@
+// What the page says by itself and what it asks: notes in a corner, questions in a dialog.
+import { el } from './dom.js';
+
+/** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */
+export function toast(text, kind = 'note') {
+  let rack = document.querySelector('#toasts');
+  if (!rack) {
+    rack = el('div', { id: 'toasts', role: 'status', 'aria-live': 'polite' });
+    document.body.append(rack);
+  }
+  const note = el('div', { class: `toast ${kind}` }, text);
+  rack.append(note);
+  setTimeout(() => note.remove(), kind === 'bad' ? 9000 : 4500);
+}
+
+/** Says what went wrong with a piece of work; resolves to what came of it, or null. @template T @param {Promise<T>} work */
+export const orToast = (work) =>
+  work.catch((error) => {
+    toast(error.message, 'bad');
+    return null;
+  });
+
+/**
+ * Shows a modal form. Resolves to `answer()` when it is sent, to `otherwise` when it is given up.
+ * @template A, B
+ * @param {{content: import('./types').Child[], answer: () => A, otherwise: B, yes: string, no?: string}} question
+ * @returns {Promise<A | B>}
+ */
+function asked({ content, answer, otherwise, yes, no = 'Cancel' }) {
+  return new Promise((resolve) => {
+    /** @param {A | B} result */
+    const done = (result) => {
+      dialog.close();
+      dialog.remove();
+      resolve(result);
+    };
+    const send = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      done(answer());
+    };
+    const dialog = el(
+      'dialog',
+      { class: 'ask', oncancel: () => done(otherwise) },
+      el(
+        'form',
+        { onsubmit: send },
+        content,
+        el(
+          'menu',
+          {},
+          el('button', { type: 'button', class: 'plain', onclick: () => done(otherwise) }, no),
+          el('button', { class: 'main' }, yes),
+        ),
+      ),
+    );
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Asks before something that cannot be undone. @param {string} text */
+export const confirm = (text, yes = 'Yes', no = 'Cancel') =>
+  asked({ content: [el('p', {}, text)], answer: () => true, otherwise: false, yes, no });
+
+/**
+ * Asks for a text (long: several lines). Resolves to it, or null when it was given up.
+ * @param {string} text
+ * @param {string} [value]
+ * @param {{long?: boolean, yes?: string, maxlength?: number}} [options]
+ */
+export function ask(text, value = '', { long = false, yes = 'Save', maxlength } = {}) {
+  const box = long
+    ? el('textarea', { rows: 4, 'aria-label': text, maxlength })
+    : el('input', { type: 'text', 'aria-label': text, maxlength });
+  box.value = value;
+  const answer = asked({ content: [el('label', {}, text, box)], answer: () => box.value, otherwise: null, yes });
+  box.select();
+  return answer;
+}
+
+/**
+ * Asks which of several. Resolves to the names chosen, or null. `more`: what else the dialog holds.
+ * @param {string} text
+ * @param {Record<string, string>} options their titles by name
+ * @param {string[]} chosen
+ * @param {string} yes
+ * @param {import('./types').Child} [more]
+ */
+export function pick(text, options, chosen, yes, more = null) {
+  const boxes = Object.entries(options).map(([name, title]) => {
+    const box = el('input', { type: 'checkbox', checked: chosen.includes(name) });
+    return { name, box, label: el('label', { class: 'check' }, box, title) };
+  });
+  return asked({
+    content: [el('p', {}, text), boxes.map((b) => b.label), more],
+    answer: () => boxes.filter((b) => b.box.checked).map((b) => b.name),
+    otherwise: null,
+    yes,
+  });
+}

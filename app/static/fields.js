@@ -1,0 +1,220 @@
+// The controls of a form's fields: one function per kind. Each returns what stands beside the label, below it or before
+// it, and `put`, which shows a value.
+import { api } from './api.js';
+import { el } from './dom.js';
+
+/** @typedef {import('./answers').Field} Field */
+/** @typedef {{beside?: HTMLElement, body?: HTMLElement, inline?: HTMLElement, put: (value: any) => void}} Control */
+/** @typedef {(field: Field, id: string, changed: (value: any) => void) => Control} Maker */
+
+/** A number without needless digits. @param {number} v */
+export const tidy = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(4))));
+
+/** Where a value lies on a slider, and which value a place on it stands for. @param {Pick<Field, 'log' | 'min' | 'kind'>} field */
+export function sliderScale({ log, min, kind }) {
+  const round = (/** @type {number} */ v) => (kind === 'integer' ? Math.round(v) : Number(v.toPrecision(6)));
+  return {
+    place: (/** @type {number} */ v) => (log ? Math.log10(Math.max(v, min)) : v),
+    value: (/** @type {number} */ at) => round(log ? Number((10 ** at).toPrecision(3)) : at),
+    round,
+  };
+}
+
+/** @type {Maker} */
+function number(f, id, changed) {
+  const box = el('input', { type: 'number', id, step: f.log ? 'any' : f.step, min: f.min, max: f.max });
+  if (f.min == null || (f.kind === 'integer' && f.max - f.min > 1000)) {
+    box.onchange = () => changed(Number(box.value));
+    return {
+      beside: box,
+      put: (v) => {
+        box.value = v;
+      },
+    };
+  }
+  const scale = sliderScale(f);
+  const bar = el('input', {
+    type: 'range',
+    min: scale.place(f.min),
+    max: scale.place(f.max),
+    step: f.log ? 0.01 : f.step,
+    'aria-label': f.label,
+  });
+  bar.oninput = () => {
+    const v = scale.value(Number(bar.value));
+    box.value = tidy(v);
+    changed(v);
+  };
+  box.onchange = () => {
+    const v = scale.round(Number(box.value));
+    bar.value = String(scale.place(v));
+    changed(v);
+  };
+  return {
+    beside: box,
+    body: bar,
+    put: (v) => {
+      box.value = tidy(v);
+      bar.value = String(scale.place(v));
+    },
+  };
+}
+
+/** @type {Maker} */
+function range(f, id, changed) {
+  const bars = ['lowest', 'highest'].map((name, i) =>
+    el('input', {
+      type: 'range',
+      id: i ? `${id}-high` : id,
+      min: f.min,
+      max: f.max,
+      step: f.step,
+      'aria-label': `${f.label}, ${name}`,
+    }),
+  );
+  const values = el('output', { class: 'num' });
+  const track = el('div', { class: 'two' }, el('i'), bars);
+  const show = (/** @type {number} */ low, /** @type {number} */ high) => {
+    values.textContent = `${tidy(low)} – ${tidy(high)}`;
+    const part = (/** @type {number} */ v) => (100 * (v - f.min)) / (f.max - f.min);
+    track.style.setProperty('--low', `${part(low)}%`);
+    track.style.setProperty('--high', `${part(high)}%`);
+    bars[0].style.zIndex = low > (f.min + f.max) / 2 ? '2' : '1';
+  };
+  const put = (/** @type {number[]} */ [low, high]) => {
+    bars[0].value = String(low);
+    bars[1].value = String(high);
+    show(low, high);
+  };
+  bars.forEach((bar, i) => {
+    bar.oninput = () => {
+      let [low, high] = bars.map((b) => Number(b.value));
+      if (low > high) {
+        if (i) low = high;
+        else high = low;
+      }
+      put([low, high]);
+      changed([low, high]);
+    };
+  });
+  return { beside: values, body: track, put };
+}
+
+/** Shows a value that may not be among the options. @param {HTMLSelectElement} select */
+const putOption = (select) => (/** @type {string} */ v) => {
+  if (![...select.options].some((o) => o.value === v)) select.append(el('option', { value: v }, v));
+  select.value = v;
+};
+
+/** @type {Maker} */
+function choice(f, id, changed) {
+  const options = f.options.map((o) => el('option', { value: o }, o));
+  const select = el('select', { id, onchange: () => changed(select.value) }, options);
+  return { beside: select, put: putOption(select) };
+}
+
+/** The studies there are, asked for again whenever the list is about to be opened. @type {Maker} */
+function study(_, id, changed) {
+  const select = el('select', { id, onchange: () => changed(select.value) }, el('option', { value: '' }, 'none'));
+  const fill = async () => {
+    const { studies } = await api('/api/medmix/donors').catch(() => ({ studies: [] }));
+    const now = select.value;
+    const known = studies.some((s) => s.id === now) || !now ? studies : [...studies, { id: now, name: now }];
+    select.replaceChildren(
+      el('option', { value: '' }, 'none'),
+      ...known.map((s) => el('option', { value: s.id }, s.name)),
+    );
+    select.value = now;
+  };
+  select.onpointerdown = select.onfocus = fill;
+  fill();
+  return { beside: select, put: putOption(select) };
+}
+
+/** A click chooses one; with Shift or Ctrl it adds to or takes from those chosen. @type {Maker} */
+function several(f, id, changed) {
+  const buttons = f.options.map((o, i) =>
+    el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names?.[o] || o),
+  );
+  const pressed = (/** @type {Element} */ b) => b.getAttribute('aria-pressed') === 'true';
+  const press = (/** @type {Element} */ b, /** @type {boolean} */ on) => b.setAttribute('aria-pressed', String(on));
+  for (const button of buttons) {
+    button.onclick = (event) => {
+      if (event.shiftKey || event.ctrlKey || event.metaKey) {
+        if (pressed(button) && buttons.filter(pressed).length === 1) return;
+        press(button, !pressed(button));
+      } else for (const b of buttons) press(b, b === button);
+      changed(
+        buttons
+          .filter(pressed)
+          .map((b) => b.dataset.option)
+          .join('+'),
+      );
+    };
+  }
+  const group = { class: 'several', role: 'group', 'aria-label': f.label, title: 'Shift-click to take several' };
+  return {
+    body: el('div', group, buttons),
+    put: (v) => {
+      const chosen = v === 'mixed' ? f.options : v.split('+');
+      for (const b of buttons) press(b, chosen.includes(b.dataset.option));
+    },
+  };
+}
+
+/** @type {Maker} */
+function flag(_, id, changed) {
+  const box = el('input', { type: 'checkbox', id, onchange: () => changed(box.checked) });
+  return {
+    inline: box,
+    put: (v) => {
+      box.checked = v;
+    },
+  };
+}
+
+/** @type {Maker} */
+function numbers(f, id, changed) {
+  /** @type {string[]} */
+  const names = f.names;
+  const boxes = names.map((name, i) =>
+    el('input', {
+      type: 'number',
+      id: i ? null : id,
+      min: f.min,
+      max: f.max,
+      step: f.step || 'any',
+      'aria-label': `${f.label}, ${name}`,
+      onchange: () => changed(boxes.map((x) => Number(x.value))),
+    }),
+  );
+  const labels = boxes.map((box, i) => el('label', {}, names[i], box));
+  return {
+    body: el('div', { class: 'numbers' }, labels),
+    put: (/** @type {number[]} */ values) =>
+      values.forEach((v, i) => {
+        boxes[i].value = tidy(v);
+      }),
+  };
+}
+
+/** A text, or several with commas between. @type {Maker} */
+function text(_, id, changed) {
+  let list = false;
+  const split = (/** @type {string} */ s) =>
+    s
+      .split(',')
+      .map((t) => t.trim())
+      .filter(Boolean);
+  const box = el('input', { type: 'text', id, onchange: () => changed(list ? split(box.value) : box.value) });
+  return {
+    beside: box,
+    put: (v) => {
+      list = Array.isArray(v);
+      box.value = list ? v.join(', ') : (v ?? '');
+    },
+  };
+}
+
+/** @type {Record<Field['kind'], Maker>} */
+export const CONTROLS = { number, integer: number, range, choice, study, several, flag, numbers, text };

@@ -1,0 +1,34 @@
+// Numbers as a reader expects them.
+
+/** @param {number} v @param {number} lo @param {number} hi */
+export const clamp = (v, lo, hi) => Math.min(hi, Math.max(lo, v));
+
+/** A share in 0..1 as per cent. @param {number} v @param {number} [digits] */
+export const percent = (v, digits = 1) => `${(100 * v).toFixed(digits)} %`;
+
+/** A number with `digits` decimals; a dash where there is none. @param {number | null | undefined} v @param {number} [digits] */
+export const fixed = (v, digits = 3) => (v == null || !Number.isFinite(v) ? '–' : v.toFixed(digits));
+
+/** A count and its noun. @param {number} n @param {string} one @param {string} [many] */
+export const plural = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
+
+/** A duration in the unit that fits. @param {number | null | undefined} s */
+export function seconds(s) {
+  if (s == null || !Number.isFinite(s)) return '–';
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
+  if (s < 90) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  return `${(s / 3600).toFixed(1)} h`;
+}
+
+/** A size in the unit that fits. @param {number | null | undefined} n */
+export function bytes(n) {
+  if (n == null) return '–';
+  const unit = ['B', 'KB', 'MB', 'GB', 'TB'];
+  let i = 0;
+  while (n >= 1000 && i < 4) {
+    n /= 1000;
+    i += 1;
+  }
+  return `${n < 10 && i ? n.toFixed(1) : Math.round(n)} ${unit[i]}`;
+}

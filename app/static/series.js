@@ -1,0 +1,56 @@
+// What a chart of lines is made of: points on one common axis, limits, labels.
+
+/** @typedef {import('./types').Line} Line */
+/** @typedef {{low?: number, high?: number, lines?: {at: number, label: string}[]}} Bounds low, high: limits that are fixed */
+
+/** A number of a chart in few characters. @param {number | null | undefined} v */
+export function label(v) {
+  if (v == null) return '–';
+  const a = Math.abs(v);
+  if (a && (a < 0.001 || a >= 1e5)) return v.toExponential(1);
+  return String(Number(v.toPrecision(a >= 100 ? 4 : 3)));
+}
+
+/**
+ * All lines on the union of their x: [xs, ys, ys, ...]. Where a line has no point at an x it has `undefined` (and is
+ * drawn through); where its value is missing it has `null` (and is interrupted).
+ * @param {Line[]} lines each with rising x
+ * @returns {[number[], ...(number | null | undefined)[][]]}
+ */
+export function aligned(lines) {
+  const xs = [...new Set(lines.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b);
+  const place = new Map(xs.map((x, i) => [x, i]));
+  const columns = lines.map((line) => {
+    /** @type {(number | null | undefined)[]} */
+    const ys = new Array(xs.length).fill(undefined);
+    for (const [x, y] of line.points) ys[/** @type {number} */ (place.get(x))] = Number.isFinite(y) ? y : null;
+    return ys;
+  });
+  return [xs, ...columns];
+}
+
+/**
+ * The limits of y: what is drawn with 6 % above and below, but a fixed limit as it is.
+ * @param {(number | null)[]} values
+ * @param {Bounds} bounds
+ * @returns {[number, number]}
+ */
+export function limits(values, { low, high, lines = [] }) {
+  const known = values.filter((v) => v != null && Number.isFinite(v)).map(Number);
+  const all = [...known, ...lines.map((line) => line.at)];
+  if (!all.length) return [low ?? 0, high ?? 1];
+  let from = low ?? all.reduce((a, b) => Math.min(a, b));
+  let to = high ?? all.reduce((a, b) => Math.max(a, b));
+  if (from === to) {
+    from -= Math.abs(from) * 0.1 + 0.01;
+    to += Math.abs(to) * 0.1 + 0.01;
+  }
+  const margin = (to - from) * 0.06;
+  return [low == null ? from - margin : from, high == null ? to + margin : to];
+}
+
+/** The value of a line at the point nearest to x; its last one where x is null. @param {Line} line @param {number | null} x */
+export function valueAt({ points }, x) {
+  if (x == null) return points[points.length - 1][1];
+  return points.reduce((best, p) => (Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best))[1];
+}

@@ -1,0 +1,91 @@
+// New images on a map: they join its points at the end, in a class of their own, so that every tool knows them.
+import { api, fetched } from '../../../static/api.js';
+
+/** @typedef {import('../../../static/answers').PlacedSet} PlacedSet */
+
+const PREFIX = 'Placed: ';
+/** The class of a set's points. @param {{title: string}} set */
+export const nameOf = (set) => PREFIX + set.title;
+/** @param {string} name of a class */
+export const isProjected = (name) => name.startsWith(PREFIX);
+
+/** A file of no study is known by its name: a number below zero, the same on every map. @param {string} text */
+function idOf(text) {
+  let [a, b] = [2166136261, 5381];
+  for (const c of text) {
+    a = Math.imul(a ^ (c.codePointAt(0) || 0), 16777619);
+    b = (Math.imul(b, 33) + (c.codePointAt(0) || 0)) | 0;
+  }
+  return -((a >>> 0) * 1048576 + ((b >>> 0) & 1048575) + 1);
+}
+
+/** What lies on the map `base` besides its own points: sets with their places; and what is on its way.
+ * @param {`/api/clusters/maps/${string}`} base */
+export async function loadSets(base) {
+  const { sets } = await api(`${base}/placed`);
+  const ready = sets.filter((s) => s.ready);
+  await Promise.all(
+    ready.map(async (set) => {
+      const answer = await fetched(`${base}/placed/${set.key}/coords`);
+      set.coords = new Float32Array(await answer.arrayBuffer());
+    }),
+  );
+  return { sets: ready, waiting: sets.filter((s) => !s.ready) };
+}
+
+/**
+ * Puts the sets behind the map's own `n` points: coords epoch by epoch, ids, cases, lesions, the address of each.
+ * @param {{base: string, coords: Float32Array, n: number, epochs: number, ids: ArrayLike<number> & Iterable<number>,
+ *   cases: number[], lesions: number[]}} map coords: (epochs, n, 2)
+ * @param {PlacedSet[]} sets
+ */
+export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
+  const more = sets.reduce((sum, s) => sum + s.names.length, 0);
+  const total = n + more;
+  const all = new Float32Array(2 * total * epochs);
+  for (let e = 0; e < epochs; e += 1) {
+    all.set(coords.subarray(2 * n * e, 2 * n * (e + 1)), 2 * total * e);
+    let at = total * e + n;
+    for (const {
+      coords: c,
+      names: { length: m },
+    } of sets) {
+      all.set(c.subarray(2 * m * e, 2 * m * (e + 1)), 2 * at);
+      at += m;
+    }
+  }
+  const added = sets.flatMap((set) =>
+    set.names.map((name, j) => ({ set, j, name, url: `${base}/placed/${set.key}/${j}` })),
+  );
+  return {
+    n: total,
+    own: n,
+    coords: all,
+    sets,
+    added,
+    ids: Float64Array.from([
+      ...ids,
+      ...added.map(({ set, j, name }) => (set.cases[j] >= 0 ? set.cases[j] * 64 * 4097 : idOf(`${set.title}/${name}`))),
+    ]),
+    cases: [...cases, ...added.map(({ set, j }) => set.cases[j])],
+    lesions: [...lesions, ...added.map(() => 0)],
+    url: (/** @type {number} */ i) => (i < n ? `${base}/points/${i}` : added[i - n].url),
+  };
+}
+
+/**
+ * Columns cover the new points too: a class of their own where there are classes, unknown where there are numbers.
+ * @param {import('../../../static/answers').Column} column
+ * @param {Pick<ReturnType<typeof join>, 'added' | 'sets'>} map
+ */
+export function widen(column, map) {
+  if (!map.added.length) return column;
+  if (column.values) return { ...column, values: [...column.values, ...map.added.map(() => null)] };
+  const { names: own = [], codes = [] } = column;
+  const names = [...own, ...map.sets.map(nameOf)];
+  return {
+    ...column,
+    names,
+    codes: [...codes, ...map.added.map(({ set }) => own.length + map.sets.indexOf(set))],
+  };
+}

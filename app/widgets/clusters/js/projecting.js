@@ -1,0 +1,141 @@
+// The form that projects new images onto a map: a folder on this machine or a study; what lies there, to be taken off.
+import { api } from '../../../static/api.js';
+import { toast } from '../../../static/dialogs.js';
+import { closeOnEscape, el, finder } from '../../../static/dom.js';
+
+/** @typedef {import('../../../static/answers').PlacedSet} PlacedSet */
+
+export class Projecting {
+  /** @param {HTMLDetailsElement} root @param {import('./cluster_view.js').ClusterView} clusters */
+  constructor(root, clusters) {
+    this.root = root;
+    this.$ = finder(root);
+    this.clusters = clusters;
+    /** @type {string | null} the set that was asked for here and is not there yet */
+    this.wanted = null;
+    this.timer = 0;
+    this.$('.put').onclick = () => this.go();
+    root.addEventListener('toggle', () => {
+      if (root.open) this.studies().catch(() => {});
+    });
+    closeOnEscape(root);
+    this.$('.place-folder').addEventListener('keydown', (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === 'Enter') this.go();
+    });
+  }
+
+  get pane() {
+    return this.clusters.active.map ? this.clusters.active : this.clusters.panes[0];
+  }
+
+  async studies() {
+    const { studies } = await api('/api/status');
+    const select = this.$('.place-study');
+    const kept = select.value;
+    select.replaceChildren(
+      el('option', { value: '' }, 'none'),
+      ...studies.map((s) => el('option', { value: s }, s === this.clusters.study ? `${s}, the rest of it` : s)),
+    );
+    select.value = studies.includes(kept) ? kept : '';
+  }
+
+  render() {
+    const { map } = this.pane;
+    this.root.hidden = !map || map.about.config.feature === 'patch';
+    if (this.root.hidden) return;
+    this.$('.sets').replaceChildren(
+      ...map.sets.map((set) =>
+        el(
+          'div',
+          { class: 'line' },
+          el(
+            'span',
+            { class: 'name', title: this.summary(set) },
+            `${set.title}, ${set.names.length.toLocaleString('en')}`,
+          ),
+          el(
+            'button',
+            { class: 'small', 'aria-label': `Take ${set.title} off the map`, onclick: () => this.off(set) },
+            '\u00d7',
+          ),
+        ),
+      ),
+    );
+    if (map.waiting.some((s) => ['queued', 'running'].includes(s.job_status || ''))) this.watch(map.key);
+    else if (!this.wanted) this.say(undefined);
+  }
+  /** @param {PlacedSet} set */
+  summary(set) {
+    const far = set.far[set.far.length - 1].filter(Boolean).length;
+    const lost = set.left_out.length ? ` ${set.left_out.length} files could not be read.` : '';
+    return `${set.names.length} images; ${far} far from every image of the map.${lost}`;
+  }
+
+  async go() {
+    const { map } = this.pane;
+    const folder = this.$('.place-folder').value.trim();
+    const study = this.$('.place-study').value;
+    if (!map) return;
+    if (!folder && !study) {
+      toast('Give the path of a folder, or choose a study.', 'bad');
+      return;
+    }
+    try {
+      const { key, ready } = await api(`${map.base}/placed`, folder ? { folder } : { study });
+      this.wanted = key;
+      if (ready) await this.finished(map.key);
+      else this.watch(map.key);
+    } catch (error) {
+      toast(error.message, 'bad');
+    }
+  }
+
+  /** @param {PlacedSet | undefined} row the set that is being worked on */
+  say(row) {
+    const working = this.$('.on-way');
+    working.hidden = !row;
+    this.$('.put').disabled = Boolean(row);
+    if (!row) return;
+    const bar = working.querySelector('progress');
+    if (row.job_status === 'running') bar.value = row.progress;
+    else bar.removeAttribute('value');
+    working.querySelector('.said').textContent =
+      row.job_status === 'running' ? row.message : 'Waits for the job that is running';
+  }
+
+  /** @param {string} key of the map */
+  watch(key) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.look(key).catch(() => this.watch(key)), 700);
+  }
+  /** @param {string} key of the map */
+  async look(key) {
+    const { sets } = await api(`/api/clusters/maps/${key}/placed`);
+    const row = sets.find((s) => !s.ready && ['queued', 'running'].includes(s.job_status || ''));
+    this.say(row);
+    if (row) {
+      this.watch(key);
+      return;
+    }
+    const failed = sets.find((s) => s.key === this.wanted && !s.ready);
+    if (failed) toast(failed.message || 'The images could not be placed.', 'bad');
+    await this.finished(key);
+  }
+  // Every pane that shows the map reads it again; camera, epoch and selection stay.
+  /** @param {string} key of the map */
+  async finished(key) {
+    this.wanted = null;
+    for (const pane of this.clusters.shown) if (pane.map.key === key) await this.clusters.again(pane);
+    this.render();
+  }
+  /** @param {PlacedSet} set */
+  async off(set) {
+    const { map } = this.pane;
+    try {
+      await api(`${map.base}/placed/${set.key}`, undefined, { method: 'DELETE' });
+      await this.finished(map.key);
+    } catch (error) {
+      toast(error.message, 'bad');
+    }
+  }
+}

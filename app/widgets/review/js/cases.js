@@ -1,0 +1,116 @@
+// From case to case: everything is fetched before anything changes, so that nothing jumps; the next cases are fetched
+// ahead of time.
+import { get } from '../../../static/api.js';
+import * as layers from './layers.js';
+
+/** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
+/** @typedef {import('../../../static/answers').Ahead} Ahead */
+
+export class CaseLoader {
+  /** @param {import('./review_view.js').ReviewView} review */
+  constructor(review) {
+    this.review = review;
+    /** @type {symbol | null} marks the newest call of `enter`; an older one gives up */
+    this.newest = null;
+  }
+
+  /** Puts a case on screen. @param {CaseDetail} detail @param {Ahead[]} [ahead] */
+  async enter(detail, ahead = []) {
+    const { review } = this;
+    const nonce = (this.newest = Symbol('case'));
+    const picture = await layers.pictures.get(`${detail.id}/${detail.v}`, detail).catch((error) => {
+      review.say(error.message, 'bad');
+      return null;
+    });
+    const mask = detail.masks?.[0] || null;
+    const run = review.run && detail.readings?.[review.run]?.has_map ? review.run : null;
+    const [roi, heat, lesion, second] = await Promise.all([
+      run && picture ? layers.rois.get(`${detail.id}/${detail.v}`, detail.id, detail.v) : null,
+      run ? layers.heats.get(`${detail.id}/${run}`, detail.id, run) : null,
+      mask ? layers.masks.get(`${detail.id}/${mask.id}`, detail.id, mask.id) : null,
+      review.show.layout === 'compare' ? this.secondHeat(detail) : null,
+    ]);
+    if (nonce !== this.newest) return;
+    if (review.detail?.id !== detail.id) {
+      review.editor.close();
+      review.editor.tool = null;
+      review.nearest = null;
+    }
+    Object.assign(review, { detail, picture, lesion, maskId: mask?.id || null, otherId: null, other: null, roi });
+    review.display.dress({ heat, second });
+    if (picture) review.view.setImage(picture.w, picture.h);
+    review.since = performance.now();
+    review.display.windowControls();
+    review.threshold.settle();
+    review.named();
+    review.entered();
+    review.list.mark(detail.id);
+    review.redraw();
+    await new Promise((done) => requestAnimationFrame(done));
+    review.shownAt = performance.now();
+    this.prefetch(ahead);
+    this.fetchNearest();
+  }
+
+  /**
+   * The next cases are fetched in the order they come, and made ready while the reader looks at this one. What a blind
+   * reader may not see yet the server leaves out.
+   * @param {Ahead[]} ahead
+   */
+  prefetch(ahead) {
+    const { review } = this;
+    const { run, show } = review;
+    for (const next of ahead) {
+      layers.ahead(next.id, next.v, run)?.then(
+        ({ picture, heat, roi, lesion, mask }) => {
+          if (!heat) return;
+          const ready = () => {
+            if (review.run !== run) return;
+            const made = layers.layer(heat, picture, show.colours, show.inside ? roi : null);
+            layers.cutAt(made, review.threshold.step);
+            review.threshold.counted(made, lesion, mask, picture);
+          };
+          if ('requestIdleCallback' in window) requestIdleCallback(ready, { timeout: 1000 });
+          else setTimeout(ready);
+        },
+        () => null,
+      );
+    }
+  }
+
+  /** The heat map of another detector than the one in use, if one has read the case. @param {CaseDetail} detail */
+  async secondHeat(detail) {
+    const { setup, run } = this.review;
+    const other = setup?.runs.find((r) => r.first && r.id !== run && detail.readings?.[r.id]?.has_map);
+    return other ? layers.heats.get(`${detail.id}/${other.id}`, detail.id, other.id) : null;
+  }
+
+  /** @param {boolean} nearest whether the nearest normal image is shown beside the case */
+  setNearest(nearest) {
+    const { review } = this;
+    if (review.detail?.blind) return review.say('Decide first; then the nearest normal image is shown.');
+    review.show.nearest = nearest;
+    review.arrange();
+    review.redraw();
+    return this.fetchNearest();
+  }
+
+  // The normal training image that lies nearest to the case, as the run's encoder sees it.
+  async fetchNearest() {
+    const { review } = this;
+    const { detail, run } = review;
+    if (!review.show.nearest || !detail || detail.blind || !run || review.nearest?.of === `${detail.id}/${run}`) return;
+    review.nearest = null;
+    const stale = () => review.detail?.id !== detail.id || review.run !== run;
+    const found = await get(`/api/case/${detail.id}/nearest`, { run });
+    if (stale()) return;
+    if (!found.ok) return review.say(found.error);
+    const [first] = found.cases;
+    if (!first) return review.say('The study has no normal training images.');
+    const picture = await layers.pictures.get(`${first.id}/${first.v}`, first).catch(() => null);
+    if (stale() || !picture) return;
+    review.nearest = { ...first, of: `${detail.id}/${run}`, picture };
+    review.named();
+    review.draw();
+  }
+}

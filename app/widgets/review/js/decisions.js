@@ -1,0 +1,95 @@
+// Decisions: stored before the next case comes, undone across cases. All through one promise chain.
+import { enqueue, get, post } from '../../../static/api.js';
+import { DECISIONS } from './decision_bar.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+/** @typedef {import('../../../static/answers').Decision} Decision */
+
+const TITLE = /** @type {Record<Decision, string>} */ (Object.fromEntries(DECISIONS));
+
+/** What the reader saw when deciding; it goes into the audit trail. @param {ReviewView} review */
+function shown(review) {
+  const { show, detail, heat } = review;
+  if (!detail || detail.blind) return { blind: true };
+  return {
+    run: review.run,
+    threshold: heat ? heat.level : null,
+    heat: show.heat && Boolean(heat),
+    contour: show.contour,
+    opacity: show.opacity,
+    mask: show.mask,
+    mask_version: review.maskId,
+    layout: show.layout,
+  };
+}
+
+/** @param {ReviewView} review @param {Decision} decision */
+export function decide(review, decision) {
+  return enqueue(async () => {
+    const { detail, run } = review;
+    if (!detail) return;
+    const answer = await post('/api/review/decide', {
+      case: detail.id,
+      decision,
+      comment: review.comment(),
+      run,
+      shown: shown(review),
+      seconds: (performance.now() - review.since) / 1000,
+      list: review.list.params(),
+      adjudication: review.adjudicating || undefined,
+    });
+    if (!answer.ok) return review.say(answer.error, 'bad');
+    const { next } = answer;
+    const again = next?.id === detail.id;
+    const reading = again && run ? next.readings?.[run] : null;
+    const seen = reading ? { percentile: reading.percentile, flagged: Number(reading.flagged) } : {};
+    review.list.decided(detail.id, decision, seen);
+    if (next) await review.cases.enter(next, answer.ahead);
+    else {
+      const fresh = await get(`/api/review/case/${detail.id}`, review.list.params());
+      if (fresh.ok) await review.cases.enter(fresh.case);
+      review.say('That was the last case of this list.', 'good');
+    }
+    review.flash(`${TITLE[decision]}${again ? ' (first decision kept; now with the reading)' : ''}`, decision);
+  });
+}
+
+/** To the next or previous case of the list. @param {ReviewView} review @param {{back?: boolean, unread?: boolean}} [way] */
+export function step(review, { back = false, unread = false } = {}) {
+  return enqueue(async () => {
+    const params = {
+      ...review.list.params(),
+      case: review.detail?.id || 0,
+      back: Number(back),
+      unread: Number(unread),
+    };
+    let found = await get('/api/review/step', params);
+    if (found.ok && !found.case && unread) found = await get('/api/review/step', { ...params, case: 0 });
+    if (!found.ok) return review.say(found.error, 'bad');
+    const none = unread ? 'Every case of this list is read.' : `This is the ${back ? 'first' : 'last'} case.`;
+    if (!found.case) return review.say(none);
+    await review.cases.enter(found.case, found.ahead);
+  });
+}
+
+/** @param {ReviewView} review @param {number} id */
+export function goTo(review, id) {
+  return enqueue(async () => {
+    const found = await get(`/api/review/case/${id}`, review.list.params());
+    if (!found.ok) return review.say(found.error, 'bad');
+    await review.cases.enter(found.case);
+  });
+}
+
+/** @param {ReviewView} review @param {'undo' | 'redo'} which */
+export function undoOrRedo(review, which) {
+  return enqueue(async () => {
+    const answer = await post(`/api/review/${which}`, { study: review.study, list: review.list.params() });
+    if (!answer.ok) return review.say(answer.error);
+    const { decision } = answer;
+    review.list.decided(answer.case, decision);
+    await review.cases.enter(answer.next);
+    const title = decision ? TITLE[decision] : 'undecided';
+    review.flash(`${which === 'undo' ? 'Undone' : 'Redone'}: ${title}`, decision || 'unread');
+  });
+}

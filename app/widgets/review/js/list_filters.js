@@ -1,0 +1,72 @@
+// Order and filters of the worklist, as menus.
+import { el } from '../../../static/dom.js';
+
+/** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
+ *   assigned: string}} Asked what the server is asked for */
+
+/** @type {{key: keyof Asked, title: string, options: Record<string, string>}[]} */
+const MENUS = [
+  {
+    key: 'sort',
+    title: 'Order of the worklist',
+    options: {
+      percentile: 'Percentile',
+      disagreement: 'Disagreement',
+      name: 'Name',
+      added: 'Added',
+      reviewed: 'Read',
+    },
+  },
+  {
+    key: 'decision',
+    title: 'Which cases',
+    options: {
+      '': 'All cases',
+      unread: 'Unread',
+      read: 'Read',
+      normal: 'Normal',
+      abnormal: 'Abnormal',
+      unsure: 'Unsure',
+      against: 'Against the reading',
+    },
+  },
+  { key: 'flagged', title: 'Flagged or not', options: { '': 'Any flag', yes: 'Flagged', no: 'Not flagged' } },
+  { key: 'has_mask', title: 'With a lesion mask or not', options: { '': 'Any mask', yes: 'With mask', no: 'No mask' } },
+  { key: 'assigned', title: 'Assigned to me', options: { '': 'Anyone’s', yes: 'Mine' } },
+];
+// Keys that look like numbers would come first in an object, hence the words above.
+const SENT = /** @type {Record<string, string>} */ ({ yes: '1', no: '0' });
+const TYPING = 250; // milliseconds without a key after which a name is looked for
+const OPEN_TO_BLIND = ['decision', 'assigned']; // what a blind reader may still choose
+
+/** @param {Asked} asked what is chosen now @param {(values: Partial<Asked>) => void} change */
+export function filters(asked, change) {
+  const menus = MENUS.map(({ key, title, options }) => {
+    const menu = el(
+      'select',
+      { 'aria-label': title, title, onchange: () => change({ [key]: menu.value }) },
+      Object.entries(options).map(([value, text]) => el('option', { value: SENT[value] ?? value }, text)),
+    );
+    return { key, menu };
+  });
+  const turn = el('button', { type: 'button', class: 'rv-icon', title: 'Turn the order round' }, '↓');
+  turn.onclick = () => {
+    change({ desc: 1 - asked.desc });
+    turn.textContent = asked.desc ? '↓' : '↑';
+  };
+  const text = el('input', { type: 'text', placeholder: 'Find a name', 'aria-label': 'Find a name' });
+  let wait = 0;
+  text.addEventListener('input', () => {
+    clearTimeout(wait);
+    wait = setTimeout(() => change({ text: text.value }), TYPING);
+  });
+  const [sort, ...rest] = menus.map((m) => m.menu);
+  return {
+    element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn), rest, text),
+    /** A blind reader may not order or filter by what is hidden. @param {boolean} blind */
+    blind(blind) {
+      for (const { key, menu } of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(key);
+      turn.disabled = text.disabled = blind;
+    },
+  };
+}

@@ -1,0 +1,60 @@
+// Small controls of the review panel: sliders, rows of buttons, names cut in their middle.
+import { el } from '../../../static/dom.js';
+
+/**
+ * @param {string} label
+ * @param {{min?: number, max?: number, step?: number, value?: number, title?: string, text?: (v: number) => string,
+ *   input: (v: number) => void}} options
+ */
+export function slider(label, { min = 0, max = 100, step = 1, value = 0, title = '', text = String, input }) {
+  const out = el('output', { class: 'rv-out' }, text(value));
+  const range = el('input', { type: 'range', min, max, step, value, title, 'aria-label': label });
+  const set = (/** @type {number} */ v) => {
+    range.value = String(v);
+    out.textContent = text(Number(range.value));
+  };
+  range.addEventListener('input', () => {
+    out.textContent = text(Number(range.value));
+    input(Number(range.value));
+  });
+  const row = el('label', { class: 'rv-slider' }, el('span', {}, label), range, out);
+  return { row, range, set };
+}
+
+/**
+ * A row of buttons of which one is down.
+ * @param {string} label
+ * @param {[key: string, text: string, title?: string][]} items
+ * @param {(key: string) => void} pick
+ * @param {string | null} value
+ */
+export function choice(label, items, pick, value) {
+  /** @type {Map<string, HTMLButtonElement>} */
+  const buttons = new Map();
+  const row = el('div', { class: 'rv-choice', role: 'group', 'aria-label': label });
+  for (const [key, text, title] of items) {
+    const button = el('button', { type: 'button', title: title || text, onclick: () => pick(key) }, text);
+    buttons.set(key, button);
+    row.append(button);
+  }
+  const set = (/** @type {string | null} */ key) => {
+    for (const [k, b] of buttons) b.setAttribute('aria-pressed', String(k === key));
+  };
+  set(value);
+  return { row, set };
+}
+
+/** A button that stays down, with its key in the tooltip. @param {string} text @param {string} key @param {() => void} click */
+export function toggle(text, key, click) {
+  const title = `${text} (${key})`;
+  return el('button', { type: 'button', class: 'rv-toggle', title, 'aria-pressed': 'false', onclick: click }, text);
+}
+
+/** A name that does not fit is cut in its middle: its end tells it from its neighbours. @param {string} name */
+export function inMiddle(name, end = 10) {
+  if (name.length < end + 6) end = 0;
+  return [
+    el('span', { class: 'rv-front' }, name.slice(0, name.length - end)),
+    el('span', { class: 'rv-end' }, name.slice(name.length - end)),
+  ];
+}

@@ -1,0 +1,161 @@
+// What is on screen in Review: the study, the case, its layers. How these change is said in the files beside this one:
+// cases.js (from case to case), threshold.js, display.js, decisions.js and drawing.js.
+import { get } from '../../../static/api.js';
+import { toast } from '../../../static/dialogs.js';
+import { CaseLoader } from './cases.js';
+import { controls, detectors, reflect } from './controls.js';
+import { Display } from './display.js';
+import { Editor } from './editor.js';
+import { Worklist } from './list.js';
+import { paint } from './paint.js';
+import { Threshold } from './threshold.js';
+import { View } from './view.js';
+
+/** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
+/** @typedef {{centre: number, width: number}} Window a window of grey values: its level and its width */
+/** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, box: HTMLElement,
+ *   caption: HTMLElement}} Pane */
+
+/** What a reader may change of the picture. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
+ *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
+ *   nearest: boolean}} */
+export const SHOW = {
+  layout: 'one',
+  heat: true,
+  contour: true,
+  opacity: 0.5,
+  colours: 'inferno',
+  mask: 'outline',
+  inside: true,
+  invert: false,
+  window: null,
+  nearest: false,
+};
+
+export class ReviewView {
+  /** @param {import('../../../static/types').Studio} studio */
+  constructor(studio) {
+    this.studio = studio;
+    /** @type {string | null} */
+    this.study = null;
+    /** @type {string | null} */
+    this.run = null;
+    /** @type {import('../../../static/answers').ReviewSetup | null} */
+    this.setup = null;
+    this.show = { ...SHOW };
+
+    // The case on screen and what lies over it.
+    /** @type {CaseDetail | null} */
+    this.detail = null;
+    /** @type {import('./image.js').Picture | null} */
+    this.picture = null;
+    /** @type {import('./layers.js').Layer | null} */
+    this.heat = null;
+    /** @type {import('./layers.js').Layer | null} of another detector, for comparison */
+    this.second = null;
+    /** @type {import('./layers.js').Region | null} */
+    this.roi = null;
+    /** @type {import('./layers.js').MaskLayer | null} */
+    this.lesion = null;
+    /** @type {number | null} version of the lesion mask on screen */
+    this.maskId = null;
+    /** @type {import('./layers.js').MaskLayer | null} another version, compared with the first */
+    this.other = null;
+    /** @type {number | null} */
+    this.otherId = null;
+    /** @type {{id: number, name: string, of: string, picture: import('./image.js').Picture} | null} */
+    this.nearest = null;
+    /** @type {import('./measure.js').PixelCounts | null} */
+    this.counts = null;
+    this.since = 0; // when the case came on screen, for the seconds that a decision took
+    this.shownAt = 0; // when its first frame was painted, for the bench
+    this.adjudicating = false;
+
+    /** @type {Pane[]} */
+    this.panes = [];
+    this.view = new View(() => this.draw());
+    this.editor = new Editor(() => this.redraw());
+    this.list = new Worklist(this);
+    this.cases = new CaseLoader(this);
+    this.threshold = new Threshold(this);
+    this.display = new Display(this);
+    this.side = controls(this);
+    this.frameDue = 0;
+
+    // Set by review.js.
+    /** @type {(name: string, event?: Event) => void} does what a key or a button is for */
+    this.act = () => {};
+    /** @type {(id: number) => Promise<void>} */
+    this.goTo = async () => {};
+    this.opened = () => {};
+    this.entered = () => {};
+    // Set by frame.js.
+    this.arrange = () => {};
+    this.cursor = () => {};
+    /** @type {(review: ReviewView) => void} */
+    this.painted = () => {};
+    this.named = () => {};
+    this.judges = () => {};
+    this.relabel = () => {};
+    /** @type {(text: string, kind: string) => void} */
+    this.flash = () => {};
+    this.comment = () => '';
+  }
+
+  /** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */
+  say(text, kind = 'note') {
+    toast(text, kind);
+  }
+
+  draw() {
+    this.frameDue ||= requestAnimationFrame(() => {
+      this.frameDue = 0;
+      paint(this);
+      this.painted(this);
+    });
+  }
+
+  redraw() {
+    reflect(this.side, this);
+    this.draw();
+  }
+
+  /** @param {string} study @param {number | null} [wanted] the case to begin with */
+  async open(study, wanted = null) {
+    this.study = study;
+    const setup = await get('/api/review/open', { study });
+    if (this.study !== study) return;
+    if (!setup.ok) return this.say(setup.error, 'bad');
+    this.setup = setup;
+    Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false });
+    this.run = setup.runs[0]?.id || null;
+    this.side.mask.freshLabels();
+    detectors(this.side, this);
+    this.opened();
+    await this.list.load();
+    const params = this.list.params();
+    const first = wanted ? await get(`/api/review/case/${wanted}`, params) : await get('/api/review/step', params);
+    if (first.ok && first.case) await this.cases.enter(first.case, first.ahead);
+    else this.empty();
+  }
+
+  empty() {
+    this.detail = null;
+    this.picture = null;
+    this.heat = null;
+    this.lesion = null;
+    this.named();
+    this.redraw();
+  }
+
+  /** Reads with another run from here on. @param {string} id */
+  async useRun(id) {
+    this.run = id;
+    this.threshold.step = null;
+    detectors(this.side, this);
+    await this.list.load();
+    if (!this.detail) return;
+    const again = await get(`/api/review/case/${this.detail.id}`, this.list.params());
+    if (again.ok) await this.cases.enter(again.case);
+  }
+}

@@ -1,0 +1,115 @@
+// The threshold of the heat map: its slider, the contour there, and what it finds (Dice, IoU, area, regions).
+import { post } from '../../../static/api.js';
+import { numbers } from './controls.js';
+import { STEPS, stepOf } from './heat.js';
+import * as layers from './layers.js';
+import * as measure from './measure.js';
+
+const REST = 1500; // milliseconds after which a threshold counts as chosen
+const HELD = 500; // milliseconds between looks at a slider that is still held
+
+export class Threshold {
+  /** @param {import('./review_view.js').ReviewView} review */
+  constructor(review) {
+    this.review = review;
+    /** @type {number | null} of the slider; null: the run's own threshold */
+    this.step = null;
+    /** @type {number | null} what the server knows, 0..1 */
+    this.reported = null;
+    this.timer = 0;
+  }
+
+  current() {
+    const { heat } = this.review;
+    return this.step ?? (heat ? stepOf(heat.map, heat.map.scale.pixel) : STEPS / 2);
+  }
+
+  // The threshold's step, the contour, the measures: after a new heat map or a new mask.
+  settle() {
+    const { review } = this;
+    const { heat, side, run } = review;
+    const blind = Boolean(review.detail?.blind);
+    side.ai.hidden = blind;
+    side.veil.hidden = !blind;
+    side.scale.set(run ? review.detail?.readings?.[run] : null);
+    side.threshold.range.disabled = !heat;
+    review.counts = null;
+    if (!heat) {
+      numbers(side, null);
+      return;
+    }
+    const known = heat.counted?.mask === review.maskId ? heat.counted : null;
+    if (known) review.counts = known.counts;
+    this.apply();
+    if (!known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
+  }
+
+  async count() {
+    const { review } = this;
+    const { heat, lesion, maskId, picture } = review;
+    if (!heat || !picture) return;
+    const stale = () => review.heat !== heat || review.lesion !== lesion;
+    const counts = await this.counted(heat, lesion, maskId, picture, stale);
+    if (!counts || stale()) return;
+    review.counts = counts;
+    this.measured();
+  }
+
+  /**
+   * @param {import('./layers.js').Layer} made
+   * @param {import('./layers.js').MaskLayer | null} lesion
+   * @param {number | null} mask
+   * @param {import('./image.js').Picture} picture
+   * @param {() => boolean} [stale]
+   */
+  async counted(made, lesion, mask, picture, stale) {
+    const counts = await measure.count(made.map, lesion?.pixels, picture.w, picture.h, made.roi, stale);
+    if (counts) made.counted = { mask, counts };
+    return counts;
+  }
+
+  apply() {
+    const { heat, second, side } = this.review;
+    const step = this.current();
+    side.threshold.set(step);
+    if (heat) layers.cutAt(heat, step);
+    if (second) layers.cutAt(second, step);
+    this.measured();
+  }
+
+  measured() {
+    const { side, counts, heat, picture } = this.review;
+    numbers(side, {
+      at: counts && measure.at(counts, this.current()),
+      components: heat?.components,
+      pixels: picture ? picture.w * picture.h : 0,
+    });
+  }
+
+  /** @param {number} step */
+  set(step) {
+    const { review } = this;
+    const { heat, detail, run } = review;
+    if (!heat || !detail) return;
+    const from = this.reported ?? this.current() / STEPS;
+    this.step = Math.min(Math.max(step, 0), STEPS);
+    this.apply();
+    review.draw();
+    this.report({ case: detail.id, run, from, to: this.step / STEPS });
+  }
+
+  // A change is an event of the audit trail: reported on release, once it has come to rest.
+  /** @param {{case: number, run: string | null, from: number, to: number}} change */
+  report(change) {
+    clearTimeout(this.timer);
+    const send = () => {
+      if (this.review.side.threshold.range.matches(':active')) {
+        this.timer = setTimeout(send, HELD);
+        return;
+      }
+      this.reported = change.to;
+      post('/api/review/threshold', change);
+    };
+    this.timer = setTimeout(send, REST);
+  }
+}

@@ -1,0 +1,119 @@
+// Bringing a study in: by path, by dropping files, as the demo. The server works in the background; this waits for it.
+import { api } from '../../static/api.js';
+import { toast } from '../../static/dialogs.js';
+import { finder, finderOfAll } from '../../static/dom.js';
+import { chosenFiles, droppedFiles } from './files.js';
+
+/** @typedef {import('./files.js').Upload} Upload */
+
+const PERIOD = 250; // milliseconds between looks at an import
+const SENDERS = 3; // files that are on their way at once
+
+/** The last part of a path, without .csv: what a study may be called. @param {string} path */
+export const nameOf = (path) =>
+  (
+    path
+      .replace(/[/\\]+$/, '')
+      .split(/[/\\]/)
+      .pop() || ''
+  ).replace(/\.csv$/i, '');
+
+/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+export function importing(root, studio) {
+  const $ = finder(root);
+  const busy = (/** @type {boolean} */ yes) => {
+    for (const button of finderOfAll(root)('.go-path, .draw-demo')) button.disabled = yes;
+    $('.progress').hidden = !yes;
+  };
+  const report = (/** @type {string} */ text, done = 0, total = 0) => {
+    const bar = $('.progress progress');
+    if (total) bar.value = done / total;
+    else bar.removeAttribute('value');
+    $('.progress .what').textContent = text;
+  };
+
+  /** @param {string} task @param {string} doing */
+  async function follow(task, doing) {
+    for (;;) {
+      const state = await api(`/api/study/import/${task}`);
+      if (state.state === 'failed') throw new Error(state.error);
+      if (state.state === 'done') return state.report;
+      const { done, total } = state;
+      report(total ? `${doing} ${done} of ${total}` : `${doing}…`, done, total);
+      await new Promise((go) => setTimeout(go, PERIOD));
+    }
+  }
+
+  /** Starts an import, waits for its end and opens the study. @param {() => Promise<{task: string}>} start @param {string} doing */
+  async function bring(start, doing) {
+    busy(true);
+    studio.byHand = studio.importing = true;
+    report(`${doing}…`);
+    try {
+      const { study, accepted, rejected } = await follow((await start()).task, doing);
+      const left = rejected.length;
+      toast(`${accepted} images imported${left ? `, ${left} left out` : ''}.`, left ? 'note' : 'good');
+      $('.name').value = $('.folder').value = '';
+      studio.chooseStudy(study);
+    } catch (error) {
+      toast(error.message, 'bad');
+    } finally {
+      studio.importing = false;
+      busy(false);
+    }
+  }
+
+  const settings = (/** @type {string} */ fallback) => ({
+    name: $('.name').value.trim() || fallback,
+    per_second: Number($('.per-second').value) || 1,
+  });
+  $('.go-path').onclick = () => {
+    const folder = $('.folder').value.trim();
+    const body = { ...settings(nameOf(folder)), folder, keep: $('.copy').checked };
+    bring(() => api('/api/study/import', body), 'Reading');
+  };
+  $('.folder').onkeydown = (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && $('.go-path').click();
+  $('.draw-demo').onclick = () => bring(() => api('/api/study/demo', {}), 'Drawing');
+
+  /** Files go one by one, each with its path below what was dropped, so that the layout is kept. @param {Upload[]} files */
+  async function send(files) {
+    if (!files.length) return;
+    const [folder, ...below] = files[0].path.split('/');
+    const name = below.length ? folder : folder.replace(/\.\w+$/, '');
+    await bring(async () => {
+      const { drop } = await api('/api/study/drop', {});
+      let next = 0;
+      let done = 0;
+      const worker = async () => {
+        while (next < files.length) {
+          const { path, file } = files[next];
+          next += 1;
+          const target = `/api/study/drop/${drop}?path=${encodeURIComponent(path)}`;
+          await api(target, undefined, { method: 'PUT', body: file });
+          done += 1;
+          report(`Sending ${done} of ${files.length}`, done, files.length);
+        }
+      };
+      await Promise.all(Array.from({ length: SENDERS }, worker));
+      return api('/api/study/import', { ...settings(name), drop });
+    }, 'Reading');
+  }
+
+  const zone = $('.drop');
+  zone.ondragover = (/** @type {DragEvent} */ event) => {
+    event.preventDefault();
+    zone.classList.add('over');
+  };
+  zone.ondragleave = () => zone.classList.remove('over');
+  zone.ondrop = async (/** @type {DragEvent} */ event) => {
+    event.preventDefault();
+    zone.classList.remove('over');
+    send(await droppedFiles(event));
+  };
+  zone.onkeydown = (/** @type {KeyboardEvent} */ event) =>
+    event.target === zone && event.key === 'Enter' && $('.whole').click();
+  $('.pick-folder').onclick = () => $('.whole').click();
+  $('.pick-files').onclick = () => $('.files').click();
+  for (const input of [$('.files'), $('.whole')]) input.onchange = () => send(chosenFiles(input));
+  return bring;
+}

@@ -1,0 +1,36 @@
+// Parts that the administrator's forms are made of.
+import { el } from '../../static/dom.js';
+
+/** @typedef {import('../../static/types').Child} Child */
+
+/** @param {() => unknown} submit @param {...Child} parts */
+export const form = (submit, ...parts) =>
+  el(
+    'form',
+    {
+      onsubmit: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        submit();
+      },
+    },
+    ...parts,
+  );
+
+/** @param {string} text @param {boolean} [checked] */
+export function check(text, checked = false) {
+  const box = el('input', { type: 'checkbox', checked });
+  return { box, label: el('label', { class: 'check' }, box, text) };
+}
+
+/** A field for a path on this machine. @param {string} text @param {string} [value] */
+export function path(text, value = '') {
+  const box = el('input', {
+    type: 'text',
+    class: 'path',
+    value,
+    autocomplete: 'off',
+    spellcheck: 'false',
+    'aria-label': text,
+  });
+  return { box, label: el('label', {}, text, box) };
+}

@@ -1,0 +1,69 @@
+// The watched folder: what is dropped into it comes in by itself.
+import { el } from '../../static/dom.js';
+import { check, form, path } from './manage_parts.js';
+
+/** @typedef {import('../../static/answers').Watch} Watch */
+
+const ABOUT =
+  'Images and recordings dropped into this folder come in by themselves, are scored, and appear in Review. ' +
+  'The folder is looked at while the studio is open.';
+
+/** What the job of a watched folder is doing. @param {NonNullable<Watch['job']>} job */
+function doing({ status, message }) {
+  if (status === 'running') return message;
+  return status === 'queued' ? 'waiting for the job that is at work' : `${status}; resume it in Training`;
+}
+
+/** Where a watched folder stands. @param {Watch} watch */
+export function watchState({ active, counts, job, message, left_out: left }) {
+  const waiting = (counts.waiting || 0) + (counts.ready || 0);
+  const facts = [
+    active ? 'On' : 'Off',
+    `${counts.taken || 0} taken`,
+    waiting && `${waiting} still being written or waiting`,
+    counts.double && `${counts.double} there already`,
+    counts.failed && `${counts.failed} left out`,
+    job && doing(job),
+  ];
+  return [
+    el('p', { class: active ? 'good' : 'dim', role: 'status' }, facts.filter(Boolean).join(' · ')),
+    message && el('p', { class: 'dim' }, message),
+    left.length > 0 &&
+      el(
+        'ul',
+        { class: 'dim' },
+        left.map((f) => el('li', {}, `${f.name}: ${f.note}`)),
+      ),
+  ];
+}
+
+/**
+ * @param {Watch | null} watch
+ * @param {{id: string, name: string, created: string}[]} runs that can score what comes in
+ * @param {(values: {folder: string, run: string, copy: boolean, active: boolean}) => void} set
+ */
+export function watchForm(watch, runs, set) {
+  const folder = path('Folder on this machine', watch?.folder);
+  const run = el(
+    'select',
+    { 'aria-label': 'Scored by' },
+    el('option', { value: '' }, 'the run that Review opens with'),
+    runs.map((r) => el('option', { value: r.id }, `${r.name} · ${r.created.slice(0, 10)}`)),
+  );
+  run.value = watch?.run || '';
+  const copy = check('Copy into the studio', watch?.copy);
+  const send = (/** @type {boolean} */ active) =>
+    set({ folder: folder.box.value, run: run.value, copy: copy.box.checked, active });
+  const active = watch?.active;
+  return [
+    form(
+      () => send(true),
+      folder.label,
+      el('label', {}, 'Scored by ', run),
+      copy.label,
+      el('button', { class: active ? null : 'main' }, active ? 'Keep changes' : 'Watch'),
+      active && el('button', { type: 'button', onclick: () => send(false) }, 'Stop watching'),
+    ),
+    el('div', { class: 'state' }, watch ? watchState(watch) : el('p', { class: 'dim' }, ABOUT)),
+  ];
+}

@@ -1,0 +1,35 @@
+// Everything that a run was made with, as one list: seed, code, data, packages, settings.
+import { el } from '../../static/dom.js';
+
+/** Nested settings as [key.with.dots, value]. @param {Record<string, unknown>} values @returns {[string, unknown][]} */
+export function flat(values, before = '') {
+  return Object.entries(values).flatMap(([key, value]) => {
+    const name = `${before}${key}`;
+    if (value && typeof value === 'object' && !Array.isArray(value))
+      return flat(/** @type {Record<string, unknown>} */ (value), `${name}.`);
+    return [[name, Array.isArray(value) ? value.join(', ') : value]];
+  });
+}
+
+/** @param {import('../../static/answers').RunDetail} detail */
+export function configuration({ run, data }) {
+  /** @type {[string, unknown][]} */
+  const pairs = [
+    ['seed', run.config.seed],
+    ['code', run.code],
+    ['device', run.device],
+    ['data', data ? `${data.name}, fingerprint ${(data.fingerprint || '').slice(0, 16)}` : ''],
+    ['created', run.created.replace('T', ' ').slice(0, 19)],
+    [
+      'packages',
+      Object.entries(run.packages || {})
+        .map(([name, version]) => `${name} ${version}`)
+        .join(', '),
+    ],
+    ...flat(run.config),
+  ];
+  return pairs.flatMap(([name, value]) => [
+    el('span', { class: 'dim' }, name),
+    el('span', {}, value == null || value === '' ? '–' : String(value)),
+  ]);
+}

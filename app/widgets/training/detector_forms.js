@@ -1,0 +1,27 @@
+// Which detectors are fitted after the training, and the settings of each.
+import { el } from '../../static/dom.js';
+import { Form } from '../../static/form.js';
+import { lesionsLike } from './lesions_like.js';
+
+/** @param {import('../../static/answers').TrainingForms} forms */
+export function detectorForms(forms) {
+  const detectors = Object.entries(forms.detectors).map(([name, { title, form, defaults, lesions }], i) => {
+    const groups = form.map((group) => ({ ...group, title }));
+    const settings = new Form(groups, structuredClone(defaults), () => {}, { open: 0, prefix: `${name}.` });
+    const box = el('input', { type: 'checkbox', checked: i === 0, 'data-detector': name });
+    return { name, lesions, settings, box, label: el('label', { class: 'check' }, box, title) };
+  });
+  const like = lesionsLike(forms);
+  like.onchange = () => {
+    for (const { lesions, settings } of detectors)
+      if (lesions[like.value]) settings.set(structuredClone(lesions[like.value]));
+  };
+  const title = 'What the fake lesions are made for that the lesion head learns from';
+  return {
+    boxes: detectors.map((d) => d.label),
+    like: el('label', { class: 'like', title }, 'lesions as in', like),
+    forms: detectors.map((d) => d.settings.element),
+    /** Settings by name of those that are ticked. */
+    chosen: () => Object.fromEntries(detectors.filter((d) => d.box.checked).map((d) => [d.name, d.settings.get()])),
+  };
+}

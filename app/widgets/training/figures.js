@@ -1,0 +1,59 @@
+// Names, figures and tables that the boards of a run share.
+import { el, fill } from '../../static/dom.js';
+import { fixed } from '../../static/format.js';
+
+/** @typedef {import('../../static/answers').Evaluation} Evaluation */
+/** @typedef {[name: string, value: string | number | null | undefined]} Pair */
+
+/** @type {[keyof Evaluation, string][]} */
+const FIGURES = [
+  ['auroc', 'AUROC'],
+  ['ap', 'AP'],
+  ['sensitivity', 'sensitivity'],
+  ['specificity', 'specificity'],
+  ['pixel_auroc', 'pixel AUROC'],
+  ['dice', 'Dice'],
+  ['pro', 'PRO'],
+];
+
+/** The figures of an evaluation by name; null where it has none. @param {Evaluation} evaluation @returns {Pair[]} */
+export const figuresOf = (evaluation) =>
+  FIGURES.map(([key, name]) => [name, evaluation[key] == null ? null : fixed(evaluation[key])]);
+
+/** Two columns of names and values; pairs without a value are left out. @param {Pair[]} pairs */
+export const table = (pairs) =>
+  el(
+    'div',
+    { class: 'speed' },
+    pairs
+      .filter(([, value]) => value != null && value !== '')
+      .map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', {}, String(value))]),
+  );
+
+/** A titled block of a board. @param {string} title @param {string} name */
+export function block(title, name) {
+  const inside = el('div', { class: 'in' });
+  const element = el('div', { class: `block ${name}` }, el('b', {}, title), inside);
+  return { element, inside };
+}
+
+/** Which class was taken for which. @param {{step: number, rows: number[][]}} confusion */
+export function confusionTable({ step, rows }) {
+  const grid = el('div', {
+    class: 'matrix',
+    style: `grid-template-columns: repeat(${rows.length + 1}, auto)`,
+    title: `Step ${step}: rows are the true class, columns the predicted one`,
+  });
+  const head = (/** @type {number} */ n) => el('span', { class: 'dim' }, `A${n}`);
+  const cells = rows.map((row, n) => {
+    const sum = row.reduce((a, b) => a + b, 0) || 1;
+    const shade = (/** @type {number} */ v) => `background:rgba(124,196,212,${(0.7 * v) / sum})`;
+    return [head(n), row.map((v) => el('span', { style: shade(v) }, String(v)))];
+  });
+  return fill(
+    grid,
+    el('span'),
+    rows.map((_, n) => head(n)),
+    cells,
+  );
+}

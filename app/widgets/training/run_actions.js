@@ -1,0 +1,68 @@
+// The buttons of a run: pause, resume, rename, note, archive, delete, repeat, clone, fit.
+import { api } from '../../static/api.js';
+import { ask, confirm, orToast, pick, toast } from '../../static/dialogs.js';
+import { el } from '../../static/dom.js';
+import { bytes, plural } from '../../static/format.js';
+import { lesionsLike } from './lesions_like.js';
+
+/** @param {import('./run_view.js').RunView} view */
+export function wireActions(view) {
+  const { $, forms, changed, clone } = view;
+  /** Resolves to what the server says, or to null after a toast. @param {string} action */
+  const act = async (action, value = '') => {
+    const answer = await orToast(api(`/api/training/run/${view.id}/${action}`, { value }));
+    await view.look().catch(() => {});
+    return answer;
+  };
+  const actAndTell = (/** @type {string} */ action, value = '') => act(action, value).then(() => changed());
+  for (const action of ['pause', 'resume']) $(`.${action}`).onclick = () => actAndTell(action);
+
+  $('.cancel').onclick = async () => {
+    const question = 'Cancel this run? What it has learnt so far stays, and Resume can go on.';
+    if (await confirm(question, 'Cancel the run', 'Let it go on')) await actAndTell('cancel');
+  };
+  const rename = async () => {
+    const name = await ask('Name of the run', view.run().name);
+    if (name) await actAndTell('rename', name);
+  };
+  $('.run-name').onclick = rename;
+  $('.run-name').onkeydown = (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && rename();
+  $('.note').onclick = async () => {
+    const note = await ask('Note', view.run().note, { long: true });
+    if (note !== null) await actAndTell('note', note);
+  };
+  $('.archive').onclick = async () => {
+    await act(view.run().archived ? 'restore' : 'archive');
+    changed($('.archived').checked ? undefined : null);
+  };
+  $('.delete').onclick = async () => {
+    const frees = await act('frees');
+    if (!frees) return;
+    const fits = view.children().length;
+    const also = fits ? ` and the ${plural(fits, 'fit')} on it` : '';
+    const text =
+      `Delete “${view.run().name}”${also}, with metrics and readings? ` +
+      `This frees ${bytes(frees.bytes)} and cannot be undone.`;
+    if (!(await confirm(text, 'Delete'))) return;
+    const done = await act('delete');
+    if (!done) return;
+    toast(`${bytes(done.bytes)} freed.`, 'good');
+    view.id = null;
+    changed(null);
+  };
+  $('.repeat').onclick = async () => {
+    const made = await act('repeat');
+    if (made) changed(made.run);
+  };
+  $('.clone').onclick = () => clone(view.run());
+  $('.fit').onclick = async () => {
+    const titles = Object.fromEntries(Object.entries(forms.detectors).map(([name, d]) => [name, d.title]));
+    const like = lesionsLike(forms);
+    const question = 'Fit on this encoder, then score the study and evaluate:';
+    const more = el('label', {}, 'Lesions as in', like);
+    const names = await pick(question, titles, [Object.keys(titles)[0]], 'Queue', more);
+    if (!names?.length) return;
+    const detectors = Object.fromEntries(names.map((n) => [n, forms.detectors[n].lesions[like.value] || {}]));
+    if (await orToast(api(`/api/training/run/${view.id}/fit`, { detectors }))) changed();
+  };
+}

@@ -1,0 +1,133 @@
+// The study's runs as a table: parents with their fits below them, state, progress, figures.
+import { toast } from '../../static/dialogs.js';
+import { el, finder } from '../../static/dom.js';
+import { fixed, percent, seconds } from '../../static/format.js';
+
+/** @typedef {import('../../static/answers').RunRow} RunRow */
+
+const MOST = 6; // runs that can be compared
+const BUSY = ['running', 'queued', 'paused', 'interrupted'];
+/** @type {Record<string, string>} */
+const WORDS = { new: 'not started', score: 'scoring', evaluate: 'evaluating' };
+
+/** @param {RunRow} run @returns {[look: string, words: string]} */
+function stateOf({ status, job }) {
+  if (job?.here && job.status === 'paused') return ['paused', 'paused'];
+  if (job?.here && job.status === 'running' && status === 'done') return ['running', WORDS[job.verb] || job.verb];
+  return [status, WORDS[status] || status];
+}
+
+/** Each parent, newest first, with its fits below it, oldest first. @param {RunRow[]} runs newest first */
+export function ordered(runs) {
+  const parents = runs.filter((r) => !r.parent || !runs.some((p) => p.id === r.parent));
+  return parents.flatMap((p) => [p, ...runs.filter((r) => r.parent === p.id).reverse()]);
+}
+
+/** What is at work; else the newest training, whose curves say most; else anything. @param {RunRow[]} runs newest first */
+export const firstShown = (runs) =>
+  runs.find((r) => r.status === 'running') ||
+  runs.find((r) => r.kind === 'pretrain' && r.method !== 'untrained') ||
+  runs[0];
+
+/** Per cent with a decimal only near the ends, where it tells. @param {number} v */
+const accuracy = (v) => percent(v, v > 0.995 || v < 0.1 ? 1 : 0);
+
+export class RunList {
+  /** @param {HTMLElement} root @param {(id: string) => void} choose */
+  constructor(root, choose) {
+    this.$ = finder(root);
+    this.choose = choose;
+    /** @type {RunRow[]} */
+    this.runs = [];
+    /** @type {string | null} */
+    this.chosen = null;
+    /** @type {Set<string>} the runs to be compared */
+    this.ticked = new Set();
+    /** @type {import('../../static/answers').Job | null} what goes on beside a training */
+    this.beside = null;
+  }
+
+  /** @param {RunRow[]} runs @param {string | null} chosen */
+  show(runs, chosen) {
+    const { $ } = this;
+    this.runs = runs;
+    this.chosen = chosen;
+    const body = $('.runs tbody');
+    const focused = document.activeElement?.closest('tr')?.dataset.run;
+    body.replaceChildren(...ordered(runs).map((run) => this.#row(run)));
+    if (focused) body.querySelector(`[data-run="${focused}"]`)?.focus();
+    $('.runs').hidden = !runs.length;
+    $('.nothing').hidden = Boolean(runs.length);
+    if (!runs.length) $('.detail').hidden = $('.versus').hidden = true;
+    this.hint(this.beside);
+  }
+
+  /** @param {import('../../static/answers').Job | null} beside */
+  hint(beside) {
+    this.beside = beside;
+    const waiting = this.runs.filter((r) => r.status === 'queued').length;
+    const text = [
+      this.runs.some((r) => r.status === 'running') && 'one at work',
+      waiting && `${waiting} waiting`,
+      beside && `beside: ${beside.message}`,
+    ];
+    this.$('.runs .hint').textContent = text.filter(Boolean).join(', ');
+  }
+
+  /** @param {RunRow} run */
+  #tick(run) {
+    const { ticked, $ } = this;
+    const tick = el('input', {
+      type: 'checkbox',
+      checked: ticked.has(run.id),
+      'aria-label': `Compare ${run.name}`,
+      onclick: (/** @type {Event} */ event) => event.stopPropagation(),
+    });
+    tick.onchange = () => {
+      if (tick.checked && ticked.size === MOST) {
+        tick.checked = false;
+        toast('Six runs at most are compared.');
+        return;
+      }
+      if (tick.checked) ticked.add(run.id);
+      else ticked.delete(run.id);
+      $('.compare').disabled = ticked.size < 2;
+    };
+    return tick;
+  }
+
+  /** @param {RunRow} run */
+  #progress({ job, seconds: took }) {
+    if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued') return took ? seconds(took) : '–';
+    const share = job.progress * job.steps.length - job.position;
+    return el('progress', { max: 1, value: Math.max(0, Math.min(1, share)) });
+  }
+
+  /** @param {RunRow} run */
+  #row(run) {
+    const [look, words] = stateOf(run);
+    const { l_aug: loss, val_accuracy: held } = run.latest;
+    const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
+    const kind = [run.parent && 'child', run.archived && 'old', run.id === this.chosen && 'chosen'];
+    const attributes = {
+      'data-run': run.id,
+      class: kind.filter(Boolean).join(' '),
+      tabindex: 0,
+      title: run.note || null,
+      onclick: () => this.choose(run.id),
+      onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && this.choose(run.id),
+    };
+    return el(
+      'tr',
+      attributes,
+      el('td', {}, run.kind === 'pretrain' ? this.#tick(run) : ''),
+      el('td', { class: 'name' }, run.parent ? `└ ${run.name}` : run.name),
+      el('td', { class: 'dim' }, run.method),
+      el('td', {}, el('span', { class: `state ${look}` }, words)),
+      el('td', {}, this.#progress(run)),
+      el('td', {}, fixed(loss)),
+      el('td', {}, held == null ? '–' : accuracy(held)),
+      [auroc, pixels, pro].map((v) => el('td', {}, fixed(v))),
+    );
+  }
+}

@@ -1,0 +1,131 @@
+// What a pre-training has to show while it runs: curves, the batch it is at, speed and confusion.
+import { Chart, COLOURS } from '../../static/chart.js';
+import { fill } from '../../static/dom.js';
+import { bytes, fixed } from '../../static/format.js';
+import { block, confusionTable, figuresOf, table } from './figures.js';
+
+/** @typedef {import('../../static/answers').RunDetail} RunDetail */
+/** @typedef {import('../../static/types').Series} Series */
+
+const COLLAPSED = 0.1; // a spread below this share of the first steps' is called a collapse
+const REST = 4000; // milliseconds between two pictures of a batch, at least
+
+/** The spread at which features count as collapsed: a share of the median of the first five. @param {Series} series */
+export function collapseLevel({ spread = [] }) {
+  const first = spread
+    .slice(0, 5)
+    .flatMap(([, v]) => (v == null ? [] : [v]))
+    .sort((a, b) => a - b);
+  return first.length ? first[Math.floor(first.length / 2)] * COLLAPSED : null;
+}
+
+export class TrainingBoard {
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    this.charts = {
+      losses: new Chart({ title: 'Losses' }),
+      accuracy: new Chart({ title: 'Class accuracy', low: 0, high: 1 }),
+      distance: new Chart({ title: 'Distances of classes', low: 0 }),
+      spread: new Chart({ title: 'Spread of the features', low: 0 }),
+    };
+    this.strip = block('In this batch', 'strip');
+    this.figures = block('Speed and confusion', 'figures');
+    /** @type {number | null} the step whose batch is shown */
+    this.stripStep = null;
+    this.stripAfter = 0; // not before this moment is the next one asked for
+    this.id = '';
+    root.append(...Object.values(this.charts).map((chart) => chart.element), this.strip.element, this.figures.element);
+  }
+
+  /** @param {string} id of the run that is shown from here on */
+  clear(id) {
+    this.id = id;
+    this.stripStep = null;
+    this.stripAfter = 0;
+    fill(this.strip.inside);
+    fill(this.figures.inside);
+    for (const chart of Object.values(this.charts)) chart.put([]);
+  }
+
+  /** @param {RunDetail} data @param {Series} series @param {number} last step */
+  paint(data, series, last) {
+    this.#curves(data, series);
+    this.#figures(data, series, last);
+    this.#batch(data, last);
+  }
+
+  /** @param {RunDetail} data @param {Series} s */
+  #curves(data, s) {
+    const line = (/** @type {string} */ name, /** @type {string} */ key, /** @type {number} */ colour, more = {}) => ({
+      name,
+      points: s[key] || [],
+      colour: COLOURS[colour],
+      ...more,
+    });
+    const { losses, accuracy, distance, spread } = this.charts;
+    const k = (data.run.config.k ?? 3) + 1;
+    losses.put([
+      line('total', 'loss', 5, { thick: true }),
+      line('l_ctr', 'l_ctr', 0),
+      line('l_PMSACL', 'l_con', 1),
+      line('l_aug', 'l_aug', 2),
+      line('l_pos', 'l_pos', 3),
+      line('held out', 'val_loss', 4, { dash: true }),
+    ]);
+    accuracy.options.lines = [{ at: 1 / k, label: 'guessing' }];
+    accuracy.put([line('training', 'aug_accuracy', 0), line('held out', 'val_accuracy', 1, { thick: true })]);
+    distance.put([
+      line('between', 'class_distance', 5, { thick: true }),
+      ...Array.from({ length: k }, (_, n) => line(`to c${n}`, `centre_distance_${n}`, n)),
+    ]);
+    const collapse = collapseLevel(s);
+    spread.options.lines = collapse == null ? [] : [{ at: collapse, label: 'collapse' }];
+    spread.put([line('spread', 'spread', 0, { thick: true })]);
+  }
+
+  /** @param {RunDetail} data @param {Series} s @param {number} last */
+  #figures(data, s, last) {
+    const now = (/** @type {string} */ name) => s[name]?.at(-1)?.[1] ?? null;
+    const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
+    const pairs = table([
+      ['learning rate', rate == null ? null : String(Number(rate.toPrecision(3)))],
+      ['views a second', speed == null ? null : fixed(speed, speed < 10 ? 1 : 0)],
+      ['memory', memory == null ? null : bytes(memory)],
+      ['step', last < 0 ? null : `${last}${data.plan.steps ? ` of ${data.plan.steps}` : ''}`],
+      ['held-out AUROC', auroc == null ? null : fixed(auroc)],
+      ...(data.evaluation ? figuresOf(data.evaluation) : []),
+      ...data.children.map(
+        (c) =>
+          /** @type {import('./figures.js').Pair} */ ([
+            c.name,
+            c.evaluation ? `AUROC ${fixed(c.evaluation.auroc)}` : c.status,
+          ]),
+      ),
+    ]);
+    fill(this.figures.inside, pairs, data.confusion && confusionTable(data.confusion));
+  }
+
+  /** The samples of a step follow from the run's seed; they are made again, seldom enough not to slow the training.
+   * @param {RunDetail} data @param {number} last */
+  #batch({ run }, last) {
+    const step = Math.max(0, last);
+    if (!run.config.epochs || this.stripStep === step || performance.now() < this.stripAfter) return;
+    if (last < 0 && run.status !== 'running') return;
+    const from = performance.now();
+    const { id } = this;
+    this.stripStep = step;
+    this.stripAfter = Infinity;
+    const picture = new Image();
+    picture.alt = `Weak views of each class in the batch of step ${step}`;
+    picture.onload = () => {
+      const took = performance.now() - from;
+      this.stripAfter = performance.now() + Math.max(REST, 15 * took);
+      if (id === this.id) fill(this.strip.inside, picture);
+    };
+    picture.onerror = () => {
+      this.stripAfter = performance.now() + 10_000;
+    };
+    picture.src = `/api/training/run/${id}/batch.png?step=${step}`;
+  }
+}

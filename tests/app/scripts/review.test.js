@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import './browser.js';
+import { partsOf } from '../../../app/widgets/review/js/layers.js';
+import { isPeak, nextPeak } from '../../../app/widgets/review/js/peaks.js';
+import { Shelf } from '../../../app/widgets/review/js/shelf.js';
+import { View } from '../../../app/widgets/review/js/view.js';
+
+test('peaks rise above all within their reach; of a plateau the first is one', () => {
+  const scores = [0, 1, 5, 1, 0, null, 3, 3, 1, 0];
+  const peaks = scores.map((_, i) => isPeak(scores, i, 2)).flatMap((yes, i) => (yes ? [i] : []));
+  assert.deepEqual(peaks, [2, 6]);
+  assert.equal(nextPeak(scores, 2, 2), 6);
+  assert.equal(nextPeak(scores, 6, 2), 2, 'round the end');
+  assert.equal(nextPeak(scores, 0, 9), 2, 'a wider reach leaves one');
+  assert.equal(nextPeak([null, null], 0), -1);
+});
+
+test('zooming keeps the pixel under the pointer where it is', () => {
+  const view = new View(() => {});
+  view.setPane(800, 600);
+  view.setImage(1000, 1000);
+  assert.equal(view.scale, 0.6);
+  const before = view.toImage(500, 300);
+  view.zoomAt(500, 300, 3);
+  const after = view.toImage(500, 300);
+  assert.ok(Math.hypot(after.x - before.x, after.y - before.y) < 1e-9);
+  view.pan(1e6, 0);
+  assert.ok(view.dx <= 800 - 40, 'some of the image stays in sight');
+});
+
+test('what was fetched is kept, the oldest let go, and a failure is not kept', async () => {
+  let made = 0;
+  const shelf = new Shelf(
+    async (/** @type {number} */ n) => {
+      made += 1;
+      if (n < 0) throw new Error('no');
+      return { n };
+    },
+    () => 1,
+    2,
+  );
+  await shelf.get('1', 1);
+  await shelf.get('1', 1);
+  assert.equal(made, 1);
+  await shelf.get('2', 2);
+  await shelf.get('1', 1); // now the one used last
+  await shelf.get('3', 3);
+  assert.deepEqual([...shelf.held.keys()], ['1', '3']);
+  await assert.rejects(shelf.get('-1', -1));
+  await new Promise((go) => setTimeout(go));
+  assert.equal(shelf.has('-1'), false);
+});
+
+test('a pack is taken apart into its parts', () => {
+  const head = new TextEncoder().encode(
+    JSON.stringify([
+      { name: 'image', bytes: 3, headers: {} },
+      { name: 'mask', bytes: 2, headers: { id: 7 } },
+    ]),
+  );
+  const packed = new Uint8Array(4 + head.length + 5);
+  new DataView(packed.buffer).setUint32(0, head.length, true);
+  packed.set(head, 4);
+  packed.set([1, 2, 3, 8, 9], 4 + head.length);
+  const { image, mask } = partsOf(packed.buffer);
+  assert.deepEqual([...new Uint8Array(/** @type {any} */ (image).buffer)], [1, 2, 3]);
+  assert.deepEqual([...new Uint8Array(/** @type {any} */ (mask).buffer)], [8, 9]);
+  assert.equal(mask?.headers.get('id'), 7);
+});
