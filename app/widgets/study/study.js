@@ -58,6 +58,11 @@ export async function mount(root, studio) {
     studio.chooseStudy(null);
   };
   $('.remove').onclick = () => orToast(remove());
+  const look = async () => {
+    await api(`/api/study/${studio.study}/look`, {});
+    toast('Looking, with features learnt on other images: about a minute. Its cases then stand in Review.', 'good');
+  };
+  $('.look').onclick = () => orToast(look());
 
   // Fetched beside: the import's own buttons must not wait for forms that are seldom used.
   import('./manage.js').then(
