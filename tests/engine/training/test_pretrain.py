@@ -1,92 +1,21 @@
-"""Pre-training: stopped anywhere and resumed, the weights are those of a training that never stopped."""
+"""Pre-training: what it keeps and reports, its centres and batches, and what it refuses."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from core.engine.backbones.encoder import build_encoder, load_centres, load_encoder, save_encoder
+from core.engine.backbones.encoder import load_centres, load_encoder
 from core.engine.config import BadConfig
-from core.engine.progress import Stopped
 from core.engine.training import checkpoint
 from core.engine.training.base import Diverged
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig, pretrain
 from core.engine.training.pretraining import Data, Pretraining
 from tests.engine._images import normals
-from tests.engine._train import STEPS
-
-TINY = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=2, k=1, snapshot_every=1)
-IMAGES = normals(10)  # 3 steps an epoch, one image left over
-
-
-def weights_of(folder):
-    return load_file(folder / "encoder.safetensors")
-
-
-def same(one, two):
-    return one.keys() == two.keys() and all(torch.equal(one[n], two[n]) for n in one)
-
-
-VARIANTS = {
-    "sgd": {},
-    "adamw": {"optimiser": "adamw", "lr": 1e-3, "schedule": "onecycle"},
-    "re-estimated": {"centres": "re-estimated", "reestimate_every": 1, "lr": 1e-3},
-    "contiguous": {"channels_last": False, "autocast": False, "schedule": "cosine"},
-}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_stopping_anywhere_changes_nothing(tmp_path, variant):
-    config = TINY.replace(**VARIANTS[variant])
-    whole = pretrain(IMAGES, config, tmp_path / "whole", holdout=normals(4, seed=9))
-    parts = tmp_path / "parts"
-    for steps in (1, 3, 4, 6):  # within an epoch, at its end, right after it, at the end
-        result = pretrain(IMAGES, config, parts, holdout=normals(4, seed=9), max_steps=steps)
-        assert len(result.history) == steps
-    assert same(weights_of(tmp_path / "whole"), weights_of(parts))
-    assert torch.equal(whole.centres, result.centres)
-    timed = ("images_per_second", "memory")
-    cut = [[{k: v for k, v in line.items() if k not in timed} for line in r.history] for r in (whole, result)]
-    assert cut[0] == cut[1] and [line["step"] for line in cut[0]] == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_request_to_stop_is_met_at_the_next_step_with_a_checkpoint(tmp_path):
-    seen = []
-    with pytest.raises(Stopped):
-        pretrain(IMAGES, TINY, tmp_path / "a", report=seen.append, should_stop=lambda: len(seen) == 2)
-    assert [line["step"] for line in seen] == [1, 2]
-    pretrain(IMAGES, TINY, tmp_path / "a", report=seen.append)
-    assert [line["step"] for line in seen] == [1, 2, 3, 4, 5, 6]
-    pretrain(IMAGES, TINY, tmp_path / "b")
-    assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
-
-
-def test_kill_in_mid_training_then_resume(tmp_path):
-    def start(folder, pause):
-        command = [sys.executable, "-m", "tests.engine._train", str(folder)]
-        return subprocess.Popen(command + [str(pause)] * (pause > 0))
-
-    killed = start(tmp_path / "a", 0.3)
-    deadline = time.monotonic() + 240
-    while len(checkpoint.history(tmp_path / "a")) < 3:
-        assert killed.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(killed.pid, signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    assert 3 <= len(checkpoint.history(tmp_path / "a")) < STEPS and not (tmp_path / "a" / "encoder.json").exists()
-    assert start(tmp_path / "a", 0).wait() == 0  # goes on
-    assert start(tmp_path / "b", 0).wait() == 0  # never disturbed
-    assert [line["step"] for line in checkpoint.history(tmp_path / "a")] == list(range(1, STEPS + 1))
-    assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
+from tests.engine.training.tiny import IMAGES, TINY, same, weights_of
 
 
 def test_what_is_said_and_kept(tmp_path):
@@ -197,34 +126,6 @@ def test_a_loss_that_is_no_number_ends_the_run_in_words(tmp_path):
     with pytest.raises(Diverged) as again:
         pretrain(IMAGES, config, tmp_path, report=seen.append)
     assert str(again.value) == str(first.value) and seen[-1]["loss"] is None
-
-
-def test_a_training_that_began_from_other_weights_is_not_gone_on_with(tmp_path):
-    for seed in (0, 1):
-        config = TINY.encoder.replace(seed=seed)
-        save_encoder(build_encoder(config), tmp_path / "start")
-        begun = TINY.replace(**{"encoder.init": str(tmp_path / "start" / "encoder.safetensors")})
-        if seed == 0:
-            pretrain(IMAGES, begun, tmp_path / "run", max_steps=1)
-    with pytest.raises(checkpoint.BadCheckpoint, match="began from other weights"):
-        pretrain(IMAGES, begun, tmp_path / "run")
-
-
-def test_runs_of_the_version_before(tmp_path):
-    """A finished one is opened; one that was not finished is refused."""
-    for steps, finished in ((1, False), (None, True)):
-        pretrain(IMAGES, TINY, tmp_path, max_steps=steps)
-        file = tmp_path / checkpoint.NAME
-        about = json.loads(file.read_text())
-        del about["encoder"]
-        old = about | {"data": "0123456789abcdef", "broken": False}
-        file.write_text(json.dumps(old))
-        if finished:
-            assert len(pretrain(IMAGES, TINY, tmp_path).history) == 6
-        else:
-            with pytest.raises(checkpoint.BadCheckpoint, match="earlier version began and did not finish"):
-                pretrain(IMAGES, TINY, tmp_path)
-            checkpoint.clear(tmp_path)
 
 
 def test_mistakes_are_told_in_words(tmp_path):

@@ -1,0 +1,20 @@
+"""A pre-training small enough to be run many times."""
+
+from __future__ import annotations
+
+import torch
+from safetensors.torch import load_file
+
+from core.engine.training.pretrain import PRETRAIN_PRESETS
+from tests.engine._images import normals
+
+TINY = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=2, k=1, snapshot_every=1)
+IMAGES = normals(10)  # 3 steps an epoch, one image left over
+
+
+def weights_of(folder):
+    return load_file(folder / "encoder.safetensors")
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[n], two[n]) for n in one)
