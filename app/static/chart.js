@@ -80,7 +80,7 @@ export class Chart {
       },
       axes: [
         { ...axis, grid: { show: false }, size: 18, gap: 2, space: 90, incrs: STEPS },
-        { ...axis, grid: GRID, size: 42, gap: 4, space: 42, values: (_, values) => values.map(label) },
+        { ...axis, grid: GRID, size: 42, gap: 4, space: 26, values: (_, values) => values.map(label) },
       ],
       series: [{}, ...this.series.map(lineOf)],
       hooks: {

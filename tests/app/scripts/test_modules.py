@@ -62,3 +62,10 @@ def test_a_circle_is_found(tmp_path):
 def test_a_script_is_short_and_imports_what_is_there(file):
     assert len(file.read_text(encoding="utf-8").splitlines()) <= LONGEST
     assert all(other.is_file() for other in imports(file))
+
+
+def test_no_script_is_left_over():
+    """Each is imported by another, but studio.js and a widget's own, which the page loads."""
+    files = scripts(APP)
+    loaded = {f for f in files if f.stem == f.parent.name} | {APP / "static" / "studio.js"}
+    assert set(files) - loaded - {other for file in files for other in imports(file)} == set()
