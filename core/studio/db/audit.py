@@ -123,12 +123,36 @@ def verify(store: Store) -> Row:
     return {"ok": not problems, "events": expected - 1, "head": previous, "problems": problems[:50]}
 
 
-def trail(store: Store, study: str | None = None, case_id: int | None = None, limit: int = 200) -> list[Row]:
-    """The latest events, newest first, with their JSON columns as values."""
-    where, params = ["1"], list[Any]()
-    for column, value in (("study", study), ("case_id", case_id)):
-        if value is not None:
-            where.append(f"{column} = ?")
-            params.append(value)
-    rows = store.query(f"SELECT * FROM events WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?", [*params, limit])
+def trail(
+    store: Store,
+    study: str | None = None,
+    case_id: int | None = None,
+    limit: int = 200,
+    *,
+    who: str | None = None,
+    kind: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    before: int | None = None,
+) -> list[dict[str, Any]]:
+    """The latest events, newest first, with their JSON columns as values.
+
+    since, until: times or days in ISO 8601 (UTC), a day counted whole. before: only events with a smaller number, so
+    that the last one's `id` asks for the next page.
+    """
+    tests: dict[str, object] = {
+        "study = ?": study, "case_id = ?": case_id, "who = ?": who, "kind = ?": kind, "at >= ?": since,
+        "at < ?": f"{until}T24" if until and len(until) == 10 else until, "id < ?": before,
+    }  # fmt: skip
+    where = {test: value for test, value in tests.items() if value is not None}
+    rows = store.query(
+        f"SELECT * FROM events WHERE {' AND '.join(where) or '1'} ORDER BY id DESC LIMIT ?", [*where.values(), limit]
+    )
     return [{k: json.loads(v) if k in ("before", "after", "shown") else v for k, v in r.items()} for r in rows]
+
+
+def values(store: Store) -> dict[str, list[str]]:
+    """{"kinds", "people", "studies"} that the trail speaks of, sorted: what it can be filtered by."""
+    columns = {"kinds": "kind", "people": "who", "studies": "study"}
+    found = {name: store.query(f"SELECT DISTINCT {c} AS v FROM events ORDER BY v") for name, c in columns.items()}
+    return {name: [r["v"] for r in rows if r["v"]] for name, rows in found.items()}

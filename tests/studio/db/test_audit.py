@@ -93,3 +93,19 @@ def test_the_trail_names_who_when_from_to_and_what_was_shown(room):
         "normal",
     )
     assert event["shown"] == {"run": "r", "threshold": 0.4, "heat": False} and event["seconds"] == 1.0
+
+
+def test_the_trail_is_paged_and_filtered(room):
+    store, _ = room
+    for n in range(7):
+        audit.record(store, "ann" if n % 2 else "ben", "note", study="room" if n < 5 else None, after=n)
+    first = audit.trail(store, limit=3)
+    assert [e["after"] for e in first] == [6, 5, 4]
+    assert [e["after"] for e in audit.trail(store, limit=3, before=first[-1]["id"])] == [3, 2, 1]
+    assert [e["after"] for e in audit.trail(store, who="ann")] == [5, 3, 1]
+    assert [e["after"] for e in audit.trail(store, "room", kind="note", who="ben")] == [4, 2, 0]
+    assert audit.trail(store, kind="decision") == []
+    day = first[0]["at"][:10]
+    assert len(audit.trail(store, since=day, until=day)) == 7
+    assert audit.trail(store, since=f"{int(day[:4]) + 1}-01-01") == [] == audit.trail(store, until="2000-01-01")
+    assert audit.values(store) == {"kinds": ["note"], "people": ["ann", "ben"], "studies": ["room"]}
