@@ -5,6 +5,7 @@ import { orToast, toast } from '../../static/dialogs.js';
 import { fill, finder, finderOfAll } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { addForm } from './add_form.js';
+import { audit } from './audit.js';
 import { labelsForm } from './labels_form.js';
 import { readersForm } from './readers_form.js';
 import { watchForm, watchState } from './watch_form.js';
@@ -38,6 +39,8 @@ export function manage(root, studio, { bring, show, refresh }) {
       }
     };
   }
+
+  const trail = audit(root, studio); // its click handler runs after the one above, which opens the panel
 
   /** Sends a form; what went wrong is said, and the form keeps what was typed. What comes back is shown.
    * @param {string} path @param {import('../../static/types').Values} body @param {() => void} paint */
@@ -84,6 +87,7 @@ export function manage(root, studio, { bring, show, refresh }) {
     watching();
     dealing();
     naming();
+    trail.show();
   }
 
   // A bundle is one zip, sent as it is.

@@ -135,7 +135,7 @@ def trail(
     until: str | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The latest events, newest first, with their JSON columns as values.
+    """The latest events, newest first, with their JSON columns as values, and the name of their `case`.
 
     since, until: times or days in ISO 8601 (UTC), a day counted whole. before: only events with a smaller number, so
     that the last one's `id` asks for the next page.
@@ -146,7 +146,9 @@ def trail(
     }  # fmt: skip
     where = {test: value for test, value in tests.items() if value is not None}
     rows = store.query(
-        f"SELECT * FROM events WHERE {' AND '.join(where) or '1'} ORDER BY id DESC LIMIT ?", [*where.values(), limit]
+        f"SELECT *, (SELECT name FROM cases c WHERE c.id = events.case_id) AS 'case' FROM events "
+        f"WHERE {' AND '.join(where) or '1'} ORDER BY id DESC LIMIT ?",
+        [*where.values(), limit],
     )
     return [{k: json.loads(v) if k in ("before", "after", "shown") else v for k, v in r.items()} for r in rows]
 

@@ -1,0 +1,41 @@
+"""The audit trail as administrators read it: who did what, when, to which case, by page and filter."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from core.studio.db import audit
+from core.studio.review import readers
+
+PAGE = 50
+Day = Annotated[str, Query(pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
+SHOWN = ("id", "at", "who", "kind", "study", "case_id", "case", "before", "after", "seconds")
+
+
+def routes(ctx) -> APIRouter:
+    router = APIRouter(prefix="/api/audit", include_in_schema=False)
+
+    @router.get("")
+    def trail(
+        request: Request,
+        study: str = "",
+        who: str = "",
+        kind: str = "",
+        since: Day = "",
+        until: Day = "",
+        before: Annotated[int, Query(ge=0, le=2**62)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
+    ):
+        """Events, newest first; `next` is the `before` of the following page, or null. Empty filters mean all."""
+        store = ctx.store()
+        readers.demand(store, ctx.user_of(request), ctx.single_user, "administer")
+        wanted = {"who": who, "kind": kind, "since": since, "until": until}
+        given = {name: value or None for name, value in wanted.items()}
+        found = audit.trail(store, study or None, limit=limit + 1, before=before or None, **given)
+        page = [{name: event[name] for name in SHOWN} for event in found[:limit]]
+        more = page[-1]["id"] if len(found) > limit else None
+        return {"ok": True, "events": page, "next": more, **audit.values(store)}
+
+    return router

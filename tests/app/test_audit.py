@@ -1,0 +1,28 @@
+"""The audit trail on the Study tab: what an administrator did a moment ago stands at its top."""
+
+from __future__ import annotations
+
+from core.studio.db import store as stores
+from core.studio.review import decisions
+from tests.app.conftest import STUDY
+
+
+def test_the_trail_opens_filters_and_goes_on(page, served, go):
+    store = stores.open(str(served.home))
+    case = store.one("SELECT id, name FROM cases WHERE study = ? AND split = 'test'", [STUDY])
+    for n in range(60):
+        decisions.decide(store, case["id"], "Ada", "normal", comment=f"look {n}")
+    decisions.undo(store, STUDY, "Ada")
+    store.close()
+    go(page, served.url, "Study", STUDY)
+    page.get_by_role("button", name="Audit trail").click()
+    rows = page.locator(".m-audit tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 50 and "undo" in rows.first.inner_text() and case["name"] in rows.first.inner_text()
+    page.get_by_role("button", name="Older", exact=True).click()
+    rows.nth(60).wait_for()
+    page.get_by_label("What was done").select_option("undo")
+    page.wait_for_function("document.querySelectorAll('.m-audit tbody tr').length === 1")
+    page.get_by_label("What was done").select_option("decision")
+    rows.nth(49).wait_for()
+    assert "comment look 59" in rows.first.inner_text()
