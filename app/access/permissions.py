@@ -107,6 +107,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/training/compare": "GET",
     },
     ADMINISTRATOR: {
+        "/api/audit": "GET",
         "/api/export/bundle": "POST",
         "/api/manage/{study}": "GET",
         "/api/manage/{study}/watch": "GET POST",

@@ -11,6 +11,7 @@ import zlib
 from fastapi import APIRouter, Request, Response
 
 from app.routes import _pixels as pixels
+from app.routes._aliases import aliases_of
 from app.routes._types import Id, Name, Side
 from core.studio.review import blind, masks, scales
 from core.studio.review.decisions import case_row
@@ -26,33 +27,36 @@ ASK = "private, no-cache"
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/case/{case_id}", include_in_schema=False)
 
-    def open_case(case_id: int) -> dict:
-        return case_row(ctx.store(), case_id)
+    def open_case(request: Request, case_id: int) -> dict:
+        """The case's row, with the `mark` of its file; `case_id` may be an alias."""
+        names = aliases_of(ctx, request)
+        case = case_row(ctx.store(), names.real(case_id))
+        return {**case, "mark": names.mark(case["study"], case["sha256"])}
 
     def seen(request: Request, case_id: int) -> dict:
-        case = open_case(case_id)
+        case = open_case(request, case_id)
         blind.demand(ctx.store(), case, ctx.user_of(request))
         return case
 
     @router.get("/image.png")
     def image(request: Request, case_id: Id, size: Side = 0):
-        case = open_case(case_id)
-        tag = f"{case['sha256']}-{case['frame']}-{size}"
+        case = open_case(request, case_id)
+        tag = f"{case['mark']}-{case['frame']}-{size}"
         return _send(request, tag, lambda: pixels.png(case["path"], case["frame"], size, case["sha256"]), "image/png")
 
     @router.get("/thumb.png")
     def thumb(request: Request, case_id: Id, size: Side = 72):
-        case = open_case(case_id)
+        case = open_case(request, case_id)
         size = min(max(size, 16), 512)
-        tag = f"{case['sha256']}-{case['frame']}-{size}"
+        tag = f"{case['mark']}-{case['frame']}-{size}"
         return _send(request, tag, lambda: pixels.png(case["path"], case["frame"], size, case["sha256"]), "image/png")
 
     @router.get("/raw")
     def raw(request: Request, case_id: Id):
         """More than eight bits: little-endian Uint16 (H, W), X-Image-Shape "H,W"; X-Image-Offset is added back."""
-        case = open_case(case_id)
+        case = open_case(request, case_id)
         head, body = pixels.raw(case)
-        return _send(request, f"{case['sha256']}-{case['frame']}-raw", lambda: body, "application/octet-stream", head)
+        return _send(request, f"{case['mark']}-{case['frame']}-raw", lambda: body, "application/octet-stream", head)
 
     @router.get("/mask.png")
     def mask(request: Request, case_id: Id, id: Id | None = None):
@@ -69,16 +73,16 @@ def routes(ctx) -> APIRouter:
     @router.get("/heat")
     def heat(request: Request, case_id: Id, run: Name):
         """Little-endian Uint16 (h, w) at the detector's resolution; its range and the run's scale are in headers."""
-        seen(request, case_id)
-        head, body, made = _heat(ctx.store(), case_id, run)
+        case = seen(request, case_id)
+        head, body, made = _heat(ctx.store(), case["id"], run)
         return _send(request, f"{run}-{case_id}-{made}", lambda: body, "application/octet-stream", head)
 
     @router.get("/roi.bits")
     def roi(request: Request, case_id: Id, side: Side = 0):
         """Region of interest at the image's own resolution, or at no more than `side` a side; bits as in mask.bits."""
-        case = open_case(case_id)
+        case = open_case(request, case_id)
         head, body = pixels.region(case, side)
-        tag = f"roi-{case['sha256']}-{case['frame']}-{side}"
+        tag = f"roi-{case['mark']}-{case['frame']}-{side}"
         return _send(request, tag, lambda: body, "application/octet-stream", head)
 
     @router.get("/pack")
@@ -88,15 +92,15 @@ def routes(ctx) -> APIRouter:
         Length of the head (little-endian uint32), the head (JSON: parts with name, bytes, headers), the parts. While
         the case is hidden from the reader the image is all there is.
         """
-        store, case = ctx.store(), open_case(case_id)
+        store, case = ctx.store(), open_case(request, case_id)
         image = _try(lambda: ("raw", *pixels.raw(case))) if (case["bits"] or 8) > 8 else None
         parts: list[tuple[str, dict, bytes]] = [image or ("image", {}, _full(case))]
         if not blind.hides(store, case, ctx.user_of(request)):
-            mask = masks.latest(store, case_id)
+            mask = masks.latest(store, case["id"])
             if mask is not None:
                 head, body = pixels.bits(masks.decode_mask(mask["png"]))
                 parts.append(("mask", {"id": mask["id"], **head}, body))
-            heat = _try(lambda: _heat(store, case_id, run)[:2]) if run else None
+            heat = _try(lambda: _heat(store, case["id"], run)[:2]) if run else None
             if heat:
                 parts += [("heat", *heat), ("roi", *pixels.region(case, GRID))]
         index = json.dumps([{"name": n, "bytes": len(b), "headers": h} for n, h, b in parts]).encode()
@@ -107,10 +111,9 @@ def routes(ctx) -> APIRouter:
     def nearest_normals(request: Request, case_id: Id, run: Name):
         """The normal training images nearest to the case by the run's encoder."""
         case = seen(request, case_id)
-        found = nearest.nearest(ctx.store(), run, case_id)
-        if blind.applies(ctx.store(), case["study"], ctx.user_of(request)):
-            found = [{**f, "name": f"Case {f['id']}"} for f in found]
-        return {"ok": True, "cases": found}
+        names = aliases_of(ctx, request)
+        found = nearest.nearest(ctx.store(), run, case["id"])
+        return {"ok": True, "cases": [names.shown(case["study"], one) for one in found]}
 
     return router
 

@@ -10,10 +10,12 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
 from app.routes import _bodies as bodies
+from app.routes._aliases import aliases_of
 from app.routes._types import Finite, Id, Int, Line, Name, read_cursor
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
 from core.studio.review import blind, cases, decisions, findings, masks, readers, worklist
+from core.studio.review.aliases import Aliases
 
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
 
@@ -23,6 +25,9 @@ def routes(ctx) -> APIRouter:
 
     def who(request: Request) -> str:
         return ctx.user_of(request)
+
+    def names_of(request: Request) -> Aliases:
+        return aliases_of(ctx, request)
 
     def query(request: Request, values: dict | None = None):
         """The worklist that was asked for: by the address, unless `values` are given."""
@@ -50,9 +55,14 @@ def routes(ctx) -> APIRouter:
 
     @router.get("/list")
     def listed(request: Request, study: Name, cursor: Line = "", limit: Int = worklist.PAGE, at: Int = -1):
-        q, store = query(request), ctx.store()
-        after = read_cursor(cursor) if cursor else (worklist.position(store, q, at) if at > 0 else None)
-        return {"ok": True, **worklist.page(store, q, after, min(max(limit, 1), 500))}
+        q, store, names = query(request), ctx.store(), names_of(request)
+        after = worklist.position(store, q, at) if at > 0 else None
+        if cursor:
+            after = read_cursor(cursor)
+            after = worklist.key_of(store, q, names.real(after[2])) if names.covers(study) else after
+        page = worklist.page(store, q, after, min(max(limit, 1), 500))
+        rows = [names.shown(study, row) for row in page["rows"]]
+        return {"ok": True, "rows": rows, "cursor": names.cursor(study, page["cursor"])}
 
     @router.get("/counts")
     def counts(request: Request, study: Name):
@@ -64,34 +74,37 @@ def routes(ctx) -> APIRouter:
         values = dict(request.query_params)
         if unread:
             values["decision"] = "unread"
-        return _step(request, values, case or None, bool(back))
+        return _step(request, values, names_of(request).real(case) if case else None, bool(back))
 
     def _step(request: Request, values: dict, case: int | None, back: bool = False) -> dict:
         store, q = ctx.store(), query(request, values)
         ids = worklist.neighbour(store, q, case, backwards=back, count=1 + AHEAD)
         if not ids:
             return {"ok": True, "case": None, "ahead": []}
-        return {"ok": True, "case": _detail(request, ids[0], values), "ahead": _ahead(store, ids[1:])}
+        return {"ok": True, "case": _detail(request, ids[0], values), "ahead": _ahead(request, ids[1:])}
 
-    def _ahead(store, ids: list[int]) -> list[dict]:
-        rows = [decisions.case_row(store, i) for i in ids]
-        return [{"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]} for r in rows]
+    def _ahead(request: Request, ids: list[int]) -> list[dict]:
+        names, rows = names_of(request), [decisions.case_row(ctx.store(), i) for i in ids]
+        found = [(r["study"], {"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]}) for r in rows]
+        return [names.shown(study, one) for study, one in found]
 
     def _detail(request: Request, case_id: int, values: dict) -> dict:
         store = ctx.store()
         runs = cases.scored_runs(store, values["study"])
-        return cases.detail(store, case_id, who(request), values.get("run") or None, runs)
+        found = cases.detail(store, case_id, who(request), values.get("run") or None, runs)
+        return names_of(request).shown(values["study"], found)
 
     @router.get("/case/{case_id}")
     def case(request: Request, case_id: Id):
-        row = decisions.case_row(ctx.store(), case_id)
+        row = decisions.case_row(ctx.store(), names_of(request).real(case_id))
         values = {**request.query_params, "study": row["study"]}
-        return {"ok": True, "case": _detail(request, case_id, values), "ahead": []}
+        return {"ok": True, "case": _detail(request, row["id"], values), "ahead": []}
 
     @router.post("/decide")
     def decide(request: Request, body: bodies.Decision):
         """Stores the decision, then (and only then) answers with the next case of the list."""
-        store, name, case_id = ctx.store(), who(request), body.case
+        store, name, names = ctx.store(), who(request), names_of(request)
+        case_id = names.real(body.case)
         if body.adjudication:
             ctx.demand(request, "adjudicate")
         row = decisions.case_row(store, case_id)
@@ -108,6 +121,7 @@ def routes(ctx) -> APIRouter:
             adjudication=body.adjudication,
             token=body.token,
         )
+        done["case"] = names.number(row["study"], done["case"])
         values = {"study": row["study"], **(body.list or {})}
         if blinded or not body.list:
             # The reader has committed: the same case comes again, now with what the run says.
@@ -128,7 +142,8 @@ def routes(ctx) -> APIRouter:
         if done is None:
             return {"ok": False, "error": nothing}
         values = {"study": body.study, **(body.list or {})}
-        return {"ok": True, **done, "next": _detail(request, done["case"], values), "ahead": []}
+        after = _detail(request, done["case"], values)
+        return {"ok": True, **done, "case": after["id"], "next": after, "ahead": []}
 
     @router.post("/mask/{case_id}")
     async def save_mask(
@@ -147,7 +162,8 @@ def routes(ctx) -> APIRouter:
 
     def _save_mask(request: Request, case_id: int, bits: bytes, about: dict) -> dict:
         store, name, label = ctx.store(), who(request), about["label"]
-        row = decisions.case_row(store, case_id)
+        names = names_of(request)
+        row = decisions.case_row(store, names.real(case_id))
         blind.demand(store, row, name)
         wanted = -(-row["width"] * row["height"] // 8)
         if len(bits) != wanted:
@@ -156,7 +172,7 @@ def routes(ctx) -> APIRouter:
         with store.write():
             saved = masks.save(
                 store,
-                case_id,
+                row["id"],
                 pixels.reshape(row["height"], row["width"]),
                 name,
                 source="run" if about["source"] == "run" else "hand",
@@ -165,19 +181,19 @@ def routes(ctx) -> APIRouter:
                 note=(about["note"] or label)[:2000],
             )
             if label:
-                findings.add(store, case_id, label, name, about["note"], saved["version"])
-        return {"ok": True, **saved, "masks": masks.versions(store, case_id)}
+                findings.add(store, row["id"], label, name, about["note"], saved["version"])
+        versions = masks.versions(store, row["id"])
+        return {"ok": True, **saved, "masks": [names.shown(row["study"], m) for m in versions]}
 
     @router.post("/restore/{mask_id}")
     def restore(request: Request, mask_id: Id):
         store = ctx.store()
         old = masks.version(store, mask_id)
-        blind.demand(store, decisions.case_row(store, old["case_id"]), who(request))
-        return {
-            "ok": True,
-            **masks.restore(store, mask_id, who(request)),
-            "masks": masks.versions(store, old["case_id"]),
-        }
+        row = decisions.case_row(store, old["case_id"])
+        blind.demand(store, row, who(request))
+        done = masks.restore(store, mask_id, who(request))
+        versions = [names_of(request).shown(row["study"], m) for m in masks.versions(store, row["id"])]
+        return {"ok": True, **done, "masks": versions}
 
     @router.post("/settings")
     def settings(request: Request, body: bodies.ReviewSettings):
@@ -198,19 +214,19 @@ def routes(ctx) -> APIRouter:
     @router.post("/threshold")
     def threshold(request: Request, body: bodies.Threshold):
         """A change of the threshold is an event; the page sends it on release."""
-        row = decisions.case_row(ctx.store(), body.case)
+        row = decisions.case_row(ctx.store(), names_of(request).real(body.case))
         audit.record(
-            ctx.store(), who(request), "threshold", study=row["study"], case_id=body.case, before=body.before,
+            ctx.store(), who(request), "threshold", study=row["study"], case_id=row["id"], before=body.before,
             after=body.to, shown={"run": body.run},
         )  # fmt: skip
         return {"ok": True}
 
     @router.get("/timeline/{case_id}")
     def timeline(request: Request, case_id: Id, run: Name):
-        row = decisions.case_row(ctx.store(), case_id)
+        row = decisions.case_row(ctx.store(), names_of(request).real(case_id))
         if blind.applies(ctx.store(), row["study"], who(request)):
             return {"ok": True, "frames": []}
-        return {"ok": True, "frames": cases.timeline(ctx.store(), case_id, run)}
+        return {"ok": True, "frames": cases.timeline(ctx.store(), row["id"], run)}
 
     return router
 

@@ -73,18 +73,24 @@ class Aliases:
         digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=self._key, digest_size=5).digest()
         return f"Case {base64.b32encode(digest).decode()[:6]}"
 
+    def number(self, study: str, case_id: int) -> int:
+        """The case's number as it may be sent."""
+        return self.alias(case_id) if self.covers(study) else case_id
+
     def shown(self, study: str, row: dict) -> dict:
-        """A row about a case (with `id`; perhaps `name`, `v` and `key`) as it may be sent."""
+        """What is said of a case (under `id`), or of something that belongs to one (`case_id`), as it may be sent."""
         if not self.covers(study):
             return row
+        if "case_id" in row:
+            return {**row, "case_id": self.alias(row["case_id"])}
         number = row["id"]
-        out = {**row, "id": self.alias(number)}
-        if "name" in row:
-            out["name"] = self.name(number)
+        out = {**row, "id": self.alias(number), "name": self.name(number)}
         if "v" in row:
             out["v"] = self.mark(study, row["v"])[:10]
         if "key" in row:
             out["key"] = self.cursor(study, row["key"])
+        if "masks" in row:
+            out["masks"] = [self.shown(study, mask) for mask in row["masks"]]
         return out
 
     def cursor(self, study: str, key: tuple | list | None) -> list | None:

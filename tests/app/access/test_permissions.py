@@ -10,6 +10,7 @@ from app import routes
 from app.access import permissions
 from core.studio.db import owners
 from core.studio.review import accounts
+from core.studio.review.aliases import Aliases
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
@@ -55,7 +56,7 @@ EXPECTED = {
         DELETE /api/clusters/maps/{key}/placed/{new} | DELETE /api/medmix/presets/{name}
         PUT /api/study/drop/{token} | POST /api/training/run/{run_id}/{action}""",
     ADMINISTRATORS: """
-        POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
+        GET /api/audit | POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
         POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign
         POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}
         POST /api/study/{study}/add | POST /api/study/{study}/look | POST /api/study/demo
@@ -96,7 +97,9 @@ def asked(room, monkeypatch):  # noqa: F811
         method, path = row.split(" ")
         if row == "DELETE /api/study/{study}":
             path = "/api/study/none"
-        filled = {**FILLED, "case_id": str(case), "mask_id": str(mask)}
+        cookie = clients[who].cookies.get(server.state.ctx.sessions.COOKIE, "")
+        known_as = Aliases(store, who or "", cookie).number(STUDY, case)
+        filled = {**FILLED, "case_id": str(known_as), "mask_id": str(mask)}
         path = re.sub(r"\{(\w+)\}", lambda m: filled.get(m[1], "none"), path)
         query = QUERY.get(path.rsplit("/")[-1], "").replace("RUN", run)
         body = {} if method in ("POST", "PUT") else None

@@ -14,6 +14,7 @@ from core.studio.db import store as stores
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.review import blind, decisions, masks
+from core.studio.review.aliases import Aliases
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
 
@@ -84,11 +85,14 @@ def test_a_blind_reader_is_sent_the_image_alone_until_the_decision_is_on_disk(ro
     store.execute("UPDATE readings SET extra = ?", [json.dumps({"nearest": [[train["row"], 0.5]]})])
     blind.set_blind(store, STUDY, True, "root")
     as_ann = {"headers": {"x-reader": "ann"}}
-    at = f"/api/case/{case['id']}"
-    assert set(unpack(client.get(f"{at}/pack?run={run}", **as_ann))) == {"image"}
-    assert client.get(f"{at}/nearest?run={run}", **as_ann).status_code == 400
+    ann, ben = (f"/api/case/{Aliases(store, who).alias(case['id'])}" for who in ("ann", "ben"))
+    assert set(unpack(client.get(f"{ann}/pack?run={run}", **as_ann))) == {"image"}
+    assert client.get(f"{ann}/nearest?run={run}", **as_ann).status_code == 400
     decisions.decide(store, case["id"], "ann", "abnormal")
-    assert set(unpack(client.get(f"{at}/pack?run={run}", **as_ann))) == {"image", "mask", "heat", "roi"}
-    found = client.get(f"{at}/nearest?run={run}", **as_ann).json()["cases"]
-    assert [(f["id"], f["name"], f["distance"]) for f in found] == [(train["id"], f"Case {train['id']}", 0.5)]
-    assert set(unpack(client.get(f"{at}/pack?run={run}", headers={"x-reader": "ben"}))) == {"image"}
+    assert set(unpack(client.get(f"{ann}/pack?run={run}", **as_ann))) == {"image", "mask", "heat", "roi"}
+    found = client.get(f"{ann}/nearest?run={run}", **as_ann).json()["cases"]
+    known = Aliases(store, "ann")
+    assert [(f["id"], f["name"], f["distance"]) for f in found] == [
+        (known.alias(train["id"]), known.name(train["id"]), 0.5)
+    ]
+    assert set(unpack(client.get(f"{ben}/pack?run={run}", headers={"x-reader": "ben"}))) == {"image"}
