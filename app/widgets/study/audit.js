@@ -1,77 +1,97 @@
 // The audit trail, for administrators: who did what and when, newest first, a page at a time.
+import { fetched } from '../../static/api.js';
+import { orToast } from '../../static/dialogs.js';
+import { el, finder } from '../../static/dom.js';
 
-import { api } from '../../static/api.js';
-import { toast } from '../../static/dialogs.js';
-import { el } from '../../static/dom.js';
+const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'From and to'];
 
-const NAMES = { at: 'When (UTC)', who: 'Who', kind: 'What', case: 'Case', words: 'From and to' };
+/** @typedef {{at: string, who: string, kind: string, case?: string, case_id?: number, study?: string, before?: unknown,
+ *   after?: unknown}} Event_ one row of the trail */
 
-/** A value of an event in a few words: {"decision": "normal", "comment": ""} is "decision normal". */
+/**
+ * A value of an event in a few words: {"decision": "normal", "comment": ""} is "decision normal".
+ * @param {unknown} value
+ * @returns {string}
+ */
 export function words(value) {
   if (value === null || value === undefined || value === '') return '';
   if (Array.isArray(value)) return value.map(words).filter(Boolean).join(', ');
   if (typeof value !== 'object') return String(value);
   const parts = Object.entries(value).map(([key, inner]) => [key, words(inner)]);
-  return parts.filter(([, text]) => text).map(([key, text]) => `${key} ${text}`).join(', ');
+  return parts
+    .filter(([, text]) => text)
+    .map(([key, text]) => `${key} ${text}`)
+    .join(', ');
 }
 
-/** What changed: "before → after", or the one of them that there is. */
-export function change(event) {
-  return [words(event.before), words(event.after)].filter(Boolean).join(' → ');
+/** What changed: "before → after", or the one of them that there is. @param {{before?: unknown, after?: unknown}} event */
+export const change = (event) => [words(event.before), words(event.after)].filter(Boolean).join(' → ');
+
+/** @param {HTMLSelectElement} select @param {string} all @param {string[]} values */
+function offer(select, all, values) {
+  const chosen = select.value;
+  const options = values.map((value) => el('option', { value }, value));
+  select.replaceChildren(el('option', { value: '' }, all), ...options);
+  select.value = values.includes(chosen) ? chosen : '';
 }
 
+/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export function audit(root, studio) {
-  const panel = root.querySelector('.m-audit');
-  const button = root.querySelector('[data-opens="audit"]');
-  const pick = (label, name) => el('select', { 'aria-label': label, name, onchange: () => load() });
-  const day = (label, name) => el('input', { type: 'date', 'aria-label': label, name, onchange: () => load() });
-  const kind = pick('What was done', 'kind');
-  const who = pick('By whom', 'who');
-  const since = day('From', 'since');
-  const until = day('To', 'until');
-  const everywhere = el('input', { type: 'checkbox', onchange: () => load() });
-  const rows = el('tbody');
+  const $ = finder(root);
+  const panel = $('.m-audit');
+  const again = () => orToast(load());
+  const pick = (/** @type {string} */ label) => el('select', { 'aria-label': label, onchange: again });
+  const day = (/** @type {string} */ label) => el('input', { type: 'date', 'aria-label': label, onchange: again });
+  const kind = pick('What was done');
+  const who = pick('By whom');
+  const since = day('From');
+  const until = day('To');
+  const everywhere = el('input', { type: 'checkbox', onchange: again });
+  const rows = el('tbody', {});
   const older = el('button', { type: 'button', class: 'link', hidden: true }, 'Older');
   const none = el('p', { class: 'dim', hidden: true }, 'Nothing of this kind was done.');
+  const heads = HEADS.map((name) => el('th', { scope: 'col' }, name));
+  const filters = [el('label', {}, 'from ', since), el('label', {}, 'to ', until)];
   panel.replaceChildren(
-    el('form', { onsubmit: (event) => event.preventDefault() }, kind, who, el('label', {}, 'from ', since), el('label', {}, 'to ', until),
-      el('label', { class: 'check' }, everywhere, 'All studies')),
-    el('div', { class: 'trail' }, el('table', {}, el('thead', {}, el('tr', {}, Object.values(NAMES).map((name) => el('th', { scope: 'col' }, name)))), rows)),
+    el('div', { class: 'filters' }, kind, who, ...filters, el('label', { class: 'check' }, everywhere, 'All studies')),
+    el('div', { class: 'trail' }, el('table', {}, el('thead', {}, el('tr', {}, ...heads)), rows)),
     none,
     older,
   );
 
-  function offer(select, all, values) {
-    const chosen = select.value;
-    select.replaceChildren(el('option', { value: '' }, all), ...values.map((value) => el('option', { value }, value)));
-    select.value = values.includes(chosen) ? chosen : '';
-  }
-
+  /** @param {Event_} event */
   function row(event) {
-    const where = event.case || (event.case_id ? `#${event.case_id}` : everywhere.checked ? event.study || '' : '');
+    const elsewhere = everywhere.checked ? event.study || '' : '';
+    const where = event.case || (event.case_id ? `#${event.case_id}` : elsewhere);
     const cells = [event.at.slice(0, 19).replace('T', ' '), event.who, event.kind, where, change(event)];
-    return el('tr', {}, cells.map((text, at) => el('td', { class: at === 4 ? 'dim' : null, title: text }, text)));
+    return el('tr', {}, ...cells.map((text) => el('td', { title: text }, text)));
   }
 
   async function load(before = 0) {
-    const study = studio.study;
-    const asked = { study: everywhere.checked ? '' : study, kind: kind.value, who: who.value, since: since.value, until: until.value, before };
-    try {
-      const got = await api(`/api/audit?${new URLSearchParams(asked)}`);
-      if (study !== studio.study) return;
-      offer(kind, 'everything', got.kinds);
-      offer(who, 'everybody', got.people);
-      const found = got.events.map(row);
-      if (before) rows.append(...found);
-      else rows.replaceChildren(...found);
-      none.hidden = rows.children.length > 0;
-      older.hidden = !got.next;
-      older.onclick = () => load(got.next);
-    } catch (error) {
-      toast(error.message, 'bad');
-    }
+    const { study } = studio;
+    const asked = new URLSearchParams({
+      study: everywhere.checked ? '' : study || '',
+      kind: kind.value,
+      who: who.value,
+      since: since.value,
+      until: until.value,
+      before: String(before),
+    });
+    const got = await (await fetched(`/api/audit?${asked}`)).json();
+    if (study !== studio.study) return;
+    offer(kind, 'everything', got.kinds);
+    offer(who, 'everybody', got.people);
+    const found = got.events.map(row);
+    if (before) rows.append(...found);
+    else rows.replaceChildren(...found);
+    none.hidden = rows.children.length > 0;
+    older.hidden = !got.next;
+    older.onclick = () => orToast(load(got.next));
   }
 
-  button.addEventListener('click', () => panel.hidden || load());
-  return { show: () => panel.hidden || load() };
+  const show = () => {
+    if (!panel.hidden) again();
+  };
+  $('[data-opens="audit"]').addEventListener('click', show);
+  return { show };
 }
