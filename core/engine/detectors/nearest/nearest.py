@@ -48,8 +48,8 @@ class NearestConfig(Config):
     """
 
     strides: tuple[int, ...] = (8, 16)
-    patches: int = 8000
-    pool: int = 40_000
+    patches: int = 4000
+    pool: int = 20_000
     coreset: str = "greedy"
     position: float = 0.0
     balance: bool = False
@@ -73,7 +73,7 @@ class NearestConfig(Config):
 class Nearest(MapDetector):
     name = "nearest"
     Config = NearestConfig
-    presets = {"paper": NearestConfig(), "quick": NearestConfig(patches=4000, pool=20_000)}
+    presets = {"paper": NearestConfig(patches=8000, pool=40_000), "quick": NearestConfig()}
 
     def __init__(self, encoder: Encoder, config: NearestConfig, size: int, scales: Tensor, memory: Memory) -> None:
         """scales: (D + 2,), what each value of a patch, and its place (y, x), are multiplied by."""
