@@ -103,19 +103,8 @@ def look() -> list[Arm]:
     return [Arm("PaDiM, untrained", "padim", UNTRAINED), *arms]
 
 
-def pretrained() -> list[Arm]:
-    """The paper's question: does PMSACL help an encoder that starts from ImageNet?"""
-    before = {"encoder": UNTRAINED, "pretrain": PRETRAINED}
-    after = {"preset": "imagenet"}
-    return [
-        Arm(f"{title}, {what}", name, **how)
-        for title, name in (("PaDiM", "padim"), ("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
-        for what, how in (("ImageNet", before), ("PMSACL from ImageNet", after))
-    ]
-
-
 EXPERIMENTS = {
-    "look": look, "pretrained": pretrained,
+    "look": look,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
     "head": head_only,
 }  # fmt: skip
