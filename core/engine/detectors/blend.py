@@ -82,10 +82,10 @@ class Blend(Detector):
         fitted = fit_together(encoder, seen, wanted, context.replace(roi=inside))
         detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {})
         parts = detector._parts(unseen, 32, unseen_roi)
-        for name, part in parts.items():
-            scores = detector.members[name].image_score(part, unseen_roi)
-            cells = part.maps if unseen_roi is None else part.maps[roi_at(unseen_roi, part.maps.shape[1:])]
-            detector.scales[name] = _scale(scores, cells)
+        for name in MAPS:
+            maps = parts[name].maps
+            cells = maps if unseen_roi is None else maps[roi_at(unseen_roi, maps.shape[1:])]
+            detector.scales[name] = _scale(cells, cells)
         for kind, roi in {"": None, "_roi": unseen_roi}.items():
             prediction = detector._joined(parts, images.shape[1])
             for name, values in detector._read(prediction, roi).items():
