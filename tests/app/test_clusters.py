@@ -224,7 +224,7 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
         timeout=120_000,
     )
     job = mapped[1].one("SELECT * FROM jobs ORDER BY id DESC")
-    assert job["verb"] == "embed" and job["status"] in ("running", "done")
+    assert job["step"] == "embed" and job["status"] in ("running", "done")
     assert maps.get("view.panes[0].map.n") < 60
     assert threading.active_count() < 50  # nothing was fitted here
 

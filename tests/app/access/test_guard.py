@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from app.access import limits
 from app.access.guard import Guard
+from tests.loops import run_apart
 
 
 class Everyone:
@@ -41,7 +40,7 @@ def ask(path="/api/x", method="POST", headers=(("host", "localhost:7860"),), par
         "type": kind, "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "scheme": "http",
         "server": ("localhost", 7860), "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers],
     }  # fmt: skip
-    asyncio.run(Guard(echo, Everyone(), "")(scope, receive, send))
+    run_apart(Guard(echo, Everyone(), "")(scope, receive, send))
     if kind != "http":
         return sent
     start, *rest = sent

@@ -16,6 +16,7 @@ from app.access.sign_in import sign_in_router
 from app.context import Context
 from core.studio.db import store as stores
 from core.studio.review import accounts
+from tests.loops import run_apart
 
 PASSWORD = "a long password"
 
@@ -104,7 +105,7 @@ def test_few_passwords_are_hashed_at_once_and_few_wait():
         names = await asyncio.gather(*waiting)
         return names, await pool.run(work)
 
-    names, after = asyncio.run(crowd())
+    names, after = run_apart(crowd())
     assert len({*names, after}) == 1, "one thread, and there is room again afterwards"
 
 
