@@ -1,20 +1,18 @@
-"""The Review tab's JSON: open a study, page through the worklist, decide, undo, keep lesion masks.
+"""The Review tab's JSON: open a study, page through the worklist, decide, undo. Lesion masks: masks.py.
 
 Every answer that follows from a change says `ok`; what went wrong is a sentence (errors.py).
 """
 
 from __future__ import annotations
 
-import numpy as np
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 
 from app.routes import _bodies as bodies
 from app.routes._aliases import aliases_of
-from app.routes._types import Finite, Id, Int, Line, Name, read_cursor
+from app.routes._types import Id, Int, Line, Name, read_cursor
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind, cases, decisions, findings, masks, readers, worklist
+from core.studio.review import blind, cases, decisions, findings, readers, worklist
 from core.studio.review.aliases import Aliases
 
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
@@ -144,56 +142,6 @@ def routes(ctx) -> APIRouter:
         values = {"study": body.study, **(body.list or {})}
         after = _detail(request, done["case"], values)
         return {"ok": True, **done, "case": after["id"], "next": after, "ahead": []}
-
-    @router.post("/mask/{case_id}")
-    async def save_mask(
-        request: Request,
-        case_id: Id,
-        source: Name = "hand",
-        run: Name = "",
-        threshold: Finite | None = None,
-        note: Line = "",
-        label: Name = "",
-    ):
-        """The body holds the mask's bits (as mask.bits gives them). label: also a finding of that name."""
-        bits = await request.body()
-        about = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
-        return await run_in_threadpool(_save_mask, request, case_id, bits, about)
-
-    def _save_mask(request: Request, case_id: int, bits: bytes, about: dict) -> dict:
-        store, name, label = ctx.store(), who(request), about["label"]
-        names = names_of(request)
-        row = decisions.case_row(store, names.real(case_id))
-        blind.demand(store, row, name)
-        wanted = -(-row["width"] * row["height"] // 8)
-        if len(bits) != wanted:
-            raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
-        pixels = np.unpackbits(np.frombuffer(bits, np.uint8), count=row["width"] * row["height"])
-        with store.write():
-            saved = masks.save(
-                store,
-                row["id"],
-                pixels.reshape(row["height"], row["width"]),
-                name,
-                source="run" if about["source"] == "run" else "hand",
-                run=about["run"] or None,
-                threshold=about["threshold"],
-                note=(about["note"] or label)[:2000],
-            )
-            if label:
-                findings.add(store, row["id"], label, name, about["note"], saved["version"])
-        versions = masks.versions(store, row["id"])
-        return {"ok": True, **saved, "masks": [names.shown(row["study"], m) for m in versions]}
-
-    @router.post("/restore/{mask_id}")
-    def restore(request: Request, mask_id: Id):
-        store = ctx.store()
-        old = masks.version(store, mask_id)
-        row = decisions.case_row(store, old["case_id"])
-        blind.demand(store, row, who(request))
-        done = masks.restore(store, mask_id, who(request))
-        versions = [names_of(request).shown(row["study"], m) for m in masks.versions(store, row["id"])]
-        return {"ok": True, **done, "masks": versions}
 
     @router.post("/settings")
     def settings(request: Request, body: bodies.ReviewSettings):

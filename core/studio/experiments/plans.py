@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.config import Config
+from core.engine.registry import DETECTORS
 from core.studio.runs.pipeline import UNTRAINED
 
 
@@ -39,7 +40,7 @@ def comparison() -> list[Arm]:
         Arm("Lesion head", "lesion-head"),
         Arm("Lesion head + PaDiM", "combined"),
         Arm("Lesion head + PaDiM, equal weights", "combined", fit={"learn": False}),
-        Arm("Lesion heads, averaged", "ensemble"),
+        Arm(DETECTORS.title("ensemble"), "ensemble"),
     ]
 
 

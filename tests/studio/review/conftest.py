@@ -14,9 +14,11 @@ import pytest
 from core.studio.db import store as stores
 from core.studio.db.store import now
 from core.studio.ingest import studies
+from core.studio.review import worklist
 from core.studio.runs import records as runs
 
 STUDY = "room"
+LARGE = 137  # cases of the study `large`
 
 
 def add_readings(store, study: str, method: str, seed: int = 0) -> str:
@@ -116,3 +118,21 @@ def bare(tmp_path):
     store = stores.open(str(tmp_path / "bare"))
     yield store
     store.close()
+
+
+@pytest.fixture
+def large(bare):
+    """A store with the study `large`, of whose cases 60 are read by both readers."""
+    fill(bare, LARGE, reviewed=60)
+    return bare
+
+
+def every_page(store, query, size, backwards=False) -> list[int]:
+    """The ids of the whole list, page by page."""
+    ids, after = [], None
+    while True:
+        page = worklist.page(store, query, after, size, backwards)
+        ids += [r["id"] for r in page["rows"]]
+        after = page["cursor"]
+        if after is None:
+            return ids

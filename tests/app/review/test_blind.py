@@ -1,0 +1,84 @@
+"""Two readers of a blind study, each in a browser of their own."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from core.studio.db import audit
+from core.studio.db import store as stores
+from core.studio.review import accounts, blind
+from core.studio.review.agreement import agreement
+from tests.app.conftest import Served
+from tests.app.review.conftest import STUDY, enter, make_home, packed, settle
+
+
+def sign_in(browser, url, name):
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    page = context.new_page()
+    page.goto(f"{url}sign-in")
+    page.locator("input[name=name]").fill(name)
+    page.locator("input[name=password]").fill("a long password")
+    page.locator("button[type=submit], button").first.click()
+    page.wait_for_url(url + "**")
+    return context, page
+
+
+def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
+    home = make_home(tmp_path, 6)
+    store = stores.open(str(home))
+    for name in ("ann", "ben"):
+        accounts.add_reader(store, name, "a long password")
+    blind.set_blind(store, STUDY, True, "root")
+    runs = [r["id"] for r in store.query("SELECT id FROM runs")]
+    cases = store.query("SELECT * FROM cases WHERE split = 'test'")
+    server = Served(home, "--readers")
+    try:
+        pages = [sign_in(browser, server.url, name) for name in ("ann", "ben")]
+        for _, page in pages:
+            enter(page, server.url)
+            html = page.content()
+            assert not page.locator(".rv-ai").is_visible() and page.locator(".rv-veil").is_visible()
+            assert not any(c["name"] in html for c in cases)
+            listed = page.request.get(f"{server.url}api/review/list?study={STUDY}").json()["rows"]
+            assert not {r["id"] for r in listed} & {c["id"] for c in cases} and len(listed) == len(cases)
+            for case in listed:
+                for path in (
+                    "api/study/room/overview",
+                    "api/study/room/sample",
+                    "api/clusters/runs",
+                    "api/training/runs",
+                ):
+                    assert page.request.get(server.url + path).status == 403
+                hidden = (f"heat?run={runs[0]}", f"heat?run={runs[1]}", "mask.png", "mask.bits")
+                for path in (*hidden, f"nearest?run={runs[0]}"):
+                    assert page.request.get(f"{server.url}api/case/{case['id']}/{path}").status == 403
+                body = page.request.get(f"{server.url}api/case/{case['id']}/pack?run={runs[0]}").body()
+                assert [p["name"] for p in packed(body)] == ["image"]
+                shown = page.request.get(f"{server.url}api/review/case/{case['id']}?study={STUDY}&run={runs[0]}").json()
+                assert set(shown["case"]) == {"id", "v", "width", "height", "bits", "name", "blind", "mine"}
+                frames = page.request.get(f"{server.url}api/review/timeline/{case['id']}?run={runs[0]}").json()
+                assert frames["frames"] == []
+            for sort in ("percentile", "score", "disagreement", "name"):
+                again = page.request.get(
+                    f"{server.url}api/review/list?study={STUDY}&run={runs[0]}&sort={sort}&flagged=1"
+                ).json()
+                assert [r["id"] for r in again["rows"]] == [r["id"] for r in listed]
+                assert not any({"score", "percentile", "flagged"} & set(r) for r in again["rows"])
+        words = {"ann": "nanann", "ben": "naaaun"}
+        for i in range(6):
+            for (_, page), name in zip(pages, words, strict=True):
+                page.keyboard.press(words[name][i])
+                settle(page)
+                assert page.locator(".rv-ai").is_visible(), "after the commit the reading is shown"
+                page.keyboard.press(words[name][i])  # the second decision
+                settle(page)
+        assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 24
+        long = {"n": "normal", "a": "abnormal", "u": "unsure"}
+        said = [[long[k] for k in words[name]] for name in words]
+        assert agreement(store, STUDY)["pairs"][0]["kappa"] == pytest.approx(cohen_kappa_score(*said), abs=1e-12)
+        assert audit.verify(store)["ok"]
+        for context, _ in pages:
+            context.close()
+    finally:
+        server.stop()

@@ -1,0 +1,97 @@
+"""The heat map over the image: threshold and Dice, region of interest, what the reading rests on."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import numpy as np
+import pytest
+import torch
+
+from core.engine.roi import find_roi
+from core.studio.db import store as stores
+from core.studio.ingest.decode import read_image
+from core.studio.review import masks
+from tests.app.review.conftest import CASES, STUDY, WIDGET, enter, settle
+
+
+def test_threshold_dice_is_right_and_asks_nothing(page, page_url, review_home):
+    enter(page, page_url)
+    for _ in range(CASES):
+        if page.evaluate(f"Boolean({WIDGET}.review.lesion)"):
+            break
+        page.keyboard.press("ArrowRight")
+        settle(page)
+    page.wait_for_function(f"{WIDGET}.review.counts")
+    asked = []
+    page.on("request", lambda r: asked.append(r.url))
+    slider = page.locator(".rv-threshold")
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for step in range(12):
+        page.mouse.move(box["x"] + 5 + step * (box["width"] - 12) / 14, box["y"] + box["height"] / 2)
+    seen = [
+        u for u in asked if not u.endswith("/api/status")
+    ]  # the shell asks that every few seconds, whatever one does
+    page.mouse.up()
+    assert seen == []
+    found = page.evaluate(
+        f"""(() => {{ const r = {WIDGET}.review;
+        return {{ id: r.detail.id, mask: r.maskId, run: r.run, level: r.heat.level,
+            dice: Number(document.querySelector('.rv-dice').textContent), components: r.heat.components }} }})()"""
+    )
+    store = stores.open(str(review_home))
+    lesion = masks.pixels(store, found["mask"]).astype(bool)
+    row = store.one("SELECT * FROM readings WHERE run = ? AND case_id = ?", [found["run"], found["id"]])
+    codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"]).astype(np.float64)
+    heat = torch.from_numpy(row["map_lo"] + codes / 65535 * (row["map_hi"] - row["map_lo"]))
+    full = torch.nn.functional.interpolate(heat[None, None], lesion.shape, mode="bilinear", align_corners=False)[
+        0, 0
+    ].numpy()
+    path = store.one("SELECT path FROM cases WHERE id = ?", [found["id"]])["path"]
+    above = (full >= found["level"]) & (find_roi(read_image(path, 0)) > 0)  # the map is shown inside the region alone
+    dice = 2 * (above & lesion).sum() / (above.sum() + lesion.sum())
+    assert above.any() and found["dice"] == pytest.approx(dice, abs=2e-3)
+
+
+def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):
+    enter(page, page_url)
+    outside = f"""(() => {{ const {{ heat, roi }} = {WIDGET}.review;
+        const d = heat.canvas.getContext('2d').getImageData(0, 0, heat.field.w, heat.field.h).data;
+        let shown = 0, cells = 0;
+        for (let i = 0; i < roi.pixels.length; i++) if (!roi.pixels[i]) {{ cells++; shown += d[4 * i + 3] > 0 }}
+        return [shown, cells, heat.field.w === roi.w && heat.field.h === roi.h] }})()"""
+    shown, cells, same = page.evaluate(outside)
+    assert same and shown == 0
+    page.keyboard.press("r")
+    assert page.evaluate(f"{WIDGET}.review.show.inside") is False
+    if cells:
+        assert page.evaluate(outside)[0] > 0
+    page.keyboard.press("r")
+    assert page.evaluate(outside)[0] == 0
+
+
+def test_the_nearest_normal_image_and_how_sure_the_reading_is(page, page_url, review_home):
+    enter(page, page_url)
+    case, run = page.evaluate(f"[{WIDGET}.review.detail.id, {WIDGET}.review.run]")
+    store = stores.open(str(review_home))
+    train = store.one("SELECT id, name, \"row\" FROM cases WHERE study = ? AND split = 'train'", [STUDY])
+    steady = {"flagged": [True, False, True, True], "percentile": [97, 91, 98, 99], "sd": 1, "spread": 1}
+    extra = {"nearest": [[train["row"], 0.25]], "steady": steady, "head": 2.5, "padim": 0.1}
+    change = "UPDATE readings SET extra = ? WHERE run = ? AND case_id = ?"
+    store.execute(change, [json.dumps(extra), run, case])
+    enter(page, page_url)
+    lines = page.locator(".rv-sure").all_inner_texts()
+    assert lines[0].startswith("The detectors differ") and lines[1].startswith("Unsteady: flagged in 3 of 4 views")
+    page.keyboard.press("x")
+    page.wait_for_function(f"{WIDGET}.review.nearest")
+    assert page.evaluate(f"{WIDGET}.review.nearest.id") == train["id"]
+    assert train["name"] in page.locator(".rv-caption").last.inner_text()
+    page.wait_for_function(
+        """() => { const c = [...document.querySelectorAll('.rv-pane canvas')].at(-1);
+        return new Set(c.getContext('2d').getImageData(c.width / 2 - 40, c.height / 2, 80, 1).data).size > 8 }"""
+    )
+    page.keyboard.press("x")
+    assert page.locator(".rv-pane").count() == 1

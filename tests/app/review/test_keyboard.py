@@ -1,0 +1,71 @@
+"""Reading by keyboard alone: decisions, undo, comments, keys of one's own."""
+
+from __future__ import annotations
+
+from core.studio.db import audit
+from core.studio.db import store as stores
+from tests.app.review.conftest import CASES, UNREAD, WIDGET, enter, rows, settle
+
+
+def test_fifty_cases_by_keyboard_alone(page, page_url, review_home):
+    enter(page, page_url, UNREAD)
+    order = page.evaluate(f"[...{WIDGET}.review.list.rows.keys()]")
+    page.evaluate(
+        f"""{WIDGET}.review.painted = (r) => {{
+            const now = r.detail.id; window.seen ||= [];
+            if (window.seen.at(-1) !== now) window.seen.push(now) }}; {WIDGET}.review.draw()"""
+    )
+    keys = ["n", "a", "u"] * (CASES // 3 + 1)
+    for start in range(0, CASES, 10):  # ten keys, hit fast
+        for key in keys[start : start + 10]:
+            page.keyboard.press(key)
+        settle(page)
+    ours = f"case_id IN (SELECT id FROM cases WHERE study = '{UNREAD}')"
+    said = rows(review_home, f"SELECT case_id, decision FROM reviews WHERE {ours} ORDER BY id")
+    words = {"n": "normal", "a": "abnormal", "u": "unsure"}
+    assert [r[0] for r in said] == order[:CASES]
+    assert [r[1] for r in said] == [words[k] for k in keys[:CASES]]
+    shown = page.evaluate("window.seen")
+    assert shown[: len(order)] == order[: len(shown)]
+    assert page.locator(".rv-tally b").inner_text() == f"{CASES} of {CASES} read"
+    events = rows(review_home, f"SELECT shown, seconds FROM events WHERE kind = 'decision' AND {ours}")
+    assert len(events) == CASES and all('"run":' in shown and seconds is not None for shown, seconds in events)
+    for _ in range(3):
+        page.keyboard.press("z")
+    page.keyboard.press("y")
+    settle(page)
+    assert rows(review_home, f"SELECT count(*) FROM reviews WHERE active = 1 AND {ours}")[0][0] == CASES - 2
+    store = stores.open(str(review_home))
+    assert audit.verify(store)["ok"]
+
+
+def test_typing_a_comment_decides_nothing_and_is_kept(page, page_url, review_home):
+    enter(page, page_url)
+    count = rows(review_home, "SELECT count(*) FROM reviews")[0][0]
+    case = page.evaluate(f"{WIDGET}.review.detail.id")
+    page.keyboard.press("c")
+    page.keyboard.type("an unusual naevus <b>")
+    assert rows(review_home, "SELECT count(*) FROM reviews")[0][0] == count
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    settle(page)
+    assert rows(review_home, "SELECT case_id, decision, comment FROM reviews ORDER BY id DESC LIMIT 1") == [
+        (case, "abnormal", "an unusual naevus <b>")
+    ]
+    assert page.locator(".rv-comment").input_value() != "an unusual naevus <b>"
+
+
+def test_keys_can_be_changed_and_stay_changed(page, page_url):
+    enter(page, page_url)
+    page.keyboard.press("?")
+    page.locator(".rv-keys > div", has_text="Invert the image").locator("button").click()
+    page.keyboard.press("q")
+    page.locator(".rv-help .main").click()
+    with page.expect_response(lambda r: r.url.endswith("api/review/settings") and "show" in r.request.post_data_json):
+        page.keyboard.press("q")
+    assert page.evaluate(f"{WIDGET}.review.show.invert") is True
+    enter(page, page_url)
+    page.keyboard.press("q")
+    assert page.evaluate(f"{WIDGET}.review.show.invert") is True
+    page.keyboard.press("i")
+    assert page.evaluate(f"{WIDGET}.review.show.invert") is True
