@@ -8,7 +8,7 @@ from app.commands._common import finish, follow, open_store, options_of, say, ve
 def add(subparsers) -> None:
     parser = verb(subparsers, "pretrain", "Train an encoder on a study's normal images", run)
     parser.add_argument("study")
-    parser.add_argument("--preset", default="quick", help="paper (as printed) or quick (learns in minutes)")
+    parser.add_argument("--preset", default="quick", help="paper (as printed), quick (learns in minutes) or imagenet")
     parser.add_argument("--objective", help="pmsacl, pmsacl-local, ...; or untrained, for comparison")
     for name, kind in (("size", int), ("epochs", int), ("batch", int), ("lr", float), ("seed", int)):
         parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
@@ -29,6 +29,8 @@ def config_of(args, store):
         raise UserError(f"there is no preset {args.preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
     config = PRETRAIN_PRESETS[args.preset]
     changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
+    if args.epochs:
+        changes["steps"] = 0  # which would count instead
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
     if args.arch:

@@ -113,7 +113,7 @@ export interface RunDetail {
   run: Run;
   data: { name: string; fingerprint: string | null } | null;
   job: Job | null;
-  plan: { steps: number; per_epoch: number; images: number };
+  plan: { steps: number; epochs: number; per_epoch: number; images: number };
   alarm: string | null;
   confusion: { step: number; rows: number[][] } | null;
   log: { at: string; line: string }[];

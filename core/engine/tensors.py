@@ -37,10 +37,15 @@ def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractC
     return contextlib.nullcontext()
 
 
-def gains_by_bf16(device: torch.device) -> bool:
-    """Whether bf16 arithmetic is native on `device`."""
+def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) -> bool:
+    """Whether bf16 arithmetic is native on `device`, and `network` is quicker in it.
+
+    On a CPU depthwise convolutions are not: EfficientNet-lite0 takes 14 times as long as in float32 on two cores.
+    """
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if network is not None and any(isinstance(m, torch.nn.Conv2d) and m.groups > 1 for m in network.modules()):
+        return False
     checks = (getattr(torch.cpu, n, None) for n in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
     return any(check() for check in checks if check)
 

@@ -175,12 +175,12 @@ export class RunView {
   }
 
   /** Epoch and time left, from how fast steps came while this page looked. @param {RunDetail} data */
-  #left({ plan, job, run }) {
+  #left({ plan, job }) {
     if (this.last < 0 || !plan.steps || job?.verb !== 'pretrain') return '';
     this.seen.push([performance.now(), this.last]);
     this.seen = this.seen.filter(([t]) => performance.now() - t < WINDOW);
     const epoch = this.series.epoch?.at(-1)?.[1];
-    const where = epoch == null ? '' : `epoch ${epoch} of ${run.config.epochs}`;
+    const where = epoch == null ? '' : `epoch ${epoch} of ${plan.epochs}`;
     const left = secondsLeft(this.seen, plan.steps);
     if (left == null) return where;
     const speed = this.series.images_per_second?.at(-1)?.[1];

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from core.engine.backbones import remembered
 from core.engine.backbones.encoder import Encoder
 from core.engine.backbones.inference import inference_copy
 from core.engine.detectors.base import Detector, FitContext, Prediction
@@ -129,7 +130,12 @@ def predict_together(
 
 def _maps(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
     """uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}; bf16 has too few digits for a covariance."""
-    return encoder.maps(to_batch(images, encoder.mean.device), strides)
+
+    def compute(rows: np.ndarray, wanted: set[int]) -> dict[int, Tensor]:
+        return encoder.maps(to_batch(rows, encoder.mean.device), wanted)
+
+    memory = remembered.memory()
+    return compute(images, strides) if memory is None else memory.maps(encoder, images, strides, compute)
 
 
 def _joined(parts: list[Prediction], count: int) -> Prediction:

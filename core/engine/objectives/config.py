@@ -9,6 +9,7 @@ from typing import Any
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.augment.weak import WEAK_PRESETS, WeakConfig
+from core.engine.backbones.base import STRIDES
 from core.engine.backbones.encoder import EncoderConfig
 from core.engine.config import BadConfig, Config
 from core.engine.objectives.centres import CENTRE_KINDS
@@ -26,8 +27,10 @@ class PretrainConfig(Config):
     batch: source images a step*. Each gives k+1 mixed images and two weak views of each, so the network sees
       batch x (k+1) x 2 views. images_per_step: set it to fix that number of views instead; the source images are then
       images_per_step / (2 (k+1)), rounded down, and `batch` is ignored. 0: `batch` counts.
-    epochs: the paper gives none. lr*, momentum ("SGD with momentum"*: 0.9 as usual; AdamW's first beta too),
-      weight_decay (3e-4 as CCD), optimiser*, schedule.
+    epochs: the paper gives none. steps: as many whole epochs as hold so many steps, whatever `epochs` says; 0: `epochs`
+      counts. fit_size: side at which detectors on this encoder see images; 0: `size`.
+    lr*, momentum ("SGD with momentum"*: 0.9 as usual; AdamW's first beta too), weight_decay (3e-4 as CCD), optimiser*,
+      schedule.
     strong: a member of STRONG*; its settings are `medmix`, or `strong_options` when it is another. weak: the weak
       views*.
     centres: frozen* | random | equidistant | re-estimated (every `reestimate_every` epochs*). centre_scale: length
@@ -37,6 +40,9 @@ class PretrainConfig(Config):
     w_ctr, w_con, w_aug, w_pos: weights of l_ctr, l_PMSACL, l_aug, l_pos (all 1*).
     aug_on: what l_aug classifies: 'z' as printed*, or 'features', those of the backbone (as CCD's released code).
     pos_on: what l_pos sees of a pair: 'pair', both*, or 'difference'. pos_jitter: pixels (8 as CCD).
+    frozen: layers up to the map of this stride keep their first weights and statistics; 0: all learn*. frozen_norm: the
+      backbone's batch norms keep their first statistics. backbone_rate, layer_decay: see training.stages. These serve a
+      start from pretrained weights; with frozen = 0 and rates of 1 all is as in the paper.
     select: the encoder that is kept: 'last', or 'best' by l_aug on held-out normals and MedMix of them.
     seed: of the order of images and every augmentation; the encoder has its own.
     autocast, channels_last: see device.autocast; losses are float32 whatever these say.
@@ -50,6 +56,8 @@ class PretrainConfig(Config):
     batch: int = 32
     images_per_step: int = 0
     epochs: int = 100
+    steps: int = 0
+    fit_size: int = 0
     lr: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 3e-4
@@ -75,6 +83,10 @@ class PretrainConfig(Config):
     aug_on: str = "z"
     pos_on: str = "pair"
     pos_jitter: int = 8
+    frozen: int = 0
+    frozen_norm: bool = False
+    backbone_rate: float = 1.0
+    layer_decay: float = 1.0
     select: str = "last"
     seed: int = 0
     autocast: bool = True
@@ -96,10 +108,23 @@ class PretrainConfig(Config):
         for name in ("batch", "epochs", "reestimate_every", "snapshot_every", "check_every"):
             if getattr(self, name) < 1:
                 raise BadConfig(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("lr", "tau", "alpha", "centre_scale"):
+        if self.frozen not in (0, *STRIDES):
+            raise BadConfig(f"frozen is a stride, one of {', '.join(map(str, STRIDES))}, or 0, not {self.frozen}")
+        for name in ("lr", "tau", "alpha", "centre_scale", "backbone_rate", "layer_decay"):
             if not 0 < getattr(self, name) < math.inf:
                 raise BadConfig(f"{name} must be above 0, not {getattr(self, name)}")
-        for name in ("weight_decay", "w_ctr", "w_con", "w_aug", "w_pos", "pos_jitter", "centre_images", "seed"):
+        for name in (
+            "steps",
+            "fit_size",
+            "weight_decay",
+            "w_ctr",
+            "w_con",
+            "w_aug",
+            "w_pos",
+            "pos_jitter",
+            "centre_images",
+            "seed",
+        ):
             if not 0 <= getattr(self, name) < math.inf:
                 raise BadConfig(f"{name} must be 0 or more, not {getattr(self, name)}")
         if not 0 <= self.momentum < 1:
@@ -117,6 +142,11 @@ class PretrainConfig(Config):
     def sources(self) -> int:
         """Source images a step."""
         return self.images_per_step // (2 * (self.k + 1)) if self.images_per_step else self.batch
+
+    def length(self, images: int) -> tuple[int, int]:
+        """Epochs of a training on so many images, and steps in each: what is left over waits for another epoch."""
+        per_epoch = images // max(1, min(self.sources, images)) if images else 0
+        return (math.ceil(self.steps / per_epoch) if self.steps and per_epoch else self.epochs), per_epoch
 
 
 PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
@@ -140,3 +170,19 @@ PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
         snapshot_every=1,
     ),
 }
+# From ImageNet weights that come with the installation: the recipe of `quick`, but early layers and batch norms keep
+# what they know and the rest of the backbone learns at a tenth of the head's rate.
+PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
+    **{
+        "preset": "imagenet",
+        "encoder.arch": "efficientnet-lite0",
+        "encoder.init": "auto",
+        "size": 128,
+        "fit_size": 224,
+        "steps": 150,
+        "frozen": 8,
+        "frozen_norm": True,
+        "backbone_rate": 0.1,
+        "snapshot_every": 5,
+    }
+)

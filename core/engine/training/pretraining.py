@@ -18,11 +18,12 @@ from core.engine.objectives import centres as kinds
 from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import OBJECTIVES
-from core.engine.tensors import autocast, to_batch
+from core.engine.tensors import autocast, gains_by_bf16, to_batch
 from core.engine.training.base import Training
 from core.engine.training.collapse import CollapseWatch, feature_state, remedies
 from core.engine.training.generators import CENTRES, ORDER, STEP, generator
 from core.engine.training.schedule import build_optimiser, learning_rate, set_rate
+from core.engine.training.stages import parameter_groups, still_layers, train_mode
 
 
 @dataclass
@@ -51,8 +52,8 @@ class Pretraining(Training):
     def __init__(self, config: PretrainConfig, data: Data, device: torch.device) -> None:
         self.config, self.data, self.device = config, data, device
         self.per_step = min(config.sources, len(data.images))
-        self.per_epoch = len(data.images) // self.per_step  # what is left over waits for another epoch's order
-        self.steps = config.epochs * self.per_epoch
+        self.epochs, self.per_epoch = config.length(len(data.images))
+        self.steps = self.epochs * self.per_epoch
         self.encoder = build_encoder(config.encoder)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.encoder.seed)
@@ -63,8 +64,9 @@ class Pretraining(Training):
         self.format = torch.channels_last if config.channels_last else torch.contiguous_format
         self.encoder.to(device).to(memory_format=self.format)
         self.objective.to(device)
-        self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
-        self.optimiser = build_optimiser(config, self.parameters)
+        self.optimiser = build_optimiser(config, self._learning())
+        self.still = still_layers(self.encoder, config.frozen, config.frozen_norm)
+        self.half = config.autocast and gains_by_bf16(device, self.encoder)
         self.networks = {"encoder": self.encoder, "objective": self.objective}
         self.optimisers = {"optimiser": self.optimiser}
         self.remedy = remedies(config)
@@ -72,6 +74,15 @@ class Pretraining(Training):
         self.centres: Tensor | None = None
         self.centred: int | None = None  # the step they were last set before
         self.best: dict[str, Any] | None = None  # validation of the best epoch so far, written by `Encoders`
+
+    def _learning(self) -> list[Any]:
+        """Parameters, or groups of them where parts of the encoder are frozen or learn at another rate."""
+        c = self.config
+        if not c.frozen and c.backbone_rate == c.layer_decay == 1:
+            return [*self.encoder.parameters(), *self.objective.parameters()]
+        groups = parameter_groups(self.encoder, c.frozen, c.backbone_rate, c.layer_decay)
+        own = list(self.objective.parameters())
+        return [*groups, {"params": own, "scale": 1.0}] if own else groups
 
     @property
     def epoch(self) -> int:
@@ -86,7 +97,7 @@ class Pretraining(Training):
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
-        with autocast(self.device, self.config.autocast):
+        with autocast(self.device, self.half):
             h = self.encoder.backbone(images.contiguous(memory_format=self.format))
             z = self.encoder.project(h)
         return h.float(), z.float()
@@ -113,10 +124,10 @@ class Pretraining(Training):
         """By the encoder as it is, with the statistics of each batch (as in training), which leave no trace in it."""
         count, wanted = len(self.data.images), self.config.centre_images or len(self.data.images)
         chosen = torch.randperm(count, generator=draws)[:wanted].numpy()
-        encoder = copy.deepcopy(self.encoder).train()
+        encoder = train_mode(copy.deepcopy(self.encoder), self.still)
 
         def features(images: Tensor) -> Tensor:
-            with autocast(self.device, self.config.autocast):
+            with autocast(self.device, self.half):
                 return encoder(images.contiguous(memory_format=self.format)).float()
 
         def batches() -> Iterator[tuple[Tensor, Tensor]]:
@@ -136,7 +147,7 @@ class Pretraining(Training):
         """Do one step and return its numbers. A loss that is not finite changes no weight."""
         rate = learning_rate(self.config, self.step, self.steps)
         set_rate(self.optimiser, rate)
-        self.encoder.train(), self.objective.train()
+        train_mode(self.encoder, self.still), self.objective.train()
         views = self.views()
         outcome = self.objective.loss(*self.features(views.images), views, self.centres)
         numbers = self._numbers(outcome, views)  # the only wait for the device in a step
@@ -145,7 +156,7 @@ class Pretraining(Training):
             outcome.loss.backward()
             self.optimiser.step()
         self.step += 1
-        epochs = {"epoch": math.ceil(self.step / self.per_epoch), "epochs": self.config.epochs}
+        epochs = {"epoch": math.ceil(self.step / self.per_epoch), "epochs": self.epochs}
         return {**epochs, "lr": rate, "seen": len(views.images), **numbers, "memory": memory(self.device)}
 
     def _numbers(self, outcome: Outcome, views: Views) -> dict[str, Any]:

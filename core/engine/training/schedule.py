@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
-from torch import nn
 
 from core.engine.objectives.config import PretrainConfig
 
@@ -38,17 +38,17 @@ def polynomial(step: int, steps: int, power: float) -> float:
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """One learning rate for all parameters."""
+    """The learning rate of all parameters; a group with a `scale` takes that share of it."""
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("scale", 1.0)
 
 
 def _glide(start: float, end: float, part: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * part)) / 2
 
 
-def build_optimiser(config: PretrainConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """SGD with momentum (the paper's) or AdamW, over the encoder's and the objective's parameters."""
+def build_optimiser(config: PretrainConfig, parameters: Iterable[Any]) -> torch.optim.Optimizer:
+    """SGD with momentum (the paper's) or AdamW, over parameters of the encoder and the objective, or groups."""
     parameters = list(parameters)
     if config.optimiser == "sgd":
         return torch.optim.SGD(parameters, config.lr, config.momentum, weight_decay=config.weight_decay)

@@ -19,6 +19,7 @@ from core.studio.runs.look import look
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained
 from core.studio.runs.records import get_run
 from core.studio.runs.results import baseline_row, evaluate_run
+from core.studio.training.live import total_steps
 
 COUNTS = {"train": 240, "test_normal": 80, "test_abnormal": 80}
 SIDE = 256  # of the frames as they are drawn; training has its own size
@@ -145,6 +146,7 @@ def film(store: Store, run: str) -> dict:
     """Configuration of the map that Clusters opens with: t-SNE of every epoch that the training will save."""
     from core.studio.clusters.config import MapConfig
 
-    config = get_run(store, run)["config"]
-    epochs = sorted({*range(0, config["epochs"], config["snapshot_every"]), config["epochs"]})
+    row = get_run(store, run)
+    last, every = total_steps(store, row)["epochs"], row["config"]["snapshot_every"]
+    epochs = sorted({*range(0, last, every), last})
     return MapConfig(feature="projected", epochs=tuple(epochs)).to_dict()

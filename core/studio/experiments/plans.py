@@ -19,7 +19,9 @@ class Arm(Config):
     """One row of a table. pretrain, fit: changes to the presets named, dotted keys allowed.
 
     encoder: an objective, or `untrained`; the latter takes `encoder.arch` and `encoder.init` of `pretrain`. An
-    encoder with the same changes and seed is trained once for all its arms.
+    encoder with the same changes and seed is trained once for all its arms. sized: whether the encoder's side is the
+    experiment's (--size); one of a preset with a side of its own keeps it. fit_size: side at which the detector sees
+    images, 0 for the encoder's.
     """
 
     label: str
@@ -27,6 +29,8 @@ class Arm(Config):
     encoder: str = "pmsacl"
     preset: str = "quick"
     fit_preset: str = "quick"
+    sized: bool = True
+    fit_size: int = 0
     pretrain: dict = field(default_factory=dict)
     fit: dict = field(default_factory=dict)
 
@@ -94,18 +98,37 @@ def head_only() -> list[Arm]:
     return [Arm("Lesion head", "lesion-head", UNTRAINED)]
 
 
+QUICK = {"PaDiM": "padim", "Nearest patches": "nearest", "Mahalanobis": "mahalanobis", "Blend": "blend"}
 PRETRAINED = {"encoder.arch": "efficientnet-lite0", "encoder.init": "imagenet"}
 
 
 def look() -> list[Arm]:
     """Quick detectors on ImageNet features, without any training; meant for --size 224."""
-    quick = {"PaDiM": "padim", "Nearest patches": "nearest", "Mahalanobis": "mahalanobis", "Blend": "blend"}
-    arms = [Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED) for title, name in quick.items()]
+    arms = [Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED) for title, name in QUICK.items()]
     return [Arm("PaDiM, untrained", "padim", UNTRAINED), *arms]
+
+
+def pretrained() -> list[Arm]:
+    """The paper's question with ImageNet weights at hand: what does PMSACL add to them? Meant for --size 224.
+
+    One backbone; random weights, ImageNet's, and what PMSACL makes of each; every quick detector on all of them.
+    """
+    lite = {"encoder.arch": "efficientnet-lite0"}
+    from_random = {"encoder.init": "random", "frozen": 0, "frozen_norm": False, "backbone_rate": 1.0}
+    arms = []
+    for title, detector in QUICK.items():
+        arms += [
+            Arm(f"{title}, untrained", detector, UNTRAINED, pretrain={**lite, "encoder.init": "random"}),
+            Arm(f"{title}, ImageNet", detector, UNTRAINED, pretrain=PRETRAINED),
+            Arm(f"{title}, PMSACL from ImageNet", detector, preset="imagenet", sized=False),
+            Arm(f"{title}, PMSACL from random", detector, preset="imagenet", sized=False, pretrain=from_random),
+        ]
+    return arms
 
 
 EXPERIMENTS = {
     "look": look,
+    "pretrained": pretrained,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
     "head": head_only,
 }  # fmt: skip

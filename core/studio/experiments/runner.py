@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from core.engine.backbones.remembered import remembering
 from core.engine.detectors.lesion_head.validation import judge
 from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig
@@ -46,6 +47,21 @@ def run_plan(
     one threshold that is best on the test images (optimistic), `dice` the one from held-out normals. judged: rows with
     the region of interest also hold what `synthetic` gives; a recipe is chosen by that, not by the test's figures.
     """
+    with remembering():  # arms of one encoder share its maps
+        return _rows(store, study, arms, seeds, size, device, bootstrap, judged, report)
+
+
+def _rows(
+    store: Store,
+    study: str,
+    arms: list[Arm],
+    seeds: list[int],
+    size: int,
+    device: str,
+    bootstrap: int,
+    judged: bool,
+    report: Report,
+) -> list[dict]:
     rows = []
     for seed in seeds:
         for arm in arms:
@@ -109,7 +125,8 @@ def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: s
         run = found["id"] if found else create_untrained(store, study, size, seed, **changes)
         runs.update_run(store, run, name=name)
     else:
-        config = PRETRAIN_PRESETS[arm.preset].replace(size=size, seed=seed, **{"encoder.seed": seed, **arm.pretrain})
+        own = {"size": size} if arm.sized else {}
+        config = PRETRAIN_PRESETS[arm.preset].replace(seed=seed, **{**own, "encoder.seed": seed, **arm.pretrain})
         name = f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}"
         found = _named(store, study, name) or _same(store, study, config)
         run = found["id"] if found else create_pretrain(store, study, config, name)
@@ -125,9 +142,10 @@ def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str) -> str:
     own = {"seed": seed} if "seed" in config.to_dict() else {}
     config = config.replace(**{**own, **arm.fit})
     study = runs.get_run(store, encoder)["study"]
-    name = f"experiment {arm.detector} {_digest(config.to_dict())} on {encoder}"
+    side = f" {arm.fit_size} px" if arm.fit_size else ""
+    name = f"experiment {arm.detector}{side} {_digest(config.to_dict())} on {encoder}"
     found = _named(store, study, name)
-    run = found["id"] if found else create_fit(store, encoder, arm.detector, config, name)
+    run = found["id"] if found else create_fit(store, encoder, arm.detector, config, name, arm.fit_size)
     if runs.get_run(store, run)["status"] != "done":
         fit_run(store, run, device)
     if "threshold" not in runs.get_run(store, run)["summary"]:

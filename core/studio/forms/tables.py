@@ -76,6 +76,8 @@ PRETRAIN = {
         integer("batch", "Images per step", 1, 256, "The paper: 32. The network sees each as (k + 1) x 2 views."),
         integer("images_per_step", "Views per step", 0, 4096, "0: images per step counts. Else this many views."),
         integer("epochs", "Epochs", 1, 5000, "The paper does not say how many."),
+        integer("steps", "Steps", 0, 1_000_000, "0: epochs count. Else as many whole epochs as hold these steps."),
+        integer("fit_size", "Side for detectors", 0, 512, "Pixels at which detectors see images; 0: the image side."),
         integer("seed", "Seed", 0, 2**31 - 1, "Order of images and every augmentation. The paper runs five."),
     ],
     "Optimiser": [
@@ -84,6 +86,12 @@ PRETRAIN = {
         choice("schedule", "Schedule", ("constant", "cosine", "onecycle"), "The paper names none."),
         number("momentum", "Momentum", 0, 0.999, 0.001, "Of SGD, and AdamW's first beta."),
         number("weight_decay", "Weight decay", 0, 0.5, 1e-4, "3e-4 as in CCD's released configuration."),
+    ],
+    "Start from pretrained weights": [
+        integer("frozen", "Frozen up to stride", 0, 32, "2 to 32: layers up to this map learn nothing. 0: none."),
+        flag("frozen_norm", "Frozen batch norms", "The backbone's batch norms keep their first statistics."),
+        number("backbone_rate", "Share of the rate", 0.001, 1, 0.001, "Of the backbone's last stage.", log=True),
+        number("layer_decay", "Decay by stage", 0.1, 1, 0.05, "Each finer stage has this share of the next one's."),
     ],
     "Losses": [
         number("w_ctr", "Weight of l_ctr", 0, 10, 0.01, "Pull to the centre c_n (Eq. 1: all weights are 1)."),

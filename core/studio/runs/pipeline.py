@@ -65,13 +65,22 @@ def create_untrained(
 
 
 def create_fit(
-    store: Store, parent: str, detector: str, config: Config | dict | None = None, name: str | None = None
+    store: Store,
+    parent: str,
+    detector: str,
+    config: Config | dict | None = None,
+    name: str | None = None,
+    size: int = 0,
 ) -> str:
-    """A new fit of `detector` on the encoder of run `parent`; config: a dictionary, a Config, or None for defaults."""
+    """A new fit of `detector` on the encoder of run `parent`; config: a dictionary, a Config, or None for defaults.
+
+    size: side of the images it sees; 0: as its encoder has it (readings.size_of).
+    """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
     study = runs.get_run(store, parent)["study"]
-    return runs.create_run(store, study, "fit", detector, checked.to_dict(), parent, name)
+    own = {"size": size} if size else {}
+    return runs.create_run(store, study, "fit", detector, {**checked.to_dict(), **own}, parent, name)
 
 
 def pretrain_run(

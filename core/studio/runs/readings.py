@@ -16,10 +16,11 @@ FLAG_PERCENTILE = 95.0
 
 
 def size_of(store: Store, run: dict) -> int:
-    """Side of the images a run works on: its own setting, else its encoder's."""
+    """Side of the images a run works on: its own setting, else its encoder's (for a fit, the one for detectors)."""
+    fit = run["kind"] == "fit"
     while "size" not in run["config"] and run["parent"]:
         run = runs.get_run(store, run["parent"])
-    return int(run["config"].get("size", 256))
+    return int((fit and run["config"].get("fit_size")) or run["config"].get("size", 256))
 
 
 def pack_map(heat: np.ndarray) -> dict:

@@ -138,13 +138,12 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 
 def total_steps(store: Store, run: dict) -> dict:
-    """{"steps", "per_epoch", "images"} of a pre-training, worked out from its configuration and study."""
+    """{"steps", "epochs", "per_epoch", "images"} of a pre-training, worked out from its configuration and study."""
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
-        return {"steps": 0, "per_epoch": 0, "images": images}
-    config = PretrainConfig.from_dict(run["config"])
-    per_epoch = images // max(1, min(config.sources, images)) if images else 0
-    return {"steps": config.epochs * per_epoch, "per_epoch": per_epoch, "images": images}
+        return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}
+    epochs, per_epoch = PretrainConfig.from_dict(run["config"]).length(images)
+    return {"steps": epochs * per_epoch, "epochs": epochs, "per_epoch": per_epoch, "images": images}
 
 
 def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
