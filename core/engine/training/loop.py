@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from core.engine.allocator import keep_freed_memory
 from core.engine.progress import Report, Stop, Stopped
 from core.engine.training.base import Diverged, Training
 from core.engine.training.checkpoint import Checkpoints
@@ -29,6 +30,7 @@ def run(
     Raises Stopped, after a checkpoint, when should_stop() turns true; Diverged when the loss or the weights are no
     longer finite. A training that diverged is not gone on with: its checkpoint keeps the history and the reason.
     """
+    keep_freed_memory()
     last = training.steps if last is None else min(last, training.steps)
     try:
         while training.step < last:

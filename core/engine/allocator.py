@@ -1,0 +1,30 @@
+"""The C library's memory, kept between the steps of a training instead of being given back and asked for again.
+
+A step on a CPU makes and frees tensors of tens of MB. glibc returns each to the system, which clears every page anew at
+the next step: a seventh of the time of a step with EfficientNet-lite0 at 128 px (1.97 s against 1.68 on one busy core,
+1.4 against 0.6 million page faults in nine steps).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import sys
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
+MMAP = 32 << 20  # bytes, the largest that glibc takes
+KEPT = 2**31 - 1
+PAD = 256 << 20
+
+
+@functools.cache
+def keep_freed_memory() -> bool:
+    """Ask glibc to keep what is freed in this process; returns whether it does. Elsewhere nothing is changed."""
+    if not sys.platform.startswith("linux"):
+        return False
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        settings = ((M_MMAP_THRESHOLD, MMAP), (M_TRIM_THRESHOLD, KEPT), (M_TOP_PAD, PAD))
+        return all([mallopt(name, value) == 1 for name, value in settings])
+    return False
