@@ -10,7 +10,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import resource
 import sys
+
+import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
 MMAP = 32 << 20  # bytes, the largest that glibc takes
@@ -28,3 +31,10 @@ def keep_freed_memory() -> bool:
         settings = ((M_MMAP_THRESHOLD, MMAP), (M_TRIM_THRESHOLD, KEPT), (M_TOP_PAD, PAD))
         return all([mallopt(name, value) == 1 for name, value in settings])
     return False
+
+
+def most_memory(device: torch.device) -> int:
+    """Most bytes held so far: on the GPU where that is the device, else of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -69,6 +69,7 @@ export class TrainingBoard {
       line('total', 'loss', 5, { thick: true }),
       line('l_ctr', 'l_ctr', 0),
       line('l_PMSACL', 'l_con', 1),
+      line('l_PMSACL of one constant feature', 'l_con_constant', 1, { dash: true }),
       line('l_aug', 'l_aug', 2),
       line('l_pos', 'l_pos', 3),
       line('held out', 'val_loss', 4, { dash: true }),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.engine.allocator import most_memory
 from core.engine.backbones.encoder import build_encoder
+from core.engine.losses.contrastive import pmsacl_loss
 from core.engine.objectives import centres as kinds
 from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.config import PretrainConfig
@@ -157,7 +158,7 @@ class Pretraining(Training):
             self.optimiser.step()
         self.step += 1
         epochs = {"epoch": math.ceil(self.step / self.per_epoch), "epochs": self.epochs}
-        return {**epochs, "lr": rate, "seen": len(views.images), **numbers, "memory": memory(self.device)}
+        return {**epochs, "lr": rate, "seen": len(views.images), **numbers, "memory": most_memory(self.device)}
 
     def _numbers(self, outcome: Outcome, views: Views) -> dict[str, Any]:
         labels, classes = views.labels, self.objective.classes
@@ -167,6 +168,8 @@ class Pretraining(Training):
         if self.centres is not None:
             apart = (outcome.z - self.centres[labels]).norm(dim=1)
             tensors["centre_distance"] = torch.stack([apart[labels == n].mean() for n in range(classes)])
+            if "l_con" in outcome.terms:
+                tensors["l_con_constant"] = self._of_one_constant(outcome.z, views)
         if outcome.logits is not None:
             said = outcome.logits.argmax(1)
             tensors["aug_accuracy"] = (said == labels).float().mean()
@@ -190,6 +193,14 @@ class Pretraining(Training):
         )
         return {**found, "alarm": alarm}
 
+    def _of_one_constant(self, z: Tensor, views: Views) -> Tensor:
+        """l_PMSACL if every view had the mean feature: what can be reached without telling any image from another.
+
+        Centring takes another centre from each class, so even one constant gives classes directions of their own.
+        """
+        c, same = self.config, z.mean(0).expand_as(z)
+        return pmsacl_loss(same, views.labels, views.partners, self.centres, c.tau, c.alpha)  # type: ignore[arg-type]
+
     def notes(self) -> dict[str, Any]:
         return {"watch": self.watch.state(), "best": self.best}
 
@@ -202,10 +213,3 @@ class Pretraining(Training):
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
         self.centres = tensors["centres"].to(self.device) if "centres" in tensors else None
-
-
-def memory(device: torch.device) -> int:
-    """Most bytes held so far: on the GPU where that is the device, else of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

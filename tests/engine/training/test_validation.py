@@ -51,3 +51,19 @@ def test_better_is_a_lower_l_aug():
     assert better({"val_l_aug": 1.0, "val_loss": 9.0}, {"val_l_aug": 1.1, "val_loss": 2.0})
     assert not better({"val_l_aug": 1.2}, {"val_l_aug": 1.1})
     assert better({"val_loss": 1.0}, None) and not better({}, None) and not better({"val_loss": float("nan")}, None)
+
+
+def test_the_loss_of_one_constant_feature_stands_beside_the_loss(trainer):
+    """What l_PMSACL falls to when no image is told from another: 8 views of one z, each centred by its own class."""
+    views = trainer.views()
+    with torch.no_grad():
+        outcome = trainer.objective.loss(*trainer.features(views.images), views, trainer.centres)
+    f = torch.stack([outcome.z.mean(0) - trainer.centres[n] for n in views.labels])
+    f = f / f.norm(dim=1, keepdim=True)
+    expected = 0.0
+    for i, (n, p) in enumerate(zip(views.labels, views.partners, strict=True)):
+        kappa = [1 / (2.0 * 0.2) if m == n else 1 / 0.2 for m in views.labels]
+        others = [kappa[j] * float(f[i] @ f[j]) for j in range(len(f)) if j != i]
+        expected += float(torch.tensor(others).exp().sum().log()) - float(f[i] @ f[p]) / 0.2
+    found = trainer._numbers(outcome, views)["l_con_constant"]
+    assert found == pytest.approx(expected / len(f), rel=1e-4)
