@@ -1,0 +1,73 @@
+"""Maps are asked for on the page, made by a worker, and leave as figures and tables."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from tests.app.clusters.conftest import LOADED, PAINTED
+
+
+def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
+    page = maps.page
+    page.get_by_label("Method", exact=True).select_option("pca")
+    page.get_by_label("Features", exact=True).select_option("backbone")
+    page.get_by_text("Settings", exact=True).click()
+    for label, value in (("Normals, each split", "10"), ("Abnormal", "10"), ("MedMix, each Aₙ", "5")):
+        page.get_by_label(label, exact=True).fill(value)
+    page.get_by_role("button", name="Draw map").click()
+    page.wait_for_function(
+        "document.querySelector('.widget-clusters').scatter.panes[0].map.about.config.feature === 'backbone'",
+        timeout=120_000,
+    )
+    job = mapped[1].one("SELECT * FROM jobs ORDER BY id DESC")
+    assert job["step"] == "embed" and job["status"] in ("running", "done")
+    assert maps.get("view.panes[0].map.n") < 60
+    assert threading.active_count() < 50  # nothing was fitted here
+
+
+def test_figures_and_tables_are_downloaded(maps):
+    page = maps.page
+    for group, start in (("SVG", b"<?xml"), ("CSV", b"epoch,point,x,y,case_id")):
+        page.locator(".menu.out summary").click()
+        with page.expect_download() as caught:
+            page.locator(".menu.out a", has_text=group).first.click()
+        assert Path(caught.value.path()).read_bytes().startswith(start)
+        page.wait_for_timeout(100)
+
+
+def test_nothing_is_said_to_be_missing_while_it_is_looked_for(page, mapped, go):
+    """The list of encoders comes late: until then there is neither "No encoder yet" nor "No map yet"."""
+    page.add_init_script(
+        """window.said = [];
+        new MutationObserver(() => {
+          const n = document.querySelector('.scatter-room .nothing');
+          if (n && !n.hidden && n.innerText.trim()) window.said.push(n.innerText);
+        }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ['hidden'] });"""
+    )
+
+    def late(route):
+        time.sleep(1)
+        route.continue_()
+
+    page.route("**/api/clusters/runs?*", late)
+    go(page, mapped[0].url, "Clusters")
+    page.wait_for_function(LOADED, timeout=60_000)
+    page.evaluate(PAINTED)
+    assert page.evaluate("window.said") == []
+
+
+def test_no_control_of_the_form_cuts_its_words(maps):
+    """Every choice of method, epochs and features fits its box at 1366 x 768, and the bar is one line."""
+    cut = maps.page.evaluate(
+        """() => [...document.querySelectorAll('.draw .method, .draw .epochs, .draw .feature')].flatMap((s) => {
+          const style = getComputedStyle(s), ink = document.createElement('canvas').getContext('2d');
+          ink.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+          const room = s.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+          return [...s.options].filter((o) => ink.measureText(o.text).width > room).map((o) => o.text);
+        })"""
+    )
+    assert cut == []
+    tops = {round(b.bounding_box()["y"]) for b in maps.page.locator(".bar > button").all()}
+    assert len(tops) == 1

@@ -1,0 +1,82 @@
+"""A run to make jobs for, and a training that goes on until it may end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from core.studio.db.store import Store
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import steps, worker
+from core.studio.jobs.steps import STEPS, Work
+from core.studio.runs import records as runs
+from tests.conftest import scored_padim
+
+
+@pytest.fixture
+def no_worker(monkeypatch):
+    """No worker is started by itself; the tests start their own."""
+    monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
+
+
+@pytest.fixture
+def run(store, tiny_study):
+    return runs.create_run(store, tiny_study, "pretrain", "pmsacl", {})
+
+
+def add(store, step, run="", **args):
+    return jobs.submit(store, [{"step": step, "run": run, "args": args}], start=False)
+
+
+def status(store, job):
+    return jobs.get_job(store, job)["status"]
+
+
+def replace_step(monkeypatch, name, function):
+    STEPS.names()
+    monkeypatch.setitem(steps._STEPS, name, function)
+
+
+class Training:
+    """A step "pretrain" that runs, in a worker thread of the long queue, until it may end."""
+
+    def __init__(self, store, monkeypatch, run):
+        self.begun, self.may_end, self.store = threading.Event(), threading.Event(), store
+        replace_step(monkeypatch, "pretrain", self)
+        self.job = add(store, "pretrain", run)
+        self.thread = threading.Thread(target=self._work)
+
+    def _work(self):
+        own = Store(self.store.home)
+        worker.run_queue(own, "long")
+        own.close()
+
+    def __call__(self, work: Work):
+        self.begun.set()
+        assert self.may_end.wait(120)
+
+    def __enter__(self):
+        self.thread.start()
+        assert self.begun.wait(60)
+        return self
+
+    def __exit__(self, *error):
+        self.may_end.set()
+        self.thread.join(60)
+
+
+@pytest.fixture
+def trains(store, run, monkeypatch):
+    with Training(store, monkeypatch, run) as going:
+        yield going
+
+
+@pytest.fixture
+def scored(store, tiny_study):
+    """A fit that has scored the study."""
+    return scored_padim(store, tiny_study)[1]
+
+
+def chain(run, *steps):
+    return [{"step": step, "run": run} for step in steps]
