@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from urllib.parse import quote
 
 import pytest
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 
 from app import routes
-from app.routes import _bodies as bodies
-from app.routes import errors
 from app.routes._types import MOST_VALUES
 from core.engine.augment.medmix.medmix import MedMixConfig
 from core.engine.objectives.config import PretrainConfig
@@ -191,35 +186,3 @@ def test_what_the_page_sends_is_taken_as_before(asked):
     labels = {"study": STUDY, "labels": ["polyp"]}
     assert send(client, "POST", "/api/review/settings", labels).json() == {"ok": True}
     assert findings.labels(store, STUDY) == ["polyp"]
-
-
-def test_a_full_disk_is_said(room):  # noqa: F811
-    store, _ = room
-    client = client_of(store, single_user=True)
-
-    def full():
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    client.app.get("/full")(full)
-    answer = client.get("/full")
-    assert answer.status_code == 507 and "The disk is full" in answer.json()["error"]
-
-
-def test_what_nobody_foresaw_is_said_and_kept_for_the_administrator(room):  # noqa: F811
-    store, _ = room
-    client = client_of(store, single_user=True)
-
-    def broken():
-        raise RuntimeError("inside")
-
-    client.app.get("/broken")(broken)
-    answer = client.get("/broken")
-    assert answer.status_code == 500 and "RuntimeError" in answer.json()["error"] and "inside" not in answer.text
-    assert "RuntimeError: inside" in (store.home.path / "errors.log").read_text()
-
-
-def test_sentences_of_models():
-    with pytest.raises(ValidationError) as raised:
-        bodies.Labels(labels=5)
-    found = [{**error, "loc": ("body", *error["loc"])} for error in raised.value.errors()]
-    assert errors.sentence_of(RequestValidationError(found)) == "labels must be a list."

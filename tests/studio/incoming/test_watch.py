@@ -4,53 +4,17 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from core.studio.db import audit
 from core.studio.db.store import Store
-from core.studio.incoming import job as take
 from core.studio.incoming import watch
 from core.studio.ingest import studies
-from core.studio.jobs import queue as jobs
-from core.studio.jobs import worker
-from core.studio.jobs.steps import STEPS, Work
 from core.studio.review import worklist
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
-from tests.conftest import picture, scored_padim, wait, write
-from tests.studio.ingest.recordings import write_video
-
-
-@pytest.fixture
-def clock():
-    """A clock that stands still until it is moved: clock[0] += seconds."""
-    return [1000.0]
-
-
-@pytest.fixture
-def watched(store, tiny_study, tmp_path, monkeypatch):
-    """(store, study, folder); no worker is started, the tests run the jobs themselves."""
-    monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
-    folder = tmp_path / "drop"
-    folder.mkdir()
-    watch.set_watch(store, tiny_study, str(folder), "root")
-    return store, tiny_study, folder
-
-
-def look(store, clock):
-    """Two looks, far enough apart for what lies still."""
-    first = watch.look(store, lambda: clock[0])
-    clock[0] += watch.SETTLE
-    return first + watch.look(store, lambda: clock[0])
-
-
-def states(store):
-    return {r["path"].rsplit("/", 1)[1]: r["state"] for r in store.query("SELECT * FROM incoming")}
-
-
-def run_jobs(store):
-    worker.run_queue(store)
+from tests.conftest import picture, wait, write
+from tests.studio.incoming.conftest import look, run_jobs, states
 
 
 def test_a_file_is_taken_when_it_lies_still_and_only_once(watched, clock):
@@ -118,42 +82,6 @@ def test_a_name_used_again(watched, clock):
     assert all(c["path"].startswith(str(store.home.files)) and os.path.exists(c["path"]) for c in kept)
 
 
-def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
-    store, study, folder = watched
-    _, fit = scored_padim(store, study)
-    before = "SELECT case_id, created FROM readings WHERE case_id IN (SELECT id FROM cases WHERE label != 'unknown')"
-    old = store.query(before)
-    write(folder / "bright.png", picture(80, blob=True)[0])
-    write_video(folder / "exam.avi", 60, "MJPG", rate=25)
-    look(store, clock)
-    run_jobs(store)
-    new = store.query("SELECT id FROM cases WHERE split = 'test' AND label = 'unknown'")
-    assert len(new) == 1 + 3  # one frame a second of 2.4 seconds
-    query = (
-        "SELECT r.*, c.name FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.label = 'unknown' ORDER BY c.id"
-    )
-    soon = store.query(query)
-    assert [r["case_id"] for r in soon] == sorted(c["id"] for c in new) and {r["run"] for r in soon} == {fit}
-    assert old and store.query(before) == old  # what was read is not read again
-    assert "4 scored by" in watch.get_watch(store, study)["message"]
-    shown = worklist.page(store, worklist.Query(study, "reader", fit), None, 100)["rows"]
-    assert {r["id"] for r in shown} >= {c["id"] for c in new}
-    pipeline.score_run(store, fit, "cpu")
-    for soon_row, late_row in zip(soon, store.query(query), strict=True):
-        for column in ("score", "score_roi", "percentile", "percentile_roi"):
-            assert late_row[column] == pytest.approx(soon_row[column], rel=1e-5), column
-        assert late_row["flagged"] == soon_row["flagged"]
-    assert all(np.isfinite(r["score"]) for r in soon)
-
-
-def test_cases_added_by_hand_are_scored_in_a_study_that_is_not_watched(store, tiny_study, tmp_path):
-    _, fit = scored_padim(store, tiny_study)
-    studies.add_cases(store, tiny_study, [write(tmp_path / "by-hand.png", picture(81)[0])])
-    STEPS["import"](Work(store, "", {"study": tiny_study}))
-    query = "SELECT r.run FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.name = 'by-hand.png'"
-    assert store.query(query) == [{"run": fit}]
-
-
 def test_the_run_is_checked_and_a_missing_folder_is_said(watched, clock, tmp_path):
     store, study, folder = watched
     with pytest.raises(ValueError, match="no folder"):
@@ -174,25 +102,6 @@ def test_the_run_is_checked_and_a_missing_folder_is_said(watched, clock, tmp_pat
     assert look(store, clock) == [] and states(store) == {}
     kinds = [e["kind"] for e in audit.trail(store, study)]
     assert kinds.count("watch") == 2 and audit.verify(store)["ok"]
-
-
-def test_a_file_that_ends_the_process_is_left_out_at_last(watched, clock, monkeypatch):
-    store, study, folder = watched
-    write(folder / "evil.png", picture(95)[0])
-    look(store, clock)
-
-    class Ended(BaseException):
-        pass
-
-    def end(*args, **kw):
-        raise Ended
-
-    monkeypatch.setattr(take, "add_cases", end)
-    for _ in range(take.TRIES):
-        with pytest.raises(Ended):
-            STEPS["import"](Work(store, "", {"study": study}))
-    STEPS["import"](Work(store, "", {"study": study}))
-    assert "ended the process" in watch.get_watch(store, study)["left_out"][0]["note"]
 
 
 def test_it_happens_by_itself(store, tiny_study, tmp_path, monkeypatch):

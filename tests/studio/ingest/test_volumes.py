@@ -1,6 +1,5 @@
 """Volumes of one file a slice: what belongs together, in which order, and that it stays so when slices come later."""
 
-import csv
 import json
 import shutil
 
@@ -9,16 +8,11 @@ import pydicom
 import pytest
 from pydicom.uid import generate_uid
 
-from core.studio.db import store as stores
 from core.studio.incoming import watch
 from core.studio.ingest import studies, volumes
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
-from core.studio.review import blind, cases, decisions, masks
-from core.studio.review.bundle import export_bundle, import_bundle
-from core.studio.review.exports.dicom_seg import export_dicom_seg
-from core.studio.review.exports.pictures import export_coco
-from core.studio.review.exports.tables import export_csv
+from core.studio.review import blind, cases
 from tests.studio.ingest.dicoms import write_dicom, write_volume
 
 TILTED = (0.8, 0.6, 0, 0, 0, -1)  # normal (-0.6, 0.8, 0)
@@ -171,60 +165,3 @@ def test_a_blind_reader_is_told_nothing_of_a_volume(store, tmp_path):
     blind.set_blind(store, study, True, "root")
     shown = cases.detail(store, case, "ann", None, [])
     assert not shown.keys() & {"frames", "recording", "frame"} and written[0].name not in json.dumps(shown)
-
-
-def test_exports_keep_each_slice_its_own_and_name_no_series(store, tmp_path):
-    from pycocotools.coco import COCO
-
-    written = write_volume(tmp_path / "in", 6, TILTED, PatientName="Doe^Jane")
-    study = studies.import_study(store, "ct", tmp_path / "in").study
-    store.execute("UPDATE cases SET split = 'test'")
-    ids = {k: store.one("SELECT id FROM cases WHERE path = ?", [str(p)])["id"] for k, p in written.items()}
-    drawn = {}
-    for k in (1, 4):
-        drawn[k] = np.zeros((24, 32), np.uint8)
-        drawn[k][k : k + 5, 3:9] = 1
-        masks.save(store, ids[k], drawn[k], "ann")
-        decisions.decide(store, ids[k], "ann", "abnormal")
-    source = {k: pydicom.dcmread(p) for k, p in written.items()}
-    secrets = [source[0].SeriesInstanceUID, source[0].StudyInstanceUID, source[0].FrameOfReferenceUID, "Doe"]
-    secrets += [s.SOPInstanceUID for s in source.values()]
-
-    export_coco(store, study, tmp_path / "coco.json", "root")
-    export_csv(store, study, tmp_path / "out.csv", "root")
-    export_dicom_seg(store, study, tmp_path / "seg", "root")
-    told = (tmp_path / "coco.json").read_text() + (tmp_path / "out.csv").read_text()
-    told += "".join(str(pydicom.dcmread(p)) for p in (tmp_path / "seg").iterdir())
-    assert not [s for s in secrets if s in told]
-    coco = COCO(str(tmp_path / "coco.json"))
-    assert {i["id"]: i["frame"] for i in coco.imgs.values()} == {ids[k]: 6 - k for k in range(6)}
-    rows = list(csv.DictReader((tmp_path / "out.csv").open(newline="")))
-    assert [r["frame"] for r in rows] == ["5", "2"]
-    assert {i["recording"] for i in coco.imgs.values()} == {r["recording"] for r in rows} and rows[0]["recording"]
-    of_patient = {pydicom.dcmread(p).PatientID for p in (tmp_path / "seg").iterdir()}
-    assert len(of_patient) == 1 and "12345" not in str(of_patient)
-
-    export_dicom_seg(store, study, tmp_path / "named", "root", keep_names=True)
-    for k, mask in drawn.items():
-        [file] = (tmp_path / "named").glob(f"seg-{ids[k]}-*.dcm")
-        seg = pydicom.dcmread(file)
-        assert np.array_equal(np.squeeze(seg.pixel_array), mask)
-        [item] = seg.PerFrameFunctionalGroupsSequence
-        [of] = item.DerivationImageSequence[0].SourceImageSequence
-        assert of.ReferencedSOPInstanceUID == source[k].SOPInstanceUID and "ReferencedFrameNumber" not in of
-        at = item.PlanePositionSequence[0].ImagePositionPatient
-        assert np.allclose(at, source[k].ImagePositionPatient)
-        [series] = seg.ReferencedSeriesSequence
-        assert series.SeriesInstanceUID == source[k].SeriesInstanceUID
-    export_csv(store, study, tmp_path / "named.csv", "root", keep_names=True)
-    rows = list(csv.DictReader((tmp_path / "named.csv").open(newline="")))
-    assert [(r["case"], r["recording"]) for r in rows] == [
-        (f"{written[k].stem} #{6 - k}", source[0].SeriesInstanceUID) for k in (1, 4)
-    ]
-
-    export_bundle(store, study, tmp_path / "ct.zip", "root")
-    other = stores.open(str(tmp_path / "other"))
-    import_bundle(other, tmp_path / "ct.zip", "root")
-    line = cases.timeline(other, ids[0], "no run")
-    assert [f["id"] for f in line] == [ids[k] for k in range(6)]
-    other.close()

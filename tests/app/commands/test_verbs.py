@@ -1,0 +1,137 @@
+"""The verbs, as a user meets them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.commands import main, parser
+from app.commands._common import options_of, table
+
+ROOT = Path(__file__).resolve().parents[3]
+VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "bench", "doctor", "test")
+VERBS += ("schema",)
+
+
+def call(capsys, *argv):
+    """(status, stdout, stderr)"""
+    try:
+        status = main(list(argv))
+    except SystemExit as end:
+        status = end.code
+    return status, *capsys.readouterr()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_has_help(capsys, verb):
+    status, out, _ = call(capsys, verb, "--help")
+    assert status == 0 and "usage" in out
+    status, out, _ = call(capsys, *([verb, "import"] if verb == "study" else [verb]), "--help")
+    assert all(option in out for option in ("--home", "--device", "--json"))
+
+
+def test_without_a_verb_the_page_opens(monkeypatch):
+    seen = []
+    monkeypatch.setattr("app.commands.app.open_page", lambda args, tour=False: seen.append(args.port) or 0)
+    assert main([]) == 0 and main(["--port", "7999"]) == 0
+    assert seen == [7860, 7999]
+
+
+def test_import_list_and_show(capsys, tiny_folder, home):
+    (tiny_folder / "train/normal/bad.png").write_text("x")
+    status, out, err = call(capsys, "study", "import", "tiny", str(tiny_folder), "--json", "--home", str(home.path))
+    report = json.loads(out.splitlines()[-1])
+    assert status == 0 and report["accepted"] == 36 and len(report["rejected"]) == 1
+    assert "bad.png" in err and "looks like text" in err
+    status, out, _ = call(capsys, "study", "list", "--json", "--home", str(home.path))
+    assert [s["id"] for s in json.loads(out)["studies"]] == ["tiny"]
+    status, out, _ = call(capsys, "study", "show", "tiny", "--home", str(home.path))
+    assert status == 0 and "6 test abnormal" in out
+
+
+@pytest.mark.parametrize(
+    "argv, sentence",
+    [
+        (["study", "show", "nobody"], "no study 'nobody'"),
+        (["study", "import", "x", "/nowhere/at/all"], "no folder"),
+        (["pretrain", "nobody"], "no study"),
+        (["fit", "nobody"], "no run"),
+        (["score", "nobody"], "no run"),
+        (["evaluate", "nobody"], "no study"),
+        (["jobs", "pause"], "number of a job"),
+        (["jobs", "pause", "7"], "no job 7"),
+        (["bench", "nothing"], "no benchmark 'nothing'"),
+        (["demo", "--device", "abacus"], "not one of auto, cpu"),
+    ],
+)
+def test_a_users_mistake_is_a_sentence_and_status_2(capsys, argv, sentence):
+    status, out, err = call(capsys, *argv, "--json")
+    assert status == 2
+    assert sentence in json.loads(out.splitlines()[-1])["error"] and sentence in err
+    assert "Traceback" not in err
+
+
+def test_options_and_their_mistakes(capsys, tiny_study, home):
+    def mistake(*argv):
+        status, _, err = call(capsys, "pretrain", tiny_study, "--home", str(home.path), *argv)
+        assert status == 2
+        return err
+
+    assert "KEY=VALUE" in mistake("--set", "lr")
+    assert "has no nonsense" in mistake("--set", "nonsense=1")
+    assert "takes float" in mistake("--set", "lr=fast")
+    assert "there is no preset" in mistake("--preset", "grand")
+    assert options_of(["lr=0.1", "medmix.k=2", "centres=random"]) == {"lr": 0.1, "medmix.k": 2, "centres": "random"}
+
+
+def test_what_is_broken_is_kept_in_a_file_and_is_status_1(capsys, monkeypatch, home):
+    monkeypatch.setattr("core.studio.ingest.studies.list_studies", lambda store: 1 / 0)
+    status, _, err = call(capsys, "study", "list", "--home", str(home.path))
+    assert status == 1 and "Traceback" not in err and "errors.log" in err
+    assert "ZeroDivisionError" in (home.path / "errors.log").read_text()
+
+
+def test_the_untrained_way_by_verbs(capsys, tiny_study, home):
+    def verb(*argv):
+        status, out, err = call(capsys, *argv, "--home", str(home.path), "--device", "cpu", "--json")
+        assert status == 0, err
+        return json.loads(out.splitlines()[-1])
+
+    encoder = verb("pretrain", tiny_study, "--objective", "untrained", "--size", "32")["run"]
+    fit = verb("fit", encoder, "--detector", "padim", "--set", "channels=20", "--score")["run"]
+    found = verb("evaluate", fit, "--bootstrap", "20", "--roi", "yes", "--protocol", "both")
+    assert set(found) == {"study", "seconds", "rows"}
+    detectors = [(r["detector"], r["protocol"]) for r in found["rows"]]
+    assert detectors == [(d, p) for d in ("padim", "mean-colour") for p in ("held-out", "paper")]
+    assert [j["status"] for j in verb("jobs")["jobs"]] == ["done", "done"]
+    text = call(capsys, "evaluate", tiny_study, "--format", "csv", "--bootstrap", "20", "--home", str(home.path))[1]
+    assert "auroc_ci_low" in text.splitlines()[0] and len(text.splitlines()) == 5
+
+
+def test_doctor(capsys, tiny_study, tiny_folder, home):
+    assert call(capsys, "doctor", "--home", str(home.path), "--device", "cpu")[0] == 0
+    (tiny_folder / "train/normal/n001.png").unlink()
+    status, out, _ = call(capsys, "doctor", "--home", str(home.path), "--device", "cpu", "--json")
+    found = json.loads(out.splitlines()[-1])
+    assert status == 1 and not found["well"]
+    assert [f["check"] for f in found["findings"] if f["level"] == "bad"] == ["images"]
+
+
+def test_a_table_has_aligned_columns():
+    lines = table([{"a": 0.12345, "b": True}, {"a": None, "b": "x"}], ["a", "b"]).splitlines()
+    assert lines == ["a      b", "0.123  yes", "-      x"]
+
+
+def test_the_parser_is_light():
+    """`--help` must not wait for torch."""
+    code = (
+        "import sys; from app.commands import parser; parser(); print('torch' in sys.modules, 'gradio' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "False False", done.stderr
+    assert set(VERBS) <= set(parser()._subparsers._group_actions[0].choices)
+
+
+# The door itself.

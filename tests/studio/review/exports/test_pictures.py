@@ -1,0 +1,98 @@
+"""Masks as PNG and COCO are read back by Pillow and pycocotools."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+from pycocotools import mask as rle
+from pycocotools.coco import COCO
+
+from core.studio.db import audit
+from core.studio.ingest import burned_in, studies
+from core.studio.review import findings, masks
+from core.studio.review.exports.pictures import export_coco, export_png
+from tests.studio.ingest.dicoms import write_dicom
+
+
+@pytest.mark.parametrize("shape", [(288, 384), (1024, 1024), (2848, 4288)])
+def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape):
+    folder = tmp_path / "flat"
+    folder.mkdir()
+    Image.fromarray(np.full((*shape, 3), 90, np.uint8)).save(folder / "a.png", compress_level=1)
+    study = studies.import_study(bare, "flat", folder).study
+    bare.execute("UPDATE cases SET split = 'test'")
+    case = bare.one("SELECT id FROM cases")["id"]
+    rng = np.random.default_rng(0)
+    mask = np.kron(rng.random((shape[0] // 8, shape[1] // 8)) > 0.7, np.ones((8, 8), bool)).astype(np.uint8)
+    mask[0, 0] = mask[-1, -1] = mask[3, 5] = 1
+    masks.save(bare, case, mask, "ann")
+    export_png(bare, study, tmp_path / "png", "root")
+    written = np.asarray(Image.open(next((tmp_path / "png").iterdir())))
+    assert written.dtype == bool and np.array_equal(written, mask.astype(bool))
+    export_coco(bare, study, tmp_path / "coco.json", "root")
+    coco = COCO(str(tmp_path / "coco.json"))
+    annotations = coco.loadAnns(coco.getAnnIds())
+    # The union is the mask; as the areas add up to it, no pixel is in two of them.
+    assert np.array_equal(rle.decode(rle.merge([a["segmentation"] for a in annotations])), mask)
+    assert len(annotations) == cv2.connectedComponents(mask)[0] - 1 > 50
+    assert sum(a["area"] for a in annotations) == mask.sum() and not any(a["iscrowd"] for a in annotations)
+    whole = max(annotations, key=lambda a: a["area"])
+    x, y, w, h = (int(v) for v in whole["bbox"])
+    alone = coco.annToMask(whole)
+    assert alone.sum() == whole["area"] == alone[y : y + h, x : x + w].sum()
+
+
+def test_objects_bear_the_label_of_their_finding(room, tmp_path):
+    store, _ = room
+    one, two = [c["id"] for c in store.query("SELECT id FROM cases WHERE label = 'normal' AND split = 'test'")][:2]
+    mask = np.zeros((60, 72), np.uint8)
+    mask[5:10, 5:10] = mask[30:50, 71] = mask[40, 20:60] = 1  # one of them ends in the image's last column
+    for case, label in ((one, "serrated"), (two, "")):
+        saved = masks.save(store, case, mask, "ann")
+        if label:
+            findings.add(store, case, label, "ann", mask_version=saved["version"])
+    masks.save(store, two, np.zeros((60, 72), np.uint8), "ann")  # an empty mask has no objects
+    export_coco(store, "room", tmp_path / "coco.json", "root")
+    coco = COCO(str(tmp_path / "coco.json"))
+    found = coco.loadAnns(coco.getAnnIds(imgIds=[one]))
+    assert sorted(a["area"] for a in found) == [20, 25, 40] and len({a["id"] for a in found}) == 3
+    assert {coco.cats[a["category_id"]]["name"] for a in found} == {"serrated"}
+    assert np.array_equal(sum(coco.annToMask(a) for a in found), mask)
+    assert not coco.getAnnIds(imgIds=[two])
+    other = coco.loadAnns(coco.getAnnIds(catIds=coco.getCatIds(catNms=["lesion"])))
+    assert len(other) == 6  # the imported ones, which nobody has named
+
+
+def test_burned_in_text_is_warned_of(bare, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    plain = np.full((300, 300, 3), 90, np.uint8)
+    written = cv2.putText(plain.copy(), "DOE JANE 12/03/1964", (20, 40), 0, 0.5, (255, 255, 255), 1, cv2.LINE_AA)
+    for name, image in (("plain.png", plain), ("written.png", written)):
+        Image.fromarray(image).save(folder / name)
+    write_dicom(folder / "says.dcm", np.full((64, 64), 500, np.uint16), BurnedInAnnotation="YES")
+    write_dicom(folder / "silent.dcm", np.full((64, 64), 400, np.uint16))
+    report = studies.import_study(bare, "in", folder)
+    assert sorted(report.burned_in) == ["says.dcm", "written.png"]
+    bare.execute("UPDATE cases SET split = 'test'")
+    named = {c["id"]: c["name"] for c in bare.query("SELECT id, name FROM cases")}
+    done = export_coco(bare, report.study, tmp_path / "coco.json", "root")
+    assert sorted(named[i] for i in done["burned_in"]["cases"]) == ["says.dcm", "written.png"]
+    marked = {i["id"] for i in json.loads((tmp_path / "coco.json").read_text())["images"] if i.get("burned_in_text")}
+    assert marked == set(done["burned_in"]["cases"]) and audit.trail(bare, limit=1)[0]["after"]["burned_in"] == 2
+    assert burned_in.warning(done["burned_in"]).startswith("2 cases may carry burned-in text")
+    bare.execute("UPDATE cases SET burned_in = NULL WHERE name LIKE '%.png'")  # of an earlier version: looked at now
+    assert burned_in.among(bare, report.study) == done["burned_in"]
+    assert bare.one("SELECT count(*) AS n FROM cases WHERE burned_in IS NULL")["n"] == 0
+    assert burned_in.warning({"cases": [], "unknown": 0}) is None
+
+
+def test_coco_names_nobody(room, tmp_path):
+    store, _ = room
+    export_coco(store, "room", tmp_path / "coco.json", "root")
+    body = json.loads((tmp_path / "coco.json").read_text())
+    assert len(body["images"]) == 12 and len(body["annotations"]) == 6
+    names = {c["name"].rsplit(".", 1)[0] for c in store.query("SELECT name FROM cases")}
+    assert not {i["file_name"].rsplit(".", 1)[0] for i in body["images"]} & names
