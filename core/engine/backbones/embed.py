@@ -10,7 +10,7 @@ All in float32: neighbours and distances are looked at one by one, and bf16 woul
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -33,6 +33,28 @@ class Images(Protocol):
     def __getitem__(self, at: slice, /) -> np.ndarray: ...
 
 
+def _batches(
+    images: Images,
+    batch: int,
+    device: torch.device | str,
+    report: Callable[[int, int], None] | None,
+    should_stop: Callable[[], bool] | None,
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """(which images, those images on the device), batch by batch; reported once the caller is done with them.
+
+    Raises ValueError if there are no images, Stopped if it is asked to stop.
+    """
+    if not len(images):
+        raise ValueError("there are no images to encode")
+    for start in range(0, len(images), batch):
+        if should_stop is not None and should_stop():
+            raise Stopped
+        part = slice(start, min(start + batch, len(images)))
+        yield part, to_batch(np.asarray(images[part]), torch.device(device))
+        if report is not None:
+            report(part.stop, len(images))
+
+
 @torch.inference_mode()
 def encode(
     encoder: Encoder,
@@ -50,19 +72,11 @@ def encode(
     """
     if kind not in ("projected", "backbone"):
         raise ValueError(f"an encoder gives projected or backbone features, not {kind!r}")
-    device = torch.device(device)
     encoder = encoder.to(device).eval()
     out = []
-    for start in range(0, len(images), batch):
-        if should_stop is not None and should_stop():
-            raise Stopped
-        x = to_batch(np.asarray(images[start : start + batch]), device)
+    for _, x in _batches(images, batch, device, report, should_stop):
         z = encoder(x) if kind == "projected" else encoder.backbone(x)
         out.append(z.float().cpu().numpy())
-        if report is not None:
-            report(min(start + batch, len(images)), len(images))
-    if not out:
-        raise ValueError("there are no images to encode")
     return np.concatenate(out)
 
 
@@ -83,15 +97,11 @@ def patch_features(
     places: int (N, P), flat cells of a `grid` x `grid` lattice over the image. Maps of strides 4 to 16 are averaged
     down (or repeated up) to that lattice, laid side by side, and read at the places.
     """
-    device = torch.device(device)
     encoder = encoder.to(device).eval()
     out = []
-    for start in range(0, len(images), batch):
-        if should_stop is not None and should_stop():
-            raise Stopped
-        maps = encoder.maps(to_batch(np.asarray(images[start : start + batch]), device), PATCH_STRIDES)
+    for part, x in _batches(images, batch, device, report, should_stop):
         cells = []
-        for m in maps.values():
+        for m in encoder.maps(x, PATCH_STRIDES).values():
             m = m.float()
             if m.shape[-1] > grid:
                 m = F.adaptive_avg_pool2d(m, grid)
@@ -99,11 +109,7 @@ def patch_features(
                 m = F.interpolate(m, size=(grid, grid), mode="nearest")
             cells.append(m.flatten(2))  # (B, C, grid * grid)
         lattice = torch.cat(cells, 1)
-        index = torch.from_numpy(np.asarray(places[start : start + batch], np.int64)).to(device)
+        index = torch.from_numpy(np.asarray(places[part], np.int64)).to(x.device)
         picked = lattice.gather(2, index[:, None].expand(-1, lattice.shape[1], -1))  # (B, C, P)
         out.append(picked.transpose(1, 2).cpu().numpy())
-        if report is not None:
-            report(min(start + batch, len(images)), len(images))
-    if not out:
-        raise ValueError("there are no images to encode")
     return np.concatenate(out)

@@ -6,12 +6,18 @@ level, luminance at the last one only.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 FLOOR = 1e-6  # below it a level counts as this much: powers under 1 have no gradient at 0
+
+
+# Of two images: luminance times contrast and structure, and contrast and structure alone.
+Comparison = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
@@ -51,6 +57,19 @@ def _compare(x: Tensor, y: Tensor, kernel: Tensor, data_range: float) -> tuple[T
     return (2 * mx * my + c1) / (mx * mx + my * my + c1) * cs, cs
 
 
+def _levels(x: Tensor, y: Tensor, weights: tuple[float, ...], compare: Comparison) -> Iterator[tuple[float, Tensor]]:
+    """(weight, map) of each level: contrast and structure, at the last level times luminance, (B, C, h', w').
+
+    Sides that are odd when halved lose their last row and column.
+    """
+    for level, weight in enumerate(weights):
+        ssim, cs = compare(x, y)
+        last = level == len(weights) - 1
+        yield weight, ssim if last else cs
+        if not last:
+            x, y = F.avg_pool2d(x, 2), F.avg_pool2d(y, 2)
+
+
 def ms_ssim(
     x: Tensor,
     y: Tensor,
@@ -60,19 +79,11 @@ def ms_ssim(
     weights: tuple[float, ...] = WEIGHTS,
     sigma: float = 1.5,
 ) -> Tensor:
-    """x, y float (B, C, S, S) -> (B,), at most 1; the mean over channels of the product over levels.
-
-    Sides that are odd when halved lose their last row and column.
-    """
+    """x, y float (B, C, S, S) -> (B,), at most 1; the mean over channels of the product over levels."""
     kernel = _window(window, sigma, x)
     product = torch.ones((), device=x.device)
-    for level, weight in enumerate(weights):
-        ssim, cs = _compare(x, y, kernel, data_range)
-        last = level == len(weights) - 1
-        value = (ssim if last else cs).mean((2, 3)).clamp(min=FLOOR) ** weight  # (B, C)
-        product = product * value
-        if not last:
-            x, y = F.avg_pool2d(x, 2), F.avg_pool2d(y, 2)
+    for weight, level in _levels(x, y, weights, lambda x, y: _compare(x, y, kernel, data_range)):
+        product = product * level.mean((2, 3)).clamp(min=FLOOR) ** weight  # (B, C)
     return product.mean(1)
 
 
@@ -91,12 +102,12 @@ def dissimilarity_map(
     """
     kernel, size, half = _window(window, sigma, x), x.shape[2:], window // 2
     total = x.new_zeros(len(x), *size)
-    for level, weight in enumerate(weights):
+
+    def mirrored(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         border = (half, half, half, half)
-        ssim, cs = _compare(F.pad(x, border, "reflect"), F.pad(y, border, "reflect"), kernel, data_range)
-        last = level == len(weights) - 1
-        residual = (1 - (ssim if last else cs).mean(1, keepdim=True)).clamp(0, 2)
+        return _compare(F.pad(x, border, "reflect"), F.pad(y, border, "reflect"), kernel, data_range)
+
+    for weight, level in _levels(x, y, weights, mirrored):
+        residual = (1 - level.mean(1, keepdim=True)).clamp(0, 2)
         total += weight * F.interpolate(residual, size, mode="bilinear", align_corners=False)[:, 0]
-        if not last:
-            x, y = F.avg_pool2d(x, 2), F.avg_pool2d(y, 2)
     return total

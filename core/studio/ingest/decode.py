@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,21 +55,7 @@ def probe(path: str | os.PathLike) -> Probe:
 
 def read_image(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
     """uint8 (H, W, 3) RGB at full resolution, upright; more than 8 bits are brought to 8 (see `to_8bit`)."""
-    path = Path(path)
-    _regular(path)
-    if video.is_video(path):
-        return video.read_frame(path, frame)
-    if dicom.is_dicom(path):
-        return dicom.read_display(path, frame)
-    with _open(path, frame) as image:
-        if image.mode in _GREY16:
-            grey = to_8bit(np.asarray(_upright(image)))
-            return np.repeat(grey[..., None], 3, 2)
-        if _bits(image, path) == 16:
-            deep = _deep_colour(path, image.getexif().get(0x0112, 1))
-            if deep is not None:
-                return to_8bit(deep)
-        return np.asarray(_flat(_load(image)))
+    return _read(path, frame, dicom.read_display, lambda grey: np.repeat(to_8bit(grey)[..., None], 3, 2), to_8bit)
 
 
 def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
@@ -76,21 +63,35 @@ def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
 
     A DICOM comes in its modality's units (for CT, Hounsfield units), float32.
     """
+
+    def stored(grey: np.ndarray) -> np.ndarray:
+        fits = grey.dtype.kind in "iu" and grey.min() >= 0 and grey.max() < 65536
+        return grey.astype(np.uint16) if fits else grey
+
+    return _read(path, frame, dicom.read_values, stored, lambda deep: deep)
+
+
+def _read(
+    path: str | os.PathLike,
+    frame: int,
+    of_dicom: Callable[[Path, int], np.ndarray],
+    of_grey: Callable[[np.ndarray], np.ndarray],
+    of_deep: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """An image of any format. of_grey, of_deep: what becomes of 16-bit grey (H, W) and 16-bit colour (H, W, 3)."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):
         return video.read_frame(path, frame)
     if dicom.is_dicom(path):
-        return dicom.read_values(path, frame)
+        return of_dicom(path, frame)
     with _open(path, frame) as image:
         if image.mode in _GREY16:
-            grey = np.asarray(_upright(image))
-            fits = grey.dtype.kind in "iu" and grey.min() >= 0 and grey.max() < 65536
-            return grey.astype(np.uint16) if fits else grey
+            return of_grey(np.asarray(_upright(image)))
         if _bits(image, path) == 16:
             deep = _deep_colour(path, image.getexif().get(0x0112, 1))
             if deep is not None:
-                return deep
+                return of_deep(deep)
         return np.asarray(_flat(_load(image)))
 
 

@@ -13,28 +13,9 @@ from core.engine.detectors.base import FitContext
 from core.engine.detectors.padim import PaDiM, PaDiMConfig, draw_channels
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
+from tests.engine.detectors.conftest import with_spot
 
 PLAIN = PaDiMConfig(channels=20, sigma=0.0, batch=7)
-
-
-@pytest.fixture(scope="module")
-def encoder():
-    return build_encoder(EncoderConfig(seed=3))
-
-
-@pytest.fixture(scope="module")
-def images():
-    """24 images of 64 px: smooth, alike, each with noise of its own."""
-    draw = np.random.default_rng(0)
-    y, x = np.mgrid[:64, :64] / 64
-    base = np.stack([150 + 60 * x, 90 + 40 * y, 80 + 20 * x * y], -1)
-    return np.clip(base + draw.normal(0, 12, (24, 64, 64, 3)), 0, 255).astype(np.uint8)
-
-
-def with_spot(images, y=40, x=40):
-    spotted = images.copy()
-    spotted[:, y : y + 10, x : x + 10] = (20, 200, 220)
-    return spotted
 
 
 def test_registry_lists_it():
@@ -72,7 +53,7 @@ def test_batches_do_not_matter(encoder, images):
 
 def test_a_spot_is_found(encoder, images):
     padim = PaDiM.fit(encoder, images[:20], PaDiMConfig())
-    plain, spotted = padim.predict(images[20:]), padim.predict(with_spot(images[20:]))
+    plain, spotted = padim.predict(images[20:]), padim.predict(with_spot(images[20:], 40))
     assert padim.image_score(spotted).min() > padim.image_score(plain).max()
     y, x = np.unravel_index(spotted.maps[0].argmax(), spotted.maps[0].shape)
     assert 9 <= y <= 13 and 9 <= x <= 13  # pixels 40..50 are cells 10..12
@@ -80,7 +61,7 @@ def test_a_spot_is_found(encoder, images):
 
 def test_score_in_a_region_of_interest(encoder, images):
     padim = PaDiM.fit(encoder, images[:20], PaDiMConfig())
-    spotted = padim.predict(with_spot(images[20:]))
+    spotted = padim.predict(with_spot(images[20:], 40))
     with_it, without = np.ones((4, 64, 64), np.uint8), np.ones((4, 64, 64), np.uint8)
     without[:, 24:, 24:] = 0
     whole = padim.image_score(spotted)
@@ -122,7 +103,7 @@ def test_a_fit_from_before_other_backbones_is_read(encoder, images, tmp_path):
 def test_another_backbone(images, tmp_path):
     padim = PaDiM.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images[:20], PaDiMConfig(sigma=0.0))
     assert sum(map(len, padim.kept.values())) == 100
-    plain, spotted = padim.predict(images[20:]), padim.predict(with_spot(images[20:]))
+    plain, spotted = padim.predict(images[20:]), padim.predict(with_spot(images[20:], 40))
     assert padim.image_score(spotted).min() > padim.image_score(plain).max()
     padim.save(tmp_path)
     np.testing.assert_allclose(PaDiM.load(tmp_path).predict(images).maps, padim.predict(images).maps, rtol=1e-4)

@@ -35,21 +35,9 @@ export class Legend {
     return column.names.map((name, c) => {
       const shown = !hidden.has(name);
       const label = name === '\u2013' ? 'none' : name;
-      return el(
-        'div',
-        { class: `entry${shown ? '' : ' off'}` },
-        el(
-          'button',
-          {
-            class: 'toggle',
-            'aria-pressed': String(shown),
-            'aria-label': `${shown ? 'Hide' : 'Show'} ${label}`,
-            onclick: () => this.clusters.toggle(column.name, name),
-          },
-          el('i', { style: `background:${css(table[c])}` }),
-          el('span', { class: 'name' }, label),
-          el('span', { class: 'num count' }, counts[c].toLocaleString('en')),
-        ),
+      const toggle = () => this.clusters.toggle(column.name, name);
+      return entry(
+        { label, shown, colour: css(table[c]), count: counts[c], toggle },
         el(
           'button',
           {
@@ -71,22 +59,35 @@ export class Legend {
       el('div', { class: 'ramp', style: `background:${rampCss()}` }),
       el('div', { class: 'ends num' }, el('span', {}, digits(low)), el('span', {}, digits(high))),
       unknown
-        ? el(
-            'div',
-            { class: `entry${shown ? '' : ' off'}` },
-            el(
-              'button',
-              {
-                class: 'toggle',
-                'aria-pressed': String(shown),
-                onclick: () => this.clusters.toggle(this.colour.value, 'unknown'),
-              },
-              el('i', { style: 'background:#4d5864' }),
-              el('span', { class: 'name' }, 'not scored'),
-              el('span', { class: 'num count' }, unknown.toLocaleString('en')),
-            ),
-          )
+        ? entry({
+            label: 'not scored',
+            shown,
+            colour: '#4d5864',
+            count: unknown,
+            toggle: () => this.clusters.toggle(this.colour.value, 'unknown'),
+          })
         : null,
     ].filter(Boolean);
   }
+}
+
+/**
+ * One line of the legend: a switch with colour, name and count, and what else is handed over.
+ * @param {{label: string, shown: boolean, colour: string, count: number, toggle: () => void}} about
+ * @param {...HTMLElement} more
+ */
+function entry({ label, shown, colour, count, toggle }, ...more) {
+  const button = el(
+    'button',
+    {
+      class: 'toggle',
+      'aria-pressed': String(shown),
+      'aria-label': `${shown ? 'Hide' : 'Show'} ${label}`,
+      onclick: toggle,
+    },
+    el('i', { style: `background:${colour}` }),
+    el('span', { class: 'name' }, label),
+    el('span', { class: 'num count' }, count.toLocaleString('en')),
+  );
+  return el('div', { class: `entry${shown ? '' : ' off'}` }, button, ...more);
 }

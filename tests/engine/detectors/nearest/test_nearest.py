@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.config import BadConfig
 from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext
@@ -15,28 +14,9 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
+from tests.engine.detectors.conftest import with_spot
 
 WHOLE = NearestConfig(patches=5000, pool=5000, sigma=0.0, neighbours=0, batch=7)  # every patch is kept
-
-
-@pytest.fixture(scope="module")
-def encoder():
-    return build_encoder(EncoderConfig(seed=3))
-
-
-@pytest.fixture(scope="module")
-def images():
-    """24 images of 64 px: smooth, alike, each with noise of its own."""
-    draw = np.random.default_rng(0)
-    y, x = np.mgrid[:64, :64] / 64
-    base = np.stack([150 + 60 * x, 90 + 40 * y, 80 + 20 * x * y], -1)
-    return np.clip(base + draw.normal(0, 12, (24, 64, 64, 3)), 0, 255).astype(np.uint8)
-
-
-def with_spot(images, y=27, x=27):
-    spotted = images.copy()
-    spotted[:, y : y + 10, x : x + 10] = (20, 200, 220)
-    return spotted
 
 
 def maps_of(encoder, images):
@@ -79,7 +59,7 @@ def test_batches_do_not_matter(encoder, images):
 def test_a_spot_is_found(encoder, images, changes):
     detector = Nearest.fit(encoder, images[:20], NearestConfig(patches=300, pool=900).replace(**changes))
     assert len(detector.memory.features) == 300
-    plain, spotted = detector.predict(images[20:]), detector.predict(with_spot(images[20:]))
+    plain, spotted = detector.predict(images[20:]), detector.predict(with_spot(images[20:], 27))
     assert detector.image_score(spotted).min() > detector.image_score(plain).max()
     y, x = np.unravel_index(spotted.maps[0].argmax(), (8, 8))
     assert 2 <= y <= 5 and 2 <= x <= 5  # pixels 27..37 are cells 3 and 4
@@ -87,7 +67,7 @@ def test_a_spot_is_found(encoder, images, changes):
 
 def test_score_in_a_region_of_interest(encoder, images):
     detector = Nearest.fit(encoder, images[:20], WHOLE)
-    spotted = detector.predict(with_spot(images[20:]))
+    spotted = detector.predict(with_spot(images[20:], 27))
     roi = np.ones((4, 64, 64), np.uint8)
     whole = detector.image_score(spotted)
     np.testing.assert_allclose(whole, spotted.maps.reshape(4, -1).max(1))
@@ -110,13 +90,13 @@ def test_each_decision_is_traced_to_a_training_image(encoder, images):
     found = detector.explain(images[[4, 11, 2]], points)
     assert [m.row for m in found] == [4, 11, 2] and all(m.distance < 1e-3 and m.there == m.box for m in found)
     assert [m.box for m in found] == [(0, 0, 16, 16), (48, 48, 64, 64), (8, 32, 32, 56)]
-    peaks = detector.explain(with_spot(images[20:]))
-    scores = detector.image_score(detector.predict(with_spot(images[20:])))
+    peaks = detector.explain(with_spot(images[20:], 27))
+    scores = detector.image_score(detector.predict(with_spot(images[20:], 27)))
     np.testing.assert_allclose([m.distance for m in peaks], scores, rtol=1e-4)
     assert all(m.box[0] <= 37 and m.box[2] >= 27 and m.row < 20 for m in peaks)
     roi = np.ones((4, 64, 64), np.uint8)
     roi[:, 8:, 8:] = 0
-    assert all(m.box[0] < 8 or m.box[1] < 8 for m in detector.explain(with_spot(images[20:]), roi=roi))
+    assert all(m.box[0] < 8 or m.box[1] < 8 for m in detector.explain(with_spot(images[20:], 27), roi=roi))
 
 
 def test_the_place_is_a_soft_prior(encoder, images):

@@ -1,0 +1,75 @@
+"""No file is longer than one can read in a sitting, and no run of lines stands in two places."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = 220  # lines
+RUN = 6  # lines of code, the same to the letter
+ENDINGS = (".py", ".js", ".ts", ".mjs", ".sh")
+# Tables: what they hold is listed, not worked out.
+TABLES = {"app/static/answers.d.ts"}
+# Pairs of files that may share a run, each with the reason.
+EXCUSED = {
+    frozenset({"app/widgets/review/js/editor.js"}): "what the constructor declares, with types, `close` sets back",
+    frozenset({"core/engine/losses/ms_ssim.py"}): "two functions for the same pair of images have the same arguments",
+}
+
+
+def sources() -> dict[str, list[str]]:
+    """Lines of every source file of ours, by its path."""
+    files = [ROOT / "launch.py"]
+    for floor in ("app", "core", "tests"):
+        files += [path for path in sorted((ROOT / floor).rglob("*")) if path.suffix in ENDINGS]
+    ours = [path for path in files if not {"vendor", "node_modules"} & set(path.parts)]
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8").splitlines() for path in ours}
+
+
+@pytest.fixture(scope="module")
+def lines() -> dict[str, list[str]]:
+    return sources()
+
+
+def code_of(lines: list[str]) -> list[tuple[int, str]]:
+    """(line number, line without indent) of what is neither blank, comment, import nor punctuation alone."""
+    bare = ((number, line.strip()) for number, line in enumerate(lines, 1))
+    passed_over = ("#", "//", "*", "/*", "import ", "from ")
+    return [(n, line) for n, line in bare if any(map(str.isalnum, line)) and not line.startswith(passed_over)]
+
+
+def repeats(lines: dict[str, list[str]], run: int = RUN) -> dict[frozenset[str], str]:
+    """The pairs of files (or the one file) that share a run, each with the first place."""
+    places = defaultdict(list)
+    for name, text in lines.items():
+        code = code_of(text)
+        for i in range(len(code) - run + 1):
+            places[tuple(line for _, line in code[i : i + run])].append((name, code[i][0]))
+    found: dict[frozenset[str], str] = {}
+    for (name, line), *others in places.values():
+        for other, there in others:
+            found.setdefault(frozenset({name, other}), f"{name}:{line} ~ {other}:{there}")
+    return found
+
+
+def test_no_file_is_too_long(lines):
+    long = {name: len(text) for name, text in lines.items() if len(text) > LONGEST}
+    assert set(long) <= TABLES, long
+
+
+def test_no_run_of_lines_stands_in_two_places(lines):
+    found = repeats(lines)
+    assert {pair: where for pair, where in found.items() if pair not in EXCUSED} == {}
+    assert set(EXCUSED) <= set(found), "a pair that no longer repeats anything needs no excuse"
+
+
+def test_a_repeat_is_found_and_a_shorter_one_is_not():
+    same = [f"x{i} = work({i})" for i in range(RUN)]
+    assert repeats({"a.py": ["# why", *same], "b.py": ["", "y = 1", *same]}) == {
+        frozenset({"a.py", "b.py"}): "a.py:2 ~ b.py:3"
+    }
+    assert repeats({"a.py": same[1:], "b.py": same[1:]}) == {}
+    assert repeats({"a.py": [*same, "z = 0", *same]}).keys() == {frozenset({"a.py"})}
