@@ -27,7 +27,7 @@ class Cannot(Exception):
     """What stands in the way, in a sentence that says what to do."""
 
 
-def tell(text):
+def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
@@ -83,10 +83,10 @@ def make_venv():
         package = "python3-venv"
         if not (hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get")):
             raise Cannot(f"this Python cannot make environments; as root: apt-get install {package}")
-        tell(f"Installing {package}")
+        say(f"Installing {package}")
         subprocess.call(["apt-get", "update", "-q"], stdout=sys.stderr)
         run(["apt-get", "install", "-y", "-q", package], f"apt-get could not install {package}")
-    tell(f"Making the environment in {VENV} (once)")
+    say(f"Making the environment in {VENV} (once)")
     run([sys.executable, "-m", "venv", VENV], f"the environment {VENV} could not be made; is the disk full?")
 
 
@@ -94,11 +94,11 @@ def install(file):
     """Fill .venv with a requirements file, unless that has been done. An interrupted one is simply done again."""
     if os.path.exists(stamp(file)):
         return
-    tell(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
+    say(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
     free = shutil.disk_usage(VENV).free / 1e9
     if file == requirements() and free < ROOM:
         # Not refused: a build of torch without CUDA needs far less.
-        tell(f"Only {free:.1f} GB are free on this disk; up to {ROOM} GB are needed while installing")
+        say(f"Only {free:.1f} GB are free on this disk; up to {ROOM} GB are needed while installing")
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-q", "-r", file]
     run(pip, "pip could not install everything; check the network and the disk's free space, then run this again")
     with open(stamp(file), "w"):
@@ -130,17 +130,17 @@ def prepare(argv):
 
 
 def main():
-    if sys.version_info < (3, 10):  # noqa: UP036 - told in a sentence instead of a traceback
-        tell(f"PMSACL Studio needs Python 3.10 or newer; this is {sys.version.split()[0]}")
+    if sys.version_info < (3, 10):  # noqa: UP036 - said in a sentence instead of a traceback
+        say(f"PMSACL Studio needs Python 3.10 or newer; this is {sys.version.split()[0]}")
         return 2
     argv = sys.argv[1:]
     try:
         prepare(argv)
     except Cannot as error:
-        tell(f"Error: {error}")
+        say(f"Error: {error}")
         return 1
     except KeyboardInterrupt:
-        tell("Stopped; the same command goes on")
+        say("Stopped; the same command goes on")
         return 1
     sys.path.insert(0, ROOT)
     from app.commands import main as commands

@@ -75,12 +75,12 @@ def build_page(ctx: Context) -> gr.Blocks:
             for name, title in TABS.items():
                 with gr.Tab(title, id=name, elem_id=f"tab-{name}"):
                     ctx.widget(name, single_user=ctx.single_user)
-        tell = "(study) => window.Studio.setStudy(study)"
+        follow = "(study) => window.Studio.setStudy(study)"
         loaded = demo.load(
             _start(ctx), None, [ctx.study_picker, ctx.tabs], api_visibility="private", show_progress="hidden"
         )
-        loaded.then(None, ctx.study_picker, None, js=tell)
-        ctx.study_picker.change(None, ctx.study_picker, None, js=tell)
+        loaded.then(None, ctx.study_picker, None, js=follow)
+        ctx.study_picker.change(None, ctx.study_picker, None, js=follow)
         bridge.submit(
             _renew(ctx),
             [bridge, ctx.study_picker],

@@ -65,8 +65,9 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/review/threshold": "POST",
         "/api/review/timeline/{case_id}": "GET",
         "/walk": "GET",
-        "/api/walk": "GET",
-        "/api/walk/steps": "GET",
+        "/tour": "GET",
+        "/api/tour": "GET",
+        "/api/tour/steps": "GET",
     },
     SIGHTED: {
         "/api/clusters/runs": "GET",
@@ -120,8 +121,8 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/study/{study}/look": "POST",
         "/api/study/demo": "POST",
         "/api/study/{study}": "DELETE",
-        "/api/walk/prepare": "POST",
-        "/api/walk/reset": "POST",
+        "/api/tour/prepare": "POST",
+        "/api/tour/reset": "POST",
     },
 }
 RULES: dict[str, Rule] = {

@@ -53,7 +53,7 @@ def open_page(args, tour: bool = False) -> int:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
     def ready(url: str) -> None:
-        address = url + ("walk" if tour else "")
+        address = url + ("tour" if tour else "")
         say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs go on")
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})

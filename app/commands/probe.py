@@ -8,7 +8,7 @@ COLUMNS = [
     "preset",
     "accuracy",
     "chance",
-    "told",
+    "lesion_accuracy",
     "survival",
     "lost",
     "closeness",

@@ -57,7 +57,7 @@ export interface Probe {
   confusion: number[][];
   accuracy: number;
   chance: number;
-  told: number;
+  lesion_accuracy: number;
   survival: number | null;
   lost: number | null;
   near: { auroc_real: number; auroc_synthetic: number; distance: number } | null;
@@ -535,9 +535,9 @@ export interface Api {
   (path: `/api/clusters/maps/${string}/placed`): To<{ sets: PlacedSet[] }>;
   (path: `/api/clusters/maps/${string}/placed`, body: Values): To<{ key: string; ready: boolean }>;
   (path: `/api/clusters/maps/${string}/points/${number}/neighbours?${string}`): To<{ neighbours: Neighbour[] }>;
-  (path: '/api/walk/steps'): To<{ steps: TourStep[] }>;
-  (path: '/api/walk'): To<TourState>;
-  (path: '/api/walk/prepare' | '/api/walk/reset', body: Values): To<TourState>;
+  (path: '/api/tour/steps'): To<{ steps: TourStep[] }>;
+  (path: '/api/tour'): To<TourState>;
+  (path: '/api/tour/prepare' | '/api/tour/reset', body: Values): To<TourState>;
   (path: string, body?: unknown, options?: RequestInit): To<any>;
 }
 

@@ -22,7 +22,7 @@ SMALLEST_VIEW = 0.2  # a field of view below this part of the image is taken for
 def find_roi(image: np.ndarray) -> np.ndarray:
     """image uint8 (H, W, 3) or (H, W) -> uint8 (H, W), 1 inside the region of interest, 0 outside.
 
-    Never empty: where no field of view can be told from a border, everything is inside.
+    Never empty: where no field of view differs from a border, everything is inside.
     """
     if image.dtype != np.uint8 or image.ndim not in (2, 3):
         raise ValueError(f"find_roi takes a uint8 image (H, W, 3) or (H, W), not {image.dtype} {image.shape}")

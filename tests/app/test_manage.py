@@ -1,4 +1,4 @@
-"""The intake in a browser: a recording with its timeline, a watched folder, and what an administrator sets."""
+"""The Study tab in a browser: a recording with its timeline, a watched folder, and what an administrator sets."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def film(store, folder):
 
 
 @pytest.fixture(scope="module")
-def intake(small_home, tmp_path_factory):
-    base = tmp_path_factory.mktemp("intake")
+def managed(small_home, tmp_path_factory):
+    base = tmp_path_factory.mktemp("managed")
     shutil.copytree(small_home, base / "home")
     store = stores.open(str(base / "home"))
     film(store, base / "film")
@@ -63,8 +63,8 @@ def shown(page):
     return page.evaluate(f"{ROOM}.review.detail?.id")
 
 
-def test_a_recording_has_a_timeline_and_its_peaks_are_one_key_away(page, intake, go):
-    base, server, store = intake
+def test_a_recording_has_a_timeline_and_its_peaks_are_one_key_away(page, managed, go):
+    base, server, store = managed
     go(page, server.url, "Review", "film")
     page.wait_for_function(f"{ROOM}.review?.detail")
     first = store.one("SELECT id FROM cases WHERE study = 'film' AND frame = 0")["id"]
@@ -99,8 +99,8 @@ def write_bytes(path, data):
     return path
 
 
-def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, intake, go):
-    base, server, store = intake
+def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, managed, go):
+    base, server, store = managed
     (base / "inbox").mkdir()
     go(page, server.url, "Study", "small")
     page.get_by_text("Watched folder", exact=True).click()
@@ -128,8 +128,8 @@ def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, int
     form.get_by_role("button", name="Watch", exact=True).wait_for()
 
 
-def test_readers_labels_added_cases_and_a_bundle(page, intake, go, tmp_path):
-    base, server, store = intake
+def test_readers_labels_added_cases_and_a_bundle(page, managed, go, tmp_path):
+    base, server, store = managed
     go(page, server.url, "Study", "small")
     page.get_by_text("Who reads what", exact=True).click()
     readers = page.locator(".m-readers")

@@ -72,7 +72,7 @@ def test_where_lesions_were_cut(page, page_url, go):
     assert page.locator("rect.cut").count() >= 4
 
 
-def test_a_wrong_value_is_told_beside_its_field(page, page_url, go):
+def test_a_wrong_value_is_named_beside_its_field(page, page_url, go):
     open_tab(page, page_url, go)
     set_number(page, "k", 9)
     error = page.locator("[data-key=k] .error")

@@ -16,11 +16,11 @@ from core.studio.runs.results import baseline_row, evaluate_run
 from tests.app.conftest import Served, open_tab
 from tests.studio.review.conftest import add_readings, draw_folder
 
-STUDY = "told"
+STUDY = "results"
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def scored(tmp_path_factory):
     """A served home with two evaluated fits and the baseline. (server, store, {"lesion-head": run, "padim": run})"""
     base = tmp_path_factory.mktemp("results")
     store = stores.open(str(base / "home"))
@@ -39,8 +39,8 @@ def told(tmp_path_factory):
 
 
 @pytest.fixture
-def page_url(told):
-    return told[0].url
+def page_url(scored):
+    return scored[0].url
 
 
 def asked(url: str, run: str = "") -> dict:
@@ -48,24 +48,24 @@ def asked(url: str, run: str = "") -> dict:
         return json.load(answer)
 
 
-def test_detectors_stand_side_by_side_and_a_click_shows_their_results(page, page_url, told):
+def test_detectors_stand_side_by_side_and_a_click_shows_their_results(page, page_url, scored):
     open_tab(page, page_url, "Results", STUDY)
     table = page.locator(".rs-compared tr[data-run]")
     table.nth(2).wait_for()
-    told_rows = asked(page_url)["compared"]
-    for i, row in enumerate(told_rows):
+    read_rows = asked(page_url)["compared"]
+    for i, row in enumerate(read_rows):
         cells = table.nth(i).locator("td").all_inner_texts()
         assert cells[0] == row["title"] and cells[2] == f"{row['auroc']:.3f}"
         assert cells[4] == ("–" if row["pixel_auroc"] is None else f"{row['pixel_auroc']:.3f}")
-    assert [r["run"] for r in told_rows] == [told[2]["lesion-head"], told[2]["padim"], None]
+    assert [r["run"] for r in read_rows] == [scored[2]["lesion-head"], scored[2]["padim"], None]
     for method in ("padim", "lesion-head"):
-        run = told[2][method]
+        run = scored[2][method]
         page.locator(f".rs-compared tr[data-run='{run}'] button").click()
         page.locator(f".rs-compared tr[data-run='{run}'] button[aria-pressed=true]").wait_for()
         found = asked(page_url, run)
         assert f"AUROC {found['labels']['auroc']:.3f}" in page.locator(".rs-page").inner_text()
         assert page.get_by_label("Run").input_value() == run
-    assert found["labels"]["auroc"] == pytest.approx(told_rows[0]["auroc"]), "one figure, two ways"
+    assert found["labels"]["auroc"] == pytest.approx(read_rows[0]["auroc"]), "one figure, two ways"
 
 
 def test_a_prediction_opens_its_case_in_review(page, page_url):
@@ -78,8 +78,8 @@ def test_a_prediction_opens_its_case_in_review(page, page_url):
     page.wait_for_function(f"document.querySelector('.widget-review')?.review?.detail?.id === {case['id']}")
 
 
-def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, told):
-    store = told[1]
+def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, scored):
+    store = scored[1]
     open_tab(page, page_url, "Results", STUDY)
     switch = page.get_by_role("button", name="Blind-first reading")
     for state in ("on", "off"):

@@ -60,7 +60,7 @@ RING = """() => {
 def test_all_steps_there_and_back_and_reset(page, toured):
     page.set_default_timeout(180_000)
     opened = store.open(str(toured.home))
-    page.goto(f"{toured.url}walk")
+    page.goto(f"{toured.url}tour")
     for i, step in enumerate(STEPS):
         at(page, i)
         frame = page.frame_locator("iframe")

@@ -89,7 +89,7 @@ def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
     assert fits["combined"]["head"] == wanted
 
 
-def test_a_wrong_setting_is_told_at_once_and_cannot_start(page, page_url, go):
+def test_a_wrong_setting_is_named_at_once_and_cannot_start(page, page_url, go):
     small(page, page_url, go)
     set_number(page, "batch", 0)
     page.locator("[data-key=batch] .error").filter(has_text="at least 1").wait_for()
@@ -98,7 +98,7 @@ def test_a_wrong_setting_is_told_at_once_and_cannot_start(page, page_url, go):
     page.wait_for_function("!document.querySelector('.training-room .start').disabled")
 
 
-def test_dry_run_tells_time_and_memory(page, page_url, go):
+def test_dry_run_shows_time_and_memory(page, page_url, go):
     small(page, page_url, go)
     page.get_by_role("button", name="Try a few steps").click()
     page.wait_for_selector(".estimate[data-done]", timeout=150_000)

@@ -1,7 +1,7 @@
 """Cancelled, reloaded, looked at from a second browser, the app or the worker killed: a training comes to the same end.
 
 Each is compared with a training of the same settings that nobody touched: on a processor the weights are the same bit
-for bit, and every step is told exactly once.
+for bit, and every step is reported exactly once.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def at_work(home, run: str) -> None:
 
 
 def outcome(home, run: str) -> dict:
-    """What the end of a training is: its weights, and what it told of each step."""
+    """What the end of a training is: its weights, and what it reported of each step."""
     opened = store.open(str(home))
-    # The job's end, not the run's: in between, the last steps are told.
+    # The job's end, not the run's: in between, the last steps are reported.
     wait(lambda: live.jobs_of_runs(opened)[run]["status"] == "done", f"the end of {run}")
     assert runs.get_run(opened, run)["status"] == "done"
     folder = runs.run_folder(opened, run)
-    told = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     return {
         "weights": (folder / "encoder.safetensors").read_bytes(),
         "steps": steps(home, run),
-        "history": [(line["step"], line["loss"], line["spread"]) for line in told],
+        "history": [(line["step"], line["loss"], line["spread"]) for line in lines],
     }
 
 

@@ -26,7 +26,7 @@ function facts(r) {
   /** @type {[string, string][]} */
   const list = [
     ['Accuracy of a linear probe on the classes', `${percent(r.accuracy, 0)} (guessing ${percent(r.chance, 0)})`],
-    ['Its accuracy on lesion or none', `${percent(r.told, 0)} (guessing 50 %)`],
+    ['Its accuracy on lesion or none', `${percent(r.lesion_accuracy, 0)} (guessing 50 %)`],
   ];
   if (r.survival != null) list.push(['A weak crop keeps, of a lesion', percent(r.survival, 0)]);
   if (r.lost != null) list.push(['Weak views that lose most of it', percent(r.lost, 0)]);

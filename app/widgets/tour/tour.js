@@ -130,7 +130,7 @@ button.onclick = async () => {
   button.disabled = true;
   button.textContent = 'Resetting…';
   try {
-    await api('/api/walk/reset', {});
+    await api('/api/tour/reset', {});
     sessionStorage.clear();
     at = 0;
     loaded = '';
@@ -146,7 +146,7 @@ button.onclick = async () => {
 
 async function look() {
   try {
-    const now = await api('/api/walk');
+    const now = await api('/api/tour');
     if (now.ready !== ready) {
       ready = now.ready;
       open();
@@ -165,9 +165,9 @@ async function look() {
   setTimeout(look, PERIOD);
 }
 
-({ steps } = await api('/api/walk/steps'));
+({ steps } = await api('/api/tour/steps'));
 at = Math.min(steps.length - 1, Number(kept('at') || 0));
-({ ready } = await api('/api/walk/prepare', {}));
+({ ready } = await api('/api/tour/prepare', {}));
 say();
 open();
 look();

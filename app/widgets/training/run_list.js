@@ -29,7 +29,7 @@ export const firstShown = (runs) =>
   runs.find((r) => r.kind === 'pretrain' && r.method !== 'untrained') ||
   runs[0];
 
-/** Per cent with a decimal only near the ends, where it tells. @param {number} v */
+/** Per cent with a decimal only near the ends, where it matters. @param {number} v */
 const accuracy = (v) => percent(v, v > 0.995 || v < 0.1 ? 1 : 0);
 
 export class RunList {

@@ -44,7 +44,7 @@ class TimmBackbone(Backbone):
 
     def build(self) -> nn.Module:
         create = timm_library().create_model
-        try:  # transformers take any image size only when they are told to
+        try:  # transformers take any image size only when they are asked to
             net = create(self.name, num_classes=0, dynamic_img_size=True, dynamic_img_pad=True)
         except TypeError:
             net = create(self.name, num_classes=0)

@@ -67,7 +67,7 @@ _CLEARLY = 0.005  # of AUROC: what is within this of the best counts as good as 
 
 
 def choose_weight(head: np.ndarray, padim: np.ndarray, labels: np.ndarray) -> float:
-    """The weight w for which head + w padim tells the labels apart best; of those as good, the nearest to equal.
+    """The weight w for which head + w padim separates the labels best; of those as good, the nearest to equal.
 
     All (N,): standardised scores, or cells of standardised maps. labels 0 or 1, both present.
     """

@@ -113,7 +113,7 @@ def map_quality(
     """Everything said beside one map: `cluster_metrics` of the features, trustworthiness, and the map's own silhouette.
 
     `trustworthiness`: the trustworthiness of the whole map, where these are only some of its points.
-    `plain`: the features before each class's own centre was taken from them; centring is told the class, so it may part
+    `plain`: the features before each class's own centre was taken from them; centring knows the class, so it may part
     (or join) classes by itself.
     """
     numbers = cluster_metrics(features, labels, sample=sample, seed=seed)
@@ -154,7 +154,7 @@ def warnings(numbers: dict[str, Any]) -> list[str]:
     plain = numbers.get("plain_knn_purity")
     if plain is not None and numbers["knn_purity"] - plain > 0.15:
         said.append(
-            f"Centring is told each image's class. Without it a point's neighbours carry its class {plain:.2f} of the "
+            f"Centring uses each image's class. Without it a point's neighbours carry its class {plain:.2f} of the "
             f"time, not {numbers['knn_purity']:.2f}: look at the projected features too."
         )
     purity, chance = numbers.get("knn_purity"), numbers.get("knn_chance")

@@ -1,4 +1,4 @@
-"""How well scores tell abnormal images from normal ones (Sec. evaluation measures of the paper)."""
+"""How well scores separate abnormal images from normal ones (Sec. evaluation measures of the paper)."""
 
 from __future__ import annotations
 

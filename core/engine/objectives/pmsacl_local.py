@@ -21,7 +21,7 @@ TRIES = 4  # places drawn per image to find one inside the region of interest
 class LocalPMSACL(PMSACL):
     """A step draws one pair of neighbouring patches from each image.
 
-    l_pos tells from the plain pair where the second lies (8 neighbours). The first is also the instance that the other
+    l_pos finds from the plain pair where the second lies (8 neighbours). The first is also the instance that the other
     losses see: it goes through MedMix with the other patches of the minibatch, and through the weak views.
     """
 

@@ -87,7 +87,7 @@ _OF_IMAGES = {
 
 
 def pseudo(m: Map) -> dict:
-    """The classes that pre-training tells apart: A_0 (normals of training and hold-out) to A_k; test images in none."""
+    """The classes that pre-training separates: A_0 (normals of training and hold-out) to A_k; test images in none."""
     classes = m.points.classes()
     names = ["A\u2080, normal"] + [group_name(n) for n in range(1, max(classes.max(), 0) + 1)]
     codes = np.where(classes < 0, len(names), classes)

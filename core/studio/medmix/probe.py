@@ -31,10 +31,10 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
 
     run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
 
-    {"accuracy", "chance", "told", "confusion" (row: true class), "survival", "lost", "near", "words", "seconds",
-    "images", "encoder"}. told: balanced accuracy of some lesion against none, guessing 0.5. survival: mean part of a
-    lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep less than half. near: None,
-    or as `lesion_similarity` says.
+    {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near", "words",
+    "seconds", "images", "encoder"}. lesion_accuracy: balanced accuracy of some lesion against none, guessing 0.5.
+    survival: mean part of a lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep
+    less than half. near: None, or as `lesion_similarity` says.
     """
     started = time.perf_counter()
     if run == "latest":
@@ -71,7 +71,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
     found = {
         "accuracy": accuracy,
         "chance": chance,
-        "told": float(((said[y == 0] == 0).mean() + (said[y > 0] > 0).mean()) / 2),
+        "lesion_accuracy": float(((said[y == 0] == 0).mean() + (said[y > 0] > 0).mean()) / 2),
         "confusion": confusion_matrix(y, said, labels=range(strong.k + 1)).tolist(),
         "survival": None if survival is None else float(survival.mean()),
         "lost": None if survival is None else float((survival < SEEN).mean()),
@@ -87,13 +87,13 @@ def words(found: dict) -> list[dict]:
     said = []
     above = (found["accuracy"] - found["chance"]) / (1 - found["chance"])
     if above > 0.85:
-        said.append(("warn", "Too easy: even a linear probe tells the classes apart. Smaller, softer lesions."))
-    elif found.get("encoder") == "untrained" and found["told"] > 0.8:
-        said.append(("warn", "Too easy: an encoder that has learnt nothing tells lesions from none. Smaller, softer "
-                             "lesions."))  # fmt: skip
+        said.append(("warn", "Too easy: even a linear probe separates the classes. Smaller, softer lesions."))
+    elif found.get("encoder") == "untrained" and found["lesion_accuracy"] > 0.8:
+        said.append(("warn", "Too easy: an encoder that has learnt nothing separates lesions from none. Smaller, "
+                             "softer lesions."))  # fmt: skip
     elif above < 0.05:
         said.append(
-            ("warn", "Hard: a linear probe can hardly tell the classes apart. It may learn slowly or not at all.")
+            ("warn", "Hard: a linear probe can hardly separate the classes. It may learn slowly or not at all.")
         )
     else:
         said.append(("good", "Neither trivial nor hopeless: there is something to learn."))

@@ -76,6 +76,6 @@ def verify(store: Store, name: str, password: str) -> bool:
 
 
 def password_mark(store: Store, name: str) -> str:
-    """Changes with the account's password and tells nothing of it; "" for a name without one."""
+    """Changes with the account's password and reveals nothing of it; "" for a name without one."""
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     return hashlib.sha256(row["password_hash"].encode()).hexdigest()[:16] if row and row["password_hash"] else ""

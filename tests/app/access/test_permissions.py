@@ -22,7 +22,7 @@ OWN = (401, IN, 403, 403, IN)
 ADMINISTRATORS = (401, 403, 403, 403, IN)
 EXPECTED = {
     EVERYONE: """
-        GET /api/status | GET /api/manage | GET /walk | GET /api/walk | GET /api/walk/steps
+        GET /api/status | GET /api/manage | GET /walk | GET /tour | GET /api/tour | GET /api/tour/steps
         GET /api/case/{case_id}/image.png | GET /api/case/{case_id}/thumb.png | GET /api/case/{case_id}/raw
         GET /api/case/{case_id}/roi.bits | GET /api/case/{case_id}/pack
         GET /api/medmix/forms | POST /api/medmix/grid | POST /api/medmix/figure.{kind} | POST /api/medmix/probe
@@ -61,7 +61,7 @@ EXPECTED = {
         POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}
         POST /api/study/{study}/add | POST /api/study/{study}/look | POST /api/study/demo
         DELETE /api/study/{study}
-        POST /api/walk/prepare | POST /api/walk/reset""",
+        POST /api/tour/prepare | POST /api/tour/reset""",
 }
 TABLE = {row: who for who, rows in EXPECTED.items() for row in re.split(r"\s*[|\n]\s*", rows.strip())}
 OWNED = {"map": "none", "view": "7", "projection": "none", "preset": "none", "drop": "0" * 32, "run": "none"}

@@ -24,6 +24,6 @@ def test_add_list_remove(tmp_path):
     assert [r["active"] for r in reader(tmp_path, "list")[1]["readers"]] == [0]
 
 
-def test_a_short_password_is_told_in_a_sentence(tmp_path):
+def test_a_short_password_is_named_in_a_sentence(tmp_path):
     code, _, said = reader(tmp_path, "add", "Ada", "--password-stdin", given="short\n")
     assert code == 2 and "at least 8" in said and "Traceback" not in said

@@ -76,7 +76,7 @@ def test_no_answered_decision_is_lost_and_none_is_doubled(tmp_path):
             if send(url, ids[number % len(ids)], number):
                 answered.append(number)
                 number += 1
-            else:  # the same request again, as the page does: its token tells a repetition from a second decision
+            else:  # the same request again, as the page does: its token marks it as a repetition
                 process.wait(30)
                 process, url = start(home)
     finally:

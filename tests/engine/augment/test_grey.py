@@ -22,7 +22,7 @@ def assert_grey(images: torch.Tensor) -> None:
     assert spread.max() < 1e-6
 
 
-def test_grey_is_told_from_colour_at_one_pixel():
+def test_grey_differs_from_colour_at_one_pixel():
     x = grey()
     x[1, 2, 40, 7] += 1 / 255
     x[3, 1, 0, 0] += 1 / 255

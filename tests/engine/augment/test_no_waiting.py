@@ -45,7 +45,7 @@ def test_weak_views():
     assert views.is_meta and warped.is_meta
 
 
-def test_meta_would_tell():
+def test_meta_would_show_waiting():
     x = torch.empty(3, device="meta")
     for look in (lambda: x.sum().item(), lambda: x.nonzero(), lambda: x[x > 0], lambda: x.cpu()):
         with pytest.raises((RuntimeError, NotImplementedError)):

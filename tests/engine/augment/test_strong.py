@@ -158,7 +158,7 @@ def test_make_classes():
         make_classes(MedMix(MEDMIX_PRESETS["quick"]), x, 4, seeded())
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     for make in (
         lambda: CutoutConfig(fill="pink"),
         lambda: PermutationConfig(tiles=7),

@@ -105,7 +105,7 @@ def test_a_gpu_gives_the_same_views():
     torch.testing.assert_close(here, there.cpu(), atol=2e-3, rtol=0)
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     for bad in ({"crop": (0.9, 0.1)}, {"p_grey": 2.0}, {"jitter": (2.0, 0.0, 0.0, 0.0)}):
         with pytest.raises(BadConfig):
             WeakConfig(**bad)

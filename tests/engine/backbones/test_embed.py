@@ -32,9 +32,9 @@ def test_features_do_not_depend_on_the_batch_and_equal_the_encoders_own(encoder,
 
 
 def test_encode_reports_and_stops(encoder, images):
-    told = []
-    embed.encode(encoder, images, batch=4, report=lambda i, n: told.append((i, n)))
-    assert told == [(4, 7), (7, 7)]
+    reported = []
+    embed.encode(encoder, images, batch=4, report=lambda i, n: reported.append((i, n)))
+    assert reported == [(4, 7), (7, 7)]
     with pytest.raises(Stopped):
         embed.encode(encoder, images, should_stop=lambda: True)
     with pytest.raises(ValueError, match="projected or backbone"):

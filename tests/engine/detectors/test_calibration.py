@@ -106,7 +106,7 @@ def test_colour_scale_inside_a_region():
         Calibration.of(np.ones(3), maps, np.zeros_like(roi))
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     for bad in ([], [1.0, math.nan]):
         with pytest.raises(ValueError, match="held-out"):
             Calibration.of(np.array(bad))

@@ -14,9 +14,9 @@ CONFIG = EnsembleConfig(head=FAST, members=2)
 
 
 def test_scores_and_maps_are_means_and_members_differ(tmp_path):
-    told = []
-    detector = Ensemble.fit(encoder(), normals(24), CONFIG, FitContext(report=told.append))
-    assert [v["step"] for v in told] == list(range(1, 9)) and {v["steps"] for v in told} == {8}
+    reported = []
+    detector = Ensemble.fit(encoder(), normals(24), CONFIG, FitContext(report=reported.append))
+    assert [v["step"] for v in reported] == list(range(1, 9)) and {v["steps"] for v in reported} == {8}
     images = normals(5, seed=3)
     roi = np.ones(images.shape[:3], np.uint8)
     roi[:, :10] = 0
@@ -34,17 +34,17 @@ def test_scores_and_maps_are_means_and_members_differ(tmp_path):
 
 
 def test_a_stopped_fit_goes_on_with_the_member_it_was_at(tmp_path):
-    images, told = normals(24), []
+    images, reported = normals(24), []
     with pytest.raises(Stopped):
         Ensemble.fit(
             encoder(),
             images,
             CONFIG,
-            FitContext(folder=tmp_path, report=told.append, should_stop=lambda: len(told) >= 6),
+            FitContext(folder=tmp_path, report=reported.append, should_stop=lambda: len(reported) >= 6),
         )
-    assert len(told) == 6
-    resumed = Ensemble.fit(encoder(), images, CONFIG, FitContext(folder=tmp_path, report=told.append))
-    assert [v["step"] for v in told] == list(range(1, 9)), "no step twice"
+    assert len(reported) == 6
+    resumed = Ensemble.fit(encoder(), images, CONFIG, FitContext(folder=tmp_path, report=reported.append))
+    assert [v["step"] for v in reported] == list(range(1, 9)), "no step twice"
     whole = Ensemble.fit(encoder(), images, CONFIG)
     assert np.array_equal(resumed.predict(images).maps, whole.predict(images).maps)
 

@@ -132,7 +132,7 @@ def test_progress_and_stop(encoder, images):
         PaDiM.fit(encoder, images, PLAIN, FitContext(should_stop=lambda: True))
 
 
-def test_mistakes_are_told(encoder, images, tmp_path):
+def test_mistakes_are_named(encoder, images, tmp_path):
     padim = PaDiM.fit(encoder, images, PLAIN)
     with pytest.raises(ValueError, match="64 x 64"):
         padim.predict(np.zeros((1, 32, 32, 3), np.uint8))

@@ -34,7 +34,7 @@ def labelled(frames):
     return images, np.repeat([0, 1], [len(frames["normal"]), len(frames["abnormal"])])
 
 
-def test_padim_tells_polyps_and_keeps_its_promise(frames):
+def test_padim_finds_polyps_and_keeps_its_threshold(frames):
     order = np.random.default_rng(0).permutation(len(frames["train"]))
     held, train = frames["train"][order[:107]], frames["train"][order[107:]]
     padim = PaDiM.fit(build_encoder(EncoderConfig()), train, PaDiMConfig())

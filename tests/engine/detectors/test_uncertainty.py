@@ -1,4 +1,4 @@
-"""Steadiness: a detector that ignores mirroring and size is sure; one that does not is told apart."""
+"""Steadiness: a detector that ignores mirroring and size is sure; one that does not is not."""
 
 import numpy as np
 

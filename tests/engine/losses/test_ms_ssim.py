@@ -64,6 +64,6 @@ def test_levels_that_fit(size, levels):
     assert ms_ssim(torch.rand(1, 3, size, size), torch.rand(1, 3, size, size), weights=fitted).isfinite().all()
 
 
-def test_a_window_too_large_is_told():
+def test_a_window_too_large_is_named():
     with pytest.raises(ValueError, match="does not fit"):
         fit_levels(8, 11, WEIGHTS)

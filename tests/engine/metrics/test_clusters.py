@@ -1,4 +1,4 @@
-"""The honest numbers: right on clouds whose separation is known, and speaking up where map and features disagree."""
+"""Map quality and cluster figures: right on clouds whose separation is known, and speaking up where map and features disagree."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_purity_is_the_mean_over_classes_so_that_a_big_class_hides_no_small_one(
     assert chance == pytest.approx((199 / 209 + 9 / 209) / 2)
 
 
-def test_trust_tells_a_faithful_map_from_a_random_one():
+def test_trustworthiness_separates_a_faithful_map_from_a_random_one():
     x, _ = clouds(3.0)
     flat = x.copy()
     flat[:, 2:] = 0
@@ -40,7 +40,7 @@ def test_trust_tells_a_faithful_map_from_a_random_one():
     assert cluster_metrics.map_trustworthiness(x, np.random.default_rng(0).normal(size=(180, 2))) < 0.6
 
 
-def test_the_sample_is_the_same_for_a_seed_and_is_told():
+def test_the_sample_is_the_same_for_a_seed_and_is_named():
     x, labels = clouds(1.0, n=300)
     one, two = (cluster_metrics.cluster_metrics(x, labels, sample=200, seed=5) for _ in range(2))
     assert one == two and one["points"] == 200
@@ -72,7 +72,7 @@ def test_a_faithful_map_is_not_warned_of():
 
 def test_separation_made_by_centring_alone_is_warned_of():
     plain, labels = clouds(0.0)
-    told = plain - np.eye(3, 16)[labels] * 5  # as centres that lie far apart would
-    numbers = cluster_metrics.map_quality(told, told[:, :2], labels, plain=plain)
+    apart = plain - np.eye(3, 16)[labels] * 5  # as centres that lie far apart would
+    numbers = cluster_metrics.map_quality(apart, apart[:, :2], labels, plain=plain)
     assert numbers["plain_knn_purity"] < 0.5 < 0.9 < numbers["knn_purity"]
-    assert any("Centring is told" in w for w in numbers["warnings"])
+    assert any("Centring uses" in w for w in numbers["warnings"])

@@ -127,7 +127,7 @@ def test_five_groups_of_a_hundred_where_there_are_enough():
     assert evaluate(**study(), bootstrap=0)["five_groups"]["size"] == 10
 
 
-def test_mistakes_are_told_in_a_sentence():
+def test_mistakes_are_named_in_a_sentence():
     given = study()
     with pytest.raises(CannotEvaluate, match="held-out normals"):
         evaluate(given["scores"], given["labels"])

@@ -86,7 +86,7 @@ def test_loss_is_the_weighted_sum_of_its_terms(term, weight):
 
 
 @pytest.mark.parametrize(("where", "width"), [("z", 128), ("features", 512)])
-def test_l_aug_sits_where_it_is_told(where, width):
+def test_l_aug_sits_where_it_is_asked_to(where, width):
     objective, _ = build("pmsacl", aug_on=where)
     assert objective.classifier.in_features == width
     h, z = torch.randn(5, 512), torch.randn(5, 128)
@@ -95,7 +95,7 @@ def test_l_aug_sits_where_it_is_told(where, width):
 
 
 def test_local_pairs_lie_where_their_class_says():
-    """Each pixel carries its own coordinates, so a patch tells where it was cut."""
+    """Each pixel carries its own coordinates, so a patch shows where it was cut."""
     objective, _ = build("pmsacl-local", pos_jitter=0)
     ramp = torch.arange(64.0) / 64
     x = torch.stack([ramp[:, None].expand(64, 64), ramp.expand(64, 64), torch.zeros(64, 64)]).expand(20, -1, -1, -1)

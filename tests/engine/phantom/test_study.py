@@ -92,7 +92,7 @@ def test_frames_look_like_frames(study):
     assert (middle.max(-1) < 70).any((1, 2)).mean() > 0.3  # a dark lumen
 
 
-def test_bad_requests_are_told():
+def test_bad_requests_are_named():
     with pytest.raises(ValueError, match="64 to 512"):
         draw_study(0, 1, 1, 1, 32)
     with pytest.raises(ValueError, match="not negative"):

@@ -43,7 +43,7 @@ def test_a_write_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch, at)
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
-def test_damage_is_told_in_words(tmp_path):
+def test_damage_is_named_in_words(tmp_path):
     assert checkpoint.load(tmp_path) is None
     checkpoint.save(tmp_path, {"step": 1}, {"a": torch.zeros(2)}, [])
     (tmp_path / "checkpoint-00000001.safetensors").write_bytes(b"x")

@@ -48,7 +48,7 @@ def test_alarm_ends_when_the_features_spread_again():
     assert watch.update(35, 1.9, 0.3, 0.25) is None and watch.past == said[14]
 
 
-def test_features_that_run_away_or_are_no_numbers_are_told():
+def test_features_that_run_away_or_are_no_numbers_are_named():
     assert "running away" in feed(CollapseWatch(4), [2.0] * 10 + [90.0] * 5)[-1]
     assert "no longer numbers" in feed(CollapseWatch(4), [2.0, float("nan")])[-1]
 

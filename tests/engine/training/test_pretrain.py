@@ -128,7 +128,7 @@ def test_a_loss_that_is_no_number_ends_the_run_in_words(tmp_path):
     assert str(again.value) == str(first.value) and seen[-1]["loss"] is None
 
 
-def test_mistakes_are_told_in_words(tmp_path):
+def test_mistakes_are_named_in_words(tmp_path):
     pretrain(IMAGES, TINY, tmp_path, max_steps=1)
     for says, images, config, more in (
         ("another epochs", IMAGES, TINY.replace(epochs=3), {}),

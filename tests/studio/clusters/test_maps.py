@@ -85,7 +85,7 @@ def test_bad_settings_are_sentences():
 
 
 @pytest.mark.parametrize("method", ["tsne", "umap"])
-def test_a_fit_tells_how_far_it_is_and_can_be_stopped_on_the_way(x, method):
+def test_a_fit_reports_how_far_it_is_and_can_be_stopped_on_the_way(x, method):
     config, seen = MapConfig(method=method, iterations=300, seed=7), []
     watched = maps.fit_map(x, config, report=lambda i, n: seen.append((i, n)))
     assert len(seen) >= 2 and all(0 <= i <= n for i, n in seen) and seen == sorted(seen) and seen[-1][0] > 0

@@ -95,7 +95,7 @@ def test_neighbours_equal_brute_force_in_the_maps_own_features(world, feature):
         np.testing.assert_allclose([n["distance"] for n in found], distance[i], rtol=1e-5)
 
 
-def test_a_point_tells_its_case_and_picture(world, made):
+def test_a_point_gives_its_case_and_picture(world, made):
     i = int(np.flatnonzero(np.array(made.about["groups"])[made.points.group] == "Abnormal, test")[0])
     said = explore.describe(world.store, made, i)
     assert said["case_id"] == made.points.case_id[i] and said["case"]["label"] == "abnormal"
@@ -129,7 +129,7 @@ def test_a_number_of_many_values_is_a_scale_and_not_a_legend(world, made):
             world.store.execute("UPDATE cases SET width = ? WHERE id = ?", [width, case])
 
 
-def test_pseudo_classes_are_those_that_pre_training_tells_apart(world, made):
+def test_pseudo_classes_are_those_that_pre_training_separates(world, made):
     found = {c["name"]: c for c in columns.columns(world.store, made)}["pseudo"]
     assert found["names"] == ["A\u2080, normal", *(g for g in made.about["groups"] if "pasted" in g), columns.NONE]
     counts = [found["codes"].count(c) for c in range(5)]

@@ -40,7 +40,7 @@ def _decided(store: Store, count: int = 4) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("tampering", "told"),
+    ("tampering", "problem"),
     [
         (["DROP TRIGGER events_no_update", "UPDATE events SET who = 'eve' WHERE id = 2"], "event 2 was altered"),
         (["DROP TRIGGER events_no_delete", "DELETE FROM events WHERE id = 2"], "event 2 is missing"),
@@ -52,17 +52,17 @@ def _decided(store: Store, count: int = 4) -> list[int]:
         (["DROP TRIGGER reviews_no_delete", "DELETE FROM reviews WHERE id = 1"], "review 1 is gone"),
     ],
 )
-def test_changes_around_the_triggers_are_told(room, tampering, told):
+def test_changes_around_the_triggers_are_found(room, tampering, problem):
     store, _ = room
     _decided(store)
     assert audit.verify(store) == {**audit.verify(store), "ok": True, "events": 4, "problems": []}
     for statement in tampering:
         store.execute(statement)
     found = audit.verify(store)
-    assert not found["ok"] and any(told in p for p in found["problems"])
+    assert not found["ok"] and any(problem in p for p in found["problems"])
 
 
-def test_an_altered_mask_is_told(room):
+def test_an_altered_mask_is_named(room):
     import numpy as np
 
     store, _ = room

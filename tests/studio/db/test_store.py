@@ -30,9 +30,9 @@ def test_processes_may_open_a_new_home_at_once(tmp_path):
     code = "import sys; from core.studio.db.store import open; print(len(open(sys.argv[1]).db.table_names()))"
     line = [sys.executable, "-c", code, str(tmp_path / "new")]
     started = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    told = [p.communicate() for p in started]
-    assert [p.returncode for p in started] == [0] * 4, told
-    assert len({out for out, _ in told}) == 1
+    answers = [p.communicate() for p in started]
+    assert [p.returncode for p in started] == [0] * 4, answers
+    assert len({out for out, _ in answers}) == 1
 
 
 def test_a_failed_write_leaves_nothing(store):

@@ -134,6 +134,6 @@ def test_the_verb_opens_the_tour_and_draws_the_study_alone(store, monkeypatch, c
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
     assert main(["demo", "--show", "--json", "--home", str(store.home.path)]) == 0
     answer = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    assert answer["url"] == "http://127.0.0.1:7860/walk"
+    assert answer["url"] == "http://127.0.0.1:7860/tour"
     [job] = jobs.list_jobs(store, "queued")
     assert job["args"] == {"seed": 0, "device": "auto", "train": False}

@@ -56,5 +56,5 @@ def test_members_without_a_table_have_forms_too(kind):
 
 
 def test_help_comes_from_the_docstring():
-    told = explained(STRONG.get("cutout").Config)
-    assert told["fill"].startswith("mean")
+    notes = explained(STRONG.get("cutout").Config)
+    assert notes["fill"].startswith("mean")

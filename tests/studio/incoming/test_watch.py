@@ -33,9 +33,9 @@ def test_a_file_is_taken_when_it_lies_still_and_only_once(watched, clock):
     case = store.one("SELECT * FROM cases WHERE path = ?", [str(path)])
     assert (case["split"], case["label"], case["name"]) == ("test", "unknown", "new.png")
     assert states(store) == {"new.png": "taken"} and look(store, clock) == []
-    told = watch.get_watch(store, study)
-    assert told["counts"] == {"taken": 1} and told["job"] is None and "no fit is finished" in told["message"]
-    assert watch.changes(store)[study] == told["changed"]
+    found = watch.get_watch(store, study)
+    assert found["counts"] == {"taken": 1} and found["job"] is None and "no fit is finished" in found["message"]
+    assert watch.changes(store)[study] == found["changed"]
     assert case["id"] in [r["id"] for r in worklist.page(store, worklist.Query(study, "reader"), None, 100)["rows"]]
 
 

@@ -67,7 +67,7 @@ def test_a_run_trains_with_them(two, monkeypatch):
     assert (pixels[..., 2] - pixels[..., :2].max(-1) > 150).any()
 
 
-def test_a_study_that_is_not_here_is_told_before_the_training(two):
+def test_a_study_that_is_not_here_is_named_before_the_training(two):
     config = PRETRAIN_PRESETS["quick"].to_dict()
     config["medmix"] |= BLUE | {"donor_study": "gone"}
     with pytest.raises(ValueError, match="no study 'gone' here; choose another"):

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from core.studio.db.store import NotFound
-from core.studio.ingest import reader as intake
+from core.studio.ingest import reader
 from core.studio.ingest import studies
 from core.studio.ingest.cache import mask_at
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, get_mask, truth_masks
@@ -55,7 +55,7 @@ def test_a_folder_of_good_and_bad_files(store, tmp_path):
 
 def test_a_file_that_breaks_its_decoder_is_left_out(store, tiny_folder, monkeypatch):
     real = studies.read_image
-    monkeypatch.setattr(intake, "read_image", lambda p, f=0: 1 / 0 if p.name == "n003.png" else real(p, f))
+    monkeypatch.setattr(reader, "read_image", lambda p, f=0: 1 / 0 if p.name == "n003.png" else real(p, f))
     report = studies.import_study(store, "tiny", tiny_folder)
     assert [Path(r["path"]).name for r in report.rejected] == ["n003.png"]
     assert report.accepted == 35

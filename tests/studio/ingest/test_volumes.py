@@ -156,7 +156,7 @@ def test_a_volume_lies_on_one_side_of_a_split(store, tmp_path):
     assert counts == {"holdout": 2, "train": 4}
 
 
-def test_a_blind_reader_is_told_nothing_of_a_volume(store, tmp_path):
+def test_a_blind_reader_learns_nothing_of_a_volume(store, tmp_path):
     written = write_volume(tmp_path / "in", 4)
     study = studies.import_study(store, "ct", tmp_path / "in").study
     case = store.one("SELECT id FROM cases WHERE path = ?", [str(written[0])])["id"]

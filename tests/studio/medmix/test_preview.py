@@ -83,7 +83,7 @@ def test_wrong_scenes_are_sentences(samples):
         figure.figure(medmix_view.draw_grid(samples, scene()), "gif")
 
 
-def test_probe_tells_absurdly_easy_from_default(store, samples):
+def test_probe_separates_absurdly_easy_from_default(store, samples):
     easy = {"size": (0.3, 0.35), "p_jitter": 1.0, "jitter": (1.0, 1.0, 1.0, 0.5), "p_noise": 1.0, "noise": (0.4, 0.4)}
     gentle = {"crop": (0.9, 1.0), "p_jitter": 0.0, "p_grey": 0.0, "p_blur": 0.0}
     a = probe.probe(store, scene(config=easy, weak_config=gentle))
@@ -94,7 +94,7 @@ def test_probe_tells_absurdly_easy_from_default(store, samples):
 
 
 def test_what_is_glaring_is_not_called_near_real_lesions(store, samples):
-    """Opaque blocks lie beyond the line that tells real lesions from normal patches, and far from either."""
+    """Opaque blocks lie beyond the line between real lesions and normal patches, and far from either."""
     blocks = probe.probe(store, scene(config=MEDMIX_PRESETS["easy"].to_dict()))
     plain = probe.probe(store, scene())
     assert blocks["near"]["distance"] > max(OUT_OF_SUPPORT, 3 * plain["near"]["distance"])

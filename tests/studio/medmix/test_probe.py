@@ -33,6 +33,6 @@ def test_mistakes_are_sentences(store, tiny_study, capsys, line, words):
 def test_too_easy_is_said():
     found = {"accuracy": 0.95, "chance": 0.25, "lost": None, "near": None}
     assert "Too easy: even a linear probe" in words(found)[0]["text"]
-    absurd = {**found, "accuracy": 0.55, "told": 0.87}
+    absurd = {**found, "accuracy": 0.55, "lesion_accuracy": 0.87}
     assert "Too easy: an encoder that has learnt nothing" in words({**absurd, "encoder": "untrained"})[0]["text"]
     assert "something to learn" in words({**absurd, "encoder": "a run"})[0]["text"], "it was taught to"

@@ -1,4 +1,4 @@
-"""How sure a reading is, and its nearest training images: found by scoring, told in words, hidden while blind."""
+"""How sure a reading is, and its nearest training images: found by scoring, said in words, hidden while blind."""
 
 import csv
 import json
@@ -58,10 +58,10 @@ def test_words_and_csv_follow_what_was_kept(store, scored, tmp_path, monkeypatch
     said = {"flagged": [True, False, True, True], "percentile": [96.0, 93.5, 99.0, 97.0], "sd": 0.5, "spread": 1.0}
     extra = {"steady": said, "head": 3.2, "padim": 0.4}
     store.execute("UPDATE readings SET extra = ? WHERE case_id = ?", [json.dumps(extra), case])
-    told = cases.reading(store, case, scored)
-    assert told["steady"]["words"] == "Unsteady: flagged in 3 of 4 views (mirrored, enlarged)."
-    assert "93.5 to 99.0" in told["steady"]["more"] and not told["steady"]["ok"]
-    assert told["members"]["words"].startswith("The detectors differ, only the lesion head")
+    shown = cases.reading(store, case, scored)
+    assert shown["steady"]["words"] == "Unsteady: flagged in 3 of 4 views (mirrored, enlarged)."
+    assert "93.5 to 99.0" in shown["steady"]["more"] and not shown["steady"]["ok"]
+    assert shown["members"]["words"].startswith("The detectors differ, only the lesion head")
     assert certainty.described({"steady": {**said, "flagged": [True] * 4}})["steady"]["words"].startswith("Steady")
     assert certainty.described({"head": -0.2, "padim": 0.4})["members"]["words"].startswith("Neither")
     three = certainty.described({"members": [2.0, 3.1, 0.2]})["members"]
@@ -94,7 +94,7 @@ def test_the_nearest_training_image_of_a_copy_is_the_original(store, scored):
         nearest.nearest(store, scored, twins[0]["id"] if twins[0]["split"] == "train" else 10**6)
 
 
-def test_a_blind_reader_is_told_nothing_of_it(store, scored):
+def test_a_blind_reader_learns_nothing_of_it(store, scored):
     case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
     blind.set_blind(store, "small", True, "root")
     runs_ = cases.scored_runs(store, "small")

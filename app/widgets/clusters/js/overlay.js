@@ -2,7 +2,7 @@
 import { css } from './palette.js';
 import { isProjected } from './projected.js';
 
-const RINGED = 1500; // more new images than this are told by their colour alone
+const RINGED = 1500; // more new images than this are marked by their colour alone
 
 export function drawOverlay(plot) {
   const { ink, map } = plot;

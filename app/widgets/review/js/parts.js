@@ -50,7 +50,7 @@ export function toggle(text, key, click) {
   return el('button', { type: 'button', class: 'rv-toggle', title, 'aria-pressed': 'false', onclick: click }, text);
 }
 
-/** A name that does not fit is cut in its middle: its end tells it from its neighbours. @param {string} name */
+/** A name that does not fit is cut in its middle: its end differs from its neighbours'. @param {string} name */
 export function inMiddle(name, end = 10) {
   if (name.length < end + 6) end = 0;
   return [

@@ -186,7 +186,7 @@ def test_a_drawn_texture_has_the_colour_of_its_place():
         torch.testing.assert_close(spread[1] / spread[0], torch.full_like(spread[0], 4 / 7), atol=0.05, rtol=0)
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     x = tissue(2, 32)
     medmix = MedMix(MEDMIX_PRESETS["paper"])
     with pytest.raises(ValueError, match="n must be 0..3"):

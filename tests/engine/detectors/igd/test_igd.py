@@ -180,7 +180,7 @@ def test_the_local_model_takes_its_own_encoder(encoder, images, tmp_path):
     assert same(igd, IGD.load(tmp_path / "fit"))
 
 
-def test_mistakes_are_told(encoder, images, tmp_path):
+def test_mistakes_are_named(encoder, images, tmp_path):
     with pytest.raises(ValueError, match="at least 2"):
         IGD.fit(encoder, images[:1], SMALL)
     with pytest.raises(ValueError, match="32 pixels"):

@@ -74,9 +74,9 @@ def test_exports_keep_each_slice_its_own_and_name_no_series(store, tmp_path):
     export_coco(store, study, tmp_path / "coco.json", "root")
     export_csv(store, study, tmp_path / "out.csv", "root")
     export_dicom_seg(store, study, tmp_path / "seg", "root")
-    told = (tmp_path / "coco.json").read_text() + (tmp_path / "out.csv").read_text()
-    told += "".join(str(pydicom.dcmread(p)) for p in (tmp_path / "seg").iterdir())
-    assert not [s for s in secrets if s in told]
+    written_out = (tmp_path / "coco.json").read_text() + (tmp_path / "out.csv").read_text()
+    written_out += "".join(str(pydicom.dcmread(p)) for p in (tmp_path / "seg").iterdir())
+    assert not [s for s in secrets if s in written_out]
     coco = COCO(str(tmp_path / "coco.json"))
     assert {i["id"]: i["frame"] for i in coco.imgs.values()} == {ids[k]: 6 - k for k in range(6)}
     rows = list(csv.DictReader((tmp_path / "out.csv").open(newline="")))
