@@ -21,12 +21,17 @@ def status(url: str, **headers) -> int:
 
 
 def test_page_is_dark_before_anything_is_painted(page, page_url):
-    page.goto(page_url, wait_until="commit")
-    seen = set()
-    for _ in range(20):
-        seen.add(page.evaluate("document.body && getComputedStyle(document.body).backgroundColor"))
-        page.wait_for_timeout(50)
-    assert seen - {None} == {"rgb(13, 16, 19)"}
+    page.add_init_script(
+        """window.seen = new Set();
+        const look = () => {
+          if (document.body) window.seen.add(getComputedStyle(document.body).backgroundColor);
+          requestAnimationFrame(look);
+        };
+        requestAnimationFrame(look);"""
+    )
+    page.goto(page_url)
+    page.wait_for_function("window.Studio?.started && window.seen.size")
+    assert page.evaluate("[...window.seen]") == ["rgb(13, 16, 19)"]
 
 
 def test_address_opens_study_and_tab(page, page_url, go):

@@ -136,7 +136,7 @@ def draw_map(page) -> None:
     assert seen["own"] == POINTS and seen["n"] > POINTS, seen
     assert seen["inside"] == seen["n"] and seen["places"] > POINTS, "every point is in sight, at a place of its own"
     assert "Abnormal, test" in seen["names"]
-    page.wait_for_timeout(300)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
     shoot(page, "4-clusters")
 
 

@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from core.engine.config import Config
 from core.engine.detectors.base import FitContext
 from core.engine.objectives.config import PretrainConfig
-from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.engine.tensors import pick_device
 from core.studio.db import journal
-from core.studio.db.store import Store, now
+from core.studio.db.store import Store
 from core.studio.ingest.cache import rows_of
 from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
-from core.studio.jobs import orphans
 from core.studio.jobs.steps import Report, Stop, Work, loading, never, nothing, step
 from core.studio.runs import records as runs
+from core.studio.runs._timed import Timed
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
 from core.studio.runs.scoring import score_new, score_run
 
 UNTRAINED = "untrained"
-
-
-class _Timed:
-    """Marks a run running, then done, stopped or failed, and adds up the seconds over all its starts."""
-
-    def __init__(self, store: Store, run_id: str, device: str):
-        self.store, self.run_id, self.device = store, run_id, device
-        self.status = "done"
-
-    def __enter__(self) -> _Timed:
-        self.start = time.monotonic()
-        self.before = runs.get_run(self.store, self.run_id)["seconds"] or 0.0
-        runs.update_run(self.store, self.run_id, status="running", device=self.device)
-        orphans.sign(runs.run_folder(self.store, self.run_id))
-        return self
-
-    def __exit__(self, kind, error, trace) -> None:
-        if kind is not None:
-            self.status = "stopped" if issubclass(kind, (Stopped, KeyboardInterrupt)) else "failed"
-        seconds = self.before + time.monotonic() - self.start
-        runs.update_run(self.store, self.run_id, status=self.status, seconds=seconds, finished=now())
-        orphans.leave(runs.run_folder(self.store, self.run_id))
 
 
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
@@ -90,7 +66,7 @@ def pretrain_run(
     run = runs.get_run(store, run_id)
     place = pick_device(device)
     folder = runs.run_folder(store, run_id)
-    with _Timed(store, run_id, str(place)) as timed:
+    with Timed(store, run_id, str(place)) as timed:
         if not run["config"].get("epochs"):
             _save_untrained(run, folder)
             return runs.get_run(store, run_id)
@@ -143,7 +119,7 @@ def fit_run(
     place = pick_device(device)
     detector = DETECTORS.get(run["method"])
     folder = runs.run_folder(store, run_id)
-    with _Timed(store, run_id, str(place)):
+    with Timed(store, run_id, str(place)):
         arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
         train = arrays.index("train")
         settings = {k: v for k, v in run["config"].items() if k != "size"}

@@ -34,7 +34,6 @@ def test_figures_and_tables_are_downloaded(maps):
         with page.expect_download() as caught:
             page.locator(".menu.out a", has_text=group).first.click()
         assert Path(caught.value.path()).read_bytes().startswith(start)
-        page.wait_for_timeout(100)
 
 
 def test_nothing_is_said_to_be_missing_while_it_is_looked_for(page, mapped, go):

@@ -1,4 +1,4 @@
-"""Map quality and cluster figures: right on clouds whose separation is known, and speaking up where map and features disagree."""
+"""Map quality and cluster figures: right on clouds of known separation; a warning where map and features disagree."""
 
 import numpy as np
 import pytest

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from core.studio.db.store import NotFound
-from core.studio.ingest import reader
-from core.studio.ingest import studies
+from core.studio.ingest import reader, studies
 from core.studio.ingest.cache import mask_at
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, get_mask, truth_masks
 from core.studio.runs import records as runs

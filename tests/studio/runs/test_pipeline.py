@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from core.studio.jobs import worker
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
 from core.studio.runs.readings import pack_map, read_maps, unpack_map
-from tests.conftest import plain_folder, scored_padim
+from tests.conftest import plain_folder, scored_padim, wait
 
 TINY = PRETRAIN_PRESETS["quick"].replace(size=32, epochs=2, batch=6, snapshot_every=1, centre_images=6)
 
@@ -105,21 +104,15 @@ def test_kill_minus_nine_in_mid_training_then_resume_gives_the_same_weights(stor
     calm, killed = (pipeline.create_pretrain(store, tiny_study, config) for _ in range(2))
     load_arrays(store, tiny_study, 32)
     job = jobs.submit(store, pipeline.chain(killed, device="cpu"))
-    steps = 0
-    end = time.monotonic() + 280
-    while steps < 6 and time.monotonic() < end:
-        time.sleep(0.05)
-        steps = max((s for s, _ in journal.metrics(store, killed).get("loss", [])), default=0)
+    wait(lambda: max((s for s, _ in journal.metrics(store, killed).get("loss", [])), default=0) >= 6, 280)
     row = jobs.get_job(store, job)
     assert row["status"] == "running", row
     os.kill(row["pid"], signal.SIGKILL)
-    while not jobs.reap(store):
-        time.sleep(0.05)
+    wait(lambda: jobs.reap(store))
     assert runs.get_run(store, killed)["status"] == "interrupted"
     jobs.resume(store, job)
     pipeline.pretrain_run(store, calm, "cpu")
-    while jobs.get_job(store, job)["status"] in ("queued", "running") and time.monotonic() < end:
-        time.sleep(0.1)
+    wait(lambda: jobs.get_job(store, job)["status"] not in ("queued", "running"), 280)
     assert jobs.get_job(store, job)["status"] == "done", jobs.get_job(store, job)["error"]
     ours, theirs = weights(store, killed), weights(store, calm)
     assert ours.keys() == theirs.keys()
