@@ -29,7 +29,7 @@ def embed(work: Work) -> str:
     """args: {"config": MapConfig as a dict}. Returns the map's key; a map that is there already is left alone."""
     made = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
     folder = library.map_folder(work.store, made.key)
-    library.enter(work.store, made)
+    library.enter(work.store, made, **({} if work.job is None else {"job": work.job}))
     if (folder / "map.json").exists():
         return made.key
     started = time.monotonic()

@@ -7,11 +7,9 @@ import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-
-import cv2
 
 from core.studio.db.store import Store
+from core.studio.demo.drawing import FOLDERS, MASKS, draw
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
@@ -23,7 +21,6 @@ from core.studio.training.live import total_steps
 
 COUNTS = {"train": 240, "test_normal": 80, "test_abnormal": 80}
 SIDE = 256  # of the frames as they are drawn; training has its own size
-FOLDERS = {"train": "train/normal", "test_normal": "test/normal", "test_abnormal": "test/abnormal"}
 DETECTORS_SHOWN = ("lesion-head", "padim", "igd")
 
 Progress = Callable[[int, int], None]
@@ -48,36 +45,17 @@ def make_demo(
     counts, side = {**COUNTS, **(counts or {})}, side or SIDE
     folder = store.home.files / study
     shutil.rmtree(folder, ignore_errors=True)
-    for name in (*FOLDERS.values(), "test/mask"):
+    for name in (*FOLDERS.values(), MASKS):
         (folder / name).mkdir(parents=True)
     tasks = [(seed, part, i, side, str(folder)) for part, n in counts.items() for i in range(n)]
     # Spawned, not forked: the page's process has threads.
     workers = max(1, min(os.cpu_count() or 1, len(tasks) // 16))
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        for done, _ in enumerate(pool.map(_draw, tasks, chunksize=8), start=1):
+        for done, _ in enumerate(pool.map(draw, tasks, chunksize=8), start=1):
             if on_progress:
                 on_progress(done, len(tasks))
     import_study(store, study, folder, layout="plain")
     return study
-
-
-def _draw(task: tuple) -> None:
-    from core.engine.phantom.frame import draw_case
-    from core.engine.phantom.study import SPLITS, lesions_of
-
-    cv2.setNumThreads(1)
-    seed, part, i, side, folder = task
-    key = (seed, SPLITS[part], i)
-    case = draw_case(key, side, lesions_of(key) if part == "test_abnormal" else 0)
-    name = f"{part.split('_')[-1]}-{i:04d}.png"
-    _write(Path(folder) / FOLDERS[part] / name, case.image[..., ::-1])
-    if part == "test_abnormal":
-        _write(Path(folder) / "test/mask" / name, case.mask * 255)
-
-
-def _write(path: Path, image) -> None:
-    if not cv2.imwrite(str(path), image):
-        raise OSError(f"{path} could not be written")
 
 
 def shown_detectors() -> list[str]:
@@ -138,7 +116,8 @@ def _demo_step(work: Work) -> None:
     look(work.store, study, work.device, start=False)
     made = create_demo_runs(work.store, study, seed)
     steps = demo_steps(made, evaluate=True, device=work.device)
-    steps.append({"step": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
+    # The map at once after the training: Clusters then has it while the detectors are fitted.
+    steps.insert(1, {"step": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
     jobs.submit(work.store, steps, start=False)
 
 

@@ -1,7 +1,8 @@
 """The two queues of jobs: trainings run one at a time; jobs that only read finished runs go on beside them.
 
 A chain that trains, fits or draws the demo is long. All else (importing new cases, scoring, evaluation, maps) is short,
-unless it names a run that a long job has yet to work on: then it goes behind that job, in the long queue.
+unless it names a run that a long job has yet to work on: then it goes behind that job, in the long queue. A map needs
+a run's encoder alone: it goes behind the training of that encoder, and beside all that follows the training.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ from core.studio.jobs.steps import is_long
 
 LONG, SHORT = "long", "short"
 QUEUES = (SHORT, LONG)
+TRAINING = "pretrain"
+READS_ENCODER = ("embed",)  # steps for which a run is ready once it is trained
 
 
 def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
     """(queue, message while it waits) of a chain, or of what is left of one."""
     if any(is_long(one["step"]) for one in steps):
         return LONG, ""
-    job = awaited(store, {one["run"] for one in steps if one["run"]})
+    found = [_awaited_by(store, one) for one in steps if one["run"]]
+    job = max((j for j in found if j is not None), default=None)
     return (SHORT, "") if job is None else (LONG, f"Waits for job {job}, which is not done with this run yet")
+
+
+def _awaited_by(store: Store, one: dict) -> int | None:
+    """The job that a step must wait for, if any."""
+    return awaited(store, [one["run"]], TRAINING if one["step"] in READS_ENCODER else None)
 
 
 def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int | None:

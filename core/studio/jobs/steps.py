@@ -41,13 +41,14 @@ def loading(report: Report) -> Callable[[int, int], None]:
 
 @dataclass
 class Work:
-    """One step of a job as it is executed. `run` may be '' for a step that belongs to no run."""
+    """One step of a job as it is executed. `run` may be '' for a step that belongs to no run; job: its id, if any."""
 
     store: Store
     run: str
     args: dict[str, Any] = field(default_factory=dict)
     report: Report = nothing
     should_stop: Stop = never
+    job: int | None = None
 
     @property
     def device(self) -> str:

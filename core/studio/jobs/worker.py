@@ -86,7 +86,7 @@ def execute(store: Store, job: dict) -> str:
                 if wish():
                     raise Stopped
                 reporter.flush()
-                STEPS[job["step"]](Work(store, job["run"] or "", job["args"], reporter, wish))
+                STEPS[job["step"]](Work(store, job["run"] or "", job["args"], reporter, wish, job["id"]))
                 reporter.flush()
                 current, tried = execution.advance(store, job["id"]), 0
                 continue

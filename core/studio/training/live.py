@@ -9,6 +9,7 @@ from core.engine.training.collapse import CollapseWatch, remedies
 from core.studio.db import journal
 from core.studio.db.store import Store, parsed
 from core.studio.jobs import queue as jobs
+from core.studio.jobs.records import TRAINS
 from core.studio.runs import records as runs
 from core.studio.training.series import MATRIX, latest, matrix, series
 
@@ -51,26 +52,24 @@ class Alarms:
 
 
 def jobs_of_runs(store: Store) -> dict[str, dict]:
-    """run id -> its job: the one that has yet to train or fit it, else the newest that has it in its chain.
+    """run id -> its job: the one that trains or fits it, until it has; else the newest that has it in its chain.
 
     A job's row, with "here": whether it is at that run now, and "ahead": whether it comes to it (again) later.
     """
     jobs.reap(store)
     found: dict[str, dict] = {}
+    trained: set[str] = set()  # runs whose newest training or fit has been met
     for row in store.query("SELECT * FROM jobs WHERE run IS NOT NULL ORDER BY id DESC LIMIT 400"):
         job = parsed(row, *_JSON)
-        for run in {one["run"] for one in job["chain"] if one["run"]}:
-            if run not in found or (_makes(job, run) and not _makes(found[run], run)):
+        for run in {one["run"] for one in job["chain"] if one["run"]} - trained:
+            trains = [i for i, one in enumerate(job["chain"]) if one["run"] == run and one["step"] in TRAINS]
+            if trains:
+                trained.add(run)
+            unfinished = trains and trains[-1] >= job["position"] and job["status"] != "done"
+            if run not in found or unfinished:
                 ahead = any(one["run"] == run for one in job["chain"][job["position"] + 1 :])
                 found[run] = {**job, "here": job["run"] == run, "ahead": ahead}
     return found
-
-
-def _makes(job: dict, run: str) -> bool:
-    """Whether a job that has not ended is at, or comes to, the training or fit of a run."""
-    going = job["status"] in ("queued", "running", "paused", "interrupted")
-    left = job["chain"][job["position"] :]
-    return going and any(one["run"] == run and one["step"] in ("pretrain", "fit") for one in left)
 
 
 def brief(job: dict | None) -> dict | None:

@@ -1,10 +1,16 @@
 """The demo from end to end, small: drawn, imported, trained, fitted, scored, evaluated."""
 
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
 import cv2
 import numpy as np
 
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.clusters.config import MapConfig
+from core.studio.demo import drawing
 from core.studio.demo import study as demo
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
@@ -12,6 +18,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_pretrain, pretrain_run
 from core.studio.runs.snapshots import snapshots
 
+ROOT = Path(__file__).resolve().parents[3]
 COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
 
 
@@ -58,6 +65,13 @@ def test_the_same_seed_draws_the_same_study(store):
     assert (np.asarray(mask > 0) == drawn["masks"][0]).all()
 
 
+def test_what_draws_the_cases_begins_without_torch():
+    """Each drawing process imports the module anew: with torch that took longer than the drawing."""
+    line = "import sys; from core.studio.demo import drawing; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", line], cwd=ROOT, timeout=120).returncode == 0
+    assert inspect.getmodule(demo.draw) is drawing
+
+
 def test_an_empty_home_is_offered_the_demo_once(store):
     job = demo.offer(store)
     assert jobs.get_job(store, job)["step"] == "demo"
@@ -82,7 +96,7 @@ def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypa
     assert [s["step"] for s in first["chain"]] == ["pretrain", "fit", "score", "evaluate"]
     assert runs.get_run(store, first["chain"][1]["run"])["method"] == "blend"
     verbs = [s["step"] for s in training["chain"]]
-    assert verbs[:4] == ["pretrain", "fit", "score", "evaluate"] and verbs[-1] == "embed"
+    assert verbs[:5] == ["pretrain", "embed", "fit", "score", "evaluate"], "Clusters does not wait for the detectors"
     assert {r["method"] for r in runs.list_runs(store, "demo")} >= {"pmsacl", "padim", "igd", "untrained"}
 
 

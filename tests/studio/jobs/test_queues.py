@@ -114,6 +114,29 @@ def test_a_paused_training_keeps_its_place_on_the_page(store, run):
     assert job in [row["id"] for row in jobs.list_jobs(store)]
 
 
+def test_a_map_waits_for_the_encoder_and_not_for_the_detectors_on_it(store, tiny_study, run):
+    fit = runs.create_run(store, tiny_study, "fit", "padim", {}, run)
+    chain = [{"step": "pretrain", "run": run}, {"step": "fit", "run": fit}, {"step": "embed", "run": run}]
+    job = jobs.submit(store, chain, start=False)
+    assert queue(store, add(store, "embed", run)) == "long", "not trained yet"
+    assert execution.claim(store, "long")["id"] == job
+    execution.advance(store, job)
+    assert queue(store, add(store, "embed", run)) == "short"
+
+
+def test_a_cancelled_training_can_be_resumed_whatever_came_after_it(store, run):
+    job = add(store, "pretrain", run)
+    add(store, "embed", run)
+    assert jobs.cancel(store, job) == "cancelled"
+    assert live.jobs_of_runs(store)[run]["id"] == job, "the map's job does not hide it"
+    assert training.act(store, run, "resume", wake=False) == {"status": "queued"}
+    jobs.cancel(store, job)
+    again = add(store, "pretrain", run)
+    store.execute("UPDATE jobs SET status = 'done' WHERE id = ?", [again])
+    newest = add(store, "embed", run)
+    assert live.jobs_of_runs(store)[run]["id"] == newest, "trained since: nothing is left to resume"
+
+
 def test_arrays_cleared_away_by_the_other_queue_are_built_anew(store, tiny_study, monkeypatch):
     real, cleared = cache._masks, []
 

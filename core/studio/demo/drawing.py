@@ -1,0 +1,36 @@
+"""Drawing one case of the demo study into its folder.
+
+Apart from `study`, because the processes that draw import this module anew: without torch they begin at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+
+FOLDERS = {"train": "train/normal", "test_normal": "test/normal", "test_abnormal": "test/abnormal"}
+MASKS = "test/mask"
+
+
+def draw(task: tuple[int, str, int, int, str]) -> None:
+    """Draw case i of a part as PNG, and its lesion mask beside. task: (seed, part, i, side in pixels, folder).
+
+    Raises OSError if a file cannot be written.
+    """
+    from core.engine.phantom.frame import draw_case
+    from core.engine.phantom.study import SPLITS, lesions_of
+
+    cv2.setNumThreads(1)
+    seed, part, i, side, folder = task
+    key = (seed, SPLITS[part], i)
+    case = draw_case(key, side, lesions_of(key) if part == "test_abnormal" else 0)
+    name = f"{part.split('_')[-1]}-{i:04d}.png"
+    _write(Path(folder) / FOLDERS[part] / name, case.image[..., ::-1])
+    if part == "test_abnormal":
+        _write(Path(folder) / MASKS / name, case.mask * 255)
+
+
+def _write(path: Path, image) -> None:
+    if not cv2.imwrite(str(path), image):
+        raise OSError(f"{path} could not be written")
