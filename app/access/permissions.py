@@ -31,6 +31,7 @@ class Rule(NamedTuple):
 _PATHS: dict[str, dict[str, str]] = {
     READER: {
         "/api/status": "GET",
+        "/api/status/plan": "GET",
         "/api/case/{case_id}/image.png": "GET",
         "/api/case/{case_id}/thumb.png": "GET",
         "/api/case/{case_id}/raw": "GET",
@@ -93,6 +94,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/study/drop": "POST",
         "/api/study/{study}/overview": "GET",
         "/api/study/{study}/sample": "GET",
+        "/api/study/{study}/next": "GET",
         "/api/study/case/{case_id}/tile.png": "GET",
         "/api/study/case/{case_id}/outlines": "GET",
         "/api/training/forms": "GET",
@@ -110,6 +112,7 @@ _PATHS: dict[str, dict[str, str]] = {
     ADMINISTRATOR: {
         "/api/audit": "GET",
         "/api/export/bundle": "POST",
+        "/api/status/stop/{job}": "POST",
         "/api/manage/{study}": "GET",
         "/api/manage/{study}/watch": "GET POST",
         "/api/manage/{study}/labels": "POST",
@@ -119,6 +122,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/study/import/{task}": "GET",
         "/api/study/{study}/add": "POST",
         "/api/study/{study}/look": "POST",
+        "/api/study/{study}/kind": "POST",
         "/api/study/demo": "POST",
         "/api/study/{study}": "DELETE",
         "/api/tour/prepare": "POST",

@@ -46,6 +46,10 @@ class Labels(Body):
     labels: Annotated[list[Name], Field(max_length=200)]
 
 
+class Kind(Body):
+    kind: Name
+
+
 class Assign(Body):
     """per_case: 2 for double reading."""
 

@@ -1,11 +1,13 @@
-"""What the page's bar shows: which studies there are, what is at work, and where new cases came in."""
+"""What the page's bar shows: which studies there are, what is at work, and where new cases came in; what is planned."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
+from app.routes._types import Id, Line
 from core.studio.incoming import watch
-from core.studio.training import live
+from core.studio.jobs import queue as jobs
+from core.studio.training import live, plan
 
 
 def routes(ctx) -> APIRouter:
@@ -14,5 +16,15 @@ def routes(ctx) -> APIRouter:
     @router.get("")
     def status():
         return {"ok": True, **live.now(ctx.store()), "arrived": watch.changes(ctx.store())}
+
+    @router.get("/plan")
+    def planned(study: Line = ""):
+        """What jobs make for a study, stage by stage, and how long it still takes."""
+        return {"ok": True, **plan.plan(ctx.store(), study or None)}
+
+    @router.post("/stop/{job}")
+    def stop(job: Id):
+        """Stop a job for good, with the steps that were to follow; what it has made stays."""
+        return {"ok": True, "status": jobs.cancel(ctx.store(), job)}
 
     return router

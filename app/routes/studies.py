@@ -17,14 +17,16 @@ from app.routes import _bodies as bodies
 from app.routes._types import Id, Int, Line, Side
 from core.studio.db import owners
 from core.studio.demo import study as demo
-from core.studio.ingest import overview, studies
+from core.studio.ingest import kind, overview, studies
 from core.studio.ingest import uploads as dropped
 from core.studio.ingest.background import Imports
 from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
-from core.studio.review import readers
+from core.studio.review import findings, readers
 from core.studio.review.cases import scored_runs
 from core.studio.runs import look
+from core.studio.runs import records as runs
+from core.studio.training import estimate
 
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
@@ -136,6 +138,29 @@ def routes(ctx) -> APIRouter:
     @router.get("/{study}/overview")
     def show(study: str):
         return {"ok": True, **overview.overview(ctx.store(), study)}
+
+    @router.get("/{study}/next")
+    def what_next(study: str):
+        """What can be done with a study that has just come in, and the kind of image that it seems to hold."""
+        store = ctx.store()
+        studies.study_row(store, study)
+        return {
+            "ok": True,
+            "kinds": kind.KINDS,
+            "guess": kind.guess(store, study),
+            "kept": kind.kept(store, study),
+            "scored": bool(scored_runs(store, study)),
+            "trained": bool(runs.list_runs(store, study, "pretrain")),
+            "look": estimate.first_look(store, study),
+        }
+
+    @router.post("/{study}/kind")
+    def keep_kind(request: Request, study: str, body: bodies.Kind):
+        """Confirm the kind of image; the labels of findings then fit it, unless the study has its own."""
+        store = ctx.store()
+        studies.study_row(store, study)
+        kind.keep(store, study, body.kind)
+        return {"ok": True, "labels": findings.fit_labels(store, study, body.kind, ctx.user_of(request))}
 
     @router.get("/{study}/sample")
     def draw(study: str, count: Int = 24, seed: Id = 0, part: str = "all"):

@@ -23,6 +23,28 @@ export interface Status {
   /** When something last came in, by study. */
   arrived: Record<string, string>;
 }
+export interface Stage {
+  title: string;
+  state: 'done' | 'running' | 'waiting' | 'failed' | 'stopped';
+  /** Seconds. */
+  left: number;
+  share: number;
+}
+export interface Plan {
+  stages: Stage[];
+  left: number;
+  jobs: number[];
+  scored: boolean;
+}
+export interface Next {
+  kinds: Record<string, string>;
+  guess: string | null;
+  kept: string | null;
+  scored: boolean;
+  trained: boolean;
+  /** Seconds that a first look takes. */
+  look: number;
+}
 
 // ---- forms
 export interface Field {
@@ -74,6 +96,8 @@ export interface GridHead {
   names: string[];
   outlines: [number, number][][][][];
   sources: { n: number; m: number; donor: number; box: Rectangle; to: Rectangle }[];
+  /** Width by height of the images before they were squeezed to squares; null where they differ. */
+  aspect: number | null;
 }
 type Rectangle = [number, number, number, number];
 
@@ -503,6 +527,10 @@ type To<T> = Promise<T>;
 /** Throws an Error whose message is a sentence for the reader. */
 export interface Api {
   (path: '/api/status'): To<Status>;
+  (path: `/api/status/plan?study=${string}`): To<Plan>;
+  (path: `/api/status/stop/${number}`, body: object): To<{ status: string }>;
+  (path: `/api/study/${string}/next`): To<Next>;
+  (path: `/api/study/${string}/kind`, body: { kind: string }): To<{ labels: string[] }>;
   (path: '/api/medmix/forms'): To<MedMixForms>;
   (path: '/api/medmix/donors'): To<{ studies: { id: string; name: string }[] }>;
   (path: '/api/medmix/presets'): To<{ presets: Preset[] }>;

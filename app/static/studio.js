@@ -1,6 +1,7 @@
 // The page's own script: which study and tab are open, and events between the widgets. No framework, no network.
 import { api } from './api.js';
 import { toast } from './dialogs.js';
+import { followPlan } from './plan.js';
 
 /** @type {Record<string, Set<(detail: any) => void>>} */
 const listeners = {};
@@ -17,6 +18,7 @@ const Studio = {
   handed: null, // settings on their way from MedMix to Training
   importing: false,
   byHand: false,
+  plan: null,
 
   on(event, fn) {
     (listeners[event] ||= new Set()).add(fn);
@@ -36,6 +38,7 @@ const Studio = {
     }
     if (id === Studio.study) return;
     Studio.study = id;
+    Studio.plan = null;
     if (id) Studio.address({ study: id });
     Studio.emit('study', id);
   },
@@ -82,16 +85,22 @@ const Studio = {
 };
 window.Studio = Studio;
 
-// A study that appears by itself (the demo, an import elsewhere) joins the picker; the first one is opened with its
-// training in view.
+// Whether somebody has used the page since it was loaded: until then it may open what is worth seeing.
+let used = false;
+for (const event of ['pointerdown', 'keydown'])
+  addEventListener(event, (e) => (used ||= e.isTrusted), { capture: true });
+Studio.on('scored', () => {
+  if (!used && Studio.tab !== 'review') Studio.openTab('review');
+});
+
+// A study that appears by itself (the demo, an import elsewhere) joins the picker; the first one is opened.
 /** @param {string[]} studies */
 function follow(studies) {
   const list = studies.join(' ');
   // Who brings in a study chooses it when it is there: a second choice beside that one could come in last.
   if (!Studio.importing && known !== null && list !== known) {
-    const first = known === '' && studies.length && !Studio.byHand; // who imports here reads the report first
+    const first = known === '' && studies.length && !Studio.byHand;
     Studio.chooseStudy(first ? studies[0] : Studio.study);
-    if (first) Studio.openTab('training');
   }
   if (!Studio.importing) known = list;
 }
@@ -116,6 +125,7 @@ async function watch() {
       follow(status.studies);
       sign(status);
       Studio.emit('status', status);
+      await followPlan(Studio, Boolean(status.job));
     }
   } catch (error) {
     console.debug(error);

@@ -38,6 +38,8 @@ export interface Studio {
   handed: Handed | null;
   importing: boolean;
   byHand: boolean;
+  /** What jobs make for the open study; null before it was asked for. */
+  plan: import('./answers').Plan | null;
   /** Returns a function that stops listening. */
   on(event: string, fn: (detail: any) => void): () => void;
   emit(event: string, detail?: unknown): void;

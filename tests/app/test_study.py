@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
+
+import cv2
+import numpy as np
 
 from tests.app.conftest import small_folder
 
@@ -45,3 +49,26 @@ def test_a_mistake_is_a_sentence(page, page_url, go):
     page.get_by_role("button", name="Import", exact=True).click()
     page.locator(".toast.bad").wait_for()
     assert "there is no folder /no/such/folder" in page.locator(".toast.bad").inner_text()
+
+
+def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go, tmp_path):
+    folder = small_folder(tmp_path / "next", 6, 2, 2)
+    for path in folder.rglob("*.*"):
+        if "mask" not in path.parts:  # a lit orange disc on black
+            image = np.zeros((120, 160, 3), np.uint8)
+            cv2.ellipse(image, (80, 60), (76, 57), 0, 0, 360, (30, 110, 210 - len(path.stem) % 9), -1)
+            cv2.imwrite(str(path), image)
+    go(page, page_url, "Study")
+    page.get_by_label("Folder or CSV on this machine").fill(str(folder))
+    page.get_by_role("button", name="Import", exact=True).click()
+    card = page.locator(".study-main .next")
+    card.wait_for()
+    assert card.get_by_label("Kind of image").input_value() == "fundus"
+    assert "guessed" in card.locator(".kind-said").inner_text()
+    assert re.search(r"about \d+ (s|min)", card.locator(".go-look").inner_text())
+    card.get_by_role("button", name="Yes").click()
+    card.locator(".kind-said").filter(has_text="microaneurysm").wait_for()
+    page.reload()
+    card.locator(".kind-said").filter(has_text="confirmed").wait_for()
+    card.get_by_role("button", name="Review").click()
+    page.locator(".widget-review .rv-row").first.wait_for()

@@ -89,6 +89,21 @@ def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
     assert fits["combined"]["head"] == wanted
 
 
+def test_another_study_begins_with_the_usual_settings(page, page_url, go):
+    go(page, page_url, "Training")
+    page.wait_for_selector(".widget-training[data-ready]")
+    epochs = page.locator(".training-room [data-key='epochs'] input[type=number]").first
+    was = epochs.input_value()
+    boxes = page.locator(".training-room .detectors input")
+    ticked = boxes.evaluate_all("all => all.map((b) => b.checked)")
+    set_number(page, "epochs", 3)
+    for i in range(boxes.count()):
+        boxes.nth(i).set_checked(not ticked[i])
+    page.evaluate("window.Studio.emit('study', window.Studio.study)")
+    assert epochs.input_value() == was
+    assert boxes.evaluate_all("all => all.map((b) => b.checked)") == ticked
+
+
 def test_a_wrong_setting_is_named_at_once_and_cannot_start(page, page_url, go):
     small(page, page_url, go)
     set_number(page, "batch", 0)

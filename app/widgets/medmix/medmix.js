@@ -3,12 +3,21 @@ import { api, fetched } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { download, el, finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
+import { Beside } from './beside.js';
 import { fetchGrid, Sheet } from './grid.js';
 import { ownImages } from './own_images.js';
 import { label, Presets } from './presets.js';
 import { awaitProbe, showProbe } from './probe.js';
 
 /** @typedef {import('../../static/types').Values} Values */
+
+const SAMPLES = 6;
+
+/** How the images' proportions are shown: training squeezes every image to a square. @param {import('./grid.js').Grid} grid */
+const shape = ({ aspect }) => {
+  if (aspect == null) return 'of many proportions, shown squeezed to squares, as training takes them';
+  return Math.abs(aspect - 1) < 0.02 ? 'square' : 'in their own proportions; training squeezes them to squares';
+};
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
@@ -18,8 +27,6 @@ export async function mount(root, studio) {
   /** @type {Form} of that augmentation; made by `build` below */
   let form = /** @type {any} */ (null);
   let seed = 1;
-  /** @type {Values | null} settings kept to be seen beside */
-  let frozen = null;
   /** @type {Record<string, Values>} settings of each augmentation while another is looked at */
   const kept = {};
 
@@ -29,11 +36,16 @@ export async function mount(root, studio) {
   $('.weak-controls').append(weakForm.element);
   const presets = new Presets(root, {
     now: () => ({ strong, config: form.get() }),
-    filled: fillBeside,
+    filled: () => beside.fill(),
     read: (kind, config) => {
       build(kind, config);
       paint();
     },
+  });
+  const beside = new Beside(root, {
+    now: () => ({ strong, config: form.get(), weak_config: weakForm.get() }),
+    presets,
+    changed: () => paint(),
   });
   /** @param {string} name of an augmentation @param {Values} [values] */
   function build(name, values) {
@@ -56,24 +68,8 @@ export async function mount(root, studio) {
     }
     presets.fill();
   }
-  function fillBeside() {
-    const select = $('.beside-choice');
-    const was = select.value;
-    select.replaceChildren(
-      el('option', { value: '' }, 'nothing'),
-      el('option', { value: 'now' }, 'this setting, kept'),
-      ...presets.options(),
-    );
-    select.value = [...select.options].some((o) => o.value === was) ? was : '';
-    if (!select.value) frozen = null;
-  }
   $('.strong').onchange = (/** @type {any} */ event) => {
     build(event.target.value);
-    paint();
-  };
-  $('.beside-choice').onchange = (/** @type {any} */ event) => {
-    const v = event.target.value;
-    frozen = v === '' ? null : v === 'now' ? form.get() : presets.list[Number(v)].config;
     paint();
   };
   $('.train').onclick = () => {
@@ -89,12 +85,12 @@ export async function mount(root, studio) {
     sources: $('.sources').checked,
   }));
   const own = ownImages(root, () => paint());
-  const scene = (/** @type {Values} */ config, /** @type {number} */ samples) => ({
+  const scene = () => ({
     study: studio.study || '',
     strong,
-    config,
+    config: form.get(),
     seed,
-    samples,
+    samples: SAMPLES,
     size: Number($('.side').value),
     drop: own.state.drop,
     weak: $('.weak').checked,
@@ -115,18 +111,18 @@ export async function mount(root, studio) {
     busy = true;
     const from = performance.now();
     try {
-      const settings = frozen ? [form.get(), frozen] : [form.get()];
-      const grids = [];
-      for (const config of settings) grids.push(await fetchGrid(scene(config, frozen ? 3 : 6)));
+      const asked = scene();
+      const grids = [{ title: 'now', grid: await fetchGrid(asked) }];
+      if (beside.kept) grids.push({ title: beside.kept.title, grid: await beside.grid(asked) });
       form.complain('');
-      sheet.show(grids);
+      sheet.show(grids, beside.kept ? SAMPLES / 2 : SAMPLES);
       const ms = Math.round(performance.now() - from);
       root.dataset.repaint = String(ms);
       root.dataset.painted = String(Number(root.dataset.painted || 0) + 1);
       const images = own.state.drop
         ? 'Your own images, which are not kept'
         : 'Same images and draws until you ask for others';
-      $('.status').textContent = `${images} · repainted in ${ms} ms`;
+      $('.status').textContent = `${images} · ${shape(grids[0].grid)} · repainted in ${ms} ms`;
     } catch (error) {
       if (!form.complain(error.message)) toast(error.message, 'bad');
     } finally {
@@ -147,7 +143,7 @@ export async function mount(root, studio) {
     const kind = event.target.value;
     event.target.value = '';
     if (!kind) return;
-    const body = { scene: scene(form.get(), 6), outlines: $('.outlines').checked, title: '' };
+    const body = { scene: scene(), outlines: $('.outlines').checked, title: '' };
     const save = async () =>
       download(await (await fetched(`/api/medmix/figure.${kind}`, body)).blob(), `${strong}-classes.${kind}`);
     orToast(save());
@@ -160,7 +156,7 @@ export async function mount(root, studio) {
     awaitProbe(panel);
     $('.measure').disabled = true;
     try {
-      const body = { scene: { ...scene(form.get(), 6), drop: '' }, encoder: 'latest' };
+      const body = { scene: { ...scene(), drop: '' }, encoder: 'latest' };
       showProbe(panel, await api('/api/medmix/probe', body));
     } catch (error) {
       panel.hidden = true;

@@ -2,6 +2,7 @@
 import { api } from '../../static/api.js';
 import { el, fill, finder } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
+import { unscored } from '../../static/plan.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
 import { agreement, changedMinds, detectors, figures, promised } from './tables.js';
@@ -73,9 +74,8 @@ export async function mount(root, studio) {
     if (asked !== study) return;
     const out = exports(study, r.blind, link, () => show(true));
     if (!r.runs.length) {
-      const none = 'No run has scored this study yet: train and fit one in Training.';
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
-      fill(page, el('p', { class: 'panel rs-wide' }, none), readers, out);
+      fill(page, el('div', { class: 'panel rs-wide' }, unscored(studio)), readers, out);
       return;
     }
     fill(
@@ -93,6 +93,7 @@ export async function mount(root, studio) {
 
   studio.on('study', () => show());
   studio.on('tab', (tab) => tab === 'results' && show(true));
+  studio.on('scored', () => show(true));
   new ResizeObserver(() => show()).observe(root);
   show();
 }

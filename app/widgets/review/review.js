@@ -128,7 +128,7 @@ export async function mount(root, studio) {
     if (names(answer.runs) !== names(review.setup.runs)) review.open(study, review.detail?.id);
   };
   studio.on('study', show);
-  studio.on('tab', renew);
+  for (const event of ['tab', 'scored']) studio.on(event, renew);
   studio.on('case', (id) => opened && review.goTo(id));
   new ResizeObserver(show).observe(root);
   // The tab fills what the page leaves of the window.

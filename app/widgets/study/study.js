@@ -2,7 +2,9 @@
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
+import { planCard } from '../../static/plan.js';
 import { importing } from './importing.js';
+import { nextSteps } from './next.js';
 import { counts, facts, parts, showReport, tile } from './overview.js';
 
 const SAMPLE = 28; // cases
@@ -15,6 +17,7 @@ export async function mount(root, studio) {
   let admin = null;
   let turn = 0; // an answer that comes after a newer question is thrown away
   const bring = importing(root, studio);
+  const next = nextSteps(root, studio, () => orToast(look()));
 
   async function tiles() {
     turn += 1;
@@ -39,6 +42,7 @@ export async function mount(root, studio) {
     $('.part').value = kept;
     if (!$('.part').value) $('.part').value = 'all';
     showReport($('.report'), overview);
+    orToast(next.show());
     if (forms) admin?.show(study);
     await tiles();
   }
@@ -71,11 +75,9 @@ export async function mount(root, studio) {
     },
     (error) => toast(error.message, 'bad'),
   );
-  // While the demo is drawn elsewhere, the empty tab says so.
-  studio.on('status', ({ job }) => {
-    if (studio.study || job?.verb !== 'demo') return;
-    const doing = job.message || 'The demo study is about to be drawn';
-    $('.empty p').textContent = `${doing}. Its training starts by itself.`;
+  $('.empty').before(planCard(studio));
+  studio.on('plan', (plan) => {
+    $('.empty').hidden = Boolean(studio.study || plan.stages.length);
   });
   studio.on('study', () => orToast(show()));
   if (studio.started) orToast(show());

@@ -9,7 +9,15 @@ export function detectorForms(forms) {
     const groups = form.map((group) => ({ ...group, title }));
     const settings = new Form(groups, structuredClone(defaults), () => {}, { open: 0, prefix: `${name}.` });
     const box = el('input', { type: 'checkbox', checked: i === 0, 'data-detector': name });
-    return { name, lesions, settings, box, label: el('label', { class: 'check' }, box, title) };
+    return {
+      name,
+      lesions,
+      settings,
+      defaults,
+      usual: i === 0,
+      box,
+      label: el('label', { class: 'check' }, box, title),
+    };
   });
   const like = lesionsLike(forms);
   like.onchange = () => {
@@ -21,6 +29,14 @@ export function detectorForms(forms) {
     boxes: detectors.map((d) => d.label),
     like: el('label', { class: 'like', title }, 'lesions as in', like),
     forms: detectors.map((d) => d.settings.element),
+    /** As before anything was chosen. */
+    reset() {
+      for (const { settings, defaults, usual, box } of detectors) {
+        settings.set(structuredClone(defaults));
+        box.checked = usual;
+      }
+      like.selectedIndex = 0;
+    },
     /** Settings by name of those that are ticked. */
     chosen: () => Object.fromEntries(detectors.filter((d) => d.box.checked).map((d) => [d.name, d.settings.get()])),
   };

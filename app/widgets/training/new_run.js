@@ -19,8 +19,9 @@ const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong,
  */
 export function newRun(root, studio, forms, started) {
   const $ = finder(root);
+  const usual = () => structuredClone(forms.presets.quick || Object.values(forms.presets)[0]);
   /** @type {Values} */
-  let config = structuredClone(forms.presets.quick || Object.values(forms.presets)[0]);
+  let config = usual();
   const objectives = Object.entries(forms.objectives);
   $('.objective').append(...objectives.map(([name, o]) => el('option', { value: name }, o.title)));
   $('.preset').append(...Object.keys(forms.presets).map((name) => el('option', { value: name }, name)));
@@ -159,6 +160,16 @@ export function newRun(root, studio, forms, started) {
       $('.name').value = '';
       await started(made);
     });
+
+  // Another study begins with the usual settings: what was set for the last one need not fit it.
+  studio.on('study', () => {
+    config = usual();
+    detectors.reset();
+    $('.handed').hidden = true;
+    $('.name').value = $('.estimate').textContent = '';
+    put();
+    check();
+  });
 
   put();
   check();

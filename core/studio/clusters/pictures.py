@@ -25,7 +25,7 @@ def check(m: Map, point: int) -> int:
 
 
 def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
-    """uint8 (side, side, 3) RGB, as the encoder sees the image (squared); of a patch, it and what is around it."""
+    """uint8 (H, W, 3) RGB in the proportions of its case, at most `side` long; of a patch, it and what is around it."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
@@ -36,16 +36,28 @@ def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
         length, reach = len(image), (x1 - x0)
         x, y = (np.clip([a - reach, b + reach], 0, 1) * length for a, b in ((x0, x1), (y0, y1)))
         image = np.ascontiguousarray(image[int(y[0]) : int(np.ceil(y[1])), int(x[0]) : int(np.ceil(x[1]))])
-    return cache.shrink(image, side, side)
+    return cache.shrink(image, *fitted(_aspect(store, m, point), side))
+
+
+def fitted(aspect: float, side: int) -> tuple[int, int]:
+    """(width, height) of a picture of that width by height whose longer side is `side`."""
+    return (side, max(1, round(side / aspect))) if aspect >= 1 else (max(1, round(side * aspect)), side)
+
+
+def _aspect(store: Store, m: Map, point: int) -> float:
+    """Width by height of the case that a point is, or was made from: encoders see every image squeezed to a square."""
+    case = store.one("SELECT width, height FROM cases WHERE id = ?", [int(m.points.case_id[point])])
+    return case["width"] / case["height"] if case and case["width"] and case["height"] else 1.0
 
 
 def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
-    """uint8 (H, W, 3) RGB: a case's image in its own proportions, at most `side` long; a MedMix version is square."""
+    """uint8 (H, W, 3) RGB: a case's image, or its MedMix version, in the case's proportions, at most `side` long."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     if mixed >= 0:
         image = np.asarray(m.points.mixed_images()[mixed])
-        return cv2.resize(image, (side, side), interpolation=cv2.INTER_CUBIC if len(image) < side else cv2.INTER_AREA)
+        how = cv2.INTER_CUBIC if len(image) < side else cv2.INTER_AREA
+        return cv2.resize(image, fitted(_aspect(store, m, point), side), interpolation=how)
     case = store.one("SELECT path, frame FROM cases WHERE id = ?", [int(m.points.case_id[point])])
     if case is None:
         raise ValueError("this case is no longer in the study")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
+from core.engine.progress import Stopped
 from core.studio.db.store import Store
 from core.studio.demo.drawing import FOLDERS, MASKS, draw
 from core.studio.ingest.studies import import_study
@@ -108,6 +109,8 @@ def _demo_step(work: Work) -> None:
     seed = work.args.get("seed", 0)
 
     def on_progress(done: int, total: int) -> None:
+        if work.should_stop():
+            raise Stopped
         work.report({"step": done, "steps": total, "message": f"Drawing the demo study: {done} of {total}"})
 
     study = make_demo(work.store, seed, on_progress=on_progress)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from core.studio.db.home import Home
 from core.studio.db.store import Store
-from core.studio.jobs import execution, memory
+from core.studio.jobs import execution, memory, times
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.queues import LONG, QUEUES
 from core.studio.jobs.reporter import Reporter
@@ -86,8 +86,10 @@ def execute(store: Store, job: dict) -> str:
                 if wish():
                     raise Stopped
                 reporter.flush()
+                noted = times.begin(store, job)
                 STEPS[job["step"]](Work(store, job["run"] or "", job["args"], reporter, wish, job["id"]))
                 reporter.flush()
+                times.done(store, noted)
                 current, tried = execution.advance(store, job["id"]), 0
                 continue
             except Stopped:

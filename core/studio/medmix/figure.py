@@ -12,7 +12,7 @@ _LOCK = threading.Lock()  # matplotlib's font cache is not made for threads
 
 
 def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> bytes:
-    """kind: one of TYPES. 1.2 inches a picture, images at their own resolution in SVG and PDF."""
+    """kind: one of TYPES. 1.2 inches a picture's height, images at their own resolution in SVG and PDF."""
     if kind not in TYPES:
         raise ValueError(f"a figure is saved as {', '.join(TYPES)}, not {kind!r}")
     import matplotlib
@@ -21,14 +21,15 @@ def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> byt
     from matplotlib.patches import Polygon
 
     rows, cols, side = grid.images.shape[:3]
+    wide = 1.2 * (grid.aspect or 1.0)
     with _LOCK, matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42, "font.family": "DejaVu Sans"}):
-        fig = Figure(figsize=(1.2 * cols + 0.4, 1.2 * rows + (0.3 if title else 0.05)))
+        fig = Figure(figsize=(wide * cols + 0.4, 1.2 * rows + (0.3 if title else 0.05)))
         FigureCanvasAgg(fig)
         axes = fig.subplots(rows, cols, squeeze=False)
         for n in range(rows):
             for m in range(cols):
                 ax = axes[n][m]
-                ax.imshow(grid.images[n, m], extent=(0, 1, 1, 0), interpolation="nearest")
+                ax.imshow(grid.images[n, m], extent=(0, 1, 1, 0), interpolation="nearest", aspect="auto")
                 ax.set_xticks([])
                 ax.set_yticks([])
                 for spine in ax.spines.values():
@@ -39,7 +40,7 @@ def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> byt
             axes[n][0].set_ylabel(f"$A_{n}$", rotation=0, ha="right", va="center", labelpad=6)
         if title:
             fig.suptitle(title, fontsize=9, y=0.995)
-        fig.subplots_adjust(left=0.4 / (1.2 * cols + 0.4), right=0.995, bottom=0.005, wspace=0.03, hspace=0.03,
+        fig.subplots_adjust(left=0.4 / (wide * cols + 0.4), right=0.995, bottom=0.005, wspace=0.03, hspace=0.03,
                             top=1 - (0.3 if title else 0.01) / (1.2 * rows + 0.3))  # fmt: skip
         out = io.BytesIO()
         fig.savefig(

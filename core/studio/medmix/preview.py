@@ -61,7 +61,8 @@ class Grid:
     """images uint8 (k+1, M, S, S, 3). outlines[n][m]: polygons of what was pasted, in parts of the side.
 
     sources: [{"n", "m", "slot", "box", "donor", "to"}], boxes (x0, y0, x1, y1) in parts of the side, donor a column or
-    None. names: of the samples. seconds: to draw and paint.
+    None. names: of the samples. seconds: to draw and paint. aspect: width by height of the images before they were
+    squeezed to squares, as training squeezes them; None where they differ.
     """
 
     images: np.ndarray
@@ -69,6 +70,7 @@ class Grid:
     sources: list[dict]
     names: list[str]
     seconds: float
+    aspect: float | None = 1.0
 
     def pack(self) -> bytes:
         """uint32 length, JSON, then the mosaic as RGBA, row by row: nothing to encode here, nothing to decode there."""
@@ -76,7 +78,7 @@ class Grid:
         mosaic = self.images.transpose(0, 2, 1, 3, 4).reshape(rows * side, cols * side, 3)
         about = {
             "rows": rows, "cols": cols, "side": side, "outlines": self.outlines, "sources": self.sources,
-            "names": self.names, "seconds": self.seconds,
+            "names": self.names, "seconds": self.seconds, "aspect": self.aspect,
         }  # fmt: skip
         head = json.dumps(about).encode()
         return len(head).to_bytes(4, "little") + head + cv2.cvtColor(mosaic, cv2.COLOR_RGB2RGBA).tobytes()
@@ -87,7 +89,7 @@ class Samples:
 
     def __init__(self, store: Store, most: int = 96):
         self.store, self._most = store, most
-        self._kept: OrderedDict[tuple, tuple[np.ndarray, np.ndarray]] = OrderedDict()
+        self._kept: OrderedDict[tuple, tuple[np.ndarray, np.ndarray, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def normals(self, study: str, seed: int, count: int) -> list[dict]:
@@ -105,9 +107,14 @@ class Samples:
     def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
         """uint8 (M, S, S, 3) and uint8 (M, S, S), 1 inside."""
         found = [self._one(case, size) for case in cases]
-        return np.stack([i for i, _ in found]), np.stack([r for _, r in found])
+        return np.stack([i for i, _, _ in found]), np.stack([r for _, r, _ in found])
 
-    def _one(self, case: dict, size: int) -> tuple[np.ndarray, np.ndarray]:
+    def aspect(self, cases: list[dict], size: int) -> float | None:
+        """Width by height that all of the images have, within 2 %; None if they differ."""
+        found = [self._one(case, size)[2] for case in cases]
+        return round(float(np.mean(found)), 4) if max(found) <= 1.02 * min(found) else None
+
+    def _one(self, case: dict, size: int) -> tuple[np.ndarray, np.ndarray, float]:
         key = (case["path"], case["frame"], size)
         with self._lock:
             if key in self._kept:
@@ -116,12 +123,13 @@ class Samples:
         image = read_image(case["path"], case["frame"])
         scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
         roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
-        pair = shrink(image, size, size), (fraction(roi, size) >= 0.5).astype(np.uint8)
+        inside = (fraction(roi, size) >= 0.5).astype(np.uint8)
+        found = shrink(image, size, size), inside, image.shape[1] / image.shape[0]
         with self._lock:
-            self._kept[key] = pair
+            self._kept[key] = found
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return pair
+        return found
 
 
 @contextlib.contextmanager
@@ -174,6 +182,7 @@ def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None) -> Gr
         sources,
         [c["name"] for c in cases],
         time.perf_counter() - started,
+        samples.aspect(cases, scene.size),
     )
 
 

@@ -7,11 +7,31 @@ from core.studio.db.store import Store, now
 from core.studio.review.decisions import case_row
 
 LABELS = ("polyp", "lesion", "artefact")
+LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fit it
+    "endoscopy": ("polyp", "ulcer", "inflammation", "bleeding", "artefact"),
+    "fundus": ("microaneurysm", "haemorrhage", "hard exudate", "soft exudate", "new vessels", "artefact"),
+    "xray": ("opacity", "nodule", "effusion", "pneumothorax", "device", "artefact"),
+    "ultrasound": ("mass", "cyst", "calcification", "haemorrhage", "artefact"),
+    "other": ("lesion", "artefact"),
+}
 
 
 def labels(store: Store, study: str) -> list[str]:
     """The study's labels."""
     return store.setting(f"labels:{study}", list(LABELS))
+
+
+def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
+    """Labels that fit the kind of image, unless the study has labels of its own or findings; the labels it then has."""
+    own = store.setting(f"labels:{study}") is not None and not _by_kind(labels(store, study))
+    used = "SELECT 1 FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? LIMIT 1"
+    if own or store.one(used, [study]) is not None:
+        return labels(store, study)
+    return set_labels(store, study, list(LABELS_BY_KIND.get(kind, LABELS)), by)
+
+
+def _by_kind(names: list[str]) -> bool:
+    return tuple(names) in LABELS_BY_KIND.values()
 
 
 def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]:

@@ -22,7 +22,8 @@ OWN = (401, IN, 403, 403, IN)
 ADMINISTRATORS = (401, 403, 403, 403, IN)
 EXPECTED = {
     EVERYONE: """
-        GET /api/status | GET /api/manage | GET /walk | GET /tour | GET /api/tour | GET /api/tour/steps
+        GET /api/status | GET /api/status/plan | GET /api/manage | GET /walk | GET /tour | GET /api/tour
+        GET /api/tour/steps
         GET /api/case/{case_id}/image.png | GET /api/case/{case_id}/thumb.png | GET /api/case/{case_id}/raw
         GET /api/case/{case_id}/roi.bits | GET /api/case/{case_id}/pack
         GET /api/medmix/forms | POST /api/medmix/grid | POST /api/medmix/figure.{kind} | POST /api/medmix/probe
@@ -46,6 +47,7 @@ EXPECTED = {
         GET /api/clusters/maps/{key}/placed/{new}/{image}/image.png
         GET /api/export/{study}/warning | GET /api/export/{study}/{kind} | GET /api/results/{study}
         POST /api/study/drop | GET /api/study/{study}/overview | GET /api/study/{study}/sample
+        GET /api/study/{study}/next
         GET /api/study/case/{case_id}/tile.png | GET /api/study/case/{case_id}/outlines
         GET /api/training/forms | POST /api/training/check | POST /api/training/dry | POST /api/training/start
         GET /api/training/runs | GET /api/training/run/{run_id} | GET /api/training/run/{run_id}/batch.png
@@ -56,6 +58,7 @@ EXPECTED = {
         DELETE /api/clusters/maps/{key}/placed/{new} | DELETE /api/medmix/presets/{name}
         PUT /api/study/drop/{token} | POST /api/training/run/{run_id}/{action}""",
     ADMINISTRATORS: """
+        POST /api/status/stop/{job} | POST /api/study/{study}/kind
         GET /api/audit | POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
         POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign
         POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}
@@ -67,7 +70,7 @@ TABLE = {row: who for who, rows in EXPECTED.items() for row in re.split(r"\s*[|\
 OWNED = {"map": "none", "view": "7", "projection": "none", "preset": "none", "drop": "0" * 32, "run": "none"}
 FILLED = {
     "study": STUDY, "kind": "csv", "format": "svg", "point": "0", "image": "0", "view": "7", "token": "0" * 32,
-    "action": "archive",
+    "action": "archive", "job": "0",
 }  # fmt: skip
 QUERY = {
     "heat": "run=RUN", "nearest": "run=RUN", "raw": "", "open": f"study={STUDY}", "list": f"study={STUDY}",

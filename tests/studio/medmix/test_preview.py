@@ -68,6 +68,19 @@ def test_packed_bytes_hold_the_same_pixels(samples):
     assert np.array_equal(mosaic[64:128, :64, :3], grid.images[1, 0]) and (mosaic[..., 3] == 255).all()
 
 
+def test_the_images_proportions_are_known_or_said_to_differ(samples, tmp_path, store):
+    import cv2
+
+    case = samples.normals("tiny", 0, 1)[0]
+    paths = []
+    for width, height in ((60, 40), (90, 60), (40, 40)):
+        paths.append(tmp_path / f"{width}.png")
+        cv2.imwrite(str(paths[-1]), np.full((height, width, 3), 90, np.uint8))
+    cases = [{**case, "path": str(path)} for path in paths]
+    assert samples.aspect(cases[:2], 64) == 1.5 and samples.aspect(cases, 64) is None
+    assert medmix_view.draw_grid(samples, scene()).aspect == samples.aspect([case], 64)
+
+
 @pytest.mark.parametrize("kind", figure.TYPES)
 def test_figures(samples, kind):
     made = figure.figure(medmix_view.draw_grid(samples, scene()), kind)

@@ -1,6 +1,7 @@
 // The panel at the right: what the score means, the heat map, the image, the lesion mask.
 import { el, fill } from '../../../static/dom.js';
 import { fixed, percent } from '../../../static/format.js';
+import { unscored } from '../../../static/plan.js';
 import { gradient, MAPS } from './colours.js';
 import { STEPS } from './heat.js';
 import { maskPanel } from './mask_panel.js';
@@ -150,8 +151,7 @@ export function detectors(side, review) {
     all.value = rest.find((r) => r.id === review.run)?.id || '';
     nodes.push(all);
   }
-  const none = el('p', { class: 'dim' }, 'No run has scored this study yet. Train and fit one in Training.');
-  fill(side.detectors, nodes.length ? nodes : none);
+  fill(side.detectors, nodes.length ? nodes : unscored(review.studio));
 }
 
 /** @param {Controls} side @param {ReviewView} review */

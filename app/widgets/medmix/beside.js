@@ -1,0 +1,62 @@
+// The setting that stands beside the one on screen. Its picture is kept: it is drawn anew only for other samples.
+import { el, finder } from '../../static/dom.js';
+import { fetchGrid } from './grid.js';
+import { label } from './presets.js';
+
+/** @typedef {import('../../static/types').Values} Values */
+/** @typedef {{strong: string, config: Values, weak_config: Values, title: string}} Kept */
+
+const NOTHING = '';
+const NOW = 'now';
+
+export class Beside {
+  /**
+   * @param {HTMLElement} root
+   * @param {{now: () => Omit<Kept, 'title'>, presets: import('./presets.js').Presets, changed: () => void}} on
+   */
+  constructor(root, { now, presets, changed }) {
+    this.select = finder(root)('.beside-choice');
+    this.now = now;
+    this.presets = presets;
+    /** @type {Kept | null} */
+    this.kept = null;
+    /** @type {{asked: string, grid: import('./grid.js').Grid} | null} what was drawn of it last */
+    this.drawn = null;
+    this.select.onchange = () => {
+      this.#keep(this.select.value);
+      changed();
+    };
+  }
+
+  /** @param {string} choice */
+  #keep(choice) {
+    const preset = this.presets.list[Number(choice)];
+    const settings = this.now();
+    if (choice === NOTHING) this.kept = null;
+    else if (choice === NOW) this.kept = { ...structuredClone(settings), title: 'kept' };
+    else this.kept = { ...settings, strong: preset.strong, config: preset.config, title: label(preset) };
+  }
+
+  /** Its menu, when the list of presets or the augmentation has changed; what is kept stays kept. */
+  fill() {
+    const { select } = this;
+    const was = select.value;
+    select.replaceChildren(
+      el('option', { value: NOTHING }, 'nothing'),
+      el('option', { value: NOW }, 'this setting, kept'),
+      ...this.presets.options(),
+    );
+    const there = [...select.options].some((o) => o.value === was);
+    select.value = this.kept ? (there ? was : NOW) : NOTHING;
+  }
+
+  /** The picture of what is kept. @param {Values} scene that is on screen: the same samples, draws and side */
+  async grid(scene) {
+    if (!this.kept) throw new Error('Nothing is kept.');
+    const { title, ...settings } = this.kept;
+    const wanted = { ...scene, ...settings };
+    const asked = JSON.stringify(wanted);
+    if (this.drawn?.asked !== asked) this.drawn = { asked, grid: await fetchGrid(wanted) };
+    return this.drawn.grid;
+  }
+}

@@ -1,0 +1,76 @@
+"""Which kind of image a study holds, guessed from the pictures by plain statistics, and confirmed by a person."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from core.studio.db.store import Store
+from core.studio.ingest.cache import shrink
+from core.studio.ingest.decode import read_image
+from core.studio.ingest.unreadable import Unreadable
+
+KINDS = {  # kind: its title
+    "endoscopy": "Endoscopy",
+    "fundus": "Fundus photographs",
+    "xray": "X-ray",
+    "ultrasound": "Ultrasound, CT or MRI",
+    "other": "Something else",
+}
+SAMPLE = 16  # images looked at
+SIDE = 64  # pixels at which they are looked at
+_LIT = 24  # of 255: what is darker belongs to the frame
+_RING = 4  # pixels of the border
+_GREY = 0.2  # median saturation below which an image has no colour
+_DARK_RING, _BLACK_RING = 0.6, 0.9  # share of the border that is dark where a grey, or coloured, scan lies on black
+_FUNDUS_BLUE = 0.26  # of red: the retina is orange, the mucosa pink
+
+
+def kind_of_image(image: np.ndarray) -> str:
+    """The kind of one image uint8 (H, W, 3): by saturation, by how much of the border is dark, and by hue."""
+    small = shrink(image, SIDE, SIDE).astype(np.float32)
+    brightest, least = small.max(2), small.min(2)
+    lit = brightest > _LIT
+    if not lit.any():
+        return "other"
+    saturation = float(np.median((brightest - least)[lit] / brightest[lit]))
+    ring = np.ones((SIDE, SIDE), bool)
+    ring[_RING:-_RING, _RING:-_RING] = False
+    dark = float((~lit)[ring].mean())
+    if saturation < _GREY or dark > _BLACK_RING:
+        return "ultrasound" if dark > _DARK_RING else "xray"
+    red, green, blue = (float(np.median(small[..., i][lit])) for i in range(3))
+    corner = SIDE // 8
+    corners = [
+        (~lit)[y, x].mean()
+        for y in (slice(corner), slice(-corner, None))
+        for x in (slice(corner), slice(-corner, None))
+    ]
+    if blue < _FUNDUS_BLUE * red and green < red and dark > 0.35 and min(corners) > 0.5:
+        return "fundus"
+    return "endoscopy" if red > 1.1 * max(green, blue) else "other"
+
+
+def guess(store: Store, study: str) -> str | None:
+    """The kind that most of a sample of the study's images has; None if no image can be read."""
+    cases = store.query('SELECT path, frame FROM cases WHERE study = ? ORDER BY "row"', [study])
+    found: Counter[str] = Counter()
+    for case in cases[:: max(1, len(cases) // SAMPLE)][:SAMPLE]:
+        try:
+            found[kind_of_image(read_image(case["path"], case["frame"]))] += 1
+        except (Unreadable, OSError):
+            continue
+    return found.most_common(1)[0][0] if found else None
+
+
+def kept(store: Store, study: str) -> str | None:
+    """The kind that a person has confirmed."""
+    return store.setting(f"kind:{study}")
+
+
+def keep(store: Store, study: str, kind: str) -> None:
+    """Confirm the kind. Raises ValueError for one that there is not."""
+    if kind not in KINDS:
+        raise ValueError(f"a kind of image is one of {', '.join(KINDS)}, not {kind!r}")
+    store.set_setting(f"kind:{study}", kind)

@@ -1,0 +1,108 @@
+"""How long a job still takes: the usual work of each step, at the speed that this machine has shown.
+
+The usual work is in seconds of two quiet processor cores, measured on the demo study; only its proportions matter once
+a step has been timed here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from core.studio.db.store import NotFound, Store
+from core.studio.jobs import times
+from core.studio.runs import records as runs
+
+SEEN = 0.03  # share of a step after which its own pace says more than the usual work
+TIMED = 2.0  # seconds: shorter steps say nothing of the machine's speed
+_FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit with the quick presets; others read images
+_IMAGE = 0.05  # seconds to read an image of 224 x 224 and to fit or score it
+
+
+def usual(store: Store, step: str, run_id: str | None, args: dict) -> float:
+    """The usual seconds of a step on two quiet cores."""
+    if step == "demo":
+        return 60.0
+    try:
+        run = runs.get_run(store, run_id or "")
+    except NotFound:
+        return 10.0
+    return _WORK.get(step, lambda *_: 10.0)(store, run, args)
+
+
+def _cases(store: Store, run: dict, *splits: str) -> int:
+    marks = ", ".join("?" * len(splits))
+    found = store.one(
+        f"SELECT count(*) AS n FROM cases WHERE study = ? AND split IN ({marks})", [run["study"], *splits]
+    )
+    return found["n"] if found else 0
+
+
+def _train(store: Store, run: dict, args: dict) -> float:
+    config = run["config"]
+    epochs, size = config.get("epochs") or 0, config.get("size") or 64
+    return 3.0 + 0.034 * epochs * _cases(store, run, "train") * (size / 64) ** 2
+
+
+def _fit(store: Store, run: dict, args: dict) -> float:
+    seconds = _FIT.get(run["method"])
+    if seconds is None:
+        return 3.0 + _IMAGE * _cases(store, run, "train")
+    longer = run["config"].get("steps", 1200) / 1200 if run["method"] == "lesion-head" else 1.0
+    return seconds * longer
+
+
+def _map(store: Store, run: dict, args: dict) -> float:
+    return 10.0 + 5.0 * max(len(args.get("config", {}).get("epochs") or [1]), 1)
+
+
+_WORK: dict[str, Callable[[Store, dict, dict], float]] = {
+    "pretrain": _train,
+    "fit": _fit,
+    "score": lambda store, run, args: 2.0 + _IMAGE * _cases(store, run, "holdout", "test"),
+    "evaluate": lambda store, run, args: 2.0 + 0.05 * _cases(store, run, "test"),
+    "embed": _map,
+}
+
+
+class Estimate:
+    """Seconds that jobs still take. One object reads the machine's speed once, and serves several jobs."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        self.slower = self._slower()
+
+    def _slower(self) -> float:
+        """How many times the usual work this machine has lately needed; 1 where nothing was timed."""
+        took = wanted = 0.0
+        for row in times.finished(self.store):
+            if row["seconds"] < TIMED:
+                continue
+            chain = json.loads(self.store.first("SELECT chain FROM jobs WHERE id = ?", [row["job"]])["chain"])
+            took += row["seconds"]
+            wanted += self._usual(chain[row["position"]])
+        return took / wanted if wanted else 1.0
+
+    def _usual(self, one: dict) -> float:
+        return usual(self.store, one["step"], one["run"], one.get("args") or {})
+
+    def steps(self, job: dict) -> list[float]:
+        """Seconds that each step of a job still takes; 0 for those that are done. job: as `get_job` gives it."""
+        left = [self.slower * self._usual(one) for one in job["chain"]]
+        at = job["position"]
+        left[:at] = [0.0] * at
+        share = times.share_of(job)
+        seen = times.present(self.store, job) if job["status"] == "running" else None
+        if seen and seen[1] >= SEEN:
+            left[at] = seen[0] * (1 - share) / seen[1]
+        else:
+            left[at] *= 1 - share
+        return [0.0] * len(left) if job["status"] in ("done", "failed", "cancelled") else left
+
+
+def first_look(store: Store, study: str) -> float:
+    """Seconds that a first look at a study takes: a fit on its training images, a score of all others."""
+    counted = store.query("SELECT split, count(*) AS n FROM cases WHERE study = ? GROUP BY split", [study])
+    images = sum(row["n"] for row in counted)
+    tests = sum(row["n"] for row in counted if row["split"] == "test")
+    return round(Estimate(store).slower * (10.0 + _IMAGE * (images + tests)), 1)

@@ -1,0 +1,108 @@
+"""What is being made for a study, as a list for people: one line a stage, its state, and how long it still takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from core.engine.registry import DETECTORS
+from core.studio.db.store import NotFound, Store
+from core.studio.jobs import queue as jobs
+from core.studio.runs import records as runs
+from core.studio.training.estimate import Estimate
+
+BEFORE = 4  # ended jobs that are listed beside those that are still to do
+GOING = ("running", "queued")
+DEMO_FOLLOWS = (  # what the drawing of the demo study queues when it is done, with usual seconds
+    ("First look: quick detectors, blended", 45.0),
+    ("Train an encoder", 70.0),
+    ("Draw the map of what the encoder sees", 35.0),
+    ("Lesion head: fit and score", 170.0),
+    ("PaDiM: fit and score", 30.0),
+    ("IGD: fit and score", 80.0),
+    ("PaDiM on an untrained encoder, to compare", 30.0),
+)
+
+
+def plan(store: Store, study: str | None) -> dict:
+    """{"stages", "left", "jobs", "scored"}: what jobs do for a study, or for a home without one (study: None).
+
+    stages: [{"title", "state", "left", "share"}], state one of done, running, waiting, failed, stopped; none when
+    nothing is to do. left: seconds until all of it is done. jobs: ids of those that run or wait. scored: whether a run
+    has scored the study's cases.
+    """
+    mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
+    found = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
+    going = [j for j in found if j["status"] in GOING]
+    known = store.one("SELECT 1 FROM readings r JOIN runs f ON f.id = r.run WHERE f.study = ? LIMIT 1", [study])
+    answer = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
+    if not going:
+        return answer
+    ended = sorted((j for j in found if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
+    estimate = Estimate(store)
+    for job in sorted([*ended[:BEFORE], *going], key=lambda j: j["id"]):
+        answer["stages"] += _stages(store, job, estimate.steps(job))
+        if job["status"] in GOING and job["step"] == "demo" and job["args"].get("train", True):
+            after = [(title, estimate.slower * seconds) for title, seconds in DEMO_FOLLOWS]
+            answer["stages"] += [_stage(title, "waiting", seconds) for title, seconds in after]
+    answer["left"] = round(sum(stage["left"] for stage in answer["stages"]), 1)
+    return answer
+
+
+def _belongs(job: dict, mine: set[str], study: str | None) -> bool:
+    drawn = job["step"] == "demo" and study in (None, "demo")
+    return drawn or any(one["run"] in mine for one in job["chain"] if one["run"])
+
+
+def _stages(store: Store, job: dict, left: list[float]) -> Iterable[dict]:
+    """A stage is what lies side by side in a chain and belongs to one run: fit, score and evaluate are one stage."""
+    before = 0.0  # of what is no stage of its own
+    for (run, maps), steps in groupby(range(len(left)), key=lambda i: (job["chain"][i]["run"], _maps(job["chain"][i]))):
+        at = list(steps)
+        rest = before + sum(left[i] for i in at)
+        title = _title(store, job["chain"][at[0]], run, maps)
+        if title is None:
+            before = rest
+            continue
+        inside = job["progress"] * len(left) - at[0]
+        yield _stage(title, _state(job, at), rest, min(max(inside / len(at), 0.0), 1.0))
+        before = 0.0
+
+
+def _stage(title: str, state: str, left: float, share: float = 0.0) -> dict:
+    going = state in ("running", "waiting")
+    return {"title": title, "state": state, "left": round(left, 1) if going else 0.0, "share": round(share, 4)}
+
+
+def _maps(one: dict) -> bool:
+    return one["step"] == "embed"
+
+
+def _state(job: dict, at: list[int]) -> str:
+    if job["status"] == "done" or job["position"] > at[-1]:
+        return "done"
+    if job["status"] == "failed":
+        return "failed" if job["position"] >= at[0] else "stopped"
+    if job["status"] == "cancelled":
+        return "stopped"
+    return "running" if job["status"] == "running" and job["position"] >= at[0] else "waiting"
+
+
+def _title(store: Store, one: dict, run_id: str, maps: bool) -> str | None:
+    """None for an encoder that is taken as it is, which is done in a moment."""
+    if one["step"] == "demo":
+        return "Draw the images"
+    try:
+        run = runs.get_run(store, run_id)
+    except NotFound:
+        return one["step"]
+    if maps:
+        return "Draw the map of what the encoder sees"
+    if run["kind"] == "pretrain":
+        epochs = run["config"].get("epochs")
+        return f"Train an encoder, {epochs} epochs" if epochs else None
+    title = DETECTORS.title(run["method"])
+    if run["name"] == "First look":
+        return f"First look: {title[0].lower()}{title[1:]}"
+    untrained = run["parent"] and runs.get_run(store, run["parent"])["method"] == "untrained"
+    return f"{title} on an untrained encoder, to compare" if untrained else f"{title}: fit and score"

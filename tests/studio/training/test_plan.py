@@ -1,0 +1,85 @@
+"""What is being made, stage by stage, and how long it still takes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from core.engine.progress import Stopped
+from core.studio.demo import study as demo
+from core.studio.jobs import execution, times
+from core.studio.jobs import queue as jobs
+from core.studio.jobs.steps import Work
+from core.studio.runs import records as runs
+from core.studio.training import estimate, plan
+from core.studio.training import requests as training
+
+
+@pytest.fixture
+def chain(store, run, monkeypatch):
+    """Job and runs of a training with PaDiM after it, claimed by this process."""
+    monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
+    config = runs.get_run(store, run)["config"]
+    made = training.start(store, "tiny", config, "mine", {"padim": {}}, wake=False)
+    assert execution.claim(store, "long")["id"] == made["job"]
+    return made
+
+
+def ago(store, job: int, seconds: float, share: float) -> None:
+    """As if the job's present step had begun `seconds` ago and `share` of it were done."""
+    noted = times.begin(store, jobs.get_job(store, job))
+    store.execute("UPDATE step_times SET began = ? WHERE id = ?", [time.time() - seconds, noted])
+    row = jobs.get_job(store, job)
+    execution.progress(store, job, (row["position"] + share) / len(row["chain"]), "")
+
+
+def test_stages_follow_the_job_and_say_what_is_left(store, chain):
+    ago(store, chain["job"], 30, 0.25)
+    now = plan.plan(store, "tiny")
+    assert [(s["title"], s["state"]) for s in now["stages"]] == [
+        ("Train an encoder, 8 epochs", "running"),
+        ("PaDiM: fit and score", "waiting"),
+    ]
+    training_left = now["stages"][0]["left"]
+    assert training_left == pytest.approx(90, rel=0.1), "a quarter took 30 s"
+    assert now["left"] == pytest.approx(training_left + now["stages"][1]["left"], abs=0.2)
+    execution.advance(store, chain["job"])
+    states = [s["state"] for s in plan.plan(store, "tiny")["stages"]]
+    assert states == ["done", "running"]
+    assert not now["scored"] and now["jobs"] == [chain["job"]]
+    jobs.cancel(store, chain["job"])
+    execution.end(store, chain["job"], "cancelled")
+    assert plan.plan(store, "tiny")["stages"] == [], "nothing is to do any more"
+
+
+def test_a_machine_that_was_slow_is_expected_to_stay_so(store, chain):
+    before = estimate.Estimate(store)
+    usual = before.steps(jobs.get_job(store, chain["job"]))
+    assert before.slower == 1.0
+    row = jobs.get_job(store, chain["job"])
+    noted = times.begin(store, row)
+    seconds = 6 * usual[0]
+    store.execute("UPDATE step_times SET began = ?, seconds = ? WHERE id = ?", [time.time() - seconds, seconds, noted])
+    execution.advance(store, chain["job"])
+    after = estimate.Estimate(store)
+    assert after.slower == pytest.approx(6, rel=0.01)
+    left = after.steps(jobs.get_job(store, chain["job"]))
+    assert left[0] == 0 and left[1] == pytest.approx(6 * usual[1], rel=0.05)
+    assert estimate.first_look(store, "tiny") > 10
+
+
+def test_before_the_demo_is_drawn_all_that_follows_is_in_the_list(store):
+    job = demo.offer(store, "cpu")
+    now = plan.plan(store, None)
+    titles = [s["title"] for s in now["stages"]]
+    assert titles[:2] == ["Draw the images", plan.DEMO_FOLLOWS[0][0]] and len(titles) == 1 + len(plan.DEMO_FOLLOWS)
+    assert now["left"] > 300 and now["jobs"] == [job]
+
+
+def test_the_drawing_can_be_stopped(store, monkeypatch):
+    monkeypatch.setattr(demo, "COUNTS", {"train": 4, "test_normal": 1, "test_abnormal": 1})
+    monkeypatch.setattr(demo, "SIDE", 32)
+    with pytest.raises(Stopped):
+        demo._demo_step(Work(store, "", {"seed": 0}, should_stop=lambda: True))
+    assert store.query("SELECT id FROM studies") == [] and jobs.list_jobs(store) == []
