@@ -507,6 +507,8 @@ export interface TourAct {
   over?: number;
   wait?: string;
   there?: string;
+  found?: boolean;
+  press?: string[];
   seconds?: number;
 }
 export interface TourStep {
@@ -520,6 +522,8 @@ export interface TourStep {
 }
 export interface TourState {
   ready: boolean;
+  /** The case with the clearest lesion. */
+  found: number | null;
   job: Job | null;
 }
 

@@ -10,6 +10,8 @@ import pytest
 from app.context import APP
 from core.studio.db import store
 from core.studio.demo import study as demo
+from core.studio.demo import tour
+from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.app.conftest import Served
 
@@ -18,9 +20,12 @@ pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or 
 COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
 
 
-def test_the_steps_take_about_five_minutes_and_go_through_the_four_tabs():
+def test_the_steps_take_about_five_minutes_and_end_on_a_lesion_a_decision_and_results():
     assert 240 <= sum(s["seconds"] for s in STEPS) <= 360
     assert {"medmix", "training", "clusters", "review"} <= {s["tab"] for s in STEPS}
+    found, decided, last = STEPS[-3:]
+    assert {"found": True} in found["do"] and any("a" in act.get("press", []) for act in decided["do"])
+    assert last["tab"] == "results"
     assert all(s["title"] and s["text"] and s["at"] for s in STEPS)
 
 
@@ -33,11 +38,20 @@ def toured(tmp_path_factory):
     home: Path = tmp_path_factory.mktemp("tour") / "home"
     opened = store.open(str(home))
     demo.make_demo(opened, 0, COUNTS, side=128)
+    encoder = pipeline.create_untrained(opened, "demo", 32)
+    looked = pipeline.create_fit(opened, encoder, "padim", {"channels": 20}, name="First look")
+    pipeline.pretrain_run(opened, encoder, "cpu")
+    pipeline.fit_run(opened, looked, "cpu")
+    pipeline.score_run(opened, looked, "cpu")
     studies.import_study(opened, "mine", small_folder(tmp_path_factory.mktemp("mine") / "folder", 8, 2, 2), copy=True)
     opened.close()
     server = Served(home)
     yield server
     server.stop()
+
+
+def encoder_of(opened) -> str:
+    return opened.first("SELECT parent FROM runs WHERE name = 'First look'")["parent"]
 
 
 def at(page, step: int) -> None:
@@ -70,13 +84,20 @@ def test_all_steps_there_and_back_and_reset(page, toured):
         seen = page.evaluate(RING)
         assert seen["bottom"] <= seen["bar"] and seen["right"] <= seen["wide"], "the bar covers nothing"
         assert seen["height"] > 25 and seen["type"] >= 21 and seen["words"]
+        state = page.locator(".tour-state").inner_text()
+        assert f"{i + 1} of {len(STEPS)}" in state and "left" not in state, "one time left at most: the studio's own"
+        if step["title"] == "A lesion, found":
+            shown = frame.locator(".rv-row[aria-current]").get_attribute("data-id")
+            label = opened.first("SELECT label FROM cases WHERE id = ?", [int(shown)])["label"]
+            assert label == "abnormal" and int(shown) == tour.found(opened)
         if i + 1 < len(STEPS):  # by key and by button in turn
             page.keyboard.press("ArrowRight") if i % 2 else page.get_by_role("button", name="Next").click()
     assert page.get_by_role("button", name="Next").is_disabled()
+    assert [r["decision"] for r in opened.query("SELECT decision FROM reviews")] == ["abnormal"], "by one key, once"
     trained = [r for r in runs.list_runs(opened, "demo", "pretrain") if r["name"] == "Guided tour"]
     assert len(trained) == 1, "a real training, started once"
     assert trained[0]["config"]["strong"] == "medmix"
-    fits = runs.list_runs(opened, "demo", "fit")
+    fits = [f for f in runs.list_runs(opened, "demo", "fit") if f["name"] != "First look"]
     assert [f["method"] for f in fits] == ["lesion-head"] and fits[0]["config"]["steps"] == 300
     # Back and forth again: nothing is started twice, and a reload stays where it was.
     for _ in range(5):
@@ -86,11 +107,12 @@ def test_all_steps_there_and_back_and_reset(page, toured):
     at(page, len(STEPS) - 5)
     page.reload()
     at(page, len(STEPS) - 5)
-    assert len(runs.list_runs(opened, "demo", "pretrain")) == 1
+    assert len([r for r in runs.list_runs(opened, "demo", "pretrain") if r["name"] == "Guided tour"]) == 1
     page.get_by_role("button", name="Reset").click()
     assert runs.list_runs(opened, "demo"), "once is not enough"
     page.get_by_role("button", name="Sure? Again").click()
     page.wait_for_function("document.body.dataset.resets === '1'", timeout=180_000)
     at(page, 0)
-    assert runs.list_runs(opened, "demo") == []
+    assert {r["name"] for r in runs.list_runs(opened, "demo", "fit")} == {"First look"}
+    assert [r["id"] for r in runs.list_runs(opened, "demo", "pretrain")] == [encoder_of(opened)]
     assert [s["id"] for s in opened.query("SELECT id FROM studies ORDER BY id")] == ["demo", "mine"]

@@ -1,5 +1,8 @@
 // What a step of the tour can do in the studio's page: as a hand would, by its own controls.
 //   {tab}  {click, unless}  {tick}  {untick}  {set, value}  {slide, through, over}  {wait, seconds}  {there, seconds}
+//   {found}: opens the case with the clearest lesion  {press}: keys
+import { api } from '../../static/api.js';
+
 const rest = (ms) => new Promise((done) => setTimeout(done, ms));
 const PATIENCE = 120; // seconds for a control to be there
 
@@ -30,6 +33,13 @@ export async function act(frame, one, going) {
     until(() => [...page().querySelectorAll(selector)].find((n) => visible(n) && !n.disabled), PATIENCE, going);
   if (one.tab) {
     frame.contentWindow.Studio.openTab(one.tab);
+  } else if (one.found) {
+    const { found } = await api('/api/walk');
+    if (found && going()) frame.contentWindow.Studio.openCase(found);
+    await until(() => Number(page().querySelector('.rv-row[aria-current]')?.dataset.id) === found, PATIENCE, going);
+  } else if (one.press) {
+    const { KeyboardEvent } = frame.contentWindow;
+    for (const key of one.press) page().body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
   } else if (one.wait) {
     await until(() => visible(page().querySelector(one.wait)), one.seconds || PATIENCE, going);
   } else if (one.there) {

@@ -32,15 +32,14 @@ let reported = ''; // the part of the chain that was last at work
 const kept = (/** @type {string} */ name) => sessionStorage.getItem(`tour.${name}`) || '';
 const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessionStorage.setItem(`tour.${name}`, value);
 const studio = () => frame.contentWindow?.Studio;
-const minutes = () => Math.max(1, Math.round(steps.slice(at).reduce((sum, s) => sum + s.seconds, 0) / 60));
 const state = (/** @type {string} */ text) => {
   $('.tour-state').textContent = text;
 };
 
 function say() {
   const step = steps[at];
-  const drawing = 'Its images are made on this machine, from a seed. This is done once and takes about half a minute.';
-  $('.tour-say h1').textContent = ready ? step.title : 'Drawing the demo study';
+  const drawing = 'Its images are made on this machine, from a seed, and scored by quick detectors. This is done once.';
+  $('.tour-say h1').textContent = ready ? step.title : 'Preparing the demo study';
   $('.tour-say p').textContent = ready ? step.text : drawing;
   $('.tour-back').disabled = !ready || at === 0;
   $('.tour-next').disabled = !ready || at === steps.length - 1;
@@ -158,7 +157,8 @@ async function look() {
     reported = part;
     const running = job && `${DOING[job.verb] || job.verb}: ${Math.round(100 * job.progress)} %`;
     const doing = job?.status === 'queued' ? 'waiting to start' : running;
-    state([doing, ready && `about ${minutes()} min left`].filter(Boolean).join(' · '));
+    // No time here: the studio above says how long what is at work still takes.
+    state([doing, ready && `${at + 1} of ${steps.length}`].filter(Boolean).join(' · '));
   } catch (error) {
     state(error.message);
   }

@@ -114,9 +114,9 @@ def _demo_step(work: Work) -> None:
         work.report({"step": done, "steps": total, "message": f"Drawing the demo study: {done} of {total}"})
 
     study = make_demo(work.store, seed, on_progress=on_progress)
+    look(work.store, study, work.device, start=False)
     if not work.args.get("train", True):
         return  # the guided tour starts its own training
-    look(work.store, study, work.device, start=False)
     made = create_demo_runs(work.store, study, seed)
     steps = demo_steps(made, evaluate=True, device=work.device)
     # The map at once after the training: Clusters then has it while the detectors are fitted.

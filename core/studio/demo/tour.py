@@ -11,32 +11,51 @@ from core.studio.demo import study as demo
 from core.studio.jobs import orphans
 from core.studio.jobs import queue as jobs
 from core.studio.review import masks
+from core.studio.review.cases import scored_runs
 from core.studio.runs import records as runs
+from core.studio.runs.look import NAME, look
 from core.studio.training.live import brief
 
 STUDY = demo.demo_id(0)
 PATIENCE = 60.0  # seconds for a worker to leave what it is at
+_LOOKED = f"FROM runs WHERE kind = 'fit' AND name = '{NAME}' AND status = 'done'"
+_FIRST_LOOK = f"SELECT id {_LOOKED} UNION SELECT parent {_LOOKED}"  # runs of finished first looks, and their encoders
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Have the demo study drawn unless it is there, or about to be; nothing is trained. Returns `state`."""
+    """Have the demo study drawn and scored by a first look, unless it is or is about to be. Returns `state`."""
     if not _there(store) and _drawing(store) is None:
         args = {"seed": 0, "device": device, "train": False}
         jobs.submit(store, [{"step": "demo", "args": args}], start=False)
+    elif _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
+        look(store, STUDY, device, start=False)
     if wake:
         jobs.ensure_worker(store)
     return state(store)
 
 
 def state(store: Store) -> dict:
-    """{"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), or None}."""
+    """{"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), "found": `found`}."""
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
-    return {"study": STUDY, "ready": _there(store), "job": brief(at_work)}
+    return {"study": STUDY, "ready": _there(store), "job": brief(at_work), "found": found(store)}
+
+
+def found(store: Store) -> int | None:
+    """The abnormal test case that the run which Review opens with scores highest; None before a run has scored one."""
+    scored = scored_runs(store, STUDY)
+    row = store.one(
+        "SELECT c.id FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.label = 'abnormal' "
+        "AND r.map IS NOT NULL ORDER BY r.score_roi DESC, c.id LIMIT 1",
+        [scored[0]["id"] if scored else None],
+    )
+    return row["id"] if row else None
 
 
 def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
-    """Back to the study as it was imported: no run, map, tag, view or finding, no review that counts. Returns `state`.
+    """Back to how the tour began: no map, tag, view or finding, no review that counts, no run but the first look.
+
+    Returns `state`.
 
     Reviews and their events are never deleted; they are taken back, and an event says so. A lesion mask that was
     changed gets a new version, equal to the imported one. ValueError if a worker does not leave in time.
@@ -45,7 +64,9 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
         return state(store)
     _end_jobs(store, seconds)
     orphans.mark(store)  # what a killed command left 'running' may go too
-    fits_first = store.query("SELECT id FROM runs WHERE study = ? ORDER BY parent IS NULL", [STUDY])
+    fits_first = store.query(
+        f"SELECT id FROM runs WHERE study = ? AND id NOT IN ({_FIRST_LOOK}) ORDER BY parent IS NULL", [STUDY]
+    )
     for row in store.query("SELECT key FROM cluster_maps WHERE study = ?", [STUDY]):
         forget(store, row["key"])
     for row in fits_first:
@@ -57,7 +78,8 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
         db.execute(f"UPDATE reviews SET active = 0 WHERE active = 1 AND {here}", {"study": STUDY})
         for table in ("assignments", "findings"):
             db.execute(f"DELETE FROM {table} WHERE {here}", {"study": STUDY})
-        for table in ("evaluations", "cluster_views", "undone"):
+        db.execute(f"DELETE FROM evaluations WHERE study = ? AND (run IS NULL OR run NOT IN ({_FIRST_LOOK}))", [STUDY])
+        for table in ("cluster_views", "undone"):
             db.execute(f"DELETE FROM {table} WHERE study = ?", [STUDY])
         db.execute("UPDATE cases SET tags = '[]' WHERE study = ?", [STUDY])
         for name in ("blind", "labels"):

@@ -32,19 +32,45 @@ COUNTS = {"train": 12, "test_normal": 3, "test_abnormal": 3}
 
 @pytest.fixture
 def small(monkeypatch):
+    """A small study, whose first look is not taken: the studies that it was asked for."""
+    looked = []
     monkeypatch.setattr(demo, "COUNTS", COUNTS)
     monkeypatch.setattr(demo, "SIDE", 64)
+    for module in (demo, tour):
+        monkeypatch.setattr(module, "look", lambda store, study, device, start: looked.append(study))
+    return looked
 
 
-def test_an_empty_home_gets_the_study_and_no_training(store, small):
+def test_an_empty_home_gets_the_study_a_first_look_and_no_training(store, small):
     answer = tour.prepare(store, "cpu", wake=False)
     assert not answer["ready"] and answer["job"]["verb"] == "demo"
     assert tour.prepare(store, "cpu", wake=False)["job"]["id"] == answer["job"]["id"], "asked for once"
     worker.run_queue(store)
-    assert tour.state(store) == {"study": "demo", "ready": True, "job": None}
+    assert tour.state(store) == {"study": "demo", "ready": True, "job": None, "found": None}
+    assert small == ["demo"]
     assert runs.list_runs(store) == [] and tour.prepare(store, "cpu", wake=False)["job"] is None
     report = overview.overview(store, "demo")["report"]
     assert report["accepted"] == 18 and report["rejected"] == []
+    assert small == ["demo", "demo"], "a study that was drawn before gets its first look too"
+
+
+def test_the_clearest_lesion_is_found_and_the_first_look_outlives_a_reset(store, small):
+    demo.make_demo(store)
+    encoder = create_untrained(store, "demo", 32)
+    looked = create_fit(store, encoder, "padim", {"channels": 20}, name="First look")
+    pretrain_run(store, encoder, "cpu")
+    fit_run(store, looked, "cpu")
+    score_run(store, looked, "cpu")
+    query = (
+        "SELECT case_id FROM readings r JOIN cases c ON c.id = r.case_id WHERE label = 'abnormal' ORDER BY score_roi"
+    )
+    clearest = store.query(query)[-1]["case_id"]
+    assert tour.found(store) == clearest
+    tour.prepare(store, "cpu", wake=False)
+    assert small == [], "there are results"
+    create_pretrain(store, "demo", {"size": 32})
+    assert tour.reset(store, "ann")["found"] == clearest
+    assert {r["id"] for r in runs.list_runs(store)} == {encoder, looked}
 
 
 def rows(store, study: str) -> dict:
@@ -96,7 +122,7 @@ def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_pat
     waiting = create_pretrain(store, "demo", {"size": 32})
     job = jobs.submit(store, chain(waiting), start=False)
     before = rows(store, "own")
-    assert tour.reset(store, "ann") == {"study": "demo", "ready": True, "job": None}
+    assert tour.reset(store, "ann") == {"study": "demo", "ready": True, "job": None, "found": None}
     assert rows(store, "own") == before
     after = rows(store, "demo")
     same = ("studies", "cases", "runs", "readings", "findings", "evaluations")
