@@ -41,6 +41,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/case/{case_id}/roi.bits": "GET",
         "/api/case/{case_id}/pack": "GET",
         "/api/case/{case_id}/nearest": "GET",
+        "/api/case/{case_id}/explain": "GET",
         "/api/export/{study}/warning": "GET",
         "/api/export/{study}/{kind}": "GET",
         "/api/manage": "GET",

@@ -15,7 +15,7 @@ from app.routes._aliases import aliases_of
 from app.routes._types import Id, Name, Side
 from core.studio.review import blind, masks, scales
 from core.studio.review.decisions import case_row
-from core.studio.runs import nearest
+from core.studio.runs import explained, nearest
 from core.studio.runs.readings import stored_map
 from core.studio.runs.records import get_run
 
@@ -114,6 +114,13 @@ def routes(ctx) -> APIRouter:
         names = aliases_of(ctx, request)
         found = nearest.nearest(ctx.store(), run, case["id"])
         return {"ok": True, "cases": [names.shown(case["study"], one) for one in found]}
+
+    @router.get("/explain")
+    def most_like(request: Request, case_id: Id, run: Name):
+        """The patch that the run finds most abnormal, the normal patch most like it, and how far that still is."""
+        case = seen(request, case_id)
+        found = explained.explain(ctx.store(), run, case["id"])
+        return {"ok": True, **found, "case": aliases_of(ctx, request).shown(case["study"], found["case"])}
 
     return router
 

@@ -179,6 +179,7 @@ export interface Compared {
 export interface ScoredRun {
   id: string;
   name: string;
+  method: string;
   title: string;
   encoder: string | null;
   created: string;
@@ -590,6 +591,15 @@ export interface Get {
   (path: `/api/review/case/${number}`, params: Params): Promise<Answer<{ case: CaseDetail; ahead: Ahead[] }>>;
   (path: `/api/review/timeline/${number}`, params: Params): Promise<Answer<{ frames: Frame[] }>>;
   (path: `/api/case/${number}/nearest`, params: Params): Promise<Answer<{ cases: (Ahead & { name: string })[] }>>;
+  (path: `/api/case/${number}/explain`, params: Params): Promise<Answer<Explained>>;
+}
+/** Boxes are in parts of the images' width and height. */
+export interface Explained {
+  box: Rectangle;
+  there: Rectangle;
+  case: { id: number; name: string; v: string; width: number; height: number };
+  distance: number;
+  usual: { median: number; largest: number; count: number } | null;
 }
 export interface Post {
   (path: '/api/review/decide', body: Params): Promise<Answer<{ next: CaseDetail | null; ahead: Ahead[] }>>;

@@ -89,10 +89,18 @@ Part = tuple[np.ndarray, np.ndarray | None]  # images uint8 (N, S, S, 3) and the
 
 def part_unseen(images: np.ndarray, roi: np.ndarray | None, share: float, seed: int) -> tuple[Part, Part]:
     """(what members are fitted on, at least 4 images that they never see). ValueError under 16 images."""
-    if len(images) < 16:
-        raise ValueError(f"several detectors together take at least 16 normal images; there are {len(images)}")
-    order = np.random.default_rng(seed).permutation(len(images))
-    unseen = np.sort(order[: max(4, round(share * len(images)))])
-    seen = np.setdiff1d(order, unseen)
-    kept, left_out = ((images[part], None if roi is None else roi[part]) for part in (seen, unseen))
+    parts = places_unseen(len(images), share, seed)
+    kept, left_out = ((images[part], None if roi is None else roi[part]) for part in parts)
     return kept, left_out
+
+
+def places_unseen(count: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places, among `count` images, of those that members are fitted on and of those that they never see.
+
+    Raises ValueError under 16 images.
+    """
+    if count < 16:
+        raise ValueError(f"several detectors together take at least 16 normal images; there are {count}")
+    order = np.random.default_rng(seed).permutation(count)
+    unseen = np.sort(order[: max(4, round(share * count))])
+    return np.setdiff1d(order, unseen), unseen

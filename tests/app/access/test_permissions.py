@@ -34,6 +34,7 @@ EXPECTED = {
         POST /api/review/settings | POST /api/review/threshold | GET /api/review/timeline/{case_id}""",
     SIGHTED: """
         GET /api/case/{case_id}/mask.png | GET /api/case/{case_id}/mask.bits | GET /api/case/{case_id}/heat
+        GET /api/case/{case_id}/explain
         GET /api/case/{case_id}/nearest | POST /api/review/mask/{case_id} | POST /api/review/restore/{mask_id}
         GET /api/clusters/runs | GET /api/clusters/maps | POST /api/clusters/maps | GET /api/clusters/maps/{key}
         GET /api/clusters/maps/{key}/coords | GET /api/clusters/maps/{key}/columns
@@ -73,7 +74,8 @@ FILLED = {
     "action": "archive", "job": "0",
 }  # fmt: skip
 QUERY = {
-    "heat": "run=RUN", "nearest": "run=RUN", "raw": "", "open": f"study={STUDY}", "list": f"study={STUDY}",
+    "heat": "run=RUN", "nearest": "run=RUN", "explain": "run=RUN", "raw": "",
+    "open": f"study={STUDY}", "list": f"study={STUDY}",
     "step": f"study={STUDY}", "counts": f"study={STUDY}", "runs": f"study={STUDY}", "maps": f"study={STUDY}",
 }  # fmt: skip
 

@@ -99,6 +99,7 @@ export class CaseLoader {
   async fetchNearest() {
     const { review } = this;
     const { detail, run } = review;
+    review.side.compared.follow();
     if (!review.show.nearest || !detail || detail.blind || !run || review.nearest?.of === `${detail.id}/${run}`) return;
     review.nearest = null;
     const stale = () => review.detail?.id !== detail.id || review.run !== run;

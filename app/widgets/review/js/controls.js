@@ -3,6 +3,7 @@ import { el, fill } from '../../../static/dom.js';
 import { fixed, percent } from '../../../static/format.js';
 import { unscored } from '../../../static/plan.js';
 import { gradient, MAPS } from './colours.js';
+import { explained } from './explained.js';
 import { STEPS } from './heat.js';
 import { maskPanel } from './mask_panel.js';
 import { choice, slider, toggle } from './parts.js';
@@ -101,6 +102,7 @@ export function controls(review) {
   const image = imageControls(review);
   const numbers = measures();
   const mask = maskPanel(review);
+  const compared = explained(review);
   const detectors = el('div', { class: 'rv-choice', role: 'group', 'aria-label': 'Detector' });
   const ai = el(
     'section',
@@ -113,6 +115,7 @@ export function controls(review) {
     el('div', { class: 'rv-colours' }, map.colours, map.legend),
     map.threshold.row,
     numbers.element,
+    compared.element,
   );
   const blind =
     'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; ' +
@@ -126,7 +129,7 @@ export function controls(review) {
     image.width.row,
   );
   const element = el('aside', { class: 'rv-side panel' }, veil, ai, picture, mask.element);
-  return { ...map, ...image, scale, numbers: numbers.parts, mask, detectors, ai, veil, element };
+  return { ...map, ...image, scale, numbers: numbers.parts, compared, mask, detectors, ai, veil, element };
 }
 
 /** The buttons of the detectors, and a menu of their older runs. @param {Controls} side @param {ReviewView} review */

@@ -1,0 +1,79 @@
+// What the nearest-patch detector compared with: the most abnormal patch of the case, and the normal patch most like it.
+import { get } from '../../../static/api.js';
+import { el, fill } from '../../../static/dom.js';
+import { fixed } from '../../../static/format.js';
+
+/** @typedef {import('../../../static/answers').Explained} Explained */
+
+const METHODS = ['nearest', 'blend']; // detectors that compare patches
+const AROUND = 1.2; // of a patch's side, shown on each side of it
+
+/**
+ * A patch with what is around it, cut out of an image by the drawing's own view box.
+ * @param {{id: number, v?: string, width: number, height: number}} image
+ * @param {Explained['box']} box in parts of the image
+ * @param {string} text
+ */
+function patch({ id, v, width, height }, [x0, y0, x1, y1], text) {
+  const [x, y, w, h] = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height];
+  const side = Math.max(w, h) * (1 + 2 * AROUND);
+  const left = Math.min(Math.max(0, x + w / 2 - side / 2), Math.max(0, width - side));
+  const top = Math.min(Math.max(0, y + h / 2 - side / 2), Math.max(0, height - side));
+  const picture = el(
+    'svg',
+    { viewBox: `${left} ${top} ${side} ${side}`, role: 'img', 'aria-label': text },
+    el('image', { href: `/api/case/${id}/image.png${v ? `?v=${v}` : ''}`, width, height }),
+    el('rect', { x, y, width: w, height: h }),
+  );
+  return el('figure', {}, picture, el('figcaption', { class: 'dim' }, text));
+}
+
+/** How far, in words and beside what normal images show. @param {Explained} found */
+export function howFar({ distance, usual }) {
+  if (!usual) return `Most like this, and ${fixed(distance, 2)} away.`;
+  const times = distance / usual.largest;
+  const beside = `${usual.count} held-out normals: ${fixed(usual.median, 2)} as a rule, ${fixed(usual.largest, 2)} at most`;
+  return times > 1
+    ? `Most like this, yet ${fixed(distance, 2)} away (${beside}).`
+    : `Most like this, and ${fixed(distance, 2)} away: no farther than normal images are (${beside}).`;
+}
+
+/** A panel that is shown with the nearest normal image. @param {import('./review_view.js').ReviewView} review */
+export function explained(review) {
+  const element = el('div', { class: 'rv-explained', hidden: true });
+  let of = ''; // the case and run that are shown
+  /** Shows what belongs to the case on screen, or nothing. */
+  async function follow() {
+    const { detail, run, setup, show } = review;
+    const method = setup?.runs.find((r) => r.id === run)?.method || '';
+    const wanted = show.nearest && detail && !detail.blind && run && METHODS.includes(method);
+    if (!wanted) {
+      element.hidden = true;
+      of = '';
+      return;
+    }
+    const now = `${detail.id}/${run}`;
+    if (of === now) return;
+    of = now;
+    element.hidden = true;
+    const found = await get(`/api/case/${detail.id}/explain`, { run });
+    if (of !== now) return;
+    if (!found.ok) {
+      of = '';
+      return;
+    }
+    const { width, height } = detail;
+    fill(
+      element,
+      el(
+        'div',
+        { class: 'rv-pair' },
+        patch({ id: detail.id, width, height }, found.box, 'its most abnormal patch'),
+        patch(found.case, found.there, `of ${found.case.name}, normal`),
+      ),
+      el('p', { class: 'dim' }, howFar(found)),
+    );
+    element.hidden = false;
+  }
+  return { element, follow };
+}

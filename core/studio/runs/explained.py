@@ -1,0 +1,84 @@
+"""What a case's most abnormal patch was compared with: the normal patch most like it, and how far that still is."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+
+from core.engine.detectors.nearest.explain import Match
+from core.engine.detectors.nearest.nearest import Nearest
+from core.engine.registry import DETECTORS
+from core.studio.db.store import Store
+from core.studio.ingest.cache import load_arrays
+from core.studio.runs import records as runs
+from core.studio.runs.readings import size_of
+
+METHODS = ("nearest", "blend")
+USUAL = 12  # held-out normals whose most abnormal patch says how far a normal patch may be
+
+
+def explain(store: Store, run_id: str, case_id: int) -> dict:
+    """{"box", "there", "case", "distance", "usual"} of the patch that a run finds most abnormal in a case.
+
+    box, there: (x0, y0, x1, y1) in parts of the case's image and of the training image `case`. distance: between the
+    two patches' features. usual: {"median", "largest", "count"} of the same distance over held-out normal images, None
+    without any. Raises ValueError for a run that does not compare patches, and for a case that it cannot see.
+    """
+    run = runs.get_run(store, run_id)
+    if run["method"] not in METHODS:
+        raise ValueError("Only the nearest patches, alone or blended, compare with one patch of one image.")
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    at = np.flatnonzero(arrays.case_ids == case_id)
+    if not len(at):
+        raise ValueError("This case is not in the study of the run.")
+    train = arrays.index("train")
+    detector, fitted_on = _detector(runs.run_folder(store, run_id), run["method"], len(train))
+    [match] = _matches(detector, arrays, at)
+    held = arrays.index("holdout", label="normal")[:USUAL]
+    usual = _usual(runs.run_folder(store, run_id), detector, arrays, held) if len(held) else None
+    other = int(arrays.case_ids[train[fitted_on[match.row]]])
+    case = store.first("SELECT id, name, sha256, width, height, bits FROM cases WHERE id = ?", [other])
+    mark = (case.pop("sha256") or "")[:10]
+    return {
+        "box": [round(v / detector.size, 5) for v in match.box],
+        "there": [round(v / detector.size, 5) for v in match.there],
+        "case": {**case, "v": mark},
+        "distance": round(match.distance, 4),
+        "usual": usual,
+    }
+
+
+def _matches(detector: Nearest, arrays, index: np.ndarray) -> list[Match]:
+    return detector.explain(np.array(arrays.images[index]), roi=np.array(arrays.roi[index]))
+
+
+@functools.lru_cache(maxsize=2)
+def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarray]:
+    """A run's nearest patches, and the places of the images it holds among the `count` that it was fitted on."""
+    from core.engine.detectors.blend import Blend
+    from core.engine.detectors.members import places_unseen
+
+    found = DETECTORS.get(method).load(folder, "cpu")
+    if isinstance(found, Blend):
+        seen, _ = places_unseen(count, found.config.unseen, found.config.seed)
+        found, places = found.members["fine"], seen
+    else:
+        places = np.arange(count)
+    assert isinstance(found, Nearest)
+    return found, places
+
+
+_usual_of: dict[Path, dict] = {}  # by run folder: read once
+
+
+def _usual(folder: Path, detector: Nearest, arrays, held: np.ndarray) -> dict:
+    if folder not in _usual_of:
+        distances = [match.distance for match in _matches(detector, arrays, held)]
+        _usual_of[folder] = {
+            "median": round(float(np.median(distances)), 4),
+            "largest": round(float(max(distances)), 4),
+            "count": len(distances),
+        }
+    return _usual_of[folder]

@@ -1,0 +1,62 @@
+"""What a case's most abnormal patch was compared with, named by the training image that it comes from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.engine.registry import DETECTORS
+from core.studio.ingest.cache import load_arrays
+from core.studio.runs import explained, pipeline
+from core.studio.runs import records as runs
+from tests.conftest import scored_padim
+
+
+@pytest.fixture
+def fitted(store, tiny_study):
+    """fitted(method, config) -> the run."""
+    encoder = pipeline.create_untrained(store, tiny_study, 32)
+    pipeline.pretrain_run(store, encoder)
+
+    def fit(method: str, config: dict) -> str:
+        run = pipeline.create_fit(store, encoder, method, config)
+        pipeline.fit_run(store, run, "cpu")
+        return run
+
+    return fit
+
+
+def test_a_training_image_is_most_like_itself(store, tiny_study, fitted):
+    memory = {"patches": 2000, "pool": 2000}
+    parts = {"fine": memory, "coarse": memory, "padim": {"channels": 8}}
+    train = store.query("SELECT id FROM cases WHERE study = ? AND split = 'train' ORDER BY \"row\"", [tiny_study])
+    case = train[5]["id"]
+    found = explained.explain(store, fitted("nearest", memory), case)
+    assert found["case"]["id"] == case and found["distance"] == pytest.approx(0, abs=1e-2)
+    assert found["box"] == found["there"] and all(0 <= v <= 1 for v in found["box"])
+    # A blend holds only some of the training images: the image that is named is one of them, and the right one.
+    run = fitted("blend", parts)
+    detector = DETECTORS.get("blend").load(runs.run_folder(store, run), "cpu")
+    arrays = load_arrays(store, tiny_study, 32)
+    kept = np.arange(len(train))
+    found = [explained.explain(store, run, train[i]["id"]) for i in kept]
+    itself = [i for i in kept if found[i]["case"]["id"] == train[i]["id"] and found[i]["distance"] < 0.01]
+    assert len(itself) == len(kept) - max(4, round(detector.config.unseen * len(kept)))
+    assert len(arrays.index("train")) == len(kept)
+
+
+def test_an_abnormal_case_is_set_beside_held_out_normals(store, tiny_study, fitted):
+    run = fitted("nearest", {"patches": 200, "pool": 400})
+    case = store.first("SELECT id FROM cases WHERE study = ? AND label = 'abnormal'", [tiny_study])["id"]
+    found = explained.explain(store, run, case)
+    assert found["distance"] > 0 and found["usual"]["count"] == 6
+    assert 0 < found["usual"]["median"] <= found["usual"]["largest"]
+    assert found["case"]["name"] and len(found["case"]["v"]) == 10
+
+
+def test_other_detectors_and_other_cases_are_refused(store, tiny_study, fitted):
+    _, padim = scored_padim(store, tiny_study)
+    with pytest.raises(ValueError, match="nearest patches"):
+        explained.explain(store, padim, 1)
+    with pytest.raises(ValueError, match="not in the study"):
+        explained.explain(store, fitted("nearest", {"patches": 50, "pool": 100}), 10_000)
