@@ -71,6 +71,10 @@ def routes(ctx) -> APIRouter:
         store = sighted(ctx, request, study)
         return {"ok": True, "maps": library.list_maps(store, study), "views": actions.list_views(store, study)}
 
+    @router.post("/maps/{key}/stop")
+    def stop(request: Request, key: str):
+        return {"ok": True, "status": library.stop(ctx.store(), key)}
+
     @router.post("/maps")
     def ask(request: Request, body: bodies.ClusterMap):
         store = sighted(ctx, request, get_run(ctx.store(), body.run)["study"])

@@ -91,6 +91,11 @@ def routes(ctx) -> APIRouter:
         studies.study_row(ctx.store(), study)
         return {"ok": True, **look.look(ctx.store(), study, ctx.store().setting("device", "auto"))}
 
+    @router.post("/import/{task}/stop")
+    def stop(task: str):
+        imports.stop(task)
+        return {"ok": True}
+
     @router.get("/import/{task}")
     def progress(task: str):
         return {"ok": True, **imports.state(task)}

@@ -115,6 +115,8 @@ export interface RunRow {
   id: string;
   kind: 'pretrain' | 'fit';
   name: string;
+  /** Seconds until it is done; null where nothing is at it. */
+  left: number | null;
   parent: string | null;
   method: string;
   status: string;
@@ -533,6 +535,7 @@ type To<T> = Promise<T>;
 export interface Api {
   (path: '/api/status'): To<Status>;
   (path: `/api/status/plan?study=${string}`): To<Plan>;
+  (path: `/api/study/import/${string}/stop` | `/api/clusters/maps/${string}/stop`, body: object): To<object>;
   (path: `/api/status/stop/${number}`, body: object): To<{ status: string }>;
   (path: `/api/study/${string}/next`): To<Next>;
   (path: `/api/study/${string}/kind`, body: { kind: string }): To<{ labels: string[] }>;

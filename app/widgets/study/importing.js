@@ -1,7 +1,8 @@
 // Bringing a study in: by path, by dropping files, as the demo. The server works in the background; this waits for it.
 import { api } from '../../static/api.js';
-import { toast } from '../../static/dialogs.js';
+import { orToast, toast } from '../../static/dialogs.js';
 import { finder, finderOfAll } from '../../static/dom.js';
+import { about } from '../../static/plan.js';
 import { chosenFiles, droppedFiles } from './files.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
@@ -24,6 +25,8 @@ export function importing(root, studio) {
   const busy = (/** @type {boolean} */ yes) => {
     for (const button of finderOfAll(root)('.go-path, .draw-demo')) button.disabled = yes;
     $('.progress').hidden = !yes;
+    $('.stop-import').hidden = true;
+    $('.stop-import').disabled = false;
   };
   const report = (/** @type {string} */ text, done = 0, total = 0) => {
     const bar = $('.progress progress');
@@ -34,12 +37,20 @@ export function importing(root, studio) {
 
   /** @param {string} task @param {string} doing */
   async function follow(task, doing) {
+    const began = performance.now();
+    $('.stop-import').hidden = false;
+    $('.stop-import').onclick = () => {
+      $('.stop-import').disabled = true;
+      orToast(api(`/api/study/import/${task}/stop`, {}));
+    };
     for (;;) {
       const state = await api(`/api/study/import/${task}`);
       if (state.state === 'failed') throw new Error(state.error);
       if (state.state === 'done') return state.report;
       const { done, total } = state;
-      report(total ? `${doing} ${done} of ${total}` : `${doing}…`, done, total);
+      const took = (performance.now() - began) / 1000;
+      const left = done && took > 2 ? `, ${about((took * (total - done)) / done)} left` : '';
+      report(total ? `${doing} ${done} of ${total}${left}` : `${doing}…`, done, total);
       await new Promise((go) => setTimeout(go, PERIOD));
     }
   }

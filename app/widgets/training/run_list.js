@@ -2,6 +2,7 @@
 import { toast } from '../../static/dialogs.js';
 import { el, finder } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
+import { about } from '../../static/plan.js';
 
 /** @typedef {import('../../static/answers').RunRow} RunRow */
 
@@ -29,6 +30,13 @@ export const firstShown = (runs) =>
   runs.find((r) => r.kind === 'pretrain' && r.method !== 'untrained') ||
   runs[0];
 
+/** The run that tells images apart best, of two or more that were evaluated. @param {RunRow[]} runs */
+export function bestOf(runs) {
+  const known = runs.filter((r) => !r.archived && r.evaluation?.auroc != null);
+  const best = known.reduce((a, b) => ((a?.evaluation?.auroc ?? -1) >= (b.evaluation?.auroc ?? -1) ? a : b), known[0]);
+  return known.length > 1 ? best.id : null;
+}
+
 /** Per cent with a decimal only near the ends, where it matters. @param {number} v */
 const accuracy = (v) => percent(v, v > 0.995 || v < 0.1 ? 1 : 0);
 
@@ -43,6 +51,9 @@ export class RunList {
     this.chosen = null;
     /** @type {Set<string>} the runs to be compared */
     this.ticked = new Set();
+    /** @type {string | null} */
+    this.best = null;
+    this.running = '';
     /** @type {import('../../static/answers').Job | null} what goes on beside a training */
     this.beside = null;
   }
@@ -52,6 +63,7 @@ export class RunList {
     const { $ } = this;
     this.runs = runs;
     this.chosen = chosen;
+    this.best = bestOf(runs);
     const body = $('.runs tbody');
     const focused = document.activeElement?.closest('tr')?.dataset.run;
     body.replaceChildren(...ordered(runs).map((run) => this.#row(run)));
@@ -60,6 +72,11 @@ export class RunList {
     $('.nothing').hidden = Boolean(runs.length);
     if (!runs.length) $('.detail').hidden = $('.versus').hidden = true;
     this.hint(this.beside);
+    // What is at work is in sight once, when it begins: who scrolls afterwards is left alone.
+    const running = runs.find((r) => r.job?.here && r.job.status === 'running')?.id || '';
+    if (running && running !== this.running)
+      body.querySelector(`[data-run="${running}"]`)?.scrollIntoView({ block: 'nearest' });
+    this.running = running;
   }
 
   /** @param {import('../../static/answers').Job | null} beside */
@@ -97,10 +114,13 @@ export class RunList {
   }
 
   /** @param {RunRow} run */
-  #progress({ job, seconds: took }) {
-    if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued') return took ? seconds(took) : '–';
+  #progress({ job, left, seconds: took }) {
+    const rest = left == null ? '' : about(left);
+    if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued')
+      return rest ? rest : took ? seconds(took) : '–';
     const share = job.progress * job.steps.length - job.position;
-    return el('progress', { max: 1, value: Math.max(0, Math.min(1, share)) });
+    const bar = el('progress', { max: 1, value: Math.max(0, Math.min(1, share)) });
+    return [bar, rest && el('span', { class: 'dim' }, ` ${rest} left`)];
   }
 
   /** @param {RunRow} run */
@@ -108,7 +128,8 @@ export class RunList {
     const [look, words] = stateOf(run);
     const { l_aug: loss, val_accuracy: held } = run.latest;
     const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
-    const kind = [run.parent && 'child', run.archived && 'old', run.id === this.chosen && 'chosen'];
+    const first = run.id === this.best;
+    const kind = [first && 'best', run.parent && 'child', run.archived && 'old', run.id === this.chosen && 'chosen'];
     const attributes = {
       'data-run': run.id,
       class: kind.filter(Boolean).join(' '),
@@ -127,7 +148,8 @@ export class RunList {
       el('td', {}, this.#progress(run)),
       el('td', {}, fixed(loss)),
       el('td', {}, held == null ? '–' : accuracy(held)),
-      [auroc, pixels, pro].map((v) => el('td', {}, fixed(v))),
+      el('td', { title: first ? 'The best of this study' : null }, fixed(auroc), first && el('b', {}, ' best')),
+      [pixels, pro].map((v) => el('td', {}, fixed(v))),
     );
   }
 }

@@ -72,6 +72,19 @@ def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") 
     return {"key": made.key, "ready": False, "job": job}
 
 
+def stop(store: Store, key: str) -> str:
+    """Stop the making of a map; returns its job's status.
+
+    Raises ValueError where nothing is making it, or a longer job that makes more than this map.
+    """
+    row = _row(store, key)
+    if row is None or not under_way(store, row["job"]):
+        raise ValueError("this map is not being drawn")
+    if len(jobs.get_job(store, row["job"])["chain"]) > 1:
+        raise ValueError("this map is part of a longer job, which is stopped in the Training tab")
+    return jobs.cancel(store, row["job"])
+
+
 def under_way(store: Store, job: int | None) -> bool:
     """Whether a job is queued or running."""
     return store.one("SELECT 1 FROM jobs WHERE id = ? AND status IN ('queued', 'running')", [job]) is not None

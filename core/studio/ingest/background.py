@@ -10,6 +10,10 @@ from collections.abc import Callable
 from core.studio.db.store import Store
 
 
+class ImportStopped(ValueError):
+    """Somebody has stopped an import before anything of it was written."""
+
+
 class Imports:
     """One per server. States: {"state": "running"|"done"|"failed", "done", "total", "report"|"error"}."""
 
@@ -30,6 +34,8 @@ class Imports:
                 del self._tasks[old]
 
         def progress(done: int, total: int) -> None:
+            if task.get("stop"):
+                raise ImportStopped("The import was stopped; nothing was brought in.")
             task["done"], task["total"] = done, total
 
         def run() -> None:
@@ -48,6 +54,11 @@ class Imports:
 
         threading.Thread(target=run, name=f"import-{token}", daemon=True).start()
         return token
+
+    def stop(self, token: str) -> None:
+        """End an import at its next image. Raises ValueError when it is not known (any more)."""
+        self.state(token)
+        self._tasks[token]["stop"] = True
 
     def state(self, token: str) -> dict:
         """How far an import is. Raises ValueError when it is not known (any more)."""

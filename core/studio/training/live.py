@@ -11,6 +11,7 @@ from core.studio.db.store import Store, parsed
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import TRAINS
 from core.studio.runs import records as runs
+from core.studio.training.estimate import Estimate
 from core.studio.training.series import MATRIX, latest, matrix, series
 
 _JSON = ("chain", "args")
@@ -97,8 +98,10 @@ def now(store: Store) -> dict:
 
 
 def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
-    """The study's runs, newest first, each with its job, its latest headline numbers and its evaluation."""
+    """The study's runs, newest first, each with its job, the seconds that it still takes, its latest headline numbers
+    and its evaluation."""
     at_work = jobs_of_runs(store)
+    estimate = Estimate(store)
     rows = []
     for run in reversed(runs.list_runs(store, study, archived=None if archived else False)):
         keep = (
@@ -119,10 +122,19 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
         row["size"] = run["config"].get("size")
         row["collapsed"] = bool(run["summary"].get("collapsed"))
         row["job"] = brief(at_work.get(run["id"]))
+        row["left"] = _left(estimate, at_work.get(run["id"]), run["id"])
         row["latest"] = latest(store, run["id"], ("l_aug", "val_accuracy", "aug_accuracy", "epoch"))
         row["evaluation"] = evaluation(store, run["id"])
         rows.append(row)
     return rows
+
+
+def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
+    """Seconds until a run is trained or fitted, scored and evaluated; None where no job is at it or comes to it."""
+    if job is None or job["status"] not in ("running", "queued"):
+        return None
+    seconds = [s for s, one in zip(estimate.steps(job), job["chain"], strict=True) if one["run"] == run]
+    return round(sum(seconds), 1) or None
 
 
 def evaluation(store: Store, run: str) -> dict | None:

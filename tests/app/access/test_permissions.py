@@ -37,6 +37,7 @@ EXPECTED = {
         GET /api/case/{case_id}/explain
         GET /api/case/{case_id}/nearest | POST /api/review/mask/{case_id} | POST /api/review/restore/{mask_id}
         GET /api/clusters/runs | GET /api/clusters/maps | POST /api/clusters/maps | GET /api/clusters/maps/{key}
+        POST /api/clusters/maps/{key}/stop
         GET /api/clusters/maps/{key}/coords | GET /api/clusters/maps/{key}/columns
         GET /api/clusters/maps/{key}/points/{point} | GET /api/clusters/maps/{key}/points/{point}/thumb.png
         GET /api/clusters/maps/{key}/points/{point}/image.png | GET /api/clusters/maps/{key}/points/{point}/heat.png
@@ -59,6 +60,7 @@ EXPECTED = {
         DELETE /api/clusters/maps/{key}/placed/{new} | DELETE /api/medmix/presets/{name}
         PUT /api/study/drop/{token} | POST /api/training/run/{run_id}/{action}""",
     ADMINISTRATORS: """
+        POST /api/study/import/{task}/stop
         POST /api/status/stop/{job} | POST /api/study/{study}/kind
         GET /api/audit | POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
         POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign

@@ -5,7 +5,7 @@ import { same } from '../../../app/widgets/medmix/presets.js';
 import { measuresOf } from '../../../app/widgets/training/comparison.js';
 import { flat } from '../../../app/widgets/training/configuration.js';
 import { chartsOf } from '../../../app/widgets/training/fit_board.js';
-import { firstShown, ordered } from '../../../app/widgets/training/run_list.js';
+import { bestOf, firstShown, ordered } from '../../../app/widgets/training/run_list.js';
 import { secondsLeft, stateOf } from '../../../app/widgets/training/run_view.js';
 import { collapseLevel } from '../../../app/widgets/training/training_board.js';
 
@@ -32,6 +32,13 @@ test('what is at work is shown first, else the newest training', () => {
   assert.equal(firstShown([fit, run('u', { method: 'untrained' }), run('p')]).id, 'p');
   assert.equal(firstShown([fit, run('p'), run('w', { status: 'running' })]).id, 'w');
   assert.equal(firstShown([fit]).id, 'f');
+});
+
+test('the best run is the one that tells images apart best, of two or more', () => {
+  const scored = (/** @type {string} */ id, /** @type {number} */ auroc) => run(id, { evaluation: { auroc } });
+  assert.equal(bestOf([scored('a', 0.7), run('x'), scored('b', 0.9), scored('c', 0.8)]), 'b');
+  assert.equal(bestOf([scored('a', 0.7), run('x')]), null);
+  assert.equal(bestOf([]), null);
 });
 
 test('a state in words', () => {

@@ -8,6 +8,7 @@ from core.engine.progress import Stopped
 from core.studio.clusters import columns, explore, library, pictures
 from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
+from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import STEPS, Work
 from tests.studio.clusters.conftest import POINTS
 
@@ -152,3 +153,18 @@ def test_a_stopped_step_leaves_no_half_map(world):
         library.open_map(world.store, key)
     row = next(m for m in library.list_maps(world.store, world.study) if m["key"] == key)
     assert not row["ready"]
+
+
+def test_a_map_that_is_being_made_can_be_stopped_and_no_longer_job_with_it(world, monkeypatch):
+    monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
+    asked = library.request(world.store, world.run, MapConfig(method="pca", seed=77, points=POINTS))
+    assert library.stop(world.store, asked["key"]) == "cancelled"
+    with pytest.raises(ValueError, match="not being drawn"):
+        library.stop(world.store, asked["key"])
+    steps = [{"step": "score", "run": world.run}, {"step": "embed", "run": world.run}]
+    longer = jobs.submit(world.store, steps, start=False)
+    world.store.execute("UPDATE cluster_maps SET job = ? WHERE key = ?", [longer, asked["key"]])
+    with pytest.raises(ValueError, match="part of a longer job"):
+        library.stop(world.store, asked["key"])
+    jobs.cancel(world.store, longer)
+    library.forget(world.store, asked["key"])

@@ -39,6 +39,8 @@ def test_one_chain_trains_fits_scores_and_evaluates(store, run):
     wanted = ["pretrain", "fit", "score", "evaluate", "fit", "score", "evaluate"]
     assert [s["step"] for s in job["chain"]] == wanted
     assert runs.get_run(store, made["run"])["config"] == config
+    left = {row["id"]: row["left"] for row in live.overview(store, "tiny")}
+    assert all(left[one] > 0 for one in (made["run"], *made["fits"])) and left[run] is None
     with pytest.raises(ValueError, match="cancel it before"):
         training.delete(store, made["run"])
     training.act(store, made["run"], "cancel")

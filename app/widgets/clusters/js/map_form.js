@@ -1,6 +1,6 @@
 // What to draw: encoder, method, features, epochs. A fit runs as a job; this only asks, waits and shows how it goes.
 import { api } from '../../../static/api.js';
-import { toast } from '../../../static/dialogs.js';
+import { orToast, toast } from '../../../static/dialogs.js';
 import { el, finder, finderOfAll } from '../../../static/dom.js';
 
 const LIMITS = { seed: 'seed', perplexity: 'perplexity', neighbours: 'neighbours', min_dist: 'min_dist' };
@@ -101,6 +101,7 @@ export class MapForm {
     if (state.job_status === 'running') bar.value = state.progress;
     else bar.removeAttribute('value');
     this.$('.working .said').textContent =
-      state.job_status === 'running' ? state.message : 'Waits for the job that is running';
+      state.job_status === 'running' ? state.message : 'Waits for the training of its encoder';
+    this.$('.stop-map').onclick = () => orToast(api(`/api/clusters/maps/${state.key}/stop`, {}));
   }
 }
