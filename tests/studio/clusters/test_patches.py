@@ -51,7 +51,7 @@ def test_a_place_shows_its_box_and_surroundings(world, made):
     said = explore.describe(world.store, made, 4)
     x0, y0, x1, y1 = said["box"]
     assert (x1 - x0, y1 - y0) == (0.25, 0.25) and (4 * y0) * 4 + 4 * x0 == made.points.place[4]
-    assert pictures.thumbnail(world.store, made, 4).shape == (96, 96, 3)
+    assert pictures.thumbnail(world.store, made, 4).shape == (80, 96, 3)  # 72 x 60 images
 
 
 def test_an_abnormal_image_without_a_mask_is_neither(world, made):

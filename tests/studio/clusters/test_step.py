@@ -102,7 +102,7 @@ def test_a_point_gives_its_case_and_picture(world, made):
     assert said["case_id"] == made.points.case_id[i] and said["case"]["label"] == "abnormal"
     assert said["outline"] and all(0 <= v <= 1 for ring in said["outline"] for p in ring for v in p)
     assert pictures.picture(world.store, made, i).shape == (60, 72, 3)
-    assert pictures.thumbnail(world.store, made, i).shape == (96, 96, 3)
+    assert pictures.thumbnail(world.store, made, i).shape == (80, 96, 3), "in its own proportions"
     with pytest.raises(ValueError, match="not 5000"):
         explore.describe(world.store, made, 5000)
 
