@@ -39,10 +39,17 @@ def _start(ctx: Context):
         choices = ctx.study_choices()
         ids = [value for _, value in choices]
         study = asked.get("study") if asked.get("study") in ids else (ids[0] if ids else None)
-        tab = asked.get("tab") if asked.get("tab") in TABS else ("study" if not ids else None)
+        tab = asked.get("tab") if asked.get("tab") in TABS else _usual_tab(ctx, study)
         return gr.update(choices=choices, value=study), gr.update(selected=tab) if tab else gr.skip()
 
     return start
+
+
+def _usual_tab(ctx: Context, study: str | None) -> str:
+    """What a study opens on: the cases that a run has scored, else the study itself."""
+    from core.studio.review.cases import scored_runs
+
+    return "review" if study and scored_runs(ctx.store(), study) else "study"
 
 
 def _renew(ctx: Context):

@@ -67,6 +67,8 @@ def test_the_first_minute_says_what_is_made_and_opens_on_the_first_result(page, 
     )
     page.wait_for_function("document.querySelector('#tab-review-button').getAttribute('aria-selected') === 'true'")
     page.locator(".widget-review .rv-row").first.wait_for()
+    page.goto(server.url)
+    page.wait_for_function("document.querySelector('#tab-review-button')?.getAttribute('aria-selected') === 'true'")
 
 
 def test_what_is_made_can_be_stopped_where_it_is_said(page, empty):

@@ -2,7 +2,8 @@
 
 A chain that trains, fits or draws the demo is long. All else (importing new cases, scoring, evaluation, maps) is short,
 unless it names a run that a long job has yet to work on: then it goes behind that job, in the long queue. A map needs
-a run's encoder alone: it goes behind the training of that encoder, and beside all that follows the training.
+a run's encoder alone: it goes beside the fits that follow the training, and beside the training itself where its epochs
+are named, because these are saved already.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
 
 
 def _awaited_by(store: Store, one: dict) -> int | None:
-    """The job that a step must wait for, if any."""
+    """The job that a step must wait for, if any. A map of epochs that are named was asked for when they were there."""
+    if one["step"] in READS_ENCODER and (one.get("args") or {}).get("config", {}).get("epochs"):
+        return None
     return awaited(store, [one["run"]], TRAINING if one["step"] in READS_ENCODER else None)
 
 

@@ -119,6 +119,7 @@ def test_a_map_waits_for_the_encoder_and_not_for_the_detectors_on_it(store, tiny
     chain = [{"step": "pretrain", "run": run}, {"step": "fit", "run": fit}, {"step": "embed", "run": run}]
     job = jobs.submit(store, chain, start=False)
     assert queue(store, add(store, "embed", run)) == "long", "not trained yet"
+    assert queue(store, add(store, "embed", run, config={"epochs": [0]})) == "short", "that epoch is saved already"
     assert execution.claim(store, "long")["id"] == job
     execution.advance(store, job)
     assert queue(store, add(store, "embed", run)) == "short"
