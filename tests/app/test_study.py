@@ -61,9 +61,9 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
     go(page, page_url, "Study")
     page.get_by_label("Folder or CSV on this machine").fill(str(folder))
     page.get_by_role("button", name="Import", exact=True).click()
+    page.get_by_role("heading", name="next", exact=True).first.wait_for()
     card = page.locator(".study-main .next")
-    card.wait_for()
-    assert card.get_by_label("Kind of image").input_value() == "fundus"
+    page.wait_for_function("document.querySelector('.study-main .next:not([hidden]) .kind')?.value === 'fundus'")
     assert "guessed" in card.locator(".kind-said").inner_text()
     assert re.search(r"about \d+ (s|min)", card.locator(".go-look").inner_text())
     card.get_by_role("button", name="Yes").click()

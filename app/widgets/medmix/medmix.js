@@ -109,6 +109,7 @@ export async function mount(root, studio) {
       return;
     }
     busy = true;
+    if (!root.dataset.painted) $('.status').textContent = 'Making lesions out of normal images…';
     const from = performance.now();
     try {
       const asked = scene();

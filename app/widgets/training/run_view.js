@@ -92,6 +92,7 @@ export class RunView {
       this.shown = '';
       this.board.clear(id);
       this.fit.clear();
+      this.$('.detail').classList.add('loading');
     }
     return orToast(this.look());
   }
@@ -109,6 +110,7 @@ export class RunView {
         this.shown = text;
         this.data = data;
         this.paint(data);
+        this.$('.detail').classList.remove('loading');
       }
       this.root.dataset.step = String(this.last);
     } finally {
