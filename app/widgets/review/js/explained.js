@@ -68,8 +68,8 @@ export function explained(review) {
       el(
         'div',
         { class: 'rv-pair' },
-        patch({ id: detail.id, width, height }, found.box, 'its most abnormal patch'),
-        patch(found.case, found.there, `of ${found.case.name}, normal`),
+        patch({ id: detail.id, width, height }, found.box, 'most abnormal'),
+        patch(found.case, found.there, inMiddle(found.case.name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
       ),
       el('p', { class: 'dim' }, howFar(found)),
     );
