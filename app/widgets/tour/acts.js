@@ -34,7 +34,7 @@ export async function act(frame, one, going) {
   if (one.tab) {
     frame.contentWindow.Studio.openTab(one.tab);
   } else if (one.found) {
-    const { found } = await api('/api/walk');
+    const { found } = await api('/api/tour');
     if (found && going()) frame.contentWindow.Studio.openCase(found);
     await until(() => Number(page().querySelector('.rv-row[aria-current]')?.dataset.id) === found, PATIENCE, going);
   } else if (one.press) {

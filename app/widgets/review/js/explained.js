@@ -2,6 +2,7 @@
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
+import { inMiddle } from './parts.js';
 
 /** @typedef {import('../../../static/answers').Explained} Explained */
 
