@@ -14,8 +14,9 @@ const AROUND = 1.2; // of a patch's side, shown on each side of it
  * @param {{id: number, v?: string, width: number, height: number}} image
  * @param {Explained['box']} box in parts of the image
  * @param {string} text
+ * @param {import('../../../static/types').Child} [caption]
  */
-function patch({ id, v, width, height }, [x0, y0, x1, y1], text) {
+function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text) {
   const [x, y, w, h] = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height];
   const side = Math.max(w, h) * (1 + 2 * AROUND);
   const left = Math.min(Math.max(0, x + w / 2 - side / 2), Math.max(0, width - side));
@@ -26,7 +27,7 @@ function patch({ id, v, width, height }, [x0, y0, x1, y1], text) {
     el('image', { href: `/api/case/${id}/image.png${v ? `?v=${v}` : ''}`, width, height }),
     el('rect', { x, y, width: w, height: h }),
   );
-  return el('figure', {}, picture, el('figcaption', { class: 'dim' }, text));
+  return el('figure', {}, picture, el('figcaption', { class: 'dim', title: text }, caption));
 }
 
 /** How far, in words and beside what normal images show. @param {Explained} found */
@@ -70,7 +71,7 @@ export function explained(review) {
         'div',
         { class: 'rv-pair' },
         patch({ id: detail.id, width, height }, found.box, 'most abnormal'),
-        patch(found.case, found.there, inMiddle(found.case.name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
+        patch(found.case, found.there, found.case.name, inMiddle(found.case.name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
       ),
       el('p', { class: 'dim' }, howFar(found)),
     );
