@@ -23,8 +23,7 @@ ADMINISTRATORS = (401, 403, 403, 403, IN)
 EXPECTED = {
     EVERYONE: """
         GET /api/status | GET /api/status/plan | GET /api/manage | GET /walk | GET /tour | GET /api/tour
-        GET /api/tour/steps
-        GET /api/case/{case_id}/image.png | GET /api/case/{case_id}/thumb.png | GET /api/case/{case_id}/raw
+        GET /api/tour/steps | GET /api/case/{case_id}/image.png | GET /api/case/{case_id}/thumb.png | GET /api/case/{case_id}/raw
         GET /api/case/{case_id}/roi.bits | GET /api/case/{case_id}/pack
         GET /api/medmix/forms | POST /api/medmix/grid | POST /api/medmix/figure.{kind} | POST /api/medmix/probe
         GET /api/medmix/donors | GET /api/medmix/presets | POST /api/medmix/presets | POST /api/medmix/presets.yaml
@@ -60,14 +59,12 @@ EXPECTED = {
         DELETE /api/clusters/maps/{key}/placed/{new} | DELETE /api/medmix/presets/{name}
         PUT /api/study/drop/{token} | POST /api/training/run/{run_id}/{action}""",
     ADMINISTRATORS: """
-        POST /api/study/import/{task}/stop
-        POST /api/status/stop/{job} | POST /api/study/{study}/kind
+        POST /api/study/import/{task}/stop | POST /api/status/stop/{job} | POST /api/study/{study}/kind
         GET /api/audit | POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
         POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign
         POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}
         POST /api/study/{study}/add | POST /api/study/{study}/look | POST /api/study/demo
-        DELETE /api/study/{study}
-        POST /api/tour/prepare | POST /api/tour/reset""",
+        DELETE /api/study/{study} | POST /api/tour/prepare | POST /api/tour/reset""",
 }
 TABLE = {row: who for who, rows in EXPECTED.items() for row in re.split(r"\s*[|\n]\s*", rows.strip())}
 OWNED = {"map": "none", "view": "7", "projection": "none", "preset": "none", "drop": "0" * 32, "run": "none"}
