@@ -23,8 +23,8 @@ ADMINISTRATORS = (401, 403, 403, 403, IN)
 EXPECTED = {
     EVERYONE: """
         GET /api/status | GET /api/status/plan | GET /api/manage | GET /walk | GET /tour | GET /api/tour
-        GET /api/tour/steps | GET /api/case/{case_id}/image.png | GET /api/case/{case_id}/thumb.png | GET /api/case/{case_id}/raw
-        GET /api/case/{case_id}/roi.bits | GET /api/case/{case_id}/pack
+        GET /api/tour/steps | GET /api/case/{case_id}/image.png | GET /api/case/{case_id}/thumb.png
+        GET /api/case/{case_id}/raw | GET /api/case/{case_id}/roi.bits | GET /api/case/{case_id}/pack
         GET /api/medmix/forms | POST /api/medmix/grid | POST /api/medmix/figure.{kind} | POST /api/medmix/probe
         GET /api/medmix/donors | GET /api/medmix/presets | POST /api/medmix/presets | POST /api/medmix/presets.yaml
         POST /api/medmix/presets/read
