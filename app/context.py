@@ -53,6 +53,21 @@ class Context:
         readers.demand(self.store(), name, self.single_user, right)
         return name
 
+    def demand_quota(self, request, kind: str, adding: int = 1) -> None:
+        """Raises TooMuch if whoever asks may not make so many more things of a kind. Administrators may."""
+        from core.studio.review import readers
+        from core.studio.runs import quotas
+
+        name = self.user_of(request) or ""
+        if not readers.rights(self.store(), name, self.single_user)["administer"]:
+            quotas.demand(self.store(), kind, name, adding)
+
+    def demand_root(self, path: str) -> None:
+        """Raises NotNamed for a path of this machine that may not be imported from."""
+        from core.studio.ingest import roots
+
+        roots.demand(self.store(), path, self.single_user)
+
     def study_choices(self) -> list[tuple[str, str]]:
         """(label, id) of every study, newest first."""
         from core.studio.ingest import studies

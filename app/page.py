@@ -19,6 +19,11 @@ BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt
 <span class="research">research use, not a medical device</span>
 <button id="at-work" hidden title="What is being worked on; click for the Training tab"></button></div>"""
 
+INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
+kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
+normal.</p>"""
+FULL = ("clusters", "review")  # fill the window: the bar above them says what the studio is for
+
 
 def head() -> str:
     """What must be in the page's head before anything is painted: colours, style sheets, the page's own script."""
@@ -82,6 +87,8 @@ def build_page(ctx: Context) -> gr.Blocks:
             for name, title in TABS.items():
                 with gr.Tab(title, id=name, elem_id=f"tab-{name}"):
                     ctx.widget(name, single_user=ctx.single_user)
+                    if name not in FULL:
+                        gr.HTML(INTENDED_USE, padding=False, apply_default_css=False)
         follow = "(study) => window.Studio.setStudy(study)"
         loaded = demo.load(
             _start(ctx), None, [ctx.study_picker, ctx.tabs], api_visibility="private", show_progress="hidden"

@@ -104,12 +104,22 @@ def serve(home, host: str = "127.0.0.1", port: int = 7860, single_user: bool = T
     port = free_port(host, port)
     server = build(home, single_user)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    from core.studio.db.daily import DailyBackup
     from core.studio.incoming.watch import Lookout
+    from core.studio.ingest import leftovers
+    from core.studio.runs import bin
 
     config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
     if ready is not None:
         ready(url)
-    with Lookout(server.state.ctx.store()):
+    store = server.state.ctx.store()
+
+    def tidy() -> None:
+        bin.empty(store)
+        leftovers.sweep(store)
+        store.close()  # this thread's connection
+
+    with Lookout(store), DailyBackup(store.home, also=tidy):
         uvicorn.Server(config).run()
 
 

@@ -95,3 +95,33 @@ def test_installing_says_when_the_disk_is_small(launch, monkeypatch, tmp_path, c
     launch.install(launch.requirements())
     assert ("Only 8.5 GB are free" in capsys.readouterr().err) == warned
     assert Path(launch.stamp(launch.requirements())).exists()
+
+
+@pytest.mark.parametrize("text", ["database or disk is full", "attempt to write a readonly database"])
+def test_a_disk_that_refuses_is_one_line(monkeypatch, capsys, tmp_path, text):
+    import sqlite3
+
+    from app import commands
+    from core.studio.db import store
+
+    def refuse(home):
+        raise sqlite3.OperationalError(text)
+
+    monkeypatch.setattr(store, "open", refuse)
+    assert commands.main(["study", "list", "--home", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and ("disk" in said) and not (tmp_path / "errors.log").exists()
+
+
+def test_a_full_disk_does_not_hide_what_broke(monkeypatch, capsys, tmp_path):
+    from app import commands
+    from core.studio.db import store
+
+    def broken(home):
+        (tmp_path / "errors.log").mkdir()
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr(store, "open", broken)
+    assert commands.main(["study", "list", "--home", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "RuntimeError: inside" in said and "no details could be kept" in said

@@ -43,7 +43,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/case/{case_id}/nearest": "GET",
         "/api/case/{case_id}/explain": "GET",
         "/api/export/{study}/warning": "GET",
-        "/api/export/{study}/{kind}": "GET",
+        "/api/export/{study}/{kind}": "POST",
         "/api/manage": "GET",
         "/api/medmix/forms": "GET",
         "/api/medmix/grid": "POST",
@@ -92,6 +92,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/clusters/maps/{key}/placed/{new}/{image}": "GET",
         "/api/clusters/maps/{key}/placed/{new}/{image}/thumb.png": "GET",
         "/api/clusters/maps/{key}/placed/{new}/{image}/image.png": "GET",
+        "/api/bin": "GET",
         "/api/results/{study}": "GET",
         "/api/study/drop": "POST",
         "/api/study/{study}/overview": "GET",
@@ -113,6 +114,7 @@ _PATHS: dict[str, dict[str, str]] = {
     },
     ADMINISTRATOR: {
         "/api/audit": "GET",
+        "/api/bin/study/{study}/restore": "POST",
         "/api/export/bundle": "POST",
         "/api/status/stop/{job}": "POST",
         "/api/manage/{study}": "GET",
@@ -142,6 +144,7 @@ RULES: dict[str, Rule] = {
     "DELETE /api/clusters/views/{view}": Rule(OWNER, "view", "view"),
     "DELETE /api/clusters/maps/{key}/placed/{new}": Rule(OWNER, "projection", "new"),
     "DELETE /api/medmix/presets/{name}": Rule(OWNER, "preset", "name"),
+    "POST /api/bin/run/{run_id}/restore": Rule(OWNER, "run", "run_id"),
     "PUT /api/study/drop/{token}": Rule(OWNER, "drop", "token"),
     "POST /api/training/run/{run_id}/{action}": Rule(OWNER, "run", "run_id"),
 }

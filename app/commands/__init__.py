@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import pkgutil
+import sqlite3
 import sys
 import traceback
 from pathlib import Path
@@ -13,6 +14,12 @@ from pathlib import Path
 from app.commands._common import UserError, fail
 
 DEFAULT = "app"
+DATABASE = {  # what SQLite says of the disk: what is said
+    "database or disk is full": "The disk is full; nothing was stored. Free some space and try again",
+    "attempt to write a readonly database": "The home cannot be written to: look at its disk and its rights",
+    "unable to open database file": "The database cannot be opened: look at the home's disk and its rights",
+    "database is locked": "Another process has kept the database locked for too long; try again",
+}
 INSTALLED = "pmsacl-studio"  # the command that `pip install` makes (pyproject.toml)
 FIRST = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs")
 
@@ -55,6 +62,9 @@ def main(argv: list[str]) -> int:
         if _ours(error):
             return fail(args, str(error), 2)
         return _broken(args, error)
+    except sqlite3.OperationalError as error:
+        sentence = DATABASE.get(str(error))
+        return fail(args, sentence, 1) if sentence else _broken(args, error)
     except OSError as error:
         return fail(args, f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
     except Exception as error:
@@ -71,8 +81,11 @@ def _ours(error: ValueError) -> bool:
 def _broken(args, error: Exception) -> int:
     from core.studio.db.home import Home
 
-    file = Home.at(getattr(args, "home", None)).path / "errors.log"
-    with file.open("a", encoding="utf-8") as out:
-        out.write("".join(traceback.format_exception(error)) + "\n")
-    text = f"{type(error).__name__}: {error}".strip()
-    return fail(args, f"Something is broken here ({text}); the details are in {file}", 1)
+    text = f"Something is broken here ({type(error).__name__}: {error})"
+    try:
+        file = Home.at(getattr(args, "home", None)).path / "errors.log"
+        with file.open("a", encoding="utf-8") as out:
+            out.write("".join(traceback.format_exception(error)) + "\n")
+    except (OSError, ValueError) as also:
+        return fail(args, f"{text}; no details could be kept: {getattr(also, 'strerror', None) or also}", 1)
+    return fail(args, f"{text}; the details are in {file}", 1)

@@ -9,6 +9,7 @@ def add(subparsers) -> None:
     parser = verb(subparsers, "bench", "Run a benchmark by name, or list them", run)
     parser.add_argument("name", nargs="?")
     parser.add_argument("--only", action="append", metavar="PART", help="one part of a long one (may be given again)")
+    parser.add_argument("--seconds", type=float, help="how long to measure, where the benchmark has a length")
     parser.add_argument("--quick", action="store_true", help="a smaller measurement, to see that it works")
 
 
@@ -20,7 +21,7 @@ def run(args) -> int:
         for name, title in found.items():
             say(args, f"{name:16} {title}")
         return finish(args, {"benches": found})
-    result = bench.run(args.name, args.quick, args.device, args.only)
+    result = bench.run(args.name, args.quick, args.device, args.only, args.seconds)
     for key, value in result.items():
         say(args, f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
     return finish(args, result)

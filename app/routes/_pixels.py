@@ -9,7 +9,7 @@ from typing import TypeVar
 import cv2
 import numpy as np
 
-from core.studio.ingest.decode import read_image, read_raw
+from core.studio.ingest.originals import image_of, raw_of
 from core.studio.ingest.unreadable import Unreadable
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def png(path: str, frame: int, size: int, sha256: str) -> bytes:
 
     Compression level 1: large images take longer to compress than to send. sha256: part of the cache's key.
     """
-    image = read_image(path, frame)
+    image = image_of({"path": path, "frame": frame, "sha256": sha256})
     long = max(image.shape[:2])
     if 0 < size < long:
         shape = (max(1, round(image.shape[1] * size / long)), max(1, round(image.shape[0] * size / long)))
@@ -44,7 +44,7 @@ def png(path: str, frame: int, size: int, sha256: str) -> bytes:
 
 def raw(case: dict) -> tuple[dict, bytes]:
     """Headers, and little-endian uint16 codes (H, W) of an image; its values are offset + gain * codes."""
-    codes, offset, gain = _uint16(_grey(readable(lambda: read_raw(case["path"], case["frame"]))))
+    codes, offset, gain = _uint16(_grey(readable(lambda: raw_of(case))))
     head = {
         "X-Image-Shape": ",".join(map(str, codes.shape)),
         "X-Image-Offset": repr(offset),
@@ -89,4 +89,4 @@ def _uint16(values: np.ndarray) -> tuple[np.ndarray, float, float]:
 def _roi(path: str, frame: int, sha256: str) -> np.ndarray:
     from core.engine.roi import find_roi
 
-    return find_roi(read_image(path, frame))
+    return find_roi(image_of({"path": path, "frame": frame, "sha256": sha256}))

@@ -78,6 +78,7 @@ def routes(ctx) -> APIRouter:
     @router.post("/maps")
     def ask(request: Request, body: bodies.ClusterMap):
         store = sighted(ctx, request, get_run(ctx.store(), body.run)["study"])
+        ctx.demand_quota(request, "map")
         made = library.request(store, body.run, MapConfig.from_dict(body.config))
         owners.set_owner(store, "map", [made["key"]], ctx.user_of(request))
         return {"ok": True, **made}
@@ -185,6 +186,7 @@ def routes(ctx) -> APIRouter:
             if old["name"] == " ".join(body.name.split()):
                 permissions.demand_owner(ctx, request, "view", old["id"])
                 owners.forget_owner(store, "view", old["id"])
+        ctx.demand_quota(request, "view")
         view = actions.save_view(store, body.study, body.name, who, body.state)
         owners.set_owner(store, "view", [view], who)
         return {"ok": True, "id": view}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -50,6 +52,24 @@ def is_full(error: BaseException) -> bool:
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in str(error)
 
 
+def is_refused_by_disk(error: BaseException) -> bool:
+    """Whether the home cannot be written to: mounted read-only, or without the right to."""
+    return getattr(error, "errno", None) in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in str(
+        error
+    )
+
+
+def _passing(error: BaseException) -> JSONResponse | None:
+    """The answer to what the machine refused and may allow later: the page keeps what it sent, and sends it again."""
+    if is_full(error):
+        return _answer("The disk is full; nothing was stored. Free some space and try again.", 507)
+    if is_refused_by_disk(error):
+        return _answer("The studio's home cannot be written to; nothing was stored. Look at its disk and rights.", 507)
+    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        return _answer("The studio is busy; nothing was stored. Try again in a moment.", 503)
+    return None
+
+
 def add_handlers(server: FastAPI, home: Path) -> None:
     """home: where errors.log lies, for what nobody foresaw."""
 
@@ -72,9 +92,9 @@ def add_handlers(server: FastAPI, home: Path) -> None:
 
     @server.exception_handler(Exception)
     def broken(request: Request, error: Exception) -> JSONResponse:
-        if is_full(error):
-            return _answer("The disk is full; nothing was stored. Free some space and try again.", 507)
-        with (home / "errors.log").open("a", encoding="utf-8") as out:
+        if (passing := _passing(error)) is not None:
+            return passing
+        with suppress(OSError), (home / "errors.log").open("a", encoding="utf-8") as out:
             where = getattr(request.scope.get("route"), "path", "")  # not the address: it may hold names
             out.write(f"{now()} {request.method} {where}\n{''.join(traceback.format_exception(error))}\n")
         text = f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."

@@ -43,7 +43,7 @@ def routes(ctx) -> APIRouter:
         found = burned_in.among(store, study, look=False)
         return {"ok": True, "text": burned_in.warning(found), "cases": found["cases"][:200]}
 
-    @router.get("/{study}/{kind}")
+    @router.post("/{study}/{kind}")
     def export(request: Request, study: str, kind: str, names: Int = 0, run: Name = ""):
         """De-identified unless names=1 (administrators). A bundle keeps names, and is for administrators."""
         if kind not in FORMATS:

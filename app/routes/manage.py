@@ -38,6 +38,8 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/{study}/watch")
     def set_watch(request: Request, study: str, body: bodies.Watch):
+        if body.folder:
+            ctx.demand_root(body.folder)
         done = watch.set_watch(
             ctx.store(),
             study,

@@ -57,6 +57,7 @@ def routes(ctx) -> APIRouter:
     @router.post("/presets")
     def save(request: Request, body: bodies.Preset):
         who = ctx.user_of(request)
+        ctx.demand_quota(request, "preset")
         kept = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
         owners.set_owner(ctx.store(), "preset", [kept["name"]], who)
         return {"ok": True, "preset": kept}

@@ -38,8 +38,10 @@ def routes(ctx) -> APIRouter:
         store, folder = opened(request, key), body.folder.strip()
         if folder:
             ctx.demand(request, "administer")
+            ctx.demand_root(folder)
         if body.study:
             sighted(ctx, request, body.study)
+        ctx.demand_quota(request, "projection")
         made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
         owners.set_owner(store, "projection", [made["key"]], ctx.user_of(request))
         return {"ok": True, **made}

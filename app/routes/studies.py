@@ -24,7 +24,7 @@ from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
 from core.studio.review import findings, readers
 from core.studio.review.cases import scored_runs
-from core.studio.runs import look
+from core.studio.runs import bin, look
 from core.studio.runs import records as runs
 from core.studio.training import estimate
 
@@ -46,10 +46,11 @@ def routes(ctx) -> APIRouter:
         name, folder, drop = body.name, body.folder.strip(), body.drop
         sampling = Sampling(per_second=body.per_second)
         study = studies.slug(name)
-        if any(row["id"] == study for row in studies.list_studies(store)):
-            raise ValueError(f"there is already a study {study!r}; choose another name")
+        studies.demand_free_name(store, study)
         if drop is None and not folder:
             raise ValueError("give the path of a folder, or drop files on the page")
+        if drop is None:
+            ctx.demand_root(folder)
 
         def from_path(progress):
             report = studies.import_study(store, name, folder, copy=body.keep, on_progress=progress, sampling=sampling)
@@ -71,6 +72,7 @@ def routes(ctx) -> APIRouter:
     def add(study: str, body: bodies.Add):
         """One file, or all below a folder, as test cases without a label; scored by the run that Review opens with."""
         store = ctx.store()
+        ctx.demand_root(body.path)
         files = studies.files_at(body.path)
         sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
@@ -172,8 +174,8 @@ def routes(ctx) -> APIRouter:
         return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
     @router.delete("/{study}")
-    def remove(study: str):
-        studies.delete_study(ctx.store(), study)
+    def remove(request: Request, study: str):
+        bin.put_study(ctx.store(), study, ctx.user_of(request))
         return {"ok": True}
 
     @router.get("/case/{case_id}/tile.png")

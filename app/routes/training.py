@@ -47,6 +47,7 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/start")
     def start(request: Request, body: bodies.Training):
+        ctx.demand_quota(request, "run", 1 + len(body.detectors))
         made = training.start(ctx.store(), body.study, body.config, body.name, body.detectors)
         return {"ok": True, **mine(request, made)}
 
@@ -66,6 +67,7 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/run/{run_id}/fit")
     def fit(request: Request, run_id: str, body: bodies.Fit):
+        ctx.demand_quota(request, "run", len(body.detectors))
         return {"ok": True, **mine(request, training.fit(ctx.store(), run_id, body.detectors))}
 
     @router.post("/run/{run_id}/frees")
@@ -75,6 +77,7 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/run/{run_id}/repeat")
     def repeat(request: Request, run_id: str):
+        ctx.demand_quota(request, "run")
         return {"ok": True, **mine(request, training.act(ctx.store(), run_id, "repeat"))}
 
     @router.post("/run/{run_id}/{action}")
@@ -83,7 +86,7 @@ def routes(ctx) -> APIRouter:
             for fit in runs.list_runs(ctx.store(), runs.get_run(ctx.store(), run_id)["study"], kind="fit"):
                 if fit["parent"] == run_id:
                     permissions.demand_owner(ctx, request, "run", fit["id"])
-        return {"ok": True, **training.act(ctx.store(), run_id, action, body.value)}
+        return {"ok": True, **training.act(ctx.store(), run_id, action, body.value, by=ctx.user_of(request))}
 
     @router.get("/compare")
     def compare(run: Line):

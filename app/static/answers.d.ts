@@ -394,6 +394,15 @@ export interface Dealt {
   free: number;
   cases: number;
 }
+/** A run or a study in the bin. */
+export interface Binned {
+  kind: 'run' | 'study';
+  id: string;
+  name: string;
+  study: string;
+  binned: string;
+  until: string;
+}
 export interface Managed extends Dealt {
   watch: Watch | null;
   runs: { id: string; name: string; created: string }[];
@@ -561,6 +570,8 @@ export interface Api {
   (path: `/api/study/${string}/overview`): To<Overview>;
   (path: `/api/study/${string}/sample?${string}`): To<{ cases: SampleCase[] }>;
   (path: `/api/study/case/${number}/outlines`): To<Record<'roi' | 'lesion', [number, number][][]>>;
+  (path: '/api/bin'): To<{ rows: Binned[]; days: number }>;
+  (path: `/api/bin/${'run' | 'study'}/${string}/restore`, body: Values): To<unknown>;
   (path: '/api/manage'): To<{ administer: boolean; role: string }>;
   (path: `/api/manage/${string}/watch`, body?: Values): To<{ watch: Watch | null }>;
   (path: `/api/manage/${string}`): To<Managed>;

@@ -84,7 +84,7 @@ function query(params) {
 }
 
 /** Marks one call, so that the server stores a repeated one once. */
-function token() {
+export function token() {
   const random = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(random, (b) => b.toString(16).padStart(2, '0')).join('');
 }

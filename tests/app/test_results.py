@@ -88,9 +88,15 @@ def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, scor
         assert blind.is_blind(store, STUDY) == (state == "on")
 
 
-def test_what_is_taken_away_is_what_the_link_says(page, page_url):
+def test_what_is_taken_away_is_what_the_button_says(page, page_url):
     open_tab(page, page_url, "Results", STUDY)
     for name, head in (("Decisions, CSV", b"case"), ("Masks, COCO", b"{"), ("Whole study, bundle", b"PK")):
         with page.expect_download() as coming:
-            page.get_by_role("link", name=name).click()
+            page.get_by_role("button", name=name).click()
         assert Path(coming.value.path()).read_bytes().startswith(head), name
+
+
+def test_an_export_that_cannot_be_made_says_why(page, page_url):
+    open_tab(page, page_url, "Results", STUDY)
+    page.get_by_role("button", name="DICOM-SEG").click()
+    page.get_by_text("no case of this study came as DICOM with a mask").wait_for()

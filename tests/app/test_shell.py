@@ -37,6 +37,7 @@ def test_page_is_dark_before_anything_is_painted(page, page_url):
 def test_address_opens_study_and_tab(page, page_url, go):
     go(page, page_url, "MedMix")
     assert page.evaluate("window.Studio.study") == STUDY
+    assert "Not a medical device" in page.locator(".intended-use:visible").inner_text()
     assert "tab=medmix" in page.url
     page.reload()
     page.wait_for_selector(".widget-medmix[data-ready]")

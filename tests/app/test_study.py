@@ -72,3 +72,19 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
     card.locator(".kind-said").filter(has_text="confirmed").wait_for()
     card.get_by_role("button", name="Review").click()
     page.locator(".widget-review .rv-row").first.wait_for()
+
+
+def test_a_study_that_is_removed_is_brought_back(page, page_url, go, tmp_path):
+    folder = small_folder(tmp_path / "gone", 5, 2, 2)
+    go(page, page_url, "Study")
+    page.get_by_label("Name").fill("Gone for now")
+    page.get_by_label("Folder or CSV on this machine").fill(str(folder))
+    page.get_by_role("button", name="Import", exact=True).click()
+    page.get_by_role("heading", name="Gone for now").first.wait_for()
+    page.get_by_role("button", name="Remove").first.click()
+    page.locator("dialog").get_by_role("button", name="Remove study").click()
+    bin = page.get_by_label("Bin")
+    bin.get_by_text("Study “Gone for now”").wait_for()
+    bin.get_by_role("button", name="Bring back").click()
+    page.get_by_role("heading", name="Gone for now").first.wait_for()
+    bin.wait_for(state="hidden")

@@ -169,7 +169,7 @@ def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
     with page.expect_response("**/delete"):  # the list may forget the run before its files are gone
         page.locator("dialog").get_by_role("button", name="Delete").click()
     page.wait_for_selector(f"tr[data-run='{again}']", state="detached")
-    assert not (opened.home.runs / again).exists()
+    assert runs.get_run(opened, again)["binned"], "it stays in the bin for a week"
     page.locator(f"tr[data-run='{run}']").click()
     page.get_by_role("button", name="Archive").click()
     page.wait_for_selector(f"tr[data-run='{run}']", state="detached")

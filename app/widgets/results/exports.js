@@ -1,6 +1,6 @@
 // What leaves the studio: decisions, masks, the whole study; and the switch for blind-first reading.
 import { api } from '../../static/api.js';
-import { orToast } from '../../static/dialogs.js';
+import { orToast, toast } from '../../static/dialogs.js';
 import { el, fill } from '../../static/dom.js';
 
 const KINDS = {
@@ -13,6 +13,21 @@ const KINDS = {
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
 const KEPT = 'Names are kept: for moving a study between installations';
 
+/** Where the answers to the forms go: a file is kept by the browser, what is shown here says why there is none. */
+function frame() {
+  const answers = /** @type {HTMLIFrameElement} */ (el('iframe', { name: 'rs-answers', hidden: true }));
+  answers.addEventListener('load', () => {
+    const said = answers.contentDocument?.body?.textContent;
+    if (!said) return;
+    try {
+      toast(JSON.parse(said).error, 'bad');
+    } catch {
+      toast('The studio gave no file. Reload the page and try again.', 'bad');
+    }
+  });
+  return answers;
+}
+
 /**
  * @param {string} study
  * @param {boolean} blind whether the study is read blind first
@@ -20,9 +35,11 @@ const KEPT = 'Names are kept: for moving a study between installations';
  * @param {() => void} changed
  */
 export function exports(study, blind, link, changed) {
+  const answers = frame();
   const links = Object.entries(KINDS).map(([kind, text]) => {
-    const href = `/api/export/${encodeURIComponent(study)}/${kind}`;
-    return el('a', { href, download: '', title: kind === 'bundle' ? KEPT : REMAPPED }, text);
+    const action = `/api/export/${encodeURIComponent(study)}/${kind}`;
+    const button = el('button', { title: kind === 'bundle' ? KEPT : REMAPPED }, text);
+    return el('form', { method: 'post', action, target: answers.name }, button);
   });
   const turn = async () => {
     await orToast(api('/api/review/settings', { study, blind: !blind }));
@@ -47,5 +64,6 @@ export function exports(study, blind, link, changed) {
     { class: 'panel rs-wide' },
     el('div', { class: 'rs-head' }, el('h2', {}, 'Take it with you'), links, button),
     careful,
+    answers,
   );
 }

@@ -9,6 +9,7 @@ import { followIncoming } from './js/incoming.js';
 import { Keys } from './js/keys.js';
 import { LAYOUTS } from './js/paint.js';
 import { ReviewView } from './js/review_view.js';
+import { sendKept } from './js/stored.js';
 import { timeline } from './js/timeline.js';
 
 const MASK_RING = /** @type {const} */ ({ outline: 'fill', fill: 'off', off: 'outline' });
@@ -100,6 +101,7 @@ export async function mount(root, studio) {
     review.relabel();
     review.judges();
     review.arrange();
+    sendKept(review);
   };
   fill(root, review.list.element, stage.element, review.side.element, help.element);
   review.relabel();

@@ -3,6 +3,7 @@ import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
 import { planCard } from '../../static/plan.js';
+import { bin } from './bin.js';
 import { importing } from './importing.js';
 import { nextSteps } from './next.js';
 import { counts, facts, parts, showReport, tile } from './overview.js';
@@ -18,6 +19,7 @@ export async function mount(root, studio) {
   let turn = 0; // an answer that comes after a newer question is thrown away
   const bring = importing(root, studio);
   const next = nextSteps(root, studio, () => orToast(look()));
+  const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
 
   async function tiles() {
     turn += 1;
@@ -56,9 +58,11 @@ export async function mount(root, studio) {
     $(`.show-${kind}`).onchange = (/** @type {any} */ event) =>
       $('.tiles').classList.toggle(`no-${kind}`, !event.target.checked);
   const remove = async () => {
-    const question = 'Remove this study with its runs? The original images stay where they are.';
+    const question =
+      'Remove this study with its runs? It stays in the bin for a week; the original images stay where they are.';
     if (!(await confirm(question, 'Remove study'))) return;
     await api(`/api/study/${studio.study}`, undefined, { method: 'DELETE' });
+    removed.show();
     studio.chooseStudy(null);
   };
   $('.remove').onclick = () => orToast(remove());
@@ -80,6 +84,8 @@ export async function mount(root, studio) {
     $('.empty').hidden = Boolean(studio.study || plan.stages.length);
   });
   studio.on('study', () => orToast(show()));
+  studio.on('tab', (tab) => tab === 'study' && removed.show());
+  removed.show();
   if (studio.started) orToast(show());
   else studio.on('started', () => orToast(show()));
 }

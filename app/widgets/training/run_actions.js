@@ -42,11 +42,11 @@ export function wireActions(view) {
     const also = fits ? ` and the ${plural(fits, 'fit')} on it` : '';
     const text =
       `Delete “${view.run().name}”${also}, with metrics and readings? ` +
-      `This frees ${bytes(frees.bytes)} and cannot be undone.`;
+      `It stays in the bin of the Study tab for a week; then ${bytes(frees.bytes)} are freed.`;
     if (!(await confirm(text, 'Delete'))) return;
     const done = await act('delete');
     if (!done) return;
-    toast(`${bytes(done.bytes)} freed.`, 'good');
+    toast('In the bin for a week: see the Study tab.', 'good');
     view.id = null;
     changed(null);
   };

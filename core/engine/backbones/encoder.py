@@ -169,7 +169,10 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
         config = EncoderConfig.from_dict(about["encoder"])
         with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
             encoder = Encoder(config)
-        encoder.load_state_dict(load_file(folder / WEIGHTS))
+        state = load_file(folder / WEIGHTS)
+        if about.get("sha256", "") not in ("", weights.digest(state)):
+            raise OSError(f"{WEIGHTS} is not what {ABOUT} says was written")
+        encoder.load_state_dict(state)
         encoder.origin = about.get("origin", {"source": config.init})
     except (OSError, KeyError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
         raise weights.BadWeights(f"the encoder in {folder} cannot be read: {error}") from error

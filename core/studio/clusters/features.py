@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from core.engine.losses.centred import centred
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.points import PointImages, PointSet
+from core.studio.db import seals
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
 from core.studio.runs.snapshots import Snapshot, snapshots
@@ -69,7 +70,7 @@ def features_of(
     from core.engine.backbones.encoder import load_encoder
 
     file = home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
-    if file.exists():
+    if file.exists() and not seals.problem(file):
         found = np.load(file, mmap_mode="r")
     else:
         kind = "projected" if config.feature == "centred" else config.feature
@@ -107,4 +108,6 @@ def _save(file: Path, values: np.ndarray) -> None:
     part = file.with_suffix(f".{id(values)}.part")
     with open(part, "wb") as stream:
         np.save(stream, values)
+    seals.seal(part)
+    seals.seal_of(part).replace(seals.seal_of(file))
     part.replace(file)

@@ -49,6 +49,11 @@ class Home:
         return self.path / "cache"
 
     @property
+    def backups(self) -> Path:
+        """Copies of the database, made before migrations and day by day."""
+        return self.path / "backups"
+
+    @property
     def clusters(self) -> Path:
         """maps/KEY, points/KEY and features/KEY.npy of the cluster maps."""
         return self.cache / "clusters"

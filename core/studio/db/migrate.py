@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from types import ModuleType
 
 import sqlite_utils
@@ -28,13 +29,23 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(f"{migrations.__name__}.{name}")
 
 
-def migrate(db: sqlite_utils.Database) -> None:
-    """Apply the steps that are due. Two processes may call this at once: the second waits, then finds none due."""
+def known() -> list[str]:
+    """All names that a home of this version, or of one before, may have recorded as applied."""
+    return [*names(), *_RENAMED]
+
+
+def migrate(db: sqlite_utils.Database, before: Callable[[], None] | None = None) -> None:
+    """Apply the steps that are due. Two processes may call this at once: the second waits, then finds none due.
+
+    before: called first if there is anything in the database that a step could harm.
+    """
     steps = Migrations(_SET)
     for name in names():
         steps(name=name)(load(name).apply)
     if not steps.pending(db):
         return
+    if before is not None and steps.migrations_table in db.table_names():
+        before()
     db.conn.execute("BEGIN IMMEDIATE")
     try:
         steps.ensure_migrations_table(db)

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import sqlite_utils
@@ -36,7 +37,21 @@ class Store:
     def __init__(self, home: Home):
         self.home = home
         self._local = threading.local()
-        migrate(self.db)
+        migrate(self.db, self._before_migration)
+
+    def _before_migration(self) -> None:
+        from core.studio.db import backup
+
+        backup.backup(self.home, kind=backup.BEFORE)
+
+    @classmethod
+    def reading(cls, file: Path) -> Store:
+        """A database file to be looked at as it is: nothing in it is changed, no migration is applied."""
+        store = cls.__new__(cls)
+        store.home = Home(file.parent)
+        store._local = threading.local()
+        store._local.db = sqlite_utils.Database(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
+        return store
 
     @property
     def db(self) -> sqlite_utils.Database:

@@ -14,6 +14,7 @@ from core.studio.demo.drawing import FOLDERS, MASKS, draw
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
+from core.studio.runs import bin
 from core.studio.runs.look import look
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained
 from core.studio.runs.records import get_run
@@ -41,7 +42,10 @@ def make_demo(
 ) -> str:
     """Draw the study of a seed into the home (PNG, masks beside) and import it; one that is there is left as it is."""
     study = demo_id(seed)
-    if store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
+    there = store.one("SELECT binned FROM studies WHERE id = ?", [study])
+    if there:
+        if there["binned"]:
+            bin.restore(store, "study", study, "demo")
         return study
     counts, side = {**COUNTS, **(counts or {})}, side or SIDE
     folder = store.home.files / study

@@ -1,51 +1,26 @@
-"""Is this installation well? Checks by name:
-
-@check("audit", "The audit trail's hash chain")
-def audit(store) -> list[Finding]: ...
-"""
+"""Is this installation well? Python, home, database, jobs, audit trail, device; its files: see files.py."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from core.studio.db import audit
 from core.studio.db.store import Store
+from core.studio.doctor import files
+from core.studio.doctor.findings import CHECKS, Finding, check
 from core.studio.jobs.processes import is_alive
 from core.studio.review.bundle import verify_foreign
 
-LEVELS = ("ok", "note", "bad")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """level 'ok', 'note' (worth knowing) or 'bad' (do something about it); text says what."""
-
-    level: str
-    text: str
-
-
-_CHECKS: dict[str, tuple[str, Callable[[Store], list[Finding]]]] = {}
-
-
-def check(name: str, title: str) -> Callable:
-    """Decorator: register a check, which returns its findings."""
-
-    def add(function):
-        _CHECKS[name] = (title, function)
-        return function
-
-    return add
+__all__ = ["Finding", "check", "examine", "files"]
 
 
 def examine(store: Store, device: str = "auto") -> list[dict]:
     """All checks: [{"check", "title", "level", "text"}]. A check that fails itself is a finding too."""
     found = []
-    for name, (title, function) in {**_CHECKS, "device": ("Device", lambda s: _device(device))}.items():
+    for name, (title, function) in {**CHECKS, "device": ("Device", lambda s: _device(device))}.items():
         try:
             findings = function(store)
         except Exception as error:
@@ -117,20 +92,6 @@ def _database(store: Store) -> list[Finding]:
     return found or [Finding("ok", f"{store.home.db.stat().st_size / 2**20:.1f} MiB, sound")]
 
 
-@check("images", "Images")
-def _images(store: Store) -> list[Finding]:
-    found = []
-    for study in store.query("SELECT id FROM studies ORDER BY id"):
-        rows = store.query("SELECT DISTINCT path FROM cases WHERE study = ?", [study["id"]])
-        gone = [r["path"] for r in rows if not Path(r["path"]).exists()]
-        if gone:
-            text = f"{study['id']}: {len(gone)} of {len(rows)} files are gone, the first is {gone[0]!r}"
-            found.append(Finding("bad", f"{text}; put them back, or import the study again with --copy"))
-        else:
-            found.append(Finding("ok", f"{study['id']}: all {len(rows)} files are there"))
-    return found
-
-
 @check("jobs", "Jobs")
 def _jobs(store: Store) -> list[Finding]:
     found = []
@@ -138,15 +99,6 @@ def _jobs(store: Store) -> list[Finding]:
         if job["status"] == "interrupted" or not is_alive(job["pid"], job["pid_start"]):
             found.append(Finding("note", f"job {job['id']} was interrupted: `jobs resume {job['id']}` goes on"))
     return found or [Finding("ok", "none is interrupted")]
-
-
-@check("runs", "Runs")
-def _runs(store: Store) -> list[Finding]:
-    rows = store.query("SELECT id, folder FROM runs WHERE status IN ('done', 'collapsed')")
-    gone = [r["id"] for r in rows if not (store.home.path / r["folder"]).is_dir()]
-    return [Finding("bad", f"the files of run {run} are gone") for run in gone] or [
-        Finding("ok", f"the files of all {len(rows)} finished runs are there")
-    ]
 
 
 @check("audit", "The audit trail's hash chain")

@@ -130,7 +130,9 @@ def chosen_run(store: Store, study: str, run: str | None) -> str | None:
 def _candidates(store: Store, study: str, run: str | None) -> list[str]:
     if run:
         return [run]
-    query = "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' AND archived = 0"
+    query = (
+        "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' AND archived = 0 AND binned IS NULL"
+    )
     fits = store.query(query + " ORDER BY created DESC, id DESC", [study])
     return [r["id"] for r in (*scored_runs(store, study), *fits)]
 

@@ -87,7 +87,8 @@ def shown(store: Store, study: str) -> dict:
 
 def watched(store: Store) -> list[dict]:
     """[{"study", "folder"}] of all that are switched on."""
-    return store.query("SELECT study, folder FROM watches WHERE active = 1 ORDER BY study")
+    query = "SELECT study, folder FROM watches JOIN studies s ON s.id = study WHERE active = 1 AND binned IS NULL"
+    return store.query(f"{query} ORDER BY study")
 
 
 def ended(store: Store) -> dict[tuple[str, str], str]:

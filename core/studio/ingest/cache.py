@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from core.studio.db import seals
+from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
-from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import get_mask, truth_masks
+from core.studio.ingest.originals import image_of
 from core.studio.ingest.unreadable import Unreadable
 
 VERSION = 1  # raise it when the pixels written here change
@@ -70,7 +73,9 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
 
 def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress: Progress | None) -> StudyArrays:
     folder = _folder(store, study, size, cases)
-    if not (folder / "meta.json").exists():
+    if not is_sound(folder):
+        if folder.exists():
+            logging.getLogger(__name__).warning("the prepared images in %s are damaged: they are made again", folder)
         _build(folder, cases, size, on_progress)
     masks, has_mask = _masks(store, folder, study, size, cases)
     return StudyArrays(
@@ -93,6 +98,18 @@ def _folder(store: Store, study: str, size: int, cases: list[dict]) -> Path:
     return store.home.cache / study / f"{size}-{key.hexdigest()[:12]}"
 
 
+def folders(home: Home) -> list[Path]:
+    """Every set of prepared images that is there, of any study and size."""
+    return sorted(meta.parent for meta in home.cache.glob("*/*/meta.json") if (meta.parent / "images.npy").exists())
+
+
+def is_sound(folder: Path, full: bool = False) -> bool:
+    """Whether the prepared images and regions of interest in a folder are complete, and are what was written."""
+    files = [folder / "images.npy", folder / "roi.npy"]
+    whole = (folder / "meta.json").exists() and all(map(seals.is_sealed, files))
+    return whole and not seals.problems([*files, *folder.glob("masks-*.npy")] if full else files, full)
+
+
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -104,7 +121,7 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
 
         def one(i: int) -> None:
             try:
-                image = read_image(cases[i]["path"], cases[i]["frame"])
+                image = image_of(cases[i])
             except Unreadable as error:
                 raise ValueError(
                     f"{cases[i]['path']!r} can no longer be read: {error}; import the study again"
@@ -117,17 +134,28 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
                     on_progress(done, len(cases))
         images.flush()
         rois.flush()
+        seals.seal(partial / "images.npy")
+        seals.seal(partial / "roi.npy")
         (partial / "meta.json").write_text(json.dumps({"size": size, "cases": len(cases)}))
-        try:
-            partial.rename(folder)
-        except OSError:  # another process has just finished the same
-            if not (folder / "meta.json").exists():
-                raise
+        _put(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     for old in folder.parent.glob(f"{size}-*"):
         if old != folder and not old.name.endswith(".partial"):
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _put(partial: Path, folder: Path) -> None:
+    """Move a finished folder into place; a damaged one that is there goes, one that another process made stays."""
+    try:
+        partial.rename(folder)
+    except OSError:
+        if is_sound(folder):
+            return
+        damaged = partial.with_name(f"{folder.name}.{os.getpid()}.damaged.partial")
+        folder.rename(damaged)
+        partial.rename(folder)
+        shutil.rmtree(damaged, ignore_errors=True)
 
 
 def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -144,16 +172,23 @@ def _masks(store: Store, folder: Path, study: str, size: int, cases: list[dict])
     key = hashlib.sha256(repr(sorted(truth.items())).encode()).hexdigest()[:12]
     file = folder / f"masks-{key}.npy"
     has_mask = np.array([c["id"] in truth for c in cases])
-    if not file.exists():
+    if not (file.exists() and seals.is_sealed(file)) or seals.problem(file):
         partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-        masks = np.lib.format.open_memmap(partial, "w+", np.uint8, (len(cases), size, size))
-        for i in np.flatnonzero(has_mask):
-            masks[i] = mask_at(get_mask(store, truth[cases[i]["id"]]), size)
-        masks.flush()
-        partial.replace(file)
+        try:
+            masks = np.lib.format.open_memmap(partial, "w+", np.uint8, (len(cases), size, size))
+            for i in np.flatnonzero(has_mask):
+                masks[i] = mask_at(get_mask(store, truth[cases[i]["id"]]), size)
+            masks.flush()
+            seals.seal(partial)
+            seals.seal_of(partial).replace(seals.seal_of(file))
+            partial.replace(file)
+        finally:
+            for rest in (partial, seals.seal_of(partial)):
+                rest.unlink(missing_ok=True)
         for old in folder.glob("masks-*.npy"):
             if old != file:
                 old.unlink(missing_ok=True)
+                seals.seal_of(old).unlink(missing_ok=True)
     return np.load(file, mmap_mode="r"), has_mask
 
 

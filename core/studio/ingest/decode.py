@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from core.studio.ingest import dicom, video
-from core.studio.ingest.unreadable import Unreadable, limit
+from core.studio.ingest.unreadable import Unreadable, limit, refusing
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm", ".dicom", ".ima"}
 _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
@@ -36,6 +36,7 @@ class Probe:
     rate: float | None = None
 
 
+@refusing
 def probe(path: str | os.PathLike) -> Probe:
     """Header only. Raises Unreadable with the reason when the file is not an image that can be read."""
     path = Path(path)
@@ -53,11 +54,13 @@ def probe(path: str | os.PathLike) -> Probe:
         return Probe(width, height, _bits(image, path), frames, None, image.format or path.suffix[1:].upper())
 
 
+@refusing
 def read_image(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
     """uint8 (H, W, 3) RGB at full resolution, upright; more than 8 bits are brought to 8 (see `to_8bit`)."""
     return _read(path, frame, dicom.read_display, lambda grey: np.repeat(to_8bit(grey)[..., None], 3, 2), to_8bit)
 
 
+@refusing
 def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
     """Stored values without windowing: uint8 (H, W, 3), or uint16, int32 or float32 (H, W[, 3]) when there are more.
 

@@ -44,7 +44,8 @@ def pool_at(
 def donor_studies(store: Store) -> list[dict]:
     """[{"id", "name"}] of the studies that have normal training images."""
     return store.query(
-        "SELECT id, name FROM studies WHERE EXISTS (SELECT 1 FROM cases WHERE study = studies.id AND split = 'train' "
+        "SELECT id, name FROM studies WHERE binned IS NULL "
+        "AND EXISTS (SELECT 1 FROM cases WHERE study = studies.id AND split = 'train' "
         "AND label = 'normal') ORDER BY created, id"
     )
 

@@ -6,12 +6,11 @@ each of them; a DICOM file that is one slice of a volume knows its place there.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import unicodedata
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,14 +20,13 @@ from core.studio.ingest import burned_in, dicom, video, volumes
 from core.studio.ingest.cache import Progress
 from core.studio.ingest.decode import Probe, probe, read_image
 from core.studio.ingest.duplicates import file_sha256, near_pairs, perceptual_hash, thumbnail
-from core.studio.ingest.layouts import Entry
+from core.studio.ingest.layouts import Entries, Entry
 from core.studio.ingest.masks import encode_mask, read_mask
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.ingest.video import Sampling
 
-HOLDOUT_FRACTION = 0.25
-HOLDOUT_LEAST = 20  # when there are HOLDOUT_FROM normals or more
-HOLDOUT_FROM = 60
+AHEAD = 8  # files that are read ahead, for each processor
+MOST_NAMED = 1000  # files that a report names as left out
 
 
 @dataclass
@@ -44,30 +42,62 @@ class Found:
     mask_problem: str | None = None
 
 
+class _LeftOut:
+    """[{"path", "reason"}] of what was left out: the first MOST_NAMED, then how many more."""
+
+    def __init__(self) -> None:
+        self.named: list[dict] = []
+        self.more = 0
+
+    def add(self, path: Path, reason: str) -> None:
+        if len(self.named) < MOST_NAMED:
+            self.named.append({"path": printable(path), "reason": reason})
+        else:
+            self.more += 1
+
+    def rows(self) -> list[dict]:
+        last = {"path": f"and {self.more} more", "reason": f"left out as well; the first {MOST_NAMED} are named"}
+        return [*self.named, last] if self.more else self.named
+
+
 def read_all(
-    entries: list[Entry], on_progress: Progress | None, sampling: Sampling | None = None
+    entries: Collection[Entry] | Entries, on_progress: Progress | None, sampling: Sampling | None = None
 ) -> tuple[list[Found], list[dict]]:
     """All frames of all files, and [{"path", "reason"}] of what was left out. `sampling`: of recordings, which.
 
     Slices of one volume follow each other in their order, whatever their files are called.
     """
-    found, rejected, seen = [], [], set()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda entry: _read(entry, sampling or Sampling()), entries)
-        for done, (entry, result) in enumerate(zip(entries, results, strict=True), start=1):
-            if isinstance(result, str):
-                rejected.append({"path": printable(entry.path), "reason": result})
-            elif entry.path in seen:
-                rejected.append({"path": printable(entry.path), "reason": "it is named twice"})
-            else:
-                found += result
-                problem = result[0].mask_problem
-                if problem and entry.mask is not None:
-                    rejected.append({"path": printable(entry.mask), "reason": problem})
+    found: list[Found] = []
+    rejected, seen, total = _LeftOut(), set[Path](), len(entries)
+    for done, (entry, result) in enumerate(_results(entries, sampling or Sampling()), start=1):
+        if isinstance(result, str):
+            rejected.add(entry.path, result)
+        elif entry.path in seen:
+            rejected.add(entry.path, "it is named twice")
+        else:
             seen.add(entry.path)
-            if on_progress:
-                on_progress(done, len(entries))
-    return volumes.in_order(found), rejected
+            found += result
+            problem = result[0].mask_problem
+            if problem and entry.mask is not None:
+                rejected.add(entry.mask, problem)
+        if on_progress:
+            on_progress(done, total)
+    return volumes.in_order(found), rejected.rows()
+
+
+def _results(entries: Iterable[Entry], sampling: Sampling) -> Iterator[tuple[Entry, list[Found] | str]]:
+    """Entries with what was read of each, in their order; only a few are asked for ahead, however long the list is."""
+    workers = os.cpu_count() or 1
+    waiting: deque[tuple[Entry, Future[list[Found] | str]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for entry in entries:
+            waiting.append((entry, pool.submit(_read, entry, sampling)))
+            if len(waiting) >= AHEAD * workers:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        while waiting:
+            first, future = waiting.popleft()
+            yield first, future.result()
 
 
 def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
@@ -137,40 +167,6 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
         )
 
 
-def hold_out(found: list[Found]) -> None:
-    """Hold out a part of the training normals, chosen by content, so the same files give the same part everywhere.
-
-    Frames of one file and slices of one volume stay on one side, but for a volume that is all there is: without
-    held-out slices nothing could be scored. Nothing is chosen when the layout already names a held-out part.
-    """
-    train = [f for f in found if f.entry.split == "train"]
-    if not train or any(f.entry.split == "holdout" for f in found):
-        return
-    whole: dict[str, str] = {}  # a volume goes by one of its slices
-    for f in train:
-        series, digest = f.row.get("series"), f.row["sha256"]
-        if series:
-            whole[series] = min(whole.get(series, digest), digest)
-    if len(whole) == 1 and all(f.row.get("series") for f in train):
-        whole = {}
-
-    def unit(f: Found) -> str:
-        series, digest = f.row.get("series"), f.row["sha256"]
-        return whole.get(series, digest) if series else digest
-
-    digests = sorted({unit(f) for f in train})
-    count = round(len(digests) * HOLDOUT_FRACTION)
-    if len(digests) >= HOLDOUT_FROM:
-        count = max(count, HOLDOUT_LEAST)
-    elif len(digests) > 1:
-        count = max(count, 1)
-    ranked = sorted(digests, key=lambda d: hashlib.sha256(f"holdout {d}".encode()).digest())
-    chosen = set(ranked[:count])
-    for f in train:
-        if unit(f) in chosen:
-            f.row["split"] = "holdout"
-
-
 def duplicates(cases: list[dict], found: list[Found]) -> list[dict]:
     """Pairs of a training (or held-out) case and a test case that show the same, where one of them is new.
 
@@ -194,19 +190,6 @@ def duplicates(cases: list[dict], found: list[Found]) -> list[dict]:
             kind = "exact" if a["sha256"] == b["sha256"] and a["frame"] == b["frame"] else "near"
             named.append({"kind": kind, "train": a["name"], "test": b["name"], "correlation": round(alike, 4)})
     return named
-
-
-def copy(found: list[Found], root: Path, target: Path) -> None:
-    """Copy the files to `target`, laid out as below `root`; the entries then name the copies."""
-    moved: dict[Path, Path] = {}
-    for f in found:
-        source = f.entry.path
-        if source not in moved:
-            inside = source.relative_to(root) if source.is_relative_to(root) else Path("elsewhere", *source.parts[1:])
-            moved[source] = target / inside
-            moved[source].parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, moved[source])
-        f.entry = Entry(moved[source], f.entry.split, f.entry.label, f.entry.mask, f.entry.tags)
 
 
 def printable(path: str | os.PathLike) -> str:

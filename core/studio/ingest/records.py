@@ -19,15 +19,21 @@ def slug(name: str) -> str:
 
 
 def list_studies(store: Store) -> list[dict]:
-    """[{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}]."""
-    return [_with_counts(store, row) for row in store.query("SELECT * FROM studies ORDER BY created, id")]
+    """[{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}].
+
+    Without those in the bin.
+    """
+    rows = store.query("SELECT * FROM studies WHERE binned IS NULL ORDER BY created, id")
+    return [_with_counts(store, row) for row in rows]
 
 
 def study_row(store: Store, study: str) -> dict:
     """The study's own row, nothing counted. Raises NotFound, which lists the studies there are."""
     row = store.one("SELECT * FROM studies WHERE id = ?", [study])
+    if row is not None and row["binned"]:
+        raise NotFound(f"the study {study!r} is in the bin: `bin restore study {study}` brings it back")
     if row is None:
-        known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies ORDER BY id"))
+        known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies WHERE binned IS NULL ORDER BY id"))
         raise NotFound(f"there is no study {study!r}; there are: {known or 'none yet (study import makes one)'}")
     return row
 
@@ -50,13 +56,27 @@ def _with_counts(store: Store, row: dict) -> dict:
     return {**parsed(row, "config"), "cases": sum(counts.values()), "masks": masks["n"], "counts": counts}
 
 
-def delete_study(store: Store, study: str) -> None:
-    """Delete a study, its runs, caches and copied files. Refused when it has reviews: those are never lost."""
-    show_study(store, study)
+def holds_reviews(store: Store, study: str) -> None:
+    """Raises ValueError if a study has reviews."""
     query = "SELECT count(*) AS n FROM reviews r JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
     reviews = store.first(query, [study])["n"]
     if reviews:
         raise ValueError(f"{study} holds {reviews} reviews and is kept; export it first if you need the space")
+
+
+def demand_free_name(store: Store, study: str) -> None:
+    """Raises ValueError if a study has the name, in the bin or not."""
+    row = store.one("SELECT binned FROM studies WHERE id = ?", [study])
+    if row is not None:
+        advice = ", in the bin: restore it, or empty the bin" if row["binned"] else "; choose another name"
+        raise ValueError(f"there is already a study {study!r}{advice}")
+
+
+def delete_study(store: Store, study: str) -> None:
+    """Delete a study, its runs, caches and copied files. Refused when it has reviews: those are never lost."""
+    if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
+        study_row(store, study)
+    holds_reviews(store, study)
     folders = [r["folder"] for r in store.query("SELECT folder FROM runs WHERE study = ?", [study])]
     with store.write() as db:
         db.execute("UPDATE runs SET parent = NULL WHERE study = ?", [study])

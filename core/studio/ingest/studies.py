@@ -13,14 +13,23 @@ from pathlib import Path
 from core.studio.db.store import Store, now
 from core.studio.ingest import reader, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
+from core.studio.ingest.copies import Copies
 from core.studio.ingest.decode import read_image, read_raw
+from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
 from core.studio.ingest.layouts import Entry, files_under, read_layout
-from core.studio.ingest.records import delete_study, list_studies, show_study, slug, study_row
+from core.studio.ingest.records import (
+    delete_study,
+    demand_free_name,
+    list_studies,
+    show_study,
+    slug,
+    study_row,
+)
 from core.studio.ingest.video import Sampling
 
 __all__ = [
-    "ImportReport", "StudyArrays", "add_cases", "delete_study", "files_at", "import_study", "list_studies",
-    "load_arrays", "read_image", "read_raw", "show_study", "slug", "study_row",
+    "ImportReport", "StudyArrays", "add_cases", "delete_study", "demand_free_name", "files_at", "import_study",
+    "list_studies", "load_arrays", "read_image", "read_raw", "show_study", "slug", "study_row",
 ]  # fmt: skip
 
 
@@ -63,33 +72,25 @@ def import_study(
     """
     folder = Path(folder).expanduser().absolute()
     study = slug(name)
-    if store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
-        raise ValueError(f"there is already a study {study!r}; choose another name")
+    demand_free_name(store, study)
     layout, entries = read_layout(folder, layout)
     sampling = sampling or Sampling()
     found, rejected = reader.read_all(entries, on_progress, sampling)
     if not found:
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
-    if copy:
-        reader.copy(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
     report = ImportReport(study, layout, rejected=rejected)
-    reader.hold_out(found)
-    # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
-    found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
-    with store.write() as db:
-        config = {"copied": copy, "holdout_fraction": reader.HOLDOUT_FRACTION, "video": sampling.to_dict()}
-        db.table("studies").insert(
-            {
-                "id": study,
-                "name": name,
-                "created": now(),
-                "folder": str(folder),
-                "layout": layout,
-                "config": json.dumps(config),
-            }
-        )
-        _insert(store, study, found, report)
+    hold_out(found)
+    with Copies() as copies:
+        if copy:
+            copies.add(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
+        # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
+        found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
+        config = {"copied": copy, "holdout_fraction": HOLDOUT_FRACTION, "video": sampling.to_dict()}
+        row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
+        with store.write() as db:
+            db.table("studies").insert({**row, "config": json.dumps(config)})
+            _insert(store, study, found, report)
     report.duplicates = _duplicates(store, study, found)
     store.set_setting(f"import:{study}", report.to_dict())
     if size:
@@ -116,16 +117,17 @@ def add_cases(
     entries = [Entry(Path(p).absolute(), split, label) for p in paths]
     sampling = sampling or Sampling.of(row["config"])
     found, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
-    if copy:
-        # By content: a device may use a name again for another picture.
-        files: dict[Path, list[reader.Found]] = {}
-        for f in found:
-            files.setdefault(f.entry.path, []).append(f)
-        for path, same in files.items():
-            reader.copy(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
     report = ImportReport(study, row["layout"], rejected=rejected)
-    with store.write():
-        _insert(store, study, found, report)
+    with Copies() as copies:
+        if copy:
+            # By content: a device may use a name again for another picture.
+            files: dict[Path, list[reader.Found]] = {}
+            for f in found:
+                files.setdefault(f.entry.path, []).append(f)
+            for path, same in files.items():
+                copies.add(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
+        with store.write():
+            _insert(store, study, found, report)
     report.duplicates = _duplicates(store, study, found)
     return report
 

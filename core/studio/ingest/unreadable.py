@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 MEGAPIXELS = 150  # a whole endoscopy frame is 2, a fundus photograph 12, a mammogram 20
 
 
@@ -15,3 +22,22 @@ def limit(width: int, height: int) -> None:
         raise Unreadable(f"it has no pixels ({width} x {height})")
     if width * height > MEGAPIXELS * 1_000_000:
         raise Unreadable(f"its header says {width} x {height} pixels; at most {MEGAPIXELS} megapixels are decoded")
+
+
+def refusing(read: Callable[P, T]) -> Callable[P, T]:
+    """Decorator: what a decoder raises on a damaged file becomes Unreadable. The system's own errors stay."""
+
+    @functools.wraps(read)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except Unreadable:
+            raise
+        except MemoryError:
+            raise Unreadable("not enough memory to decode it") from None
+        except Exception as error:  # decoders raise what they like
+            if isinstance(error, OSError) and error.errno:
+                raise
+            raise Unreadable(f"damaged or cut short: {error}") from None
+
+    return checked

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import secrets
 import shutil
+import struct
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 from core.studio.db.home import Home
 
 LARGEST = 64 * 2**30  # bytes that a zip may unpack to
+_DAMAGE = (  # what a zip that is none, or damaged, makes Python's reader raise; OSError: it seeks to before the start
+    zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError, OverflowError, UnicodeError,
+    struct.error, zlib.error,
+)  # fmt: skip
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -62,7 +69,9 @@ def unpack(home: Home, token: str) -> int:
                     with archive.open(member) as source, target.open("wb") as out:
                         shutil.copyfileobj(source, out, 1 << 20)
                     count += 1
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        except _DAMAGE as error:
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:
+                raise  # the system's own: a full disk
             raise BadDrop(f"{path.name} cannot be unpacked: {error}") from None
         path.unlink()
     return count

@@ -10,6 +10,7 @@ import yaml
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
 from core.studio.db.store import NotFound, Store, now
+from core.studio.medmix.plain_yaml import BadYaml, read_yaml
 
 _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
@@ -93,10 +94,9 @@ def to_yaml(preset: dict) -> str:
 def from_yaml(text: str) -> dict:
     """{"name", "strong", "config", "note"} of a preset's file, checked. BadPreset says what is wrong with it."""
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        raise BadPreset(f"this is not YAML{f' (line {where.line + 1})' if where else ''}") from None
+        data = read_yaml(text)
+    except BadYaml as error:
+        raise BadPreset(str(error)) from None
     if not isinstance(data, dict) or not isinstance(data.get("config"), dict) or "preset" not in data:
         raise BadPreset("a preset's file has the keys preset, strong and config")
     strong = str(data.get("strong", "medmix"))

@@ -19,7 +19,8 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder FROM runs f LEFT JOIN runs p ON p.id = f.parent "
-        "WHERE f.study = ? AND f.archived = 0 AND EXISTS (SELECT 1 FROM readings r WHERE r.run = f.id) "
+        "WHERE f.study = ? AND f.archived = 0 AND f.binned IS NULL "
+        "AND EXISTS (SELECT 1 FROM readings r WHERE r.run = f.id) "
         "ORDER BY f.created DESC, f.id",
         [study],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 from core.studio.db import audit
@@ -39,6 +40,7 @@ def decide(
     """
     if decision not in DECISIONS:
         raise ValueError(f"a decision is one of {', '.join(DECISIONS)}, not {decision!r}")
+    token = _own(token, reader, "decide", case_id)
     with store.write() as db:
         known = _answered(store, token)
         if known is not None:
@@ -98,6 +100,7 @@ def undo(store: Store, study: str, reader: str, token: str | None = None) -> dic
 
     A blind first decision stands: what was seen after it cannot be unseen.
     """
+    token = _own(token, reader, "undo", study)
     with store.write() as db:
         known = _answered(store, token)
         if known is not None:
@@ -118,6 +121,7 @@ def undo(store: Store, study: str, reader: str, token: str | None = None) -> dic
 
 def redo(store: Store, study: str, reader: str, token: str | None = None) -> dict | None:
     """Give back the decision undone last, as long as nothing new was decided since. None: nothing to redo."""
+    token = _own(token, reader, "redo", study)
     with store.write() as db:
         known = _answered(store, token)
         if known is not None:
@@ -148,6 +152,11 @@ def _record_change(store: Store, kind: str, review: dict, study: str, reader: st
     answer = {"case": review["case_id"], "review": review["id"], "decision": now_counts and now_counts["decision"]}
     _keep(store, token, answer)
     return answer
+
+
+def _own(token: str | None, reader: str, act: str, subject: int | str) -> str | None:
+    """What is kept of a request's token: nobody else's, no other case's and no other act's request is taken for it."""
+    return hashlib.sha256(json.dumps([token, reader, act, subject]).encode()).hexdigest() if token else None
 
 
 def _answered(store: Store, token: str | None) -> dict | None:

@@ -17,6 +17,7 @@ from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Report, Stop, Work, loading, never, nothing, step
 from core.studio.runs import records as runs
+from core.studio.runs import weights
 from core.studio.runs._timed import Timed
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
@@ -69,6 +70,7 @@ def pretrain_run(
     with Timed(store, run_id, str(place)) as timed:
         if not run["config"].get("epochs"):
             _save_untrained(run, folder)
+            weights.seal(folder)
             return runs.get_run(store, run_id)
         from core.engine.training.pretrain import pretrain
 
@@ -91,6 +93,7 @@ def pretrain_run(
             report=report,
             should_stop=should_stop,
         )
+        weights.seal(folder)
         summary = {"message": result.message, "collapsed": bool(result.collapsed), "images": len(train)}
         runs.update_run(store, run_id, summary={**run["summary"], **summary})
         if result.message:
@@ -116,6 +119,7 @@ def fit_run(
     parent = runs.get_run(store, run["parent"])
     if parent["status"] not in ("done", "collapsed"):
         raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
+    weights.check(store, parent["id"])
     place = pick_device(device)
     detector = DETECTORS.get(run["method"])
     folder = runs.run_folder(store, run_id)
@@ -130,6 +134,7 @@ def fit_run(
             FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder),
         )
         fitted.save(folder)
+        weights.seal(folder)
         summary: dict[str, Any] = {"images": len(train)}
         rule = getattr(fitted, "rule", None)
         if isinstance(rule, Config):

@@ -102,12 +102,13 @@ def exists(store: Store, run_id: str) -> bool:
 def list_runs(
     store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
 ) -> list[dict]:
-    """Runs, oldest first; `archived` None lists both."""
+    """Runs, oldest first, without those in the bin; `archived` None lists both."""
     where, params = ["1"], list[Any]()
     for column, value in (("study", study), ("kind", kind)):
         if value is not None:
             where.append(f"{column} = ?")
             params.append(value)
+    where.append("binned IS NULL")
     if archived is not None:
         where.append("archived = ?")
         params.append(int(archived))
@@ -135,6 +136,11 @@ def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
 
 
+def children(store: Store, run_id: str) -> list[str]:
+    """Ids of the fits on an encoder's run."""
+    return [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]
+
+
 def run_folder(store: Store, run_id: str) -> Path:
     """Where the run's checkpoints lie."""
     return store.home.path / get_run(store, run_id)["folder"]
@@ -150,9 +156,9 @@ def delete_run(store: Store, run_id: str) -> int:
     run = get_run(store, run_id)
     if run["status"] == "running":
         raise ValueError(f"{run_id} is running: cancel it first")
-    children = [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]
-    if children:
-        raise ValueError(f"{run_id} is the encoder of {', '.join(children)}: delete those first, or archive it")
+    fits = children(store, run_id)
+    if fits:
+        raise ValueError(f"{run_id} is the encoder of {', '.join(fits)}: delete those first, or archive it")
     freed = folder_bytes(store, run_id)
     store.execute("DELETE FROM runs WHERE id = ?", [run_id])
     shutil.rmtree(store.home.path / run["folder"], ignore_errors=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 
 import numpy as np
+from safetensors import SafetensorError
 
 from core.engine.detectors.base import Detector
 from core.engine.detectors.calibration import Calibration
@@ -13,13 +15,15 @@ from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.tensors import pick_device
 from core.studio.db import journal
+from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
 from core.studio.ingest.cache import prepare, rows_of
-from core.studio.ingest.decode import read_image
+from core.studio.ingest.originals import image_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import records as runs
+from core.studio.runs import weights
 from core.studio.runs.readings import FLAG_PERCENTILE, size_of, write_readings
 
 CHUNK = 64  # images scored between two looks at should_stop
@@ -28,11 +32,15 @@ Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """The fitted detector of a run, encoder and all."""
+    """The fitted detector of a run, encoder and all. Raises Damaged if its files are not what was written."""
     run = runs.get_run(store, run_id)
     if run["kind"] != "fit" or run["status"] != "done":
         raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
-    return DETECTORS.get(run["method"]).load(runs.run_folder(store, run_id), pick_device(device))
+    weights.check(store, run_id)
+    try:
+        return DETECTORS.get(run["method"]).load(runs.run_folder(store, run_id), pick_device(device))
+    except (OSError, KeyError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
+        raise Damaged(weights.sentence(run, str(error))) from error
 
 
 def score_run(
@@ -131,7 +139,7 @@ def score_new(
     if not kept:
         return score_run(store, run_id, device, should_stop, report)["cases"]
     cases = store.query(
-        "SELECT id, name, path, frame FROM cases c WHERE study = ? AND split = 'test' AND NOT EXISTS "
+        "SELECT id, name, path, frame, sha256 FROM cases c WHERE study = ? AND split = 'test' AND NOT EXISTS "
         '(SELECT 1 FROM readings r WHERE r.run = ? AND r.case_id = c.id) ORDER BY "row"',
         [run["study"], run_id],
     )
@@ -147,7 +155,7 @@ def score_new(
         ids, prepared = [], []
         for case in cases[start : start + CHUNK]:
             try:
-                prepared.append(prepare(read_image(case["path"], case["frame"]), size))
+                prepared.append(prepare(image_of(case), size))
                 ids.append(case["id"])
             except (Unreadable, OSError) as error:
                 journal.log(store, run_id, f"{case['name']} was not scored: {error}")

@@ -90,7 +90,7 @@ def now(store: Store) -> dict:
     at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["queue"])  # long before short
     waiting = [j for j in going if j["status"] == "queued"]
     return {
-        "studies": [r["id"] for r in store.query("SELECT id FROM studies ORDER BY id")],
+        "studies": [r["id"] for r in store.query("SELECT id FROM studies WHERE binned IS NULL ORDER BY id")],
         "job": brief(next(iter(at_work), waiting[-1] if waiting else None)),
         "beside": brief(at_work[1] if len(at_work) > 1 else None),
         "waiting": len(waiting),
@@ -162,7 +162,9 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
     run = runs.get_run(store, run_id)
     study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
     children = store.query(
-        "SELECT id, name, method, status FROM runs WHERE parent = ? AND archived = 0 ORDER BY created", [run_id]
+        "SELECT id, name, method, status FROM runs WHERE parent = ? AND archived = 0 AND binned IS NULL "
+        "ORDER BY created",
+        [run_id],
     )
     return {
         "run": {**run, "summary": {k: v for k, v in run["summary"].items() if k != "calibration"}},

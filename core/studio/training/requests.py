@@ -12,6 +12,7 @@ from core.studio.forms.tables import HIDDEN, TABLES
 from core.studio.ingest.donors import check_pool
 from core.studio.jobs import queue as jobs
 from core.studio.medmix.forms import forms as strong_forms
+from core.studio.runs import bin
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
 from core.studio.training.live import jobs_of_runs
@@ -102,7 +103,7 @@ def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True) -
     return {"fits": fits, "job": job}
 
 
-def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True) -> dict:
+def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True, by: str = "command line") -> dict:
     """pause | resume | cancel | rename | note | archive | restore | repeat | delete | frees. What is new about it."""
     runs.get_run(store, run_id)
     if action in ("pause", "cancel"):
@@ -120,9 +121,9 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
     elif action == "repeat":
         return repeat(store, run_id, wake)
     elif action == "frees":
-        return {"bytes": sum(runs.folder_bytes(store, r) for r in (run_id, *_children(store, run_id)))}
+        return {"bytes": sum(runs.folder_bytes(store, r) for r in (run_id, *runs.children(store, run_id)))}
     elif action == "delete":
-        return {"bytes": delete(store, run_id)}
+        return {"bytes": delete(store, run_id, by)}
     else:
         raise ValueError(f"a run cannot {action!r}")
     return {}
@@ -136,17 +137,13 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     return {"run": copy, "job": jobs.submit(store, steps, start=wake)}
 
 
-def delete(store: Store, run_id: str) -> int:
-    """Delete a run and the fits on it; bytes freed. Refused while a job still has any of them."""
-    everything = [*_children(store, run_id), run_id]
+def delete(store: Store, run_id: str, by: str = "command line") -> int:
+    """Put a run and the fits on it into the bin; bytes. Refused while a job still has any of them."""
+    everything = [*runs.children(store, run_id), run_id]
     for job in jobs.list_jobs(store, "running", "queued"):
         if any(one["run"] in everything for one in job["chain"]):
             raise ValueError(f"job {job['id']} is {job['status']}: cancel it before deleting this run")
-    return sum(runs.delete_run(store, one) for one in everything)
-
-
-def _children(store: Store, run_id: str) -> list[str]:
-    return [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]
+    return bin.put_run(store, run_id, by)
 
 
 def _job(store: Store, run_id: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 
 import pytest
 from fastapi.exceptions import RequestValidationError
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from app.routes import _bodies as bodies
 from app.routes import errors
+from core.studio.review import decisions
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
@@ -44,3 +46,29 @@ def test_sentences_of_models():
         bodies.Labels(labels=5)
     found = [{**error, "loc": ("body", *error["loc"])} for error in raised.value.errors()]
     assert errors.sentence_of(RequestValidationError(found)) == "labels must be a list."
+
+
+@pytest.mark.parametrize(
+    "error, status, sentence",
+    [
+        (sqlite3.OperationalError("database or disk is full"), 507, "The disk is full; nothing was stored"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), 507, "cannot be written to"),
+        (OSError(errno.EROFS, "Read-only file system"), 507, "cannot be written to"),
+        (sqlite3.OperationalError("database is locked"), 503, "is busy; nothing was stored"),
+    ],
+)
+def test_a_decision_that_cannot_be_stored_says_why_and_leaves_nothing(room, monkeypatch, error, status, sentence):  # noqa: F811
+    store, _ = room
+    client = client_of(store, single_user=True)
+    case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
+
+    def refuse(*args):
+        raise error
+
+    monkeypatch.setattr(decisions, "_keep", refuse)
+    sent = {"token": "t1", "case": case, "decision": "normal"}
+    answer = client.post("/api/review/decide", json=sent)
+    assert answer.status_code == status and sentence in answer.json()["error"]
+    assert store.query("SELECT * FROM reviews") == [] and store.query("SELECT * FROM events") == []
+    monkeypatch.undo()
+    assert client.post("/api/review/decide", json=sent).status_code == 200

@@ -6,6 +6,7 @@ import pytest
 
 from core.studio.db import audit
 from core.studio.incoming import watch
+from core.studio.ingest import roots
 from core.studio.review import accounts, decisions, findings
 from core.studio.review.bundle import export_bundle
 from tests.app.routes.clients import client_of
@@ -90,6 +91,7 @@ def test_labels_watch_and_a_missing_study(asked, tmp_path):
     none = client.post(f"/api/manage/{STUDY}/labels", json={"labels": [" "]}, headers=root)
     assert none.status_code == 400 and "at least one label" in none.json()["error"]
     (tmp_path / "drop").mkdir()
+    roots.name(store, tmp_path, "root")
     body = {"folder": str(tmp_path / "drop"), "run": run, "copy": True}
     kept = client.post(f"/api/manage/{STUDY}/watch", json=body, headers=root).json()["watch"]
     assert kept["active"] and kept["copy"] and kept["run"] == run
@@ -116,5 +118,5 @@ def test_an_export_says_how_many_pictures_may_carry_text(asked):
     store, _, client = asked
     store.execute("UPDATE cases SET burned_in = 0")
     store.execute("UPDATE cases SET burned_in = 1 WHERE id IN (SELECT id FROM cases WHERE split = 'test' LIMIT 3)")
-    answer = client.get(f"/api/export/{STUDY}/coco", headers={"x-user": "root"})
+    answer = client.post(f"/api/export/{STUDY}/coco", headers={"x-user": "root"})
     assert answer.headers["x-burned-in-text"] == "3"

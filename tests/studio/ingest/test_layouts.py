@@ -90,3 +90,41 @@ def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
         read_layout(tmp_path)
     with pytest.raises(BadFolder, match="there are: table, plain, mvtec, flat"):
         read_layout(tmp_path, "spiral")
+
+
+@pytest.mark.parametrize(
+    "content, sentence",
+    [
+        (b"path,split\n" + b"x" * 200_000 + b",train\n", "no table that can be read"),
+        (b"path,split\n" + b"a.png,train\n" * 9000 + b"\xff\xfe,train\n", "after line .*utf-8"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path, content, sentence):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(BadFolder, match=sentence):
+        list(read_layout(tmp_path, "table")[1])
+
+
+def test_a_path_that_no_file_can_have_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("path,split\n" + "x" * 5000 + ",train\n")
+    (entry,) = read_layout(tmp_path, "table")[1]
+    assert "line 2" in entry.problem
+
+
+def test_a_long_table_is_streamed(store, tmp_path):
+    """20,000 lines of files that are not there; each of them waited in memory before, for the last one."""
+    import tracemalloc
+
+    from core.studio.ingest import reader
+
+    table = tmp_path / "t.csv"
+    with table.open("w") as out:
+        out.write("path,split,label\n")
+        out.writelines(f"images/n{i:07d}.png,elsewhere,normal\n" for i in range(20_000))
+    tracemalloc.start()
+    found, rejected = reader.read_all(read_layout(table)[1], None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [] and len(rejected) == reader.MOST_NAMED + 1
+    assert rejected[-1]["path"] == f"and {20_000 - reader.MOST_NAMED} more"
+    assert peak < 8e6

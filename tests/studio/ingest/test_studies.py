@@ -144,7 +144,7 @@ def test_arrays(store, tiny_study):
 
 def test_arrays_are_built_once(store, tiny_study, monkeypatch):
     first = studies.load_arrays(store, tiny_study, 32)
-    monkeypatch.setattr("core.studio.ingest.cache.read_image", lambda *a: pytest.fail("decoded again"))
+    monkeypatch.setattr("core.studio.ingest.cache.image_of", lambda *a: pytest.fail("decoded again"))
     again = studies.load_arrays(store, tiny_study, 32)
     assert (first.images == again.images).all() and not again.images.flags.writeable
 

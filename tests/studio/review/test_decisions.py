@@ -5,6 +5,7 @@ import pytest
 from core.studio.db import audit
 from core.studio.db.store import NotFound
 from core.studio.review import decisions
+from tests.studio.review.conftest import STUDY
 
 
 def _ids(store, count=3):
@@ -79,3 +80,16 @@ def test_mistakes_are_sentences(room):
         decisions.decide(store, _ids(store, 1)[0], "ann", "maybe")
     with pytest.raises(NotFound, match="no case 999"):
         decisions.decide(store, 999, "ann", "normal")
+
+
+def test_a_token_belongs_to_its_reader_its_case_and_its_act(room):
+    store, _ = room
+    first, second = (r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' LIMIT 2"))
+    made = decisions.decide(store, first, "ann", "normal", token="t")
+    assert decisions.decide(store, first, "ann", "normal", token="t") == made
+    other = decisions.decide(store, second, "ann", "abnormal", token="t")
+    assert other["case"] == second and other["review"] != made["review"]
+    theirs = decisions.decide(store, first, "ben", "unsure", token="t")
+    assert theirs["decision"] == "unsure" and theirs["review"] not in (made["review"], other["review"])
+    assert decisions.undo(store, STUDY, "ben", token="t")["review"] == theirs["review"]
+    assert store.first("SELECT count(*) AS n FROM reviews")["n"] == 3

@@ -1,6 +1,7 @@
 // Decisions: stored before the next case comes, undone across cases. All through one promise chain.
 import { enqueue, get, post } from '../../../static/api.js';
 import { DECISIONS } from './decision_bar.js';
+import { stored } from './stored.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').Decision} Decision */
@@ -28,7 +29,7 @@ export function decide(review, decision) {
   return enqueue(async () => {
     const { detail, run } = review;
     if (!detail) return;
-    const answer = await post('/api/review/decide', {
+    const answer = await stored(review, {
       case: detail.id,
       decision,
       comment: review.comment(),

@@ -5,10 +5,11 @@ The first that fits, in the order of `ORDER`, is used; a file added here comes j
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +80,23 @@ def layouts() -> list[str]:
     return [name for name in (*ORDER[:-1], *others, ORDER[-1]) if name in there]
 
 
-def read_layout(folder: Path, layout: str | None = None) -> tuple[str, list[Entry]]:
+class Entries(Sized, Iterable[Entry]):
+    """What a layout finds in a folder: looked for anew at each iteration, so that none of it lies in memory."""
+
+    def __init__(self, find: Callable[[], Iterator[Entry]]):
+        self._find = find
+        self._count: int | None = None
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self._find()
+
+    def __len__(self) -> int:
+        if self._count is None:
+            self._count = sum(1 for _ in self._find())
+        return self._count
+
+
+def read_layout(folder: Path, layout: str | None = None) -> tuple[str, Entries]:
     """The layout's name and its entries. BadFolder if the folder is missing, empty or of no known layout."""
     if not folder.exists():
         raise BadFolder(f"there is no folder {folder}")
@@ -89,8 +106,8 @@ def read_layout(folder: Path, layout: str | None = None) -> tuple[str, list[Entr
     for name in [layout] if layout else names:
         module = importlib.import_module(f"{__name__}.{name}")
         if layout or module.fits(folder):
-            found = list(module.entries(folder))
-            if found:
+            found = Entries(functools.partial(module.entries, folder))
+            if len(found):
                 return name, found
     raise BadFolder(
         f"no images found in {folder}: expected train/normal and test/normal, test/abnormal, test/mask; or train/good "

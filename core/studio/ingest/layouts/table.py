@@ -8,6 +8,7 @@ from pathlib import Path
 
 from core.studio.ingest.layouts import BadFolder, Entry
 
+LONGEST_PATH = 4096
 TITLE = "a CSV of path, split, label, mask"
 _SPLITS = {"": "train", "train": "train", "training": "train", "holdout": "holdout", "val": "holdout"}
 _SPLITS |= {"validation": "holdout", "test": "test"}
@@ -38,15 +39,21 @@ def entries(folder: Path) -> Iterator[Entry]:
     file = _table(folder)
     if file is None or "path" not in _columns(file):
         raise BadFolder(f"{folder} has no CSV with a column named path (and split, label, mask)")
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        for number, row in enumerate(csv.DictReader(lines), start=2):
-            row = {(k or "").strip().lower(): (v or "") for k, v in row.items() if isinstance(v, str) or v is None}
-            yield _entry(file.parent, row, number)
+    number = 1
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            for number, row in enumerate(csv.DictReader(lines), start=2):
+                row = {(k or "").strip().lower(): (v or "") for k, v in row.items() if isinstance(v, str) or v is None}
+                yield _entry(file.parent, row, number)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BadFolder(f"{file.name} is no table that can be read, after line {number}: {error}") from None
 
 
 def _entry(root: Path, row: dict[str, str], number: int) -> Entry:
     if not row.get("path"):
         return Entry(root, problem=f"line {number} of the CSV has no path")
+    if len(row["path"]) > LONGEST_PATH or "\0" in row["path"]:
+        return Entry(root, problem=f"line {number} of the CSV has a path that no file can have")
     path = root / row["path"]
     split = _SPLITS.get(row.get("split", "").strip().lower())
     label_text = row.get("label", "").strip().lower()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 import shutil
 import sqlite3
+import struct
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 from core.studio.db import audit
@@ -22,8 +25,9 @@ from core.studio.review.bundle.write import NOT_OF_THE_RUN
 
 _DAMAGE = (
     zipfile.BadZipFile, KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeError, sqlite3.DatabaseError,
-    EOFError, NotImplementedError, RuntimeError, FileExistsError, OverflowError,
+    EOFError, NotImplementedError, RuntimeError, OSError, OverflowError, struct.error, zlib.error,
 )  # fmt: skip
+_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE)
 
 
 def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = None) -> dict:
@@ -41,6 +45,8 @@ def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = N
             digests = unpack(source, bundle, manifest, staged, limits or Limits())
         return _store(store, staged, manifest, digests, by)
     except _DAMAGE as error:
+        if isinstance(error, sqlite3.OperationalError) or getattr(error, "errno", None) in _MACHINE:
+            raise  # a full disk is not the bundle's fault
         raise BadBundle(f"{source.name} is no study bundle, or it is damaged ({str(error)[:200]})") from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)

@@ -14,7 +14,7 @@ from core.studio.db import audit
 SETTINGS = ("labels", "blind", "import")  # of a study; its key for de-identified names never leaves the home
 
 _CASES = "SELECT id FROM cases WHERE study = :study"
-_RUNS = "SELECT id FROM runs WHERE study = :study"
+_RUNS = "SELECT id FROM runs WHERE study = :study AND binned IS NULL"
 
 
 @dataclass(frozen=True)

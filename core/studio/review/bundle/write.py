@@ -72,7 +72,7 @@ class BundleWriter:
         audit.record(store, by, "export", study=study, after=details)
 
     def _run_files(self) -> Iterator[tuple[Path, str]]:
-        for run in self.store.query("SELECT id, folder FROM runs WHERE study = ?", [self.study]):
+        for run in self.store.query("SELECT id, folder FROM runs WHERE study = ? AND binned IS NULL", [self.study]):
             root = self.store.home.path / run["folder"]
             for file in sorted(f for f in root.rglob("*") if f.is_file() and f.name not in NOT_OF_THE_RUN):
                 yield file, f"runs/{run['id']}/{file.relative_to(root).as_posix()}"

@@ -1,5 +1,6 @@
 """A bundle is data from a stranger: nothing outside its own study is written, read or believed."""
 
+import errno
 import zipfile
 from pathlib import Path
 
@@ -178,3 +179,14 @@ def test_a_failure_at_the_last_moment_takes_the_files_back(sent, other, monkeypa
     with pytest.raises(OSError, match="No space"):
         import_bundle(other, bundle, "root")
     assert files_of(other.home) == set() and other.query("SELECT 1 FROM studies") == []
+
+
+def test_a_full_disk_is_not_the_bundles_fault(sent, other, monkeypatch):
+    _, _, bundle = sent
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("core.studio.review.bundle.read.unpack", full)
+    with pytest.raises(OSError, match="No space left"):
+        import_bundle(other, bundle, "root")

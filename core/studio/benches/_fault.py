@@ -1,0 +1,102 @@
+"""What the faults of the bench share: a small home, what came of a fault, and a process that is killed in its work."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.studio.db import audit
+from core.studio.db.home import Home
+from core.studio.db.store import Store, now
+from core.studio.review import decisions
+
+CASES = 40
+
+
+@dataclass
+class Outcome:
+    """tries: how often the fault was made. lost: what had been answered as stored, and is not. leaked: what is there,
+
+    or was shown, and must not be. seconds: the longest time until all was well again.
+    """
+
+    name: str
+    tries: int = 0
+    lost: int = 0
+    leaked: int = 0
+    seconds: float = 0.0
+
+    def row(self) -> dict:
+        return {**self.__dict__, "seconds": round(self.seconds, 3)}
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Counts a try, and the time of what the block does to recover."""
+        started = time.monotonic()
+        yield
+        self.seconds = max(self.seconds, time.monotonic() - started)
+        self.tries += 1
+
+
+@dataclass
+class Place:
+    """Where a fault is made: a folder of its own, how often, and random numbers from a seed."""
+
+    folder: Path
+    tries: int
+    draw: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def home(self, name: str = "home") -> Store:
+        """A home with a study of CASES test cases that have no files."""
+        store = Store(Home.at(self.folder / name))
+        if store.one("SELECT 1 FROM studies") is None:
+            with store.write() as db:
+                db.execute("INSERT INTO studies (id, name, created) VALUES ('s', 's', ?)", [now()])
+                for i in range(CASES):
+                    db.execute(
+                        'INSERT INTO cases (study, name, path, split, label, width, height, "row", added) '
+                        "VALUES ('s', ?, ?, 'test', 'unknown', 64, 64, ?, ?)",
+                        [f"{i}.png", f"/nowhere/{i}.png", i, now()],
+                    )
+        return store
+
+
+def decide(store: Store, number: int, reader: str = "ann") -> int:
+    """One decision, by a token of its own; the review's number."""
+    answer = decisions.decide(store, 1 + number % CASES, reader, "abnormal", comment=f"{number}", token=f"t{number}")
+    return int(answer["review"])
+
+
+def missing(store: Store, answered: list[int]) -> int:
+    """How many of these reviews are not there, and how many faults the audit trail shows."""
+    there = {row["id"] for row in store.query("SELECT id FROM reviews")}
+    return len(set(answered) - there) + len(audit.verify(store)["problems"])
+
+
+def killed(code: str, arguments: list[str], after: Callable[[int], bool], seconds: float | None = None) -> list[str]:
+    """Run Python code in a process and kill it once `after(lines so far)`, or after so many seconds; its lines."""
+    root = Path(__file__).resolve().parents[3]
+    line = [sys.executable, "-c", code, *arguments]
+    child = subprocess.Popen(line, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert child.stdout is not None
+    lines: list[str] = []
+    try:
+        for text in child.stdout:
+            lines.append(text)
+            if after(len(lines)):
+                if seconds:
+                    time.sleep(seconds)
+                break
+    finally:
+        child.send_signal(signal.SIGKILL)
+        lines += child.stdout.readlines()
+        child.stdout.close()
+        child.wait()
+    return [text.strip() for text in lines if text.endswith("\n")]

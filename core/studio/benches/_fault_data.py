@@ -1,0 +1,153 @@
+"""Faults while decisions are written: a kill, a power cut, a disk that is full, read-only or locked."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from core.studio.benches._fault import Outcome, Place, decide, killed, missing
+from core.studio.db import audit
+from core.studio.db.home import Home
+from core.studio.db.store import Store
+
+DECIDING = """
+import sys
+from core.studio.benches._fault import decide
+from core.studio.db.home import Home
+from core.studio.db.store import Store
+store = Store(Home(__import__("pathlib").Path(sys.argv[1])))
+start = store.first("SELECT count(*) AS n FROM reviews")["n"]
+for number in range(start, start + 100_000):
+    print(decide(store, number), flush=True)
+"""
+
+
+def killed_while_deciding(place: Place) -> Outcome:
+    """SIGKILL at a random decision; all that were answered are there, and the trail is whole."""
+    found = Outcome("killed while deciding")
+    store = place.home()
+    for _ in range(place.tries):
+        stop = place.draw.randint(1, 60)
+        answered = [int(text) for text in killed(DECIDING, [str(store.home.path)], lambda n, stop=stop: n >= stop)]
+        with found.timed():
+            fresh = Store(store.home)
+            found.lost += missing(fresh, answered)
+            fresh.close()
+    store.close()
+    return found
+
+
+def power_cut_while_deciding(place: Place) -> Outcome:
+    """Writes are recorded, then replayed up to every page and into the middle of every page, with and without junk."""
+    found = Outcome("power cut while deciding")
+    store = place.home()
+    store.db.execute("PRAGMA wal_autocheckpoint = 0")
+    store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    wal, base = Path(f"{store.home.db}-wal"), store.home.db.read_bytes()
+    written: list[tuple[int, int]] = []  # length of the log when a decision was answered, and the decision
+    for number in range(2 * place.tries):
+        review = decide(store, number)
+        written.append((wal.stat().st_size, review))
+    log = wal.read_bytes()
+    store.close()
+    page = int.from_bytes(base[16:18], "big") + 24
+    for cut in sorted({*range(32, len(log) + 1, page), *range(32 + page // 2, len(log), page)}):
+        home = Home(place.folder / "cut")
+        shutil.rmtree(home.path, ignore_errors=True)
+        home.path.mkdir()
+        home.db.write_bytes(base)
+        junk = place.draw.randbytes(page) if cut % 2 else b""
+        Path(f"{home.db}-wal").write_bytes(log[:cut] + junk)
+        with found.timed():
+            fresh = Store(home)
+            found.lost += missing(fresh, [review for length, review in written if length <= cut])
+            found.leaked += fresh.first("PRAGMA integrity_check")["integrity_check"] != "ok"
+            fresh.close()
+    return found
+
+
+def _refused(found: Outcome, store: Store, number: int) -> None:
+    """What was refused has left nothing, and is stored once when it is sent again."""
+    events = audit.verify(store)["events"]
+    found.leaked += store.one("SELECT 1 FROM reviews WHERE comment = ?", [str(number)]) is not None
+    with found.timed():
+        again = [decide(store, number), decide(store, number)]
+    found.lost += missing(store, again) + (audit.verify(store)["events"] != events + 1)
+
+
+def disk_full_while_deciding(place: Place) -> Outcome:
+    """SQLite may take no further page: the decision is refused, and stored once there is room."""
+    found = Outcome("disk full while deciding")
+    store, number, answered = place.home(), 0, list[int]()
+    while found.tries < place.tries:
+        pages = store.first("PRAGMA page_count")["page_count"]
+        store.db.execute(f"PRAGMA max_page_count = {pages}")
+        try:
+            while True:
+                answered.append(decide(store, number))
+                number += 1
+        except sqlite3.OperationalError as error:
+            found.leaked += "full" not in str(error)
+        store.db.execute("PRAGMA max_page_count = 1000000")
+        found.lost += missing(store, answered)
+        _refused(found, store, number)
+        number += 1
+    store.close()
+    return found
+
+
+def read_only_while_deciding(place: Place) -> Outcome:
+    """The database refuses every write: so does the studio, in a sentence, and nothing is half there."""
+    found = Outcome("read-only disk while deciding")
+    store = place.home()
+    for number in range(place.tries):
+        store.db.execute("PRAGMA query_only = ON")
+        try:
+            decide(store, number)
+            found.leaked += 1
+        except sqlite3.OperationalError:
+            pass
+        store.db.execute("PRAGMA query_only = OFF")
+        _refused(found, store, number)
+    store.close()
+    return found
+
+
+def locked_while_deciding(place: Place) -> Outcome:
+    """Another process holds the write lock for a while: the decision waits, and is stored."""
+    found = Outcome("database locked while deciding")
+    store = place.home()
+    for number in range(place.tries):
+        held, ended = threading.Event(), threading.Event()
+
+        def hold(held=held, ended=ended) -> None:
+            other = sqlite3.connect(store.home.db, isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            held.set()
+            time.sleep(0.2)
+            other.execute("ROLLBACK")
+            other.close()
+            ended.set()
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait(30)
+        with found.timed():
+            review = decide(store, number)
+        found.leaked += not ended.is_set()  # it was stored while the lock was held
+        found.lost += missing(store, [review])
+        holder.join()
+    store.close()
+    return found
+
+
+FAULTS = (
+    killed_while_deciding,
+    power_cut_while_deciding,
+    disk_full_while_deciding,
+    read_only_while_deciding,
+    locked_while_deciding,
+)

@@ -1,0 +1,184 @@
+"""Backups of the database: made while people work, read back before they count, rotated; and the way back.
+
+A backup is NAME.sqlite with NAME.json beside it: its hash, the migrations applied, the events and the trail's last
+hash. Runs' files and images are no part of it: `doctor` says what of them is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from core.studio.db import audit, migrate
+from core.studio.db.home import Home
+from core.studio.db.store import Row, Store, now
+
+KEPT = 14  # of each kind, the newest
+REGULAR, BEFORE, ASIDE = "studio", "before-migration", "replaced"
+
+
+class BadBackup(ValueError):
+    """A backup that is damaged, of a newer version, or not there; the message says so."""
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What is known of a backup: its file's hash, what it holds, and when it was made."""
+
+    file: str
+    created: str
+    bytes: int
+    sha256: str
+    migrations: list[str]
+    events: int
+    head: str
+
+
+def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str = REGULAR) -> Backup:
+    """Copy the database to `folder` (default: the home's own), read it back, and let the oldest of its kind go.
+
+    Raises BadBackup, and leaves nothing, if the copy is not sound.
+    """
+    folder = folder or home.backups
+    folder.mkdir(parents=True, exist_ok=True)
+    target = _free(folder, kind)
+    partial = target.with_suffix(".partial")
+    try:
+        _copy(home.db, partial)
+        found = _described(partial, target.name, strict=kind == REGULAR)
+        partial.replace(target)
+        target.with_suffix(".json").write_text(json.dumps(asdict(found), indent=1))
+    except BaseException:
+        for rest in (partial, target, target.with_suffix(".json")):
+            rest.unlink(missing_ok=True)
+        raise
+    for old in sorted(folder.glob(f"{kind}-*.sqlite"))[: -max(keep, 1)]:
+        old.unlink(missing_ok=True)
+        old.with_suffix(".json").unlink(missing_ok=True)
+    return found
+
+
+def backups(folder: Path) -> list[Backup]:
+    """Those in a folder that are described, newest first."""
+    found = []
+    for about in folder.glob("*.json"):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            found.append(Backup(**json.loads(about.read_text())))
+    return sorted(found, key=lambda b: (b.created, b.file), reverse=True)
+
+
+def check(file: Path) -> Backup:
+    """Read a backup through. Raises BadBackup if it is damaged, or holds what only a newer version knows."""
+    if not file.is_file():
+        raise BadBackup(f"there is no backup {file}")
+    found = _described(file, file.name)
+    about = file.with_suffix(".json")
+    if about.exists():
+        try:
+            said = json.loads(about.read_text())["sha256"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise BadBackup(f"{about.name}, which describes the backup, cannot be read") from None
+        if said != found.sha256:
+            raise BadBackup(f"{file.name} is damaged: it is not what was written")
+    newer = sorted(set(found.migrations) - set(migrate.known()))
+    if newer:
+        raise BadBackup(f"{file.name} was made by a newer version ({newer[-1]}): install that one to restore it")
+    return found
+
+
+def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
+    """Put a backup in the place of the database; returns where the one that was there is kept, if there was one.
+
+    Raises BadBackup, and changes nothing, if the backup is not sound. Whoever has the database open goes on with the
+    restored one.
+    """
+    found = check(file)
+    aside = None
+    if home.db.exists() and home.db.stat().st_size:
+        with contextlib.suppress(BadBackup, sqlite3.DatabaseError):
+            aside = home.backups / backup(home, kind=ASIDE).file
+        if aside is None:
+            aside = _moved_aside(home)
+    _copy(file, home.db)
+    store = Store(home)
+    try:
+        with store.write():
+            after = {"file": found.file, "events": found.events, "head": found.head}
+            audit.record(store, by, "restore", before={"kept": aside and aside.name}, after=after)
+    finally:
+        store.close()
+    return aside
+
+
+def _copy(source: Path, target: Path) -> None:
+    """By SQLite's own means: one state of the source, whoever writes to it; the target's readers see all or nothing."""
+    reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
+    with contextlib.closing(reading), contextlib.closing(sqlite3.connect(target, timeout=30)) as written:
+        reading.backup(written)
+        if target.suffix == ".partial":
+            written.execute("PRAGMA journal_mode=DELETE")  # one file, which can be carried elsewhere
+    with open(target, "rb+") as content:
+        os.fsync(content.fileno())
+
+
+def _described(file: Path, name: str, strict: bool = True) -> Backup:
+    """What a copy holds. Raises BadBackup unless it is a sound database of this studio; strict: its trail unbroken."""
+    try:
+        with _reading(file) as store:
+            wrong = [r["integrity_check"] for r in store.query("PRAGMA integrity_check")]
+            if wrong != ["ok"]:
+                raise BadBackup(f"{file.name} is damaged: {wrong[0]}")
+            applied = [r["name"] for r in store.query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+            trail: Row = {"events": 0, "head": ""}
+            if "0200_review_room" in applied:
+                trail = audit.verify(store)
+            if strict and trail.get("problems"):
+                raise BadBackup(f"the audit trail in {file.name} is broken: {trail['problems'][0]}")
+    except sqlite3.DatabaseError as error:
+        raise BadBackup(f"{file.name} is no database of this studio, or is damaged: {error}") from None
+    return Backup(name, now(), file.stat().st_size, _digest(file), applied, trail["events"], trail["head"])
+
+
+@contextlib.contextmanager
+def _reading(file: Path) -> Iterator[Store]:
+    store = Store.reading(file)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _digest(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as content:
+        while block := content.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _moved_aside(home: Home) -> Path:
+    """A database that cannot even be read is kept as its files are."""
+    home.backups.mkdir(parents=True, exist_ok=True)
+    aside = _free(home.backups, ASIDE)
+    for suffix in ("-wal", "-shm", ""):
+        part = home.db.with_name(home.db.name + suffix)
+        if part.exists():
+            part.replace(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def _free(folder: Path, kind: str) -> Path:
+    """A name that no backup has yet; names sort as the times at which they were given."""
+    while True:
+        target = folder / f"{kind}-{re.sub('[^0-9TZ]', '', now())}.sqlite"
+        if not target.exists():
+            return target
+        time.sleep(0.001)  # two within one millisecond

@@ -1,0 +1,78 @@
+"""Seals: the hashes of a file's blocks, kept beside the file as NAME.seal, so that damage is seen before use.
+
+A file that is opened is checked in a sample of its blocks (a small one in all of them), `doctor` checks all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+SUFFIX = ".seal"
+BLOCK = 1 << 20
+SAMPLE = 16  # blocks that are read when a file is opened
+
+
+class Damaged(ValueError):
+    """A file that is not what was written; the message names it and says what to do."""
+
+
+def seal_of(file: Path) -> Path:
+    """Where a file's seal lies."""
+    return file.with_name(file.name + SUFFIX)
+
+
+def seal(file: Path) -> None:
+    """Hash the file as it is now. Call this right after it was written."""
+    with file.open("rb") as content:
+        blocks = [_digest(block) for block in iter(lambda: content.read(BLOCK), b"")]
+    target = seal_of(file)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.write_text(json.dumps({"bytes": file.stat().st_size, "block": BLOCK, "blocks": blocks}))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def is_sealed(file: Path) -> bool:
+    """Whether a seal was ever kept for the file."""
+    return seal_of(file).exists()
+
+
+def problem(file: Path, full: bool = False) -> str | None:
+    """What is wrong with a file, or None if it is sound, or was never sealed. full: look at every block."""
+    try:
+        kept = json.loads(seal_of(file).read_text())
+        size, block, blocks = int(kept["bytes"]), int(kept["block"]), list(kept["blocks"])
+    except FileNotFoundError:
+        return None if file.exists() else f"{file.name} is gone"
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"the hashes of {file.name} cannot be read"
+    try:
+        found = file.stat().st_size
+        if found != size:
+            return f"{file.name} has {found} bytes where {size} were written"
+        numbers = range(len(blocks))
+        chosen = numbers if full or len(blocks) <= SAMPLE else sorted(random.sample(numbers, SAMPLE))
+        with file.open("rb") as content:
+            for number in chosen:
+                content.seek(number * block)
+                if _digest(content.read(block)) != blocks[number]:
+                    return f"{file.name} is not what was written (from byte {number * block} on)"
+    except OSError as error:
+        return f"{file.name} cannot be read: {error.strerror or error}"
+    return None
+
+
+def problems(files: Iterable[Path], full: bool = False) -> list[str]:
+    """What is wrong with any of the files."""
+    return [found for found in (problem(file, full) for file in files) if found]
+
+
+def _digest(block: bytes) -> str:
+    return hashlib.blake2b(block, digest_size=16).hexdigest()

@@ -1,0 +1,46 @@
+"""The image files of cases: whether one is still the file that was imported."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import numpy as np
+
+from core.studio.db.store import Row
+from core.studio.ingest.decode import read_image, read_raw
+from core.studio.ingest.duplicates import file_sha256
+from core.studio.ingest.unreadable import Unreadable
+
+
+class Replaced(Unreadable):
+    """A file whose content is another than at the import."""
+
+
+def check(path: str | os.PathLike[str], sha256: str | None) -> None:
+    """Raises Replaced unless the file is the one with that hash. A file that is gone is left to its reader."""
+    try:
+        about = os.stat(path)
+        found = _digest(os.fspath(path), about.st_mtime_ns, about.st_size, about.st_ino) if sha256 else None
+    except OSError:
+        return
+    if found != sha256:
+        raise Replaced("another file has taken its place since the import")
+
+
+def image_of(case: Row) -> np.ndarray:
+    """`decode.read_image` of a case's row (path, frame, sha256). Raises Unreadable, or Replaced."""
+    check(case["path"], case["sha256"])
+    return read_image(case["path"], case["frame"])
+
+
+def raw_of(case: Row) -> np.ndarray[Any, Any]:
+    """`decode.read_raw` of a case's row. Raises Unreadable, or Replaced."""
+    check(case["path"], case["sha256"])
+    return read_raw(case["path"], case["frame"])
+
+
+@functools.lru_cache(1 << 16)
+def _digest(path: str, changed: int, size: int, number: int) -> str:
+    return file_sha256(path)

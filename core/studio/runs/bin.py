@@ -1,0 +1,84 @@
+"""The bin: a run or a study that is removed stays for a week, out of sight, and can be brought back."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from core.studio.db import audit
+from core.studio.db.store import NotFound, Row, Store, now
+from core.studio.ingest.records import delete_study, holds_reviews, study_row
+from core.studio.runs import records as runs
+
+DAYS = 7
+KINDS = ("run", "study")
+
+
+def put_run(store: Store, run_id: str, by: str) -> int:
+    """Put a run and the fits on it into the bin; bytes that emptying it will free. Refused while one is running."""
+    with store.write() as db:
+        everything = [run_id, *runs.children(store, run_id)]
+        for one in everything:
+            if runs.get_run(store, one)["status"] == "running":
+                raise ValueError(f"{one} is running: cancel it first")
+        when = now()
+        for one in everything:
+            db.execute("UPDATE runs SET binned = ? WHERE id = ? AND binned IS NULL", [when, one])
+        run = runs.get_run(store, run_id)
+        audit.record(store, by, "bin", study=run["study"], before={"runs": everything, "name": run["name"]})
+    return sum(runs.folder_bytes(store, one) for one in everything)
+
+
+def put_study(store: Store, study: str, by: str) -> None:
+    """Put a study with its runs into the bin. Refused when it has reviews: those stay where they can be read."""
+    with store.write() as db:
+        row = study_row(store, study)
+        holds_reviews(store, study)
+        db.execute("UPDATE studies SET binned = ? WHERE id = ?", [now(), study])
+        audit.record(store, by, "bin", study=study, before={"study": row["name"]})
+
+
+def contents(store: Store) -> list[Row]:
+    """[{"kind", "id", "name", "study", "binned", "until"}], newest first.
+
+    Fits that went with their encoder are part of it.
+    """
+    found = store.query(
+        "SELECT 'study' AS kind, id, name, id AS study, binned FROM studies WHERE binned IS NOT NULL UNION ALL "
+        "SELECT 'run', r.id, r.name, r.study, r.binned FROM runs r LEFT JOIN runs p ON p.id = r.parent "
+        "WHERE r.binned IS NOT NULL AND p.binned IS NOT r.binned ORDER BY binned DESC, id"
+    )
+    return [{**row, "until": _plus(row["binned"], DAYS)} for row in found]
+
+
+def restore(store: Store, kind: str, id: str, by: str) -> None:
+    """Bring a run with its fits, or a study, back. Raises NotFound if it is not in the bin."""
+    row = next((r for r in contents(store) if (r["kind"], r["id"]) == (kind, id)), None)
+    if row is None:
+        raise NotFound(f"there is no {kind} {id!r} in the bin; after {DAYS} days it is deleted for good")
+    with store.write() as db:
+        if kind == "study":
+            db.execute("UPDATE studies SET binned = NULL WHERE id = ?", [id])
+        else:
+            db.execute(
+                "UPDATE runs SET binned = NULL WHERE binned = ? AND (id = ? OR parent = ?)", [row["binned"], id, id]
+            )
+            db.execute("UPDATE runs SET binned = NULL WHERE id = (SELECT parent FROM runs WHERE id = ?)", [id])
+        audit.record(store, by, "restore", study=row["study"], after={kind: row["name"]})
+
+
+def empty(store: Store, days: float = DAYS) -> int:
+    """Delete for good what has been in the bin for so many days; how many runs and studies."""
+    before = _plus(now(), -days)
+    old = [row for row in contents(store) if row["binned"] <= before]
+    for row in old:
+        if row["kind"] == "study":
+            delete_study(store, row["id"])
+        else:
+            for one in [*runs.children(store, row["id"]), row["id"]]:
+                runs.delete_run(store, one)
+    return len(old)
+
+
+def _plus(time: str, days: float) -> str:
+    moved = datetime.fromisoformat(time.replace("Z", "+00:00")) + timedelta(days=days)
+    return moved.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,43 @@
+"""The files that a training or a fit leaves in its run's folder: sealed when they are written, checked before use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.studio.db import seals
+from core.studio.db.store import Row, Store
+from core.studio.runs import records as runs
+
+KINDS = ("*.safetensors", "*.npz", "*.npy", "*.json")
+STATE = ("checkpoint", "process.json")  # of work that is going on: written again and again
+
+
+def files(folder: Path) -> list[Path]:
+    """Weights, and what describes them, at any depth."""
+    found = (file for kind in KINDS for file in folder.rglob(kind))
+    return sorted(f for f in found if not f.name.startswith((*STATE, ".")))
+
+
+def seal(folder: Path) -> None:
+    """Seal what a finished step has written."""
+    for file in files(folder):
+        seals.seal(file)
+
+
+def problems(folder: Path, full: bool = False) -> list[str]:
+    """What is wrong with a run's files. Those of versions before 0.2 have no seals, and are not checked."""
+    sealed = [s.with_name(s.name.removesuffix(seals.SUFFIX)) for s in folder.rglob(f"*{seals.SUFFIX}")]
+    return seals.problems(sorted(sealed), full)
+
+
+def check(store: Store, run_id: str) -> None:
+    """Raises Damaged if a sample of the run's files shows that they are not what was written."""
+    found = problems(runs.run_folder(store, run_id))
+    if found:
+        raise seals.Damaged(sentence(runs.get_run(store, run_id), found[0]))
+
+
+def sentence(run: Row, problem: str) -> str:
+    """What to say of a run whose files are damaged."""
+    what = "the encoder" if run["kind"] == "pretrain" else "the detector"
+    return f"{what} {run['id']} is damaged ({problem}): repeat that run, or bring its files back from a backup"

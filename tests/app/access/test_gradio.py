@@ -1,0 +1,64 @@
+"""Gradio's own part of the server: its functions, and the files it might serve. A new function needs a row here."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.studio.review import accounts
+from tests.app.routes.clients import PASSWORD, visitor, whole_server
+from tests.studio.review.conftest import STUDY, room  # noqa: F401
+
+ROLES = ("nobody", "reader", "blind reader", "reader of another study", "administrator")
+ANSWERED = (401, 200, 200, 200, 200)
+FUNCTIONS = {"start": ANSWERED, "renew": ANSWERED}  # both give the names of the studies, which the picker shows to all
+WHO = {"reader": "ann", "blind reader": "ann", "reader of another study": "bob", "administrator": "root"}
+
+
+@pytest.fixture
+def served(room):  # noqa: F811
+    store, _ = room
+    for name, role in {"ann": "reader", "bob": "reader", "root": "administrator"}.items():
+        accounts.add_reader(store, name, PASSWORD, role)
+    server = whole_server(store)
+    yield store, server, {role: visitor(server, WHO.get(role), follow_redirects=False) for role in ROLES}
+    store.close()
+
+
+def test_each_function_has_one_row(served):
+    _, server, _ = served
+    found = [fn.name for fn in server.state.ctx.demo.fns.values() if fn.fn is not None]
+    assert sorted(found) == sorted(FUNCTIONS)
+
+
+def test_who_is_answered(served):
+    store, server, clients = served
+    wrong = []
+    for number, fn in server.state.ctx.demo.fns.items():
+        if fn.fn is None:
+            continue
+        found = []
+        for role in ROLES:
+            store.set_setting(f"blind:{STUDY}", role == "blind reader")
+            body = {"data": [None] * len(fn.inputs), "fn_index": number, "session_hash": "x"}
+            found.append(clients[role].post("/gradio_api/queue/join", json=body).status_code)
+        if tuple(found) != FUNCTIONS[fn.name]:
+            wrong.append(f"{fn.name}: {found}, not {FUNCTIONS[fn.name]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nobody_is_given_files_of_the_machine_or_the_home(served):
+    store, _, clients = served
+    case = store.one("SELECT path FROM cases LIMIT 1")["path"]
+    for file in ("/etc/passwd", store.home.db, store.home.path / "session.key", case, __file__):
+        for role, client in clients.items():
+            for address in (f"/gradio_api/file={file}", f"/file={file}", f"/gradio_api/proxy=http://localhost{file}"):
+                status = client.get(address).status_code
+                assert status in (400, 401, 403, 404, 405), (role, address, status)
+
+
+def test_nothing_is_uploaded_through_gradio_by_nobody(served):
+    _, _, clients = served
+    files = {"files": ("a.txt", b"x")}
+    assert clients["nobody"].post("/gradio_api/upload", files=files).status_code == 401
+    large = {"files": ("a.txt", b"x" * 3_000_000)}
+    assert clients["reader"].post("/gradio_api/upload", files=large).status_code == 413

@@ -1,0 +1,20 @@
+"""Every reader of strangers' data, with some hostile inputs: read or refused, never broken. `bench fuzz` has 10,000."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.benches import fuzz
+
+
+@pytest.mark.parametrize("name", fuzz.READERS)
+def test_nothing_breaks_a_reader(name):
+    (row,) = fuzz.run(quick=True, only=(name,))["readers"]
+    assert row["inputs"] >= 30 and row["failed"] == 0, row
+    assert row["refused"] > 0
+
+
+def test_a_failure_is_counted_and_named():
+    reader = fuzz.Reader("broken", lambda data: 1 / 0, [b"seed"])
+    row = fuzz._fuzz(reader, 20)
+    assert row["failed"] == row["inputs"] > 0 and "ZeroDivisionError: division by zero" in row["failures"]

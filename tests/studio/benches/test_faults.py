@@ -1,0 +1,18 @@
+"""Each fault of the bench, a few times: nothing lost, nothing leaked."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.studio.benches import faults
+
+
+@pytest.mark.parametrize("name", faults.FAULTS)
+def test_nothing_is_lost_and_nothing_leaks(name):
+    (row,) = faults.run(quick=True, only=(name,))["faults"]
+    assert row["tries"] >= faults.QUICK and (row["lost"], row["leaked"]) == (0, 0), row
+
+
+def test_a_fault_that_is_not_there_is_a_sentence():
+    with pytest.raises(ValueError, match="there are: killed-while-deciding"):
+        faults.run(only=("rain",))

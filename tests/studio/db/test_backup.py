@@ -1,0 +1,180 @@
+"""Backups: made while others write, read back, rotated; damaged and newer ones refused; the old is kept aside."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+
+import pytest
+
+from core.studio.db import audit, backup, migrate
+from core.studio.db.backup import BadBackup
+from core.studio.db.daily import DailyBackup
+from core.studio.db.store import Store
+from core.studio.review import decisions
+from tests.studio.review.conftest import STUDY, room  # noqa: F401
+
+
+def decide(store, times: int = 1, reader: str = "ann") -> None:
+    case = store.one("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])["id"]
+    for _ in range(times):
+        decisions.decide(store, case, reader, "normal")
+
+
+def reviews(store) -> int:
+    return store.first("SELECT count(*) AS n FROM reviews")["n"]
+
+
+def test_what_was_decided_after_the_backup_is_gone_and_kept_aside(room):  # noqa: F811
+    store, _ = room
+    decide(store, 3)
+    made = backup.backup(store.home)
+    assert made.events == 3 and made.migrations == migrate.names()
+    decide(store, 2)
+    aside = backup.restore(store.home, store.home.backups / made.file)
+    assert reviews(store) == 3, "a connection that was open sees what was restored"
+    assert audit.verify(store)["ok"]
+    last = audit.trail(store, limit=1)[0]
+    assert last["kind"] == "restore" and last["after"]["file"] == made.file and last["before"]["kept"] == aside.name
+    assert backup.check(aside).events == 5
+    backup.restore(store.home, aside)
+    assert reviews(store) == 5
+
+
+def test_a_backup_is_one_state_whoever_writes(room):  # noqa: F811
+    store, _ = room
+    stop, started = threading.Event(), threading.Event()
+
+    def write():
+        while not stop.is_set():
+            decide(store)
+            started.set()
+        store.close()
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for one in writers:
+        one.start()
+    try:
+        assert started.wait(30)
+        found = []
+        for _ in range(4):
+            least = reviews(store)
+            found.append((least, backup.backup(store.home, keep=9), reviews(store)))
+    finally:
+        stop.set()
+        for one in writers:
+            one.join()
+    for least, made, most in found:
+        assert least <= made.events <= most + 2
+        assert backup.check(store.home.backups / made.file) and made.events > 0
+
+
+def test_the_oldest_go(room):  # noqa: F811
+    store, _ = room
+    names = [backup.backup(store.home, keep=3).file for _ in range(5)]
+    assert {b.file for b in backup.backups(store.home.backups)} == set(names[-3:])
+    assert len(list(store.home.backups.iterdir())) == 6
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "empty", "text", "gone"])
+def test_a_damaged_backup_is_refused_and_nothing_changes(room, damage):  # noqa: F811
+    store, _ = room
+    decide(store)
+    file = store.home.backups / backup.backup(store.home).file
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 255
+    new = {"changed": bytes(content), "cut": bytes(content[:-5000]), "empty": b"", "text": b"hello" * 999}
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(new[damage])
+    decide(store)
+    before = sorted(store.home.backups.iterdir())
+    with pytest.raises(BadBackup):
+        backup.restore(store.home, file)
+    assert reviews(store) == 2 and sorted(store.home.backups.iterdir()) == before
+
+
+def test_a_newer_backup_is_refused(room):  # noqa: F811
+    store, _ = room
+    file = store.home.backups / backup.backup(store.home).file
+    with sqlite3.connect(file) as db:
+        db.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('studio', '9999_later', '')"
+        )
+    file.with_suffix(".json").unlink()
+    with pytest.raises(BadBackup, match="newer version .9999_later"):
+        backup.restore(store.home, file)
+
+
+def test_a_broken_audit_trail_is_no_backup(room):  # noqa: F811
+    store, _ = room
+    decide(store)
+    store.db.execute("DROP TRIGGER IF EXISTS events_no_update")
+    for row in store.query("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'"):
+        store.db.execute(f"DROP TRIGGER {row['name']}")
+    store.execute("UPDATE events SET who = 'eve'")
+    with pytest.raises(BadBackup, match="audit trail"):
+        backup.backup(store.home)
+    assert list(store.home.backups.iterdir()) == []
+
+
+def test_an_unreadable_database_is_kept_aside_as_it_is(room):  # noqa: F811
+    store, _ = room
+    decide(store)
+    file = store.home.backups / backup.backup(store.home).file
+    store.close()
+    for part in store.home.path.glob("studio.sqlite*"):
+        part.unlink()
+    store.home.db.write_bytes(b"not a database" * 1000)
+    aside = backup.restore(store.home, file)
+    assert aside.read_bytes().startswith(b"not a database")
+    fresh = Store(store.home)
+    assert reviews(fresh) == 1
+    fresh.close()
+
+
+def test_migrations_back_up_first(home, monkeypatch):
+    steps = migrate.names()
+    monkeypatch.setattr(migrate, "names", lambda: steps[:-1])
+    old = Store(home)
+    old.set_setting("device", "cpu")
+    assert not home.backups.exists(), "a new home has nothing to lose"
+    old.close()
+    monkeypatch.setattr(migrate, "names", lambda: steps)
+    new = Store(home)
+    (made,) = backup.backups(home.backups)
+    assert made.file.startswith(backup.BEFORE) and made.migrations == steps[:-1]
+    new.close()
+    Store(home).close()
+    assert len(backup.backups(home.backups)) == 1
+
+
+def test_one_is_made_when_the_studio_opens_and_not_again_the_same_day(room):  # noqa: F811
+    store, _ = room
+    with DailyBackup(store.home) as daily:
+        assert daily.made.wait(30)
+        assert daily._due() > 80_000
+    with DailyBackup(store.home, every=1e-3) as daily:
+        assert daily.made.wait(30)
+    assert len(backup.backups(store.home.backups)) >= 2
+
+
+def test_the_verbs(room, capsys):  # noqa: F811
+    from app import commands
+
+    store, _ = room
+    decide(store)
+    home = ["--home", str(store.home.path), "--json"]
+
+    def said(*line: str) -> dict:
+        assert commands.main([*line, *home]) == 0
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    made = said("backup")
+    assert made["events"] == 1 and said("backup", "--list")["backups"][0]["file"] == made["file"]
+    decide(store)
+    assert said("restore", "latest")["restored"].endswith(made["file"])
+    assert reviews(store) == 1
+    assert commands.main(["restore", "nothing", *home]) == 2
