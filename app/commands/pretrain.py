@@ -9,7 +9,7 @@ def add(subparsers) -> None:
     parser = verb(subparsers, "pretrain", "Train an encoder on a study's normal images", run)
     parser.add_argument("study")
     parser.add_argument("--preset", default="quick", help="paper (as printed), quick (learns in minutes) or imagenet")
-    parser.add_argument("--objective", help="pmsacl, pmsacl-local, ...; or untrained, for comparison")
+    parser.add_argument("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison")
     for name, kind in (("size", int), ("epochs", int), ("batch", int), ("lr", float), ("seed", int)):
         parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
     parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")

@@ -39,6 +39,7 @@ class PretrainConfig(Config):
     k: strongest class, so k+1 classes*. tau: temperature (0.2 as CCD). alpha: see losses.contrastive.kappa (Eq. 7).
     w_ctr, w_con, w_aug, w_pos: weights of l_ctr, l_PMSACL, l_aug, l_pos (all 1*).
     aug_on: what l_aug classifies: 'z' as printed*, or 'features', those of the backbone (as CCD's released code).
+    pos_global: whether the global model learns l_pos too (Table ablation), on patches enlarged to the images' size.
     pos_on: what l_pos sees of a pair: 'pair', both*, or 'difference'. pos_jitter: pixels (8 as CCD).
     frozen: layers up to the map of this stride keep their first weights and statistics; 0: all learn*. frozen_norm: the
       backbone's batch norms keep their first statistics. backbone_rate, layer_decay: see training.stages. These serve a
@@ -81,6 +82,7 @@ class PretrainConfig(Config):
     w_aug: float = 1.0
     w_pos: float = 1.0
     aug_on: str = "z"
+    pos_global: bool = False
     pos_on: str = "pair"
     pos_jitter: int = 8
     frozen: int = 0

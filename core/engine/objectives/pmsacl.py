@@ -1,77 +1,58 @@
-"""PMSACL, the global model: l_ctr + l_PMSACL + l_aug on whole images (Eq. 1 without l_pos)."""
+"""PMSACL, the global model: l_ctr + l_PMSACL + l_aug on whole images (Eq. 1; l_pos where `pos_global` asks for it)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from core.engine.augment.classes import make_classes
-from core.engine.augment.strong import Strong
-from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.centring import centring_loss
 from core.engine.losses.classify import augmentation_loss
 from core.engine.losses.contrastive import pmsacl_loss
-from core.engine.objectives.base import Objective, Outcome, Views
+from core.engine.objectives._class_views import ClassViews
+from core.engine.objectives._position import add_position, place_head, with_pairs
+from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.config import PretrainConfig
-from core.engine.registry import OBJECTIVES, STRONG
-
-
-def build_strong(config: PretrainConfig) -> Strong:
-    """The strong augmentation the configuration names, made to reach class A_k."""
-    strong = STRONG.get(config.strong)
-    if config.strong == "medmix":
-        return strong(config.medmix.replace(k=config.k))
-    return strong(strong.Config.from_dict({**config.strong_options, "k": config.k}))
+from core.engine.registry import OBJECTIVES
 
 
 @OBJECTIVES.register("pmsacl", title="PMSACL (global)", section="Sec. PMSACL pre-training")
-class PMSACL(Objective):
-    """Each image: one strong augmentation per class n in 0..k, then two weak views (l in {0, 1}) of each."""
+class PMSACL(ClassViews):
+    """The text keeps l_pos to the local model; Table ablation counts it among a global one's terms (`pos_global`)."""
 
     uses_centres = True
+    always_places = False  # whether the objective learns l_pos whatever the configuration says
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
-        self.strong: Any = build_strong(config)  # a Strong; MedMix has a pool too
-        self.weak = WeakViews(config.weak)
         # f_beta, one fully connected layer.
         self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
-
-    def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
-        self.strong.pool, self.strong.pool_roi = pool, roi
-
-    def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Tensor, Tensor]:
-        """x^(n) of each image: (B (k+1), 3, S, S), classes 0..k running fastest, and their labels (B (k+1),)."""
-        images, _ = make_classes(self.strong, x, self.config.k, generator, roi)
-        return images.flatten(0, 1), torch.arange(self.classes, device=x.device).repeat(len(x))
+        self.place = place_head(config, encoder) if config.pos_global or self.always_places else None
 
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        mixed, labels = self.mixed(x, generator, roi)
-        images = torch.cat([self.weak(mixed, generator), self.weak(mixed, generator)])  # x^(n,0), then x^(n,1)
-        partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
-        return Views(images, labels.repeat(2), partners)
-
-    def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
-    ) -> tuple[Tensor, Tensor]:
-        images, labels = self.mixed(x, generator, roi)
-        return self.weak(images, generator) if weak else images, labels
+        views = super().views(x, generator, roi)
+        return views if self.place is None else with_pairs(views, x, self.config, generator, roi)
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor:
-        return self.classifier((z if self.config.aug_on == "z" else h).float())
+        logits: Tensor = self.classifier((z if self.config.aug_on == "z" else h).float())
+        return logits
+
+    def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
+        """l_ctr and l_PMSACL of z (V, D), unweighted."""
+        assert centres is not None  # `uses_centres`
+        c = self.config
+        return {
+            "l_ctr": centring_loss(z, views.labels, centres),
+            "l_con": pmsacl_loss(z, views.labels, views.partners, centres, c.tau, c.alpha),
+        }
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        assert centres is not None  # `uses_centres`
-        c, count, labels = self.config, len(views.labels), views.labels
-        h, z = h[:count].float(), z[:count].float()
-        logits = self.classify(h, z)
-        terms = {
-            "l_ctr": centring_loss(z, labels, centres),
-            "l_con": pmsacl_loss(z, labels, views.partners, centres, c.tau, c.alpha),
-            "l_aug": augmentation_loss(logits, labels),
-        }
-        loss = c.w_ctr * terms["l_ctr"] + c.w_con * terms["l_con"] + c.w_aug * terms["l_aug"]
-        return Outcome(loss, {name: term.detach() for name, term in terms.items()}, z.detach(), logits.detach())
+        c, count = self.config, len(views.labels)
+        own = z[:count].float()
+        logits = self.classify(h[:count].float(), own)
+        terms = {**self.contrast(own, views, centres), "l_aug": augmentation_loss(logits, views.labels)}
+        weights = {"l_ctr": c.w_ctr, "l_con": c.w_con, "l_aug": c.w_aug}
+        loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
+        shown = {name: term.detach() for name, term in terms.items()}
+        outcome = Outcome(loss, shown, own.detach(), logits.detach())
+        return outcome if self.place is None else add_position(outcome, self.place, z, views, c)

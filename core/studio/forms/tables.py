@@ -97,7 +97,7 @@ PRETRAIN = {
         number("w_ctr", "Weight of l_ctr", 0, 10, 0.01, "Pull to the centre c_n (Eq. 1: all weights are 1)."),
         number("w_con", "Weight of l_PMSACL", 0, 10, 0.01, "Contrastive loss of centred features (Eq. 4)."),
         number("w_aug", "Weight of l_aug", 0, 10, 0.01, "Classification of the classes A_n (Eq. 8)."),
-        number("w_pos", "Weight of l_pos", 0, 10, 0.01, "Relative position of patches; the local model only."),
+        number("w_pos", "Weight of l_pos", 0, 10, 0.01, "Relative position of patches; the local model, CCD."),
         number("tau", "Temperature tau", 0.01, 2, 0.01, "Eq. 7; CCD's configuration has 0.2."),
         number("alpha", "alpha of kappa", 0.1, 10, 0.1, "Above 1, samples of one class repel less (Eq. 7)."),
         choice("aug_on", "l_aug classifies", ("z", "features"), "z as printed; features as in CCD's released code."),
@@ -113,6 +113,7 @@ PRETRAIN = {
     "Classes and patches": [
         integer("k", "Strong classes", 1, 7, "A_0 to A_k: k + 1 classes. The paper: 4, ablated from 2 to 8."),
         integer("patch", "Side of a patch", 16, 128, "Of the local model; the paper: 32 x 32."),
+        flag("pos_global", "l_pos in the global model", "Table ablation counts l_pos among a global model's terms."),
         choice("pos_on", "l_pos sees", ("pair", "difference"), "Of the two patches' features."),
         integer("pos_jitter", "Jitter of patches", 0, 32, "Pixels; 8 as in CCD."),
     ],

@@ -5,30 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.augment.weak import WeakConfig
-from core.engine.backbones.encoder import build_encoder
 from core.engine.config import BadConfig
 from core.engine.losses.position import NEIGHBOURS
-from core.engine.objectives.config import PRETRAIN_PRESETS
-from core.engine.registry import OBJECTIVES, STRONG
+from core.engine.registry import STRONG
 from core.engine.training.generators import STEP, generator
-
-CONFIG = PRETRAIN_PRESETS["paper"].replace(size=64, k=2)
-STILL = WeakConfig(crop=(1.0, 1.0), ratio=(1.0, 1.0), flip=0.0, p_jitter=0.0, p_grey=0.0, p_blur=0.0)
-
-
-def build(name, **changes):
-    config = CONFIG.replace(**changes)
-    encoder = build_encoder(config.encoder)
-    return OBJECTIVES.get(name)(config, encoder), encoder
-
-
-def images(count=3, side=64):
-    return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(0))
-
-
-def test_both_objectives_are_registered():
-    assert {"pmsacl", "pmsacl-local"} <= set(OBJECTIVES.names())
+from tests.engine.objectives.build import STILL, build, images
 
 
 def test_two_weak_views_of_one_strong_image_per_class():
@@ -82,7 +63,7 @@ def test_loss_is_the_weighted_sum_of_its_terms(term, weight):
     with torch.no_grad():
         h = encoder.backbone(views.images)
         outcome = objective.loss(h, encoder.project(h), views, torch.randn(3, 128))
-    assert float(outcome.loss) == pytest.approx(0.5 * float(outcome.terms[term]), rel=1e-5)
+    assert outcome.loss.item() == pytest.approx(0.5 * float(outcome.terms[term]), rel=1e-5)
 
 
 @pytest.mark.parametrize(("where", "width"), [("z", 128), ("features", 512)])

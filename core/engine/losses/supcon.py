@@ -1,0 +1,22 @@
+"""The supervised contrastive loss (Khosla et al. 2020, "Supervised Contrastive Learning", Eq. 2: L_out)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def supcon_loss(z: Tensor, labels: Tensor, tau: float = 0.2) -> Tensor:
+    """Mean over samples i of -1/|P(i)| sum over p in P(i) of log s(i, p).
+
+    s(i, p) = exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau). z (M, D), u = z / ||z||; labels (M,).
+    P(i): the other samples with the label of i; a sample without any adds 0.
+    Returns a scalar, float32.
+    """
+    u = F.normalize(z.float(), dim=1)
+    own = torch.eye(len(u), dtype=torch.bool, device=u.device)
+    logits = (u @ u.T / tau).masked_fill(own, -torch.inf)
+    log_p = logits - logits.logsumexp(1, keepdim=True)
+    positive = (labels[:, None] == labels[None]) & ~own
+    return -(log_p.masked_fill(~positive, 0).sum(1) / positive.sum(1).clamp(min=1)).mean()

@@ -1,0 +1,57 @@
+"""Rot-Net, CSI and DROC: four turns of each image, and each method's own loss over them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.engine.losses._slow import slow_cross_entropy
+from tests.engine.losses.test_nt_xent import slow_nt_xent
+from tests.engine.objectives.build import STILL, build, images, outcome_of
+
+
+@pytest.mark.parametrize(("name", "sides"), [("rotnet", 1), ("csi", 2), ("droc", 2)])
+def test_each_image_is_turned_by_quarters(name, sides):
+    """Against NumPy's own turn, image by image, with weak views that change nothing."""
+    objective, encoder = build(name, weak=STILL.to_dict())
+    x = images()
+    views, _, _, _ = outcome_of(objective, encoder, x)
+    assert objective.classes == 4 and views.images.shape == (sides * 12, 3, 64, 64)
+    for place, (view, label) in enumerate(zip(views.images, views.labels.tolist(), strict=True)):
+        expected = np.rot90(x[place // 4 % 3].numpy(), label, (1, 2))
+        np.testing.assert_allclose(view.numpy(), expected, atol=1e-5)
+    assert torch.bincount(views.labels).tolist() == [3 * sides] * 4
+    if sides == 2:  # the partner is the other view of the same image under the same turn
+        assert torch.allclose(views.images, views.images[views.partners], atol=1e-5)
+        assert (views.partners != torch.arange(24)).all()
+
+
+def test_rotnet_classifies_the_turn():
+    objective, encoder = build("rotnet")
+    views, h, z, outcome = outcome_of(objective, encoder)
+    logits = objective.classify(h, z)
+    assert outcome.loss.item() == pytest.approx(slow_cross_entropy(logits, views.labels), rel=1e-4)
+
+
+def test_droc_contrasts_turned_copies_as_instances():
+    objective, encoder = build("droc", tau=0.5)
+    views, _, z, outcome = outcome_of(objective, encoder)
+    assert outcome.loss.item() == pytest.approx(slow_nt_xent(z.detach(), views.partners, 0.5), rel=1e-4)
+    assert outcome.logits is None
+
+
+def test_csi_contrasts_and_classifies():
+    objective, encoder = build("csi", w_con=0.5)
+    views, h, z, outcome = outcome_of(objective, encoder)
+    contrast = slow_nt_xent(z.detach(), views.partners, 0.2)
+    classes = slow_cross_entropy(objective.classify(h, z), views.labels)
+    assert outcome.loss.item() == pytest.approx(0.5 * contrast + classes, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["rotnet", "csi"])
+def test_the_gradient_reaches_backbone_and_head(name):
+    objective, encoder = build(name)
+    outcome_of(objective, encoder)[-1].loss.backward()
+    for module in (encoder.net, objective.classifier):
+        assert all(p.grad is not None and p.grad.abs().max() > 0 for p in module.parameters())
