@@ -24,7 +24,8 @@ def add(subparsers) -> None:
     parser.add_argument("--set-pretrain", action="append", default=[], metavar="KEY=VALUE", help="for every encoder")
     parser.add_argument("--set-fit", action="append", default=[], metavar="KEY=VALUE", help="for every lesion head")
     parser.add_argument(
-        "--fit-preset", help="for every lesion head: quick, fundus, xray, ultrasound, joint, full (default: each arm's)"
+        "--fit-preset",
+        help="for every detector that has it: paper; fundus, xray, ultrasound, ... (default: each arm's)",
     )
     parser.add_argument("--bootstrap", type=int, default=1000)
     parser.add_argument("--out", metavar="FILE", help="also write the rows and the table here, as JSON")
@@ -45,6 +46,12 @@ def study_of(store, args) -> str:
     return import_study(store, folder.name, folder).study
 
 
+def _has(detector: str, preset: str) -> bool:
+    from core.engine.registry import DETECTORS
+
+    return preset in getattr(DETECTORS.get(detector), "presets", {})
+
+
 def run(args) -> int:
     from core.studio.experiments.plans import EXPERIMENTS, JUDGED
     from core.studio.experiments.report import markdown, summarise
@@ -62,8 +69,7 @@ def run(args) -> int:
         for a in arms
     ]
     if args.fit_preset:
-        learn = ("lesion-head", "combined", "ensemble")
-        arms = [a.replace(fit_preset=args.fit_preset) if a.detector in learn else a for a in arms]
+        arms = [a.replace(fit_preset=args.fit_preset) if _has(a.detector, args.fit_preset) else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     rows = run_plan(

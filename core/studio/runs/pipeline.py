@@ -126,7 +126,7 @@ def fit_run(
     with Timed(store, run_id, str(place)):
         arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
         train = arrays.index("train")
-        settings = {k: v for k, v in run["config"].items() if k != "size"}
+        settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k != "size"}
         fitted = detector.fit(
             load_encoder(runs.run_folder(store, parent["id"]), place),
             rows_of(arrays.images, train),
@@ -135,12 +135,24 @@ def fit_run(
         )
         fitted.save(folder)
         weights.seal(folder)
+        for remark in getattr(fitted, "remarks", ()):
+            journal.log(store, run_id, remark)
         summary: dict[str, Any] = {"images": len(train)}
         rule = getattr(fitted, "rule", None)
         if isinstance(rule, Config):
             summary["rule"] = rule.to_dict()
         runs.update_run(store, run_id, summary={**run["summary"], **summary})
     return runs.get_run(store, run_id)
+
+
+def _folder_of(store: Store, setting: str, value: Any) -> Any:
+    """`value`, or for an encoder given as a run of this home (`local_encoder`) that run's folder."""
+    if not setting.endswith("_encoder") or not isinstance(value, str) or not runs.exists(store, value):
+        return value
+    run = runs.get_run(store, value)
+    if run["kind"] != "pretrain" or run["status"] not in ("done", "collapsed"):
+        raise ValueError(f"{setting} takes a trained encoder's run; {value} is a {run['kind']}, {run['status']}")
+    return str(runs.run_folder(store, value))
 
 
 def chain(

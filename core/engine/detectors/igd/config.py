@@ -12,7 +12,8 @@ class IGDConfig(Config):
     """Defaults are the constants of IGD's own paper and published settings; `quick` is what fits in a minute on a CPU.
 
     encoder: 'frozen' (as published: only a linear layer on top is learnt) or 'tuned' (the whole encoder goes on
-    learning, as this paper's text has it). local_encoder: folder of the local model's own encoder; None: the given one.
+    learning, as this paper's text has it). local_encoder: the local model's own encoder, a run or its folder; None:
+    the given one, whose weights are then those of a global model.
     local_from: smallest image side for which the local model is used (the paper: global alone at 64).
     patches: drawn per image and step for the local model; 0 takes all of them.
     space: what images are compared in, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).

@@ -88,6 +88,13 @@ class IGD(Detector):
             done += steps
         return made
 
+    @property
+    def remarks(self) -> list[str]:
+        """What whoever reads a fit's log should know."""
+        if self.local is None or self.config.local_encoder:
+            return []
+        return ["The local model took the global encoder's weights: no local_encoder was given."]
+
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """uint8 (N, S, S, 3) of the size it was fitted at -> maps (N, S/2, S/2) and the terms of the score.

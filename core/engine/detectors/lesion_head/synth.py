@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from core.engine.augment.colour import grey_images
 from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
 from core.engine.augment.strong import Strong
 from core.engine.registry import STRONG
@@ -92,7 +93,8 @@ def jitter_view(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """A mild view of mixed images: turn, scale, shift, mirror, light and colour; masks and roi go along.
 
-    Milder than SimCLR's: the crop never loses a lesion for good, and what leaves the frame is not asked for.
+    Milder than SimCLR's: the crop never loses a lesion for good, and what leaves the frame is not asked for. A grey
+    image (three equal channels) gives a grey view: colour in it alone would tell nothing of lesions.
     blur, grain: see LesionHeadConfig.
     Returns x (B, 3, S, S), masks bool (B, S, S), roi (B, S, S) or None.
     """
@@ -104,6 +106,13 @@ def jitter_view(
     def normal(*shape: int) -> Tensor:
         return torch.randn(batch, *shape, generator=generator).to(device)
 
+    grey = grey_images(x)[:, None, None, None]
+
+    def coloured(*shape: int) -> Tensor:
+        """Draws of three channels, (3, ...); all are the first one for a grey image."""
+        drawn = normal(*shape)
+        return torch.where(grey, drawn[:, :1], drawn)
+
     angle, scale = uniform(-0.3, 0.3), uniform(0.75, 1.15)
     mirror = torch.where(uniform(0, 1) < 0.5, 1.0, -1.0)
     rows = [angle.cos() * scale * mirror, -angle.sin() * scale, angle.sin() * scale * mirror, angle.cos() * scale]
@@ -112,13 +121,13 @@ def jitter_view(
     planes = [x, masks[:, None].to(x.dtype)] + ([] if roi is None else [roi[:, None].to(x.dtype)])
     warped = F.grid_sample(torch.cat(planes, 1), grid, align_corners=False)
     view, mask = warped[:, :3], warped[:, 3] > 0.5
-    view = view * (1 + 0.15 * normal(1, 1, 1)) * (1 + 0.06 * normal(3, 1, 1))
+    view = view * (1 + 0.15 * normal(1, 1, 1)) * (1 + 0.06 * coloured(3, 1, 1))
     mean = view.mean((2, 3), keepdim=True)
     view = mean + (view - mean) * (1 + 0.15 * normal(1, 1, 1))
     # A paste is resampled and so a little smoother than what lies around it. Blur and grain over everything hide that
     # trace: a network that lives on it finds pastes, not lesions.
     view = view.lerp(_smoothed(view), uniform(0, blur, 1, 1, 1))
-    view = (view + uniform(0, grain, 1, 1, 1) * normal(*x.shape[1:])).clamp(0, 1)
+    view = (view + uniform(0, grain, 1, 1, 1) * coloured(*x.shape[1:])).clamp(0, 1)
     return view, mask, None if roi is None else warped[:, 4] > 0.5
 
 

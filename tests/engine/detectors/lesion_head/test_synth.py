@@ -48,6 +48,14 @@ def test_view_moves_mask_with_image():
     assert roi.any() and not roi.all()
 
 
+def test_a_grey_image_gives_a_grey_view_and_a_coloured_one_does_not():
+    grey = torch.rand(4, 1, 32, 32).expand(-1, 3, -1, -1)
+    x = torch.cat([grey, torch.rand(2, 3, 32, 32)])
+    view, _, _ = jitter_view(x, torch.zeros(6, 32, 32, dtype=torch.bool), None, torch.Generator().manual_seed(4))
+    apart = (view[:, 0] - view[:, 1]).abs().amax((1, 2))
+    assert apart[:4].max() < 1e-5 and apart[4:].min() > 0.05
+
+
 def test_less_blur_leaves_small_lesions_their_contrast():
     x = torch.full((8, 3, 32, 32), 0.3)
     x[:, :, 15:17, 15:17] = 0.9
