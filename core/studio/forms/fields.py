@@ -101,9 +101,19 @@ def form(
 
 
 def explained(kind: type) -> dict[str, str]:
-    """What a class's docstring says of its fields, where it has sentences of the form 'name: words.'."""
+    """What the docstrings of a class and its bases say of its fields in sentences of the form 'name: words.'."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(base):
+            found |= _own_words(base)
+    return found
+
+
+def _own_words(kind: type) -> dict[str, str]:
     text = " ".join(line.strip() for line in (kind.__doc__ or "").splitlines())
     names = [f.name for f in dataclasses.fields(kind)]
+    if not names:
+        return {}
     marks = [(m.start(), m.end(), m.group(1)) for m in re.finditer(rf"(?<![\w.])({'|'.join(names)}): ", text)]
     ends = [start for start, _, _ in marks[1:]] + [len(text)]
     return {name: text[begin:end].strip(" ,;") for (_, begin, name), end in zip(marks, ends, strict=True)}

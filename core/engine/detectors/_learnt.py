@@ -1,0 +1,214 @@
+"""Detectors that train networks of their own on the normal images: one fit, one checkpoint, one file format for all.
+
+A member brings its networks (`build`), what one step does (a NetTraining) and what an image looks like to it (`judge`).
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+from typing_extensions import Self
+
+from core.engine.backbones.encoder import Encoder, EncoderConfig
+from core.engine.config import BadConfig, Config
+from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.heatmap import blur, roi_at
+from core.engine.files import write_json, write_tensors
+from core.engine.registry import DETECTORS
+from core.engine.tensors import pick_device, to_batch
+from core.engine.training import loop
+from core.engine.training.base import Training
+from core.engine.training.checkpoint import Checkpoints
+from core.engine.training.fingerprint import fingerprint
+from core.engine.training.generators import ORDER, STEP, generator
+
+STRIDE = 2  # maps of single pixels are kept at half the image's resolution
+
+
+@dataclass(frozen=True)
+class LearntConfig(Config):
+    """steps: of training. batch: images a step. lr: learning rate. width: channels at full resolution, doubling as the
+    maps shrink. latent: size of the code. sigma: blur of the heat map in pixels at 256. seed: of weights and draws.
+    """
+
+    steps: int = 20_000
+    batch: int = 32
+    lr: float = 1e-3
+    width: int = 32
+    latent: int = 128
+    sigma: float = 2.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.width, self.latent) < 1 or self.batch < 2:
+            raise BadConfig("steps, width and latent must be at least 1, and batch at least 2")
+        if self.lr <= 0 or self.sigma < 0 or self.seed < 0:
+            raise BadConfig("lr must be above 0, sigma and seed 0 or more")
+
+
+class NetTraining(Training, abc.ABC):
+    """Steps over random batches, in an order of their own for each epoch. `net` holds all networks of the detector."""
+
+    def __init__(self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str) -> None:
+        self.net, self.images, self.config, self.device = net, images, config, device
+        self.title = title  # type: ignore[misc]  # one class serves one detector
+        self.remedy = f"a learning rate below {config.lr:g}"
+        self.steps = config.steps
+        self.networks = {"net": net}
+        self.optimisers = self.build_optimisers()
+
+    @abc.abstractmethod
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        """By the name that a checkpoint keeps them under."""
+
+    @abc.abstractmethod
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        """One step on x (B, 3, S, S) in [0, 1]; its numbers, `loss` among them. Every draw comes from `draws`."""
+
+    def rows(self) -> np.ndarray:
+        """Images of this step."""
+        size = min(self.config.batch, len(self.images))
+        epoch, place = divmod(self.step, len(self.images) // size)
+        order = torch.randperm(len(self.images), generator=generator(self.config.seed, ORDER, epoch))
+        return np.sort(order[place * size : (place + 1) * size].numpy())
+
+    def advance(self) -> dict[str, Any]:
+        draws = generator(self.config.seed, STEP, self.step)
+        x = to_batch(self.images[self.rows()], self.device)
+        self.net.train()
+        numbers = self.learn(x, draws)
+        self.step += 1
+        return {name: float(value.detach()) for name, value in numbers.items()}
+
+
+def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One optimiser step down `loss`."""
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    optimiser.step()
+
+
+class Learnt(Detector):
+    """Base of such detectors. `normals`: what is taken of the normal images once the training is done."""
+
+    Training: ClassVar[type[NetTraining]]
+    takes_encoder: ClassVar[bool] = False  # whether it starts from the given encoder
+    net: Any
+
+    def __init__(self, net: nn.Module, config: Any, size: int, normals: dict[str, Tensor] | None = None) -> None:
+        self.net, self.config, self.size, self.normals = net.eval(), config, size, normals or {}
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.net.parameters())).device
+
+    @classmethod
+    @abc.abstractmethod
+    def build(cls, encoder: Encoder, config: Any, size: int) -> nn.Module:
+        """All networks, for images of side `size`; `encoder` is a copy, to be used or left."""
+
+    def settle(self, images: np.ndarray) -> dict[str, Tensor]:
+        """What scoring needs of the normal images uint8 (N, S, S, 3) beside the networks, such as a memory."""
+        return {}
+
+    @abc.abstractmethod
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        """x (B, 3, S, S) in [0, 1] -> `maps` (B, h, w), not smoothed, and what `image_score` needs, each (B, ...)."""
+
+    @classmethod
+    def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
+        """images uint8 (N, S, S, 3), N of 2 or more. With a folder the training is kept in its `partial` folder, and
+        a later call with the same arguments goes on from there.
+        """
+        if len(images) < 2 or images.shape[1] < 32:
+            raise ValueError(
+                f"a fit takes at least 2 images of at least 32 pixels, not {len(images)} of {images.shape[1]}"
+            )
+        device, size = pick_device(str(context.device)), int(images.shape[1])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            net = cls.build(copy.deepcopy(encoder).cpu(), config, size)
+        source = fingerprint(images, net.state_dict())
+        training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name))
+        checkpoints = None
+        if context.folder is not None:
+            about = {"config": config.to_dict(), "fitted_on": source}
+            checkpoints = Checkpoints(Path(context.folder) / "partial", about)
+            checkpoints.resume(training)
+        loop.run(training, checkpoints, context.report, context.should_stop)
+        if checkpoints is not None:
+            checkpoints.save(training)
+        made = cls(net, config, size)
+        made.normals = made.settle(images)
+        return made
+
+    @torch.no_grad()
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """uint8 (N, S, S, 3) of the size it was fitted at -> smoothed maps."""
+        if images.shape[1:] != (self.size, self.size, 3):
+            raise ValueError(
+                f"this {DETECTORS.title(self.name)} was fitted on {self.size} x {self.size} RGB images, "
+                f"not {images.shape[1:]}: score at size {self.size}, or fit again"
+            )
+        shown = (
+            images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)
+        )  # no image has maps of a shape too
+        parts: list[dict[str, np.ndarray]] = []
+        for start in range(0, len(shown), batch):
+            found = self.judge(to_batch(shown[start : start + batch], self.device))
+            maps = found["maps"].float()
+            if maps.shape[-1] == self.size:
+                maps = F.avg_pool2d(maps[:, None], STRIDE)[:, 0]
+            found["maps"] = blur(maps, self.config.sigma * maps.shape[-1] / 256)
+            parts.append({name: value.float().cpu().numpy() for name, value in found.items()})
+        joined = {name: np.concatenate([part[name] for part in parts])[: len(images)] for name in parts[0]}
+        return Prediction(joined.pop("maps"), joined)
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,) float32: the map's mean, of the region of interest where that is given."""
+        return mean_inside(prediction.maps, roi)
+
+    def save(self, folder: Path) -> None:
+        """`folder`: NAME.safetensors and, last, NAME.json; the state of an unfinished fit goes."""
+        folder = Path(folder)
+        kept = {f"normals.{name}": value.contiguous() for name, value in self.normals.items()}
+        write_tensors(folder / f"{self.name}.safetensors", {**self.net.state_dict(), **kept})
+        encoder = self.net.encoder.config.to_dict() if self.takes_encoder else None
+        about = {"config": self.config.to_dict(), "size": self.size, "encoder": encoder}
+        write_json(folder / f"{self.name}.json", about)
+        shutil.rmtree(folder / "partial", ignore_errors=True)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        folder = Path(folder)
+        if not (folder / f"{cls.name}.json").is_file():
+            raise ValueError(f"{folder} holds no fitted {DETECTORS.title(cls.name)} ({cls.name}.json); fit one first")
+        about = json.loads((folder / f"{cls.name}.json").read_text())
+        config, place = cls.Config.from_dict(about["config"]), pick_device(str(device))
+        tensors = load_file(folder / f"{cls.name}.safetensors")
+        with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
+            encoder = Encoder(EncoderConfig.from_dict(about["encoder"] or {}))
+            net = cls.build(encoder, config, about["size"])
+        net.load_state_dict({k: v for k, v in tensors.items() if not k.startswith("normals.")})
+        normals = {k.removeprefix("normals."): v.to(place) for k, v in tensors.items() if k.startswith("normals.")}
+        return cls(net.to(place), config, about["size"], normals)
+
+
+def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """(N, h, w) and roi uint8 (N, S, S) or None -> (N,) float32; an empty region says nothing, all counts then."""
+    if roi is None:
+        return maps.mean((1, 2)).astype(np.float32)
+    inside = roi_at(roi, maps.shape[1:])
+    inside = inside | ~inside.any((1, 2), keepdims=True)
+    return ((maps * inside).sum((1, 2)) / inside.sum((1, 2))).astype(np.float32)

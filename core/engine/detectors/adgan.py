@@ -1,0 +1,100 @@
+"""ADGAN (Liu et al. 2020, "Photoshopping Colonoscopy Video Frames"): a dual GAN, two generators and two discriminators.
+
+One generator makes images of codes, the other codes of images; a critic judges the images, another the codes, and
+going there and back must give what one began with. An image with a lesion comes back without. The tables' paper says
+no more than "two generators and two discriminators"; open and chosen here: critics with gradient penalty, layers, Adam
+and the weight of going there and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.config import BadConfig
+from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend
+from core.engine.detectors._networks import CodeCritic, ConvCode, ImageCritic, noise
+from core.engine.detectors.igd.networks import Generator
+from core.engine.losses.gradient_penalty import gradient_penalty
+from core.engine.registry import DETECTORS
+
+
+@dataclass(frozen=True)
+class ADGANConfig(LearntConfig):
+    """w_cycle: weight of |x - G(E(x))| and |z - E(G(z))|. penalty: weight of both gradient penalties. critic_steps: of
+    the critics for one of the generators.
+    """
+
+    lr: float = 1e-4
+    w_cycle: float = 10.0
+    penalty: float = 10.0
+    critic_steps: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.w_cycle, self.penalty) < 0 or self.critic_steps < 1:
+            raise BadConfig("w_cycle and penalty are 0 or more, critic_steps at least 1")
+
+
+class ADGANNet(nn.Module):
+    def __init__(self, config: ADGANConfig, size: int) -> None:
+        super().__init__()
+        self.generator = Generator(size, config.latent, config.width)  # Z -> X
+        self.code = ConvCode(size, config.latent, config.width)  # X -> Z
+        self.image_critic = ImageCritic(size, config.width)
+        self.code_critic = CodeCritic(config.latent)
+
+
+class ADGANTraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        net, lr, betas = self.net, self.config.lr, (0.0, 0.9)
+        generators = [*net.generator.parameters(), *net.code.parameters()]
+        critics = [*net.image_critic.parameters(), *net.code_critic.parameters()]
+        return {
+            "opt_generators": torch.optim.Adam(generators, lr, betas),
+            "opt_critics": torch.optim.Adam(critics, lr, betas),
+        }
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        net, c = self.net, self.config
+        z = noise(x, draws, len(x), c.latent)
+        shares = torch.rand(2, len(x), generator=draws).to(x.device)
+        with torch.no_grad():
+            made, coded = net.generator(z), net.code(x)
+        of_images = net.image_critic(x).mean() - net.image_critic(made).mean()
+        of_codes = net.code_critic(z).mean() - net.code_critic(coded).mean()
+        penalty = gradient_penalty(net.image_critic, x, made, shares[0])
+        penalty = penalty + gradient_penalty(net.code_critic, z, coded, shares[1])
+        critics = c.penalty * penalty - of_images - of_codes
+        descend(self.optimisers["opt_critics"], critics)
+        numbers = {"critic": critics, "distance_images": of_images, "distance_codes": of_codes}
+        if (self.step + 1) % c.critic_steps:
+            return {"loss": critics, **numbers}
+        coded, made = net.code(x), net.generator(z)
+        cycle = (net.generator(coded) - x).abs().mean() + (net.code(made) - z).abs().mean()
+        loss = c.w_cycle * cycle - net.image_critic(made).mean() - net.code_critic(coded).mean()
+        descend(self.optimisers["opt_generators"], loss)
+        return {"loss": loss, "cycle": cycle, **numbers}
+
+
+@DETECTORS.register("adgan", title="ADGAN", section="Table detection; Liu et al. 2020")
+class ADGAN(Learnt):
+    """Score: mean absolute difference between an image and what comes back of it."""
+
+    name = "adgan"
+    Config = ADGANConfig
+    Training = ADGANTraining
+    presets = {
+        "paper": ADGANConfig(steps=100_000),
+        "quick": ADGANConfig(steps=300, batch=16, lr=1e-3, width=8, latent=32, critic_steps=1),
+    }
+
+    @classmethod
+    def build(cls, encoder: Encoder, config: ADGANConfig, size: int) -> nn.Module:
+        return ADGANNet(config, size)
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        return {"maps": (self.net.generator(self.net.code(x)) - x).abs().mean(1)}

@@ -1,0 +1,87 @@
+"""DAE, the deep convolutional auto-encoder (Masci et al. 2011, "Stacked Convolutional Auto-Encoders").
+
+Feature maps are tanh of a convolution, thinned by max-pooling; an image is built back from them with the same filters,
+flipped over both axes. The paper behind the tables says "deep autoencoder" and no more. Open and chosen here: nearest
+up-sampling after a pooling, all layers trained at once rather than one after another, Adam.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend
+from core.engine.registry import DETECTORS
+
+
+@dataclass(frozen=True)
+class DAEConfig(LearntConfig):
+    """latent: channels of the coarsest maps, of 4 to 7 cells a side. noise: share of the pixels that are set to 0 while
+    learning (Masci et al. compare 0, 0.3 and 0.5).
+    """
+
+    latent: int = 8
+    noise: float = 0.0
+
+
+class TiedAutoEncoder(nn.Module):
+    """One filter bank W and bias b, and a bias c of the way back, per layer; weights are tied."""
+
+    def __init__(self, size: int, width: int, latent: int) -> None:
+        super().__init__()
+        depth = max(int(math.log2(size / 4)), 1)
+        wide = [3, *(width * 2 ** min(i, 2) for i in range(depth - 1)), latent]
+        self.filters = nn.ParameterList()
+        self.forth, self.back = nn.ParameterList(), nn.ParameterList()
+        for a, b in zip(wide, wide[1:], strict=False):
+            self.filters.append(nn.Parameter(nn.init.xavier_uniform_(torch.empty(b, a, 3, 3))))
+            self.forth.append(nn.Parameter(torch.zeros(b)))
+            self.back.append(nn.Parameter(torch.zeros(a)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, 3, S, S) in [0, 1] -> the same shape: h = tanh(x * W + b), pooled; y = tanh(sum of h * flipped W + c)."""
+        y, sides = 2 * x - 1, []
+        for w, b in zip(self.filters, self.forth, strict=True):
+            y = torch.tanh(F.conv2d(y, w, b, padding=1))
+            sides.append(y.shape[-1])
+            y = F.max_pool2d(y, 2)
+        for w, c, side in zip(reversed(self.filters), reversed(self.back), reversed(sides), strict=True):
+            y = F.interpolate(y, (side, side))
+            y = torch.tanh(F.conv_transpose2d(y, w, c, padding=1))  # the transpose of `conv2d` flips the filters
+        return (y + 1) / 2
+
+
+class DAETraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        shown = x
+        if self.config.noise:
+            kept = torch.rand(x.shape[0], 1, *x.shape[2:], generator=draws) >= self.config.noise
+            shown = x * kept.to(x.device)
+        loss = (self.net(shown) - x).square().mean() / 2  # E = 1/2n sum of (x - y)^2
+        descend(self.optimisers["optimiser"], loss)
+        return {"loss": loss}
+
+
+@DETECTORS.register("dae", title="DAE", section="Table detection; Masci et al. 2011")
+class DAE(Learnt):
+    """Score: mean squared error of the reconstruction."""
+
+    name = "dae"
+    Config = DAEConfig
+    Training = DAETraining
+    presets = {"paper": DAEConfig(), "quick": DAEConfig(steps=400, batch=16, lr=2e-3, width=16)}
+
+    @classmethod
+    def build(cls, encoder: Encoder, config: DAEConfig, size: int) -> nn.Module:
+        return TiedAutoEncoder(size, config.width, config.latent)
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        return {"maps": (self.net(x) - x).square().mean(1)}

@@ -1,0 +1,117 @@
+"""f-AnoGAN (Schlegl et al. 2019, "f-AnoGAN: Fast Unsupervised Anomaly Detection with Generative Adversarial Networks").
+
+First a WGAN with gradient penalty learns normal images; then, with it frozen, an encoder learns to find the code of an
+image (the izi_f architecture). Open and chosen here: layers; Adam for the encoder too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.config import BadConfig
+from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend, mean_inside
+from core.engine.detectors._networks import ConvCode, ImageCritic, noise
+from core.engine.detectors.base import Prediction
+from core.engine.detectors.igd.networks import Generator
+from core.engine.losses.gradient_penalty import gradient_penalty
+from core.engine.registry import DETECTORS
+
+
+@dataclass(frozen=True)
+class FAnoGANConfig(LearntConfig):
+    """steps: of both trainings together. gan: share of them for the WGAN. penalty: weight of the gradient penalty (10).
+    critic_steps: of the critic for one of the generator (5). kappa: weight of the critic's features (1).
+    """
+
+    lr: float = 1e-4
+    gan: float = 0.7
+    penalty: float = 10.0
+    critic_steps: int = 5
+    kappa: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.gan < 1 or self.critic_steps < 1 or min(self.penalty, self.kappa) < 0:
+            raise BadConfig("gan lies between 0 and 1, critic_steps is at least 1, penalty and kappa 0 or more")
+
+
+class FAnoGANNet(nn.Module):
+    def __init__(self, config: FAnoGANConfig, size: int) -> None:
+        super().__init__()
+        self.generator = Generator(size, config.latent, config.width)
+        self.critic = ImageCritic(size, config.width)
+        self.code = ConvCode(size, config.latent, config.width)
+
+    def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B, 3, S, S) -> squared residual of each pixel (B, S, S), and of the critic's features (B,), its mean."""
+        back = self.generator(torch.tanh(self.code(x)) * CODE_BOUND)
+        of_features = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
+        return (x - back).square().mean(1), of_features
+
+
+CODE_BOUND = 3.0  # codes lie where the standard normal draws lay that the generator knows
+
+
+class FAnoGANTraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        net, lr, betas = self.net, self.config.lr, (0.0, 0.9)
+        return {
+            "opt_generator": torch.optim.Adam(net.generator.parameters(), lr, betas),
+            "opt_critic": torch.optim.Adam(net.critic.parameters(), lr, betas),
+            "opt_code": torch.optim.Adam(net.code.parameters(), lr),
+        }
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        if self.step < self.config.gan * self.steps:
+            return self.wgan(x, draws)
+        self.net.generator.eval()
+        pixels, of_features = self.net.residuals(x)
+        loss = pixels.mean() + self.config.kappa * of_features.mean()  # L_izi_f
+        descend(self.optimisers["opt_code"], loss)
+        return {"loss": loss, "residual": pixels.mean(), "features": of_features.mean()}
+
+    def wgan(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        """A step of the critic, and of the generator at each `critic_steps`-th."""
+        net, c = self.net, self.config
+        z = noise(x, draws, len(x), c.latent)
+        share = torch.rand(len(x), generator=draws).to(x.device)
+        with torch.no_grad():
+            fake = net.generator(z)
+        distance = net.critic(x).mean() - net.critic(fake).mean()
+        penalty = gradient_penalty(net.critic, x, fake, share)
+        loss = c.penalty * penalty - distance
+        descend(self.optimisers["opt_critic"], loss)
+        if (self.step + 1) % c.critic_steps == 0:
+            descend(self.optimisers["opt_generator"], -net.critic(net.generator(z)).mean())
+        return {"loss": loss, "distance": distance, "penalty": penalty}
+
+
+@DETECTORS.register("f-anogan", title="f-AnoGAN", section="Table detection; Schlegl et al. 2019")
+class FAnoGAN(Learnt):
+    """Score A(x) = A_R(x) + kappa A_D(x): the residual of the image and of the critic's features. Map: the first."""
+
+    name = "f-anogan"
+    Config = FAnoGANConfig
+    Training = FAnoGANTraining
+    presets = {
+        "paper": FAnoGANConfig(steps=100_000),
+        "quick": FAnoGANConfig(steps=400, batch=16, lr=1e-3, width=8, latent=32, critic_steps=2),
+    }
+
+    @classmethod
+    def build(cls, encoder: Encoder, config: FAnoGANConfig, size: int) -> nn.Module:
+        return FAnoGANNet(config, size)
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        pixels, of_features = self.net.residuals(x)
+        return {"maps": pixels, "features": of_features}
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,); the critic sees the whole image always."""
+        score: np.ndarray = mean_inside(prediction.maps, roi) + self.config.kappa * prediction.extras["features"]
+        return score.astype(np.float32)

@@ -1,0 +1,76 @@
+"""The auto-encoder with MS-SSIM in its loss: IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
+
+The tables cite IGD's paper for it. Its weights and windows are IGD's; it learns from whole images alone, from random
+weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend, mean_inside
+from core.engine.detectors._networks import ConvCode
+from core.engine.detectors.base import Prediction
+from core.engine.detectors.igd.losses import Reconstruction
+from core.engine.detectors.igd.networks import Generator
+from core.engine.losses.ms_ssim import WEIGHTS, fit_levels
+from core.engine.registry import DETECTORS
+
+
+@dataclass(frozen=True)
+class MSSSIMConfig(LearntConfig):
+    """rho: share of L1 in the loss, the rest is 1 - MS-SSIM (IGD: 0.15). window: of MS-SSIM, in pixels."""
+
+    lr: float = 1e-4
+    rho: float = 0.15
+    window: int = 11
+
+
+class AutoEncoder(nn.Module):
+    def __init__(self, config: MSSSIMConfig, size: int) -> None:
+        super().__init__()
+        self.code = ConvCode(size, config.latent, config.width)
+        self.generator = Generator(size, config.latent, config.width)
+        levels = fit_levels(size, config.window, WEIGHTS)
+        self.reconstruction = Reconstruction(config.window, levels, config.rho, "unit")
+
+    def forward(self, x: Tensor) -> Tensor:
+        back: Tensor = self.generator(self.code(x))
+        return back
+
+
+class MSSSIMTraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        loss = self.net.reconstruction(x, self.net(x)).mean()
+        descend(self.optimisers["optimiser"], loss)
+        return {"loss": loss}
+
+
+@DETECTORS.register("ms-ssim-ae", title="MS-SSIM auto-encoder", section="Table detection; Chen et al. 2021")
+class MSSSIMAutoEncoder(Learnt):
+    """Score: the loss itself; in a region of interest the residual map's mean there."""
+
+    name = "ms-ssim-ae"
+    Config = MSSSIMConfig
+    Training = MSSSIMTraining
+    presets = {"paper": MSSSIMConfig(), "quick": MSSSIMConfig(steps=300, batch=16, lr=2e-3, width=16, latent=64)}
+
+    @classmethod
+    def build(cls, encoder: Encoder, config: MSSSIMConfig, size: int) -> nn.Module:
+        return AutoEncoder(config, size)
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        back = self.net(x)
+        return {"maps": self.net.reconstruction.map(x, back), "rec": self.net.reconstruction(x, back)}
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        rec: np.ndarray = prediction.extras["rec"]
+        return rec if roi is None else mean_inside(prediction.maps, roi)

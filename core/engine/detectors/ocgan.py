@@ -1,0 +1,132 @@
+"""OCGAN (Perera et al. 2019, "One-class Novelty Detection Using GANs with Constrained Latent Representations").
+
+A denoising auto-encoder with a bounded code, a critic that keeps codes of normal images uniform in (-1, 1)^d, a critic
+that keeps every code's image normal, and a classifier that looks for the codes where that fails (Algorithm 1). Open and
+chosen here: layers, Adam, the step of the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend
+from core.engine.detectors._networks import CodeCritic, ConvCode, ImageCritic, noise
+from core.engine.detectors.igd.networks import Generator
+from core.engine.registry import DETECTORS
+
+
+@dataclass(frozen=True)
+class OCGANConfig(LearntConfig):
+    """w_mse: weight of the reconstruction beside the two critics (the paper's lambda, 10). noise: standard deviation of
+    what is added to the input while learning (variance 0.2 on -1..1 there). searches: steps to a negative. rate: of
+    such a step.
+    """
+
+    lr: float = 2e-4
+    w_mse: float = 10.0
+    noise: float = 0.2
+    searches: int = 5
+    rate: float = 0.1
+
+
+class OCGANNet(nn.Module):
+    def __init__(self, config: OCGANConfig, size: int) -> None:
+        super().__init__()
+        self.code = ConvCode(size, config.latent, config.width)
+        self.decoder = Generator(size, config.latent, config.width)
+        self.code_critic = CodeCritic(config.latent)
+        self.image_critic = ImageCritic(size, config.width)
+        self.classifier = ImageCritic(size, config.width)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """(B, 3, S, S) -> (B, latent), within -1..1."""
+        return torch.tanh(self.code(x))
+
+
+def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float) -> Tensor:
+    """Informative negatives: codes (B, d) moved to where the classifier finds their images least normal.
+
+    Gradient descent on the cross-entropy of "not normal"; codes stay within -1..1.
+    """
+    codes = codes.detach()
+    for _ in range(searches):
+        codes.requires_grad_()
+        verdict = net.classifier(net.decoder(codes))
+        loss = F.binary_cross_entropy_with_logits(verdict, torch.zeros_like(verdict), reduction="sum")
+        (slope,) = torch.autograd.grad(loss, codes)
+        codes = (codes - rate * slope).clamp(-1, 1).detach()
+    return codes
+
+
+def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
+    """Cross-entropy of verdicts (B,) that should all be `real`."""
+    return F.binary_cross_entropy_with_logits(verdict, torch.full_like(verdict, float(real)))
+
+
+class OCGANTraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        net, lr, betas = self.net, self.config.lr, (0.5, 0.999)
+        makers = [*net.code.parameters(), *net.decoder.parameters()]
+        judges = [*net.code_critic.parameters(), *net.image_critic.parameters()]
+        return {
+            "opt_autoencoder": torch.optim.Adam(makers, lr, betas),
+            "opt_critics": torch.optim.Adam(judges, lr, betas),
+            "opt_classifier": torch.optim.Adam(net.classifier.parameters(), lr, betas),
+        }
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        net, c = self.net, self.config
+        noisy = x + c.noise * noise(x, draws)
+        uniform = (2 * torch.rand(len(x), c.latent, generator=draws) - 1).to(x.device)
+        with torch.no_grad():
+            own = net.encode(noisy)
+            known, made = net.decoder(own), net.decoder(uniform)
+        classifier = verdict_loss(net.classifier(known), True) + verdict_loss(net.classifier(made), False)
+        descend(self.optimisers["opt_classifier"], classifier)
+        critics = (
+            verdict_loss(net.code_critic(uniform), True)
+            + verdict_loss(net.code_critic(own), False)
+            + verdict_loss(net.image_critic(x), True)
+            + verdict_loss(net.image_critic(made), False)
+        )
+        descend(self.optimisers["opt_critics"], critics)
+        found = negatives(net, uniform, c.searches, c.rate)
+        own = net.encode(noisy)
+        mse = (net.decoder(own) - x).square().mean()
+        latent = verdict_loss(net.code_critic(own), True)
+        visual = verdict_loss(net.image_critic(net.decoder(found)), True)
+        loss = c.w_mse * mse + latent + visual
+        descend(self.optimisers["opt_autoencoder"], loss)
+        return {
+            "loss": loss,
+            "mse": mse,
+            "latent": latent,
+            "visual": visual,
+            "critic": critics,
+            "classifier": classifier,
+        }
+
+
+@DETECTORS.register("ocgan", title="OCGAN", section="Table detection; Perera et al. 2019")
+class OCGAN(Learnt):
+    """Score: mean squared error of the reconstruction."""
+
+    name = "ocgan"
+    Config = OCGANConfig
+    Training = OCGANTraining
+    presets = {
+        "paper": OCGANConfig(),
+        "quick": OCGANConfig(steps=200, batch=16, lr=1e-3, width=8, latent=64, searches=2),
+    }
+
+    @classmethod
+    def build(cls, encoder: Encoder, config: OCGANConfig, size: int) -> nn.Module:
+        return OCGANNet(config, size)
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        return {"maps": (self.net.decoder(self.net.encode(x)) - x).square().mean(1)}

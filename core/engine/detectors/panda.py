@@ -1,0 +1,142 @@
+"""PANDA (Reiss et al. 2021, "PANDA: Adapting Pretrained Features for Anomaly Detection and Segmentation").
+
+Pretrained features are drawn to the mean of the normal images' (the compactness loss of DeepSVDD), for so short a time
+that they do not collapse; a score is the distance to the nearest normal features. This is the paper's variant with
+early stopping. Left out: its elastic weight consolidation, whose Fisher information takes ImageNet's labelled images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from core.engine.backbones.base import STRIDES
+from core.engine.backbones.encoder import Encoder
+from core.engine.config import BadConfig
+from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining
+from core.engine.detectors.base import Prediction
+from core.engine.detectors.nearest.memory import Memory
+from core.engine.registry import DETECTORS
+from core.engine.tensors import to_batch
+
+
+@dataclass(frozen=True)
+class PANDAConfig(LearntConfig):
+    """neighbours: of whose distances the score is the sum (2). clip: of the gradient's norm. frozen: stride of the map
+    whose layers are left alone (8: the last two blocks learn). width and latent have no part in it.
+    """
+
+    steps: int = 2400
+    lr: float = 1e-2
+    neighbours: int = 2
+    clip: float = 1e-3
+    frozen: int = 8
+    sigma: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.neighbours < 1 or self.clip <= 0 or self.frozen not in STRIDES[:-1]:
+            raise BadConfig(f"neighbours is at least 1, clip above 0, and frozen one of {STRIDES[:-1]}")
+
+
+class PANDANet(nn.Module):
+    """The encoder, its early layers frozen, always in eval mode: a mean of batches is no feature of an image."""
+
+    def __init__(self, encoder: Encoder, frozen: int) -> None:
+        super().__init__()
+        self.encoder = encoder.requires_grad_(True)
+        side = 64
+        depth = [s for s in STRIDES if s <= frozen]
+        self.encoder.eval().maps(torch.zeros(1, 3, side, side), depth)[frozen].sum().backward()
+        for parameter in self.encoder.parameters():
+            parameter.requires_grad_(parameter.grad is None)  # what the fine maps hang on has a gradient now
+            parameter.grad = None
+        self.encoder.head.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> PANDANet:
+        return super().train(False)
+
+    def maps(self, x: Tensor) -> Tensor:
+        """(B, 3, S, S) -> the coarsest maps (B, F, h, w)."""
+        return self.encoder.maps(x, STRIDES[-1:])[STRIDES[-1]]
+
+
+class PANDATraining(NetTraining):
+    centre: Tensor | None = None
+
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        self.learnt = [p for p in self.net.parameters() if p.requires_grad]
+        return {"optimiser": torch.optim.SGD(self.learnt, self.config.lr, 0.9, weight_decay=5e-5)}
+
+    def prepare(self) -> None:
+        if self.centre is None:
+            self.centre = pooled(self.net, self.images, self.device, self.config.batch).mean(0)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {} if self.centre is None else {"centre": self.centre}
+
+    def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
+        self.centre = tensors["centre"].to(self.device) if "centre" in tensors else None
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        loss = compactness(self.net.maps(x).mean((2, 3)), self.centre)
+        self.optimisers["optimiser"].zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.learnt, self.config.clip)
+        self.optimisers["optimiser"].step()
+        return {"loss": loss}
+
+
+def compactness(features: Tensor, centre: Any) -> Tensor:
+    """Mean over images of || f - c ||^2: features (B, F), centre (F,), a scalar."""
+    return (features - centre).square().sum(1).mean()
+
+
+@torch.no_grad()
+def pooled(net: PANDANet, images: np.ndarray, device: torch.device, batch: int) -> Tensor:
+    """uint8 (N, S, S, 3) -> features (N, F)."""
+    parts = [net.maps(to_batch(images[i : i + batch], device)).mean((2, 3)) for i in range(0, len(images), batch)]
+    return torch.cat(parts)
+
+
+@DETECTORS.register("panda", title="PANDA", section="Table detection; Reiss et al. 2021")
+class PANDA(Learnt):
+    """Score: sum of the distances to the nearest normal features. PANDA gives no map of whole-image features; this one
+    shows how far each place lies from the mean normal there.
+    """
+
+    name = "panda"
+    Config = PANDAConfig
+    Training = PANDATraining
+    takes_encoder = True
+    presets = {"paper": PANDAConfig(), "quick": PANDAConfig(steps=40, batch=16)}
+
+    @classmethod
+    def build(cls, encoder: Encoder, config: PANDAConfig, size: int) -> nn.Module:
+        return PANDANet(encoder, config.frozen)
+
+    @torch.no_grad()
+    def settle(self, images: np.ndarray) -> dict[str, Tensor]:
+        """`memory` (N, F), pooled features of the normals; `cells` (F, h, w), their mean map."""
+        features, total, step = [], torch.zeros(()), self.config.batch
+        for start in range(0, len(images), step):
+            maps = self.net.maps(to_batch(images[start : start + step], self.device))
+            features.append(maps.mean((2, 3)))
+            total = total.to(self.device) + maps.sum(0)
+        return {"memory": torch.cat(features), "cells": total / len(images)}
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        maps, features = self.net.maps(x), self.normals["memory"]
+        none = torch.zeros(len(features), 0, dtype=torch.long, device=features.device)
+        memory = Memory(features, none, none, none)
+        distances, _ = memory.search(maps.mean((2, 3)), min(self.config.neighbours, len(features)))
+        return {"maps": (maps - self.normals["cells"]).norm(dim=1), "distance": distances.sum(1)}
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,), of the whole image always."""
+        score: np.ndarray = prediction.extras["distance"]
+        return score

@@ -1,0 +1,36 @@
+"""CutPaste: three classes, a Gaussian over features, and Grad-CAM, each against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.covariance import OAS
+
+from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.detectors.cutpaste.cutpaste import CLASSES, CutPaste, grad_cam
+from core.engine.detectors.mahalanobis import Normal
+from tests.engine._images import normals
+
+
+def test_three_classes_and_the_score_is_the_mahalanobis_distance():
+    images, others = normals(16, 32), normals(5, 32, seed=8)
+    fitted = CutPaste.fit(build_encoder(EncoderConfig(seed=1)), images, CutPaste.presets["quick"].replace(steps=2))
+    assert fitted.net.head[-1].out_features == CLASSES == 3
+
+    def features(part):
+        with torch.no_grad():
+            return fitted.net.encoder.backbone(torch.from_numpy(part).permute(0, 3, 1, 2).float() / 255).double()
+
+    expected = OAS().fit(features(images).numpy()).mahalanobis(features(others).numpy()) ** 0.5
+    np.testing.assert_allclose(fitted.image_score(fitted.predict(others)), expected, rtol=1e-2)
+
+
+def test_grad_cam_is_autograds():
+    torch.manual_seed(0)
+    maps = torch.randn(2, 5, 3, 3, requires_grad=True)
+    normal = Normal(torch.randn(5), torch.randn(5, 5))
+    (normal.distance(maps.mean((2, 3))).square().sum() / 2).backward()
+    slope = maps.grad.mean((2, 3))  # Grad-CAM's weight of a channel
+    expected = (slope[:, :, None, None] * maps).sum(1).relu()
+    found = grad_cam(maps.detach(), maps.detach().mean((2, 3)), normal)
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)

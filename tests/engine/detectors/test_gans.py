@@ -1,0 +1,113 @@
+"""What defines OCGAN, f-AnoGAN, ADGAN and the MS-SSIM auto-encoder, against their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from core.engine.detectors.base import Prediction
+from core.engine.detectors.igd.losses import Reconstruction
+from core.engine.detectors.ocgan import OCGANNet, negatives
+from core.engine.registry import DETECTORS
+from core.engine.training.generators import STEP, generator
+from tests.engine._images import normals
+
+IMAGES = normals(6, 32)
+
+
+def built(name, **changes):
+    kind = DETECTORS.get(name)
+    config = kind.presets["quick"].replace(**{"width": 4, "latent": 8, "batch": 4, **changes})
+    torch.manual_seed(0)
+    return kind, config, kind.build(None, config, 32)
+
+
+def test_ocgans_negatives_are_found_by_descent_code_by_code():
+    """Each code on its own, its slope by finite differences; all stay within -1..1."""
+    _, config, net = built("ocgan")
+    assert isinstance(net, OCGANNet)
+    net = net.eval()
+    net.classifier.last.weight.data.mul_(20)  # a slope that float32 can tell
+    net.decoder.last.weight.data.mul_(20)
+    codes = 2 * torch.rand(3, 8) - 1
+    found = negatives(net, codes, 1, 3.0)
+
+    def loss(code):
+        with torch.no_grad():
+            return float(torch.nn.functional.softplus(net.classifier(net.decoder(code[None])))[0])
+
+    for code, moved in zip(codes, found, strict=True):
+        slope = torch.zeros(8)
+        for i in range(8):
+            step = torch.zeros(8)
+            step[i] = 2e-3
+            slope[i] = (loss(code + step) - loss(code - step)) / 4e-3
+        assert slope.norm() > 1e-3
+        assert torch.allclose(moved, (code - 3.0 * slope).clamp(-1, 1), atol=0.06 * float(3.0 * slope.norm()))
+    far = negatives(net, codes, 20, 50.0)
+    assert far.abs().max() <= 1
+    assert sum(map(loss, far)) < sum(map(loss, codes))
+
+
+def test_ocgans_codes_are_bounded():
+    _, _, net = built("ocgan")
+    assert net.encode(100 * torch.rand(2, 3, 32, 32)).abs().max() <= 1
+
+
+def test_f_anogan_trains_the_gan_first_and_then_the_encoder_alone():
+    kind, config, net = built("f-anogan", steps=10, gan=0.5, critic_steps=2)
+    training = kind.Training(net, IMAGES, config, torch.device("cpu"), "f-AnoGAN")
+
+    def weights():
+        parts = {"generator": net.generator, "critic": net.critic, "code": net.code}
+        return {k: torch.cat([p.detach().flatten() for p in part.parameters()]).clone() for k, part in parts.items()}
+
+    moved = []
+    for _ in range(10):
+        before = weights()
+        training.advance()
+        moved.append({k for k, v in weights().items() if not torch.equal(v, before[k])})
+    critic, both = {"critic"}, {"critic", "generator"}
+    assert moved == [critic, both, critic, both, critic] + [{"code"}] * 5
+
+
+def test_f_anogans_score_is_the_residual_and_the_features():
+    kind, config, net = built("f-anogan", kappa=2.0, sigma=0.0)
+    detector = kind(net, config, 32)
+    x = torch.from_numpy(IMAGES[:3]).permute(0, 3, 1, 2).float() / 255
+    with torch.no_grad():
+        back = net.generator(3.0 * torch.tanh(net.code(x)))
+        f, g = net.critic.features(x), net.critic.features(back)
+    expected = [
+        float((x[i] - back[i]).square().mean() + 2.0 * (f[i] - g[i]).square().mean()) for i in range(3)
+    ]  # A_R + kappa A_D
+    np.testing.assert_allclose(detector.image_score(detector.predict(IMAGES[:3])), expected, rtol=1e-4)
+
+
+def test_adgan_goes_there_and_back_both_ways():
+    kind, config, net = built("adgan", critic_steps=1, steps=2)
+    training = kind.Training(net, IMAGES, config, torch.device("cpu"), "ADGAN")
+    x = torch.from_numpy(IMAGES[:4]).permute(0, 3, 1, 2).float() / 255
+    z = torch.randn(4, 8, generator=generator(0, STEP))
+    net.train()
+    with torch.no_grad():
+        code, image = net.code(x), net.generator(z)
+        cycle = (net.generator(code) - x).abs().mean() + (net.code(image) - z).abs().mean()
+    found = training.learn(x, generator(0, STEP))
+    assert found["cycle"].item() == pytest.approx(float(cycle), rel=1e-3)
+    assert {"distance_images", "distance_codes", "critic", "loss"} <= set(found)
+
+
+def test_the_ms_ssim_auto_encoders_score_is_its_loss():
+    kind, config, net = built("ms-ssim-ae")
+    detector = kind(net, config, 32)
+    x = torch.from_numpy(IMAGES).permute(0, 3, 1, 2).float() / 255
+    with torch.no_grad():
+        expected = Reconstruction(11, net.reconstruction.levels, 0.15, "unit")(x, net(x)).numpy()
+    p = detector.predict(IMAGES)
+    np.testing.assert_allclose(detector.image_score(p), expected, rtol=1e-4)
+    half = np.zeros((6, 32, 32), np.uint8)
+    half[:, :16] = 1
+    np.testing.assert_allclose(detector.image_score(p, half), p.maps[:, :8].mean((1, 2)), rtol=1e-5)
+    assert isinstance(p, Prediction)
