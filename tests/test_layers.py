@@ -88,6 +88,7 @@ ROOMS = (
     ("review", "medmix"),
     ("incoming", "training", "clusters"),
     ("experiments", "demo", "doctor", "benches"),
+    ("report",),
 )
 
 

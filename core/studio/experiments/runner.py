@@ -65,8 +65,7 @@ def _rows(
     rows = []
     for seed in seeds:
         for arm in arms:
-            encoder = _encoder(store, study, arm, seed, size, device)
-            fit = _fit(store, encoder, arm, seed, device)
+            fit = fitted(store, study, arm, seed, size=size, device=device)
             for roi in (True, False):
                 best = evaluate_run(store, fit, roi, pixel_rule="best-dice", bootstrap=0)
                 row = evaluate_run(store, fit, roi, bootstrap=bootstrap)
@@ -77,6 +76,11 @@ def _rows(
                 if roi:
                     report(_line(study, row))
     return rows
+
+
+def fitted(store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto") -> str:
+    """Run of the arm's detector, fitted and scored; what is done already is found and not done again."""
+    return _fit(store, _encoder(store, study, arm, seed, size, device), arm, seed, device)
 
 
 def synthetic(store: Store, fit: str) -> dict:
@@ -125,8 +129,8 @@ def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: s
         run = found["id"] if found else create_untrained(store, study, size, seed, **changes)
         runs.update_run(store, run, name=name)
     else:
-        own = {"size": size} if arm.sized else {}
-        config = PRETRAIN_PRESETS[arm.preset].replace(seed=seed, **{**own, "encoder.seed": seed, **arm.pretrain})
+        own = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
+        config = PRETRAIN_PRESETS[arm.preset].replace(**{**own, **arm.pretrain})
         name = f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}"
         found = _named(store, study, name) or _same(store, study, config)
         run = found["id"] if found else create_pretrain(store, study, config, name)

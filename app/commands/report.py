@@ -1,0 +1,50 @@
+"""report --study S: the paper's tables on a study, beside the published numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.commands._common import finish, open_store, say, verb
+
+
+def add(subparsers) -> None:
+    parser = verb(subparsers, "report", "The paper's tables on a study, beside the published numbers", run)
+    parser.add_argument("--study", required=True)
+    parser.add_argument(
+        "--tables", help="detection,localisation,ssl,ablation,augment,classes,centres,temperature (default: all)"
+    )
+    parser.add_argument("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM")
+    parser.add_argument("--seeds", type=int, default=5, help="the paper runs five")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--budget", default="quick", help="quick (minutes a row), or paper (its own settings)")
+    parser.add_argument("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)")
+    parser.add_argument("--protocol", default="paper", choices=("paper", "held-out"), help="where thresholds come from")
+    parser.add_argument("--dataset", help="whose published numbers: hyperkvasir, lag, liu, covidx (default: by name)")
+    parser.add_argument("--bootstrap", type=int, default=1000)
+    parser.add_argument("--out", metavar="DIR", help="default: reports/STUDY in the home folder")
+
+
+def run(args) -> int:
+    from core.studio.ingest.studies import show_study
+    from core.studio.report.report import make_report
+    from core.studio.report.tables import TABLES, tables_of
+
+    store = open_store(args)
+    study = show_study(store, args.study)["id"]
+    only = [label.strip() for label in args.rows.split(",")] if args.rows else None
+    tables = tables_of(args.tables.split(",") if args.tables else list(TABLES), args.budget, only)
+    payload = make_report(
+        store,
+        study,
+        [table for table in tables if table.arms],
+        list(range(args.first_seed, args.first_seed + args.seeds)),
+        Path(args.out) if args.out else store.home.path / "reports" / study,
+        size=args.size or (64 if args.budget == "quick" else 256),
+        budget=args.budget,
+        protocol=args.protocol,
+        dataset=args.dataset,
+        device=args.device,
+        bootstrap=args.bootstrap,
+        report=lambda line: say(args, line),
+    )
+    return finish(args, payload, f"Written: {payload['out']}/report.html, report.csv, report.tex")

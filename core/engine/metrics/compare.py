@@ -1,0 +1,66 @@
+"""Whether one method is better than another on the same images: paired tests, and their correction for many claims."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+
+def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """DeLong's structural components of an AUROC: of each abnormal image, and of each normal one.
+
+    scores, labels (N,). The first (P,) is the share of normals that an abnormal one scores above, ties counting half;
+    the second (M,) the share of abnormal ones above a normal one. Either's mean is the AUROC.
+    """
+    sick, well = scores[labels == 1], scores[labels == 0]
+    ranks, own, other = stats.rankdata(scores), stats.rankdata(sick), stats.rankdata(well)
+    return (ranks[labels == 1] - own) / len(well), 1 - (ranks[labels == 0] - other) / len(sick)
+
+
+def delong(ours: np.ndarray, theirs: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Difference of two mean AUROCs on the same images, and its two-sided p value (DeLong et al. 1988).
+
+    ours, theirs (S, N): scores of S seeds each (their numbers may differ); labels (N,) 0/1. The contrast is the mean
+    over our seeds less the mean over theirs, with the covariance of all AUROCs together. Raises ValueError unless
+    there are two images of each kind. Two methods that score alike have p = 1.
+    """
+    labels = np.asarray(labels).astype(int)
+    if min((labels == 1).sum(), (labels == 0).sum()) < 2:
+        raise ValueError("DeLong's test takes at least two normal and two abnormal images")
+    rows = [*np.atleast_2d(ours), *np.atleast_2d(theirs)]
+    weights = np.concatenate([np.full(len(part), 1 / len(part)) for part in map(np.atleast_2d, (ours, theirs))])
+    weights[len(np.atleast_2d(ours)) :] *= -1
+    sick, well = (np.stack(part) for part in zip(*(placements(np.asarray(r), labels) for r in rows), strict=True))
+    difference = float(weights @ sick.mean(1))
+    # The contrast of each image's components: its variance is that of the difference.
+    variance = (weights @ sick).var(ddof=1) / sick.shape[1] + (weights @ well).var(ddof=1) / well.shape[1]
+    if variance <= 1e-18:
+        return difference, 1.0 if abs(difference) < 1e-12 else 0.0
+    return difference, float(2 * stats.norm.sf(abs(difference) / np.sqrt(variance)))
+
+
+def paired_bootstrap(
+    ours: np.ndarray, theirs: np.ndarray, groups: np.ndarray | None = None, times: int = 2000, seed: int = 0
+) -> tuple[float, float]:
+    """Difference of two means over the same images, and its two-sided p value by drawing images again.
+
+    ours, theirs (N,), such as the Dice of each image; groups (N,): what is drawn as a whole, such as a patient
+    (default: each image by itself). p is twice the smaller share of draws on either side of 0, at least 1 / times.
+    """
+    gap = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
+    _, member = np.unique(np.arange(len(gap)) if groups is None else groups, return_inverse=True)
+    sums, sizes = np.bincount(member, gap), np.bincount(member)
+    picks = np.random.default_rng(seed).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=times)
+    means = (picks @ sums) / (picks @ sizes)
+    side = min((means <= 0).mean(), (means >= 0).mean())
+    return float(gap.mean()), float(min(1.0, max(2 * side, 1 / times)))
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """Holm's correction (1979) for the number of claims: adjusted p values, in the order given."""
+    order = np.argsort(p_values)
+    adjusted, highest = np.empty(len(p_values)), 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = highest
+    return [float(v) for v in adjusted]

@@ -1,0 +1,138 @@
+"""Cells of the report: one arm with one seed, run through the experiments' runner, evaluated, and its cost measured."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from core.engine.detectors.heatmap import upsample
+from core.engine.metrics.localisation import overlaps
+from core.engine.progress import Stopped
+from core.studio.db.store import Store
+from core.studio.experiments.plans import Arm
+from core.studio.experiments.runner import fitted
+from core.studio.ingest.studies import load_arrays
+from core.studio.runs import records as runs
+from core.studio.runs.readings import read_maps, read_scores, size_of
+from core.studio.runs.results import evaluate_run, evaluations, known_test
+
+# The two ways to draw lines: with the paper's draw of 50 and 50 test images, and from held-out normals alone.
+RULES = {"paper": "best-dice", "held-out": "held-out"}
+KEPT = "report_peak_memory"
+
+
+@dataclass
+class Cell:
+    """What one arm with one seed gave. rows: by (protocol, region of interest), as `results.evaluate_run` gives them.
+
+    fit, encoder: run ids. seconds: of training, fit and scoring. memory: peak bytes of the process, None if it was
+    made elsewhere. collapsed: whether the encoder's features lay in one point. error: why there is nothing.
+    """
+
+    label: str
+    seed: int
+    fit: str = ""
+    encoder: str = ""
+    seconds: float | None = None
+    memory: int | None = None
+    collapsed: bool = False
+    rows: dict[tuple[str, bool], dict[str, Any]] = field(default_factory=dict)
+    error: str = ""
+
+
+def run_cell(
+    store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", bootstrap: int = 1000
+) -> Cell:
+    """Make the cell, or find what was made of it before; a mistake of the arm is kept as a sentence in `error`."""
+    started = time.time()
+    reset_peak()
+    try:
+        fit = fitted(store, study, arm, seed, size=size, device=device)
+    except Stopped:
+        raise
+    except (ValueError, ImportError, OSError) as error:  # such as weights that cannot be had here
+        return Cell(arm.label, seed, error=str(error))
+    run = runs.get_run(store, fit)
+    if run["created"] >= started - 1 and KEPT not in run["summary"]:
+        runs.update_run(store, fit, summary={**run["summary"], KEPT: peak_bytes()})
+        run = runs.get_run(store, fit)
+    encoder = runs.get_run(store, run["parent"])
+    spent = (encoder["seconds"], run["seconds"], run["summary"].get("score_seconds"))
+    return Cell(
+        arm.label, seed, fit, encoder["id"], sum(filter(None, spent)), run["summary"].get(KEPT),
+        encoder["status"] == "collapsed", _rows(store, study, fit, bootstrap),
+    )  # fmt: skip
+
+
+def _rows(store: Store, study: str, fit: str, bootstrap: int) -> dict[tuple[str, bool], dict[str, Any]]:
+    query = "SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
+    images = store.first(query, [study])["n"]
+    kept = {(r["protocol"], r["roi"]): r for r in evaluations(store, study, fit)}
+    found = {}
+    for protocol, rule in RULES.items():
+        for roi in (False, True):
+            row = kept.get((protocol, roi))
+            same = row is not None and row["pixel_rule"] == rule and row["n_normal"] + row["n_abnormal"] == images
+            if row is None or not same:
+                row = evaluate_run(store, fit, roi, protocol, pixel_rule=rule, bootstrap=bootstrap)
+            found[protocol, roi] = row
+    return found
+
+
+def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (N,) of the test cases whose label is known, and those labels (N,) 0/1."""
+    run = runs.get_run(store, cell.fit)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    test = known_test(arrays)
+    labels = (arrays.label[test] == "abnormal").astype(int)
+    return read_scores(store, cell.fit, arrays.case_ids[test], roi), labels
+
+
+def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
+    """Dice (M,) of each test case with a lesion mask, at the threshold of the cell's own row; NaN where no lesion pixel
+    lies inside the region of interest. Empty without masks.
+    """
+    level = cell.rows[protocol, roi].get("pixel_threshold")
+    run = runs.get_run(store, cell.fit)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    test = known_test(arrays)
+    sick = test[arrays.has_mask[test].astype(bool)]
+    if level is None or not len(sick):
+        return np.zeros(0)
+    masks, inside = np.asarray(arrays.masks[sick]), np.asarray(arrays.roi[sick]) > 0 if roi else None
+    maps = upsample(read_maps(store, cell.fit, arrays.case_ids[sick]), masks.shape[1])
+    return overlaps(maps, masks, level, inside)[0]
+
+
+def reset_peak() -> None:
+    """Start counting the peak of memory anew, on the GPU or, where the system allows it, of this process."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        return
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:  # no Linux, or not allowed: the peak is then that since the start
+        return
+
+
+def peak_bytes() -> int:
+    """Most memory since `reset_peak`."""
+    import torch
+
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_allocated())
+    try:
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

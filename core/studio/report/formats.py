@@ -1,0 +1,69 @@
+"""The report as CSV, a row per cell, and as LaTeX, a table per table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from core.studio.report.cells import Cell
+from core.studio.report.summary import HEADS, Line
+from core.studio.report.tables import Table
+
+METRICS = (*HEADS, "ap", "pixel_auroc")
+_COLUMNS = ("table", "row", "seed", "protocol", "roi", *METRICS, "seconds", "memory", "collapsed", "fit", "encoder")
+
+
+def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
+    """A line per table, row, seed, protocol and region of interest; a cell that could not be made has its reason."""
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow([*_COLUMNS, "error"])
+    for table in tables:
+        for cell in cells[table.name]:
+            end = [cell.seconds, cell.memory, int(cell.collapsed), cell.fit, cell.encoder, cell.error]
+            for (protocol, roi), row in cell.rows.items() or [(("", ""), {})]:
+                start = [table.name, cell.label, cell.seed, protocol, int(bool(roi))]
+                out.writerow([*start, *(row.get(metric) for metric in METRICS), *end])
+    return text.getvalue()
+
+
+def latex(about: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
+    """booktabs tables: ours as mean and deviation, the paper's number in brackets; without and with the region."""
+    parts = [f"% {about['study']}, budget {about['budget']}, seeds {about['seeds']}, {about['size']} pixels"]
+    for table in tables:
+        for view in views:
+            heads = " & ".join(HEADS[m] for m in table.metrics)
+            where = "inside the region of interest" if view["roi"] else "whole images"
+            rows = [
+                " & ".join([_plain(line.label), *(_cell(line, m) for m in table.metrics)]) + r" \\"
+                for line in view["lines"][table.name]
+            ]
+            caption = (
+                f"{_plain(table.title)} on {_plain(about['study'])}, {where}: ours over {len(about['seeds'])} seeds, "
+                f"the published number ({_plain(about['dataset'])}) in brackets."
+            )
+            columns = "l" + "c" * len(table.metrics)
+            parts.append(
+                "\n".join([
+                    r"\begin{table}[t]", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
+                    rf"Method & {heads} \\", r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
+                    rf"\caption{{{caption}}}", r"\end{table}",
+                ])
+            )  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(line: Line, metric: str) -> str:
+    if metric not in line.values:
+        ours = "--"
+    else:
+        mean, deviation = line.values[metric]
+        ours = f"{mean:.3f}" + ("" if deviation is None else rf" $\pm$ {deviation:.3f}")
+    return ours + (f" ({line.paper[metric]:.3f})" if metric in line.paper else "")
+
+
+def _plain(text: str) -> str:
+    for sign in "&%$#_{}":
+        text = text.replace(sign, rf"\{sign}")
+    return text

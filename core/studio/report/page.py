@@ -1,0 +1,106 @@
+"""The report as one HTML page that stands alone: no script, no file beside it."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import Any
+
+from core.studio.report.claims import Claim
+from core.studio.report.summary import HEADS, Line
+from core.studio.report.tables import Table
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 68rem; padding: 0 1rem; color: #1c2126 }
+table { border-collapse: collapse; margin: .6rem 0 1.6rem } caption { text-align: left; color: #59636e }
+th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e3e7eb; white-space: nowrap }
+th:first-child, td:first-child, .text { text-align: left; white-space: normal }
+thead th { border-bottom: 2px solid #8893a0 } td small { color: #59636e; display: block }
+.missing { color: #9a3412 } img { max-width: 100% } .holds { color: #166534 }
+@media (prefers-color-scheme: dark) { body { background: #14171a; color: #e6e9ec } td small, caption { color: #9aa5b1 }
+th, td { border-color: #2b3138 } .missing { color: #fdba74 } .holds { color: #86efac } }
+"""
+PROTOCOLS = {
+    "paper": "Thresholds are of 50 normal and 50 abnormal test images, which stay in the test set, as in the paper; "
+    "the pixel threshold has the best Dice on such a draw. Both are optimistic.",
+    "held-out": "Thresholds are of held-out normal images alone; no test image has a part in them.",
+}
+
+
+def page(about: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
+    """about: what was run. views: without and with the region of interest, each {"roi", "lines", "claims"}."""
+    seeds = about["seeds"]
+    whose = f"the paper's on {about['dataset']}"
+    if not about["own_dataset"]:
+        whose += ", other images than these"
+    body = [
+        f"<h1>The paper's tables on {escape(about['study'])}</h1>",
+        f"<p>Budget {escape(about['budget'])}, images of {about['size']} pixels, {len(seeds)} seeds "
+        f"({', '.join(map(str, seeds))}), made {escape(str(about['made']))}. Each cell: mean ± standard deviation over "
+        f"seeds, the first seed's 95 % interval over test images, and {escape(whose)}.</p>",
+        f"<p>{escape(PROTOCOLS[about['protocol']])}</p>",
+    ]
+    for table in tables:
+        body.append(f'<h2 id="{table.name}">{escape(table.title)}</h2>')
+        for view in views:
+            where = "Inside the region of interest" if view["roi"] else "Whole images"
+            body += [_table(table, view["lines"][table.name], where)]
+            body += [_claims([c for c in view["claims"] if c.table == table.name], where)]
+    for caption, png in pictures.items():
+        data = base64.b64encode(png).decode()
+        body.append(f'<h2>{escape(caption)}</h2>\n<img alt="{escape(caption)}" src="data:image/png;base64,{data}">')
+    head = f'<meta charset="utf-8"><title>Report: {escape(about["study"])}</title><style>{STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+
+
+def _table(table: Table, lines: list[Line], where: str) -> str:
+    heads = "".join(f"<th>{HEADS[m]}</th>" for m in table.metrics)
+    rows = "\n".join(_row(line, table.metrics) for line in lines)
+    return (
+        f"<table><caption>{where}</caption><thead><tr><th>Method</th>{heads}<th>seeds</th><th>collapsed</th>"
+        f"<th>seconds</th><th>peak MB</th></tr></thead>\n<tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(line: Line, metrics: tuple[str, ...]) -> str:
+    name = f"<td>{escape(line.label)}</td>"
+    if line.error:
+        return (
+            f'<tr>{name}<td class="text missing" colspan="{len(metrics) + 4}">Not made: {escape(line.error)}</td></tr>'
+        )
+    cells = "".join(f"<td>{_value(line, metric)}</td>" for metric in metrics)
+    seconds = "-" if line.seconds is None else f"{line.seconds:.0f}"
+    memory = "-" if line.memory is None else f"{line.memory / 1e6:.0f}"
+    return f"<tr>{name}{cells}<td>{line.seeds}</td><td>{line.collapsed}</td><td>{seconds}</td><td>{memory}</td></tr>"
+
+
+def _value(line: Line, metric: str) -> str:
+    parts = []
+    if metric in line.values:
+        mean, deviation = line.values[metric]
+        parts.append(f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}"))
+    else:
+        parts.append("-")
+    if metric in line.ci:
+        low, high = line.ci[metric]
+        parts.append(f"<small>[{low:.3f}, {high:.3f}]</small>")
+    if metric in line.paper:
+        parts.append(f"<small>paper {line.paper[metric]:.3f}</small>")
+    return "".join(parts)
+
+
+def _claims(claims: list[Claim], where: str) -> str:
+    if not claims:
+        return ""
+    rows = "\n".join(
+        f"<tr><td>{escape(c.better)} better than {escape(c.than)}</td><td>{HEADS[c.metric]}</td>"
+        f"<td>{c.difference:+.3f}</td><td>{c.p:.2g}</td><td>{c.corrected:.2g}</td>"
+        + ('<td class="holds">holds</td>' if c.holds else "<td>not shown</td>")
+        + "</tr>"
+        for c in claims
+    )
+    tests = "AUROC by DeLong's test, Dice by a paired bootstrap over images; p corrected for all claims (Holm)"
+    return (
+        f"<table><caption>{where}: {tests}</caption><thead><tr><th>Claim</th><th>of</th><th>difference</th><th>p</th>"
+        f"<th>corrected</th><th></th></tr></thead>\n<tbody>{rows}</tbody></table>"
+    )

@@ -1,0 +1,80 @@
+"""The report on a study: run what is missing, then write one page, CSV and LaTeX.
+
+Stopped and started again it goes on where it was: every cell is a run of the store, found by its configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from core.studio.db.store import Store, now
+from core.studio.report import figures, formats
+from core.studio.report.cells import Cell, run_cell
+from core.studio.report.claims import judged_claims
+from core.studio.report.page import page
+from core.studio.report.published import DATASETS, dataset_of
+from core.studio.report.summary import lines_of
+from core.studio.report.tables import Table
+
+Report = Callable[[str], None]
+
+
+def make_report(
+    store: Store,
+    study: str,
+    tables: list[Table],
+    seeds: list[int],
+    out: Path,
+    *,
+    size: int,
+    budget: str,
+    protocol: str = "paper",
+    dataset: str | None = None,
+    device: str = "auto",
+    bootstrap: int = 1000,
+    report: Report = print,
+) -> dict[str, Any]:
+    """Write report.html, report.csv, report.tex and report.json to `out`; what the last holds is returned.
+
+    dataset: whose published numbers stand beside ours (default: by the study's name, else Hyper-Kvasir's).
+    An arm that cannot be run has its reason in its row, and the others go on.
+    """
+    known = dataset or dataset_of(study)
+    beside = known or "hyperkvasir"
+    if beside not in DATASETS:
+        raise ValueError(f"the paper has numbers of {', '.join(DATASETS)}, not {beside!r}")
+    cells: dict[str, list[Cell]] = {table.name: [] for table in tables}
+    wanted = [(seed, table, arm) for seed in seeds for table in tables for arm in table.arms]
+    for done, (seed, table, arm) in enumerate(wanted):
+        cell = run_cell(store, study, arm, seed, size=size, device=device, bootstrap=bootstrap)
+        cells[table.name].append(cell)
+        report(f"{done + 1} of {len(wanted)}: {table.name}, {arm.label}, seed {seed}: {_said(cell, protocol)}")
+    views = []
+    for roi in (False, True):
+        claims = judged_claims(store, tables, cells, roi, protocol)
+        lines = {t.name: lines_of(t, cells[t.name], beside, roi, protocol) for t in tables}
+        views.append({"roi": roi, "lines": lines, "claims": claims})
+    about = {
+        "study": study, "budget": budget, "seeds": seeds, "size": size, "protocol": protocol, "made": now(),
+        "dataset": DATASETS[beside], "own_dataset": known is not None,
+    }  # fmt: skip
+    every = [cell for part in cells.values() for cell in part]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.html").write_text(page(about, tables, views, figures.figures(store, study, size, every)))
+    (out / "report.csv").write_text(formats.csv_of(tables, cells))
+    (out / "report.tex").write_text(formats.latex(about, tables, views))
+    payload = {**about, "out": str(out), "missing": sorted({f"{c.label}: {c.error}" for c in every if c.error})}
+    payload["tables"] = {t.name: [vars(line) for line in views[0]["lines"][t.name]] for t in tables}
+    payload["claims"] = [{**vars(c), "roi": v["roi"], "holds": c.holds} for v in views for c in v["claims"]]
+    (out / "report.json").write_text(json.dumps(payload, indent=1, default=str) + "\n")
+    return payload
+
+
+def _said(cell: Cell, protocol: str) -> str:
+    if cell.error:
+        return f"not made ({cell.error})"
+    auroc = cell.rows[protocol, False]["auroc"]
+    return f"AUROC {auroc:.3f}, {cell.seconds or 0:.0f} s"

@@ -1,0 +1,65 @@
+"""Cells -> lines of a table: mean and deviation over seeds, the paper's number beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from core.studio.report.cells import Cell
+from core.studio.report.published import published
+from core.studio.report.tables import Table
+
+HEADS = {
+    "auroc": "AUROC", "specificity": "Specificity", "sensitivity": "Sensitivity", "accuracy": "Accuracy", "iou": "IoU",
+    "dice": "Dice", "pro": "PRO",
+}  # fmt: skip
+
+
+@dataclass
+class Line:
+    """One row. values: by metric, (mean, deviation over seeds or None). ci: the first seed's 95 % interval by metric.
+
+    paper: the published numbers. collapsed: seeds whose encoder collapsed. error: why there is nothing.
+    """
+
+    label: str
+    values: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    ci: dict[str, list[float]] = field(default_factory=dict)
+    paper: dict[str, float] = field(default_factory=dict)
+    seeds: int = 0
+    collapsed: int = 0
+    seconds: float | None = None
+    memory: float | None = None
+    fits: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol: str) -> list[Line]:
+    """One line per row of the table, in its order. A row without a cell says so."""
+    lines = []
+    for arm in table.arms:
+        every = [c for c in cells if c.label == arm.label]
+        made = [c for c in every if not c.error]
+        line = Line(arm.label, paper=published(table.name, dataset, arm.label), seeds=len(made))
+        line.error = "" if made else next((c.error for c in every if c.error), "not run")
+        line.fits = [c.fit for c in made]
+        line.collapsed = sum(c.collapsed for c in made)
+        line.seconds = _mean([c.seconds for c in made])
+        line.memory = _mean([c.memory for c in made])
+        for metric in table.metrics:
+            values = [v for c in made if (v := c.rows[protocol, roi].get(metric)) is not None]
+            if values:
+                deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+                line.values[metric] = (float(np.mean(values)), deviation)
+                interval = made[0].rows[protocol, roi].get(f"{metric}_ci")
+                if interval:
+                    line.ci[metric] = interval
+        lines.append(line)
+    return lines
+
+
+def _mean(values: list[Any]) -> float | None:
+    known = [v for v in values if v is not None]
+    return float(np.mean(known)) if known else None

@@ -1,0 +1,75 @@
+"""Paired tests against slow versions of their definitions, and against what they must say of simulated methods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from core.engine.metrics.compare import delong, holm, paired_bootstrap
+from core.engine.metrics.detection import auroc
+
+
+def slow_delong(scores, labels, weights):
+    """DeLong et al. 1988, by loops: the covariance matrices of the components, then the contrast."""
+    sick, well = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
+
+    def above(a, b):
+        return 1.0 if a > b else 0.5 if a == b else 0.0
+
+    v10 = np.array([[np.mean([above(s[i], s[j]) for j in well]) for i in sick] for s in scores])
+    v01 = np.array([[np.mean([above(s[i], s[j]) for i in sick]) for j in well] for s in scores])
+    covariance = np.cov(v10) / len(sick) + np.cov(v01) / len(well)
+    difference = weights @ v10.mean(1)
+    return difference, 2 * stats.norm.sf(abs(difference) / np.sqrt(weights @ covariance @ weights))
+
+
+@pytest.mark.parametrize("seeds", [(1, 1), (2, 3)])
+def test_delong_is_its_definition(seeds):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 30)
+    scores = np.round(rng.normal(size=(sum(seeds), 30)) + labels, 1)  # rounded, so that there are ties
+    weights = np.concatenate([np.full(seeds[0], 1 / seeds[0]), np.full(seeds[1], -1 / seeds[1])])
+    found = delong(scores[: seeds[0]], scores[seeds[0] :], labels)
+    assert found == pytest.approx(slow_delong(scores, labels, weights), rel=1e-9)
+    means = [np.mean([auroc(s, labels) for s in part]) for part in (scores[: seeds[0]], scores[seeds[0] :])]
+    assert found[0] == pytest.approx(means[0] - means[1])
+
+
+def test_p_values_are_even_where_there_is_no_difference():
+    """Two equally noisy readings of one truth: the share of p below 0.1 is about 0.1, for both tests."""
+    rng, p_auroc, p_dice = np.random.default_rng(1), [], []
+    labels = np.repeat([0, 1], 40)
+    for i in range(200):
+        truth = labels + rng.normal(size=80)
+        one, two = (truth + rng.normal(size=80) for _ in range(2))
+        p_auroc.append(delong(one, two, labels)[1])
+        p_dice.append(paired_bootstrap(one, two, times=200, seed=i)[1])
+    for found in (p_auroc, p_dice):
+        assert 0.04 < np.mean(np.array(found) < 0.1) < 0.19
+
+
+def test_a_real_difference_is_found_and_equals_are_not():
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1], 100)
+    good, poor = 2 * labels + rng.normal(size=200), 0.3 * labels + rng.normal(size=200)
+    difference, p = delong(good, poor, labels)
+    assert difference > 0.2 and p < 1e-4
+    assert delong(good, good, labels) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="two normal"):
+        delong(good[:101], poor[:101], labels[:101])
+
+
+def test_images_of_one_patient_are_drawn_together():
+    """Twenty copies of each of six patients are no better than six images."""
+    rng = np.random.default_rng(3)
+    gap = rng.normal(0.5, 1.0, 6)
+    many, patients = np.repeat(gap, 20), np.repeat(np.arange(6), 20)
+    alone = paired_bootstrap(gap, np.zeros(6), seed=5)[1]
+    assert paired_bootstrap(many, np.zeros(120), patients, seed=5)[1] == pytest.approx(alone, abs=0.05)
+    assert paired_bootstrap(many, np.zeros(120), seed=5)[1] < alone
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == pytest.approx([1.0, 1.0]) and holm([]) == []

@@ -1,0 +1,105 @@
+"""The report on a tiny study: what is missing is run once, and written as page, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+from app.commands import main
+from app.commands.fit import config_of
+from core.engine.registry import DETECTORS
+from core.engine.training.pretrain import PRETRAIN_PRESETS
+from core.studio.experiments.plans import UNTRAINED, Arm
+from core.studio.report import cells
+from core.studio.report.report import make_report
+from core.studio.report.tables import Table
+from core.studio.runs.records import list_runs
+from core.studio.training.requests import training_forms
+from tests.engine.training.tiny import TINY
+
+BROKEN = Arm("Missing weights", "padim", UNTRAINED, pretrain={"encoder.init": "/nowhere.pth"})
+TABLE = Table(
+    "detection",
+    "Anomaly detection",
+    ("auroc", "specificity", "dice"),
+    (
+        Arm("PaDiM", "padim", UNTRAINED, fit={"channels": 20}),
+        Arm("DAE", "dae", UNTRAINED, fit={"steps": 3, "width": 4, "batch": 4}),
+        BROKEN,
+    ),
+    (("PaDiM", "DAE"), ("PaDiM", "Missing weights")),
+)
+
+
+def made(store, study, out, **options):
+    asked = {"size": 32, "budget": "quick", "device": "cpu", "bootstrap": 20, "report": lambda line: None, **options}
+    return make_report(store, study, [TABLE], [0, 1], out, **asked)
+
+
+def test_the_report_is_run_once_and_written_in_three_forms(store, tiny_study, tmp_path, monkeypatch):
+    payload = made(store, tiny_study, tmp_path, dataset="hyperkvasir")
+    padim, dae, broken = payload["tables"]["detection"]
+    assert padim["seeds"] == dae["seeds"] == 2 and not padim["error"]
+    assert "nowhere.pth" in broken["error"] and payload["missing"] == [f"Missing weights: {broken['error']}"]
+    assert padim["paper"]["auroc"] == 0.943 and dae["paper"]["auroc"] == 0.705
+    assert dae["memory"] > 1e6 and dae["seconds"] > 0
+
+    page = (tmp_path / "report.html").read_text()
+    assert "PaDiM better than DAE" in page and "Not made: " in page and "0.943" in page
+    assert "data:image/png;base64," in page
+    assert not re.search(r"<script|<link|src=\"(?!data:)|https?://", page), "the page stands alone"
+    rows = list(csv.DictReader((tmp_path / "report.csv").open()))
+    both = [r for r in rows if r["row"] == "DAE" and r["protocol"] == "paper" and r["roi"] == "0"]
+    assert [r["seed"] for r in both] == ["0", "1"]
+    values = [float(r["auroc"]) for r in both]
+    assert dae["values"]["auroc"] == pytest.approx([np.mean(values), np.std(values, ddof=1)])
+    tex = (tmp_path / "report.tex").read_text()
+    assert tex.count(r"\begin{table}") == 2 and "(0.705)" in tex and f"{np.mean(values):.3f}" in tex
+
+    # A second time everything is found: no run, no training, no evaluation.
+    before = [r["id"] for r in list_runs(store, tiny_study)]
+    monkeypatch.setattr(cells, "evaluate_run", None)
+    again = made(store, tiny_study, tmp_path / "again", dataset="hyperkvasir")
+    finished = [r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"]
+    assert set(finished) <= set(before) and len(finished) == 8
+    assert again["tables"]["detection"][:2] == payload["tables"]["detection"][:2]
+    assert again["claims"] == payload["claims"]
+
+
+def test_claims_are_tested_on_the_same_images_and_corrected(store, tiny_study, tmp_path):
+    payload = made(store, tiny_study, tmp_path)
+    told = [(c["better"], c["than"], c["metric"], c["roi"]) for c in payload["claims"]]
+    assert told == [("PaDiM", "DAE", m, roi) for roi in (False, True) for m in ("auroc", "dice")]
+    assert all(c["p"] <= c["corrected"] <= 1 for c in payload["claims"])
+    lines = {line["label"]: line for line in payload["tables"]["detection"]}
+    gap = lines["PaDiM"]["values"]["auroc"][0] - lines["DAE"]["values"]["auroc"][0]
+    assert payload["claims"][0]["difference"] == pytest.approx(gap)
+    assert not payload["own_dataset"] and "other images than these" in (tmp_path / "report.html").read_text()
+
+
+def test_a_new_detector_shows_in_verb_page_and_report_with_no_other_change(
+    store, tiny_study, newcomer, home, capsys, tmp_path, monkeypatch
+):
+    assert training_forms(store)["detectors"][newcomer]["title"] == "Newcomer"
+    assert config_of(newcomer, None, {}) == DETECTORS.get(newcomer).Config()
+    monkeypatch.setitem(PRETRAIN_PRESETS, "quick", TINY)
+    line = ["report", "--study", tiny_study, "--tables", "detection", "--rows", "Newcomer", "--seeds", "1", "--size"]
+    line += ["32", "--home", str(home.path), "--device", "cpu", "--bootstrap", "0", "--json", "--out", str(tmp_path)]
+    assert main(line) == 0
+    (row,) = json.loads(capsys.readouterr().out.strip().splitlines()[-1])["tables"]["detection"]
+    assert row["label"] == "Newcomer" and 0 <= row["values"]["auroc"][0] <= 1
+    assert "Newcomer" in (tmp_path / "report.html").read_text()
+
+
+def test_mistakes_are_told(home, store, tiny_study, capsys):
+    for wrong in (["--tables", "detections"], ["--budget", "lavish"], ["--rows", "Nobody"], ["--dataset", "mnist"]):
+        line = ["report", "--study", tiny_study, "--tables", "detection", "--seeds", "0", *wrong]
+        assert main([*line, "--home", str(home.path)]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "tables are detection" in said and "budgets" in said and "no row is called Nobody" in said and "mnist" in said
+    )

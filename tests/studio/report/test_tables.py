@@ -1,0 +1,50 @@
+"""The tables: the paper's rows with the paper's numbers, and arms that can be made."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.registry import DETECTORS, OBJECTIVES
+from core.studio.experiments.plans import UNTRAINED
+from core.studio.report.published import DATASETS, SPREAD, dataset_of, published
+from core.studio.report.tables import TABLES, tables_of
+
+ALL = tables_of(list(TABLES), "quick")
+
+
+def test_every_published_row_of_hyperkvasir_has_an_arm_and_its_numbers():
+    """Rows of Tables 1, 5, 7, 8 and 9 of the paper, counted there by hand."""
+    counts = {"detection": 13, "localisation": 6, "ssl": 8, "ablation": 5, "centres": 4}
+    for table in ALL:
+        known = [arm.label for arm in table.arms if published(table.name, "hyperkvasir", arm.label)]
+        assert len(known) == counts.get(table.name, len(known)), table.name
+    lengths = {t.name: len(t.arms) for t in ALL}
+    assert lengths["classes"] == 7 and lengths["augment"] == 6 and lengths["centres"] == 4
+    assert published("detection", "lag", "PMSACL - IGD")["auroc"] == 0.908
+    assert published("localisation", "hyperkvasir", "PMSACL - PaDiM")["dice"] == 0.554
+    assert set(SPREAD) < set(DATASETS)
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda t: t.name)
+def test_every_arm_is_a_configuration_that_exists(table):
+    labels = [arm.label for arm in table.arms]
+    assert len(set(labels)) == len(labels)
+    assert all(set(claim) <= set(labels) for claim in table.claims)
+    for arm in table.arms:
+        kind = DETECTORS.get(arm.detector)
+        kind.Config.from_dict(arm.fit)
+        if arm.encoder != UNTRAINED:
+            config = PRETRAIN_PRESETS[arm.preset].replace(objective=arm.encoder, **arm.pretrain)
+            assert config.objective in OBJECTIVES.names()
+
+
+def test_every_detector_has_a_row():
+    (detection,) = tables_of(["detection"], "paper")
+    assert {arm.detector for arm in detection.arms} == set(DETECTORS.names())
+    assert {arm.preset for arm in detection.arms} == {arm.fit_preset for arm in detection.arms} == {"paper"}
+
+
+def test_a_study_is_known_by_its_name():
+    assert dataset_of("hyper-kvasir-64") == "hyperkvasir" and dataset_of("lag") == "lag"
+    assert dataset_of("covid-x") == "covidx" and dataset_of("demo") is None
