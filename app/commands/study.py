@@ -1,4 +1,4 @@
-"""study import | add | list | show."""
+"""study import | recipe | add | list | show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from app.commands._common import finish, open_store, progress, say, verb
 
 def add(subparsers) -> None:
     parser = subparsers.add_parser("study", help="import images as a study; add to one; list and show studies")
-    inner = parser.add_subparsers(dest="what", metavar="import|add|list|show", required=True)
+    inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|list|show", required=True)
     one = verb(inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_import)
     one.add_argument("name")
     one.add_argument("folder")
@@ -15,6 +15,11 @@ def add(subparsers) -> None:
     one.add_argument("--layout", help="table, plain, mvtec or flat; found by looking at the folder")
     one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
     _sampling(one)
+    one = verb(inner, "recipe", "Make one of the paper's studies of its official download, as it unpacks", run_recipe)
+    one.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
+    one.add_argument("folder", help="where the download was unpacked")
+    one.add_argument("--name", help="of the study (default: the recipe's)")
+    one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
     one = verb(inner, "add", "Add files, folders or recordings to a study, as test cases without a label", run_add)
     one.add_argument("name")
     one.add_argument("paths", nargs="+", metavar="PATH")
@@ -54,6 +59,21 @@ def run_add(args) -> int:
         )
     say(args, f"{report.study}: {report.accepted} test cases added")
     return _print_report(args, report)
+
+
+def run_recipe(args) -> int:
+    """The splits lie beside the study, as a CSV that can be passed on."""
+    from pathlib import Path
+
+    from core.studio.ingest import recipes
+
+    store, args.name = open_store(args), args.name or args.recipe
+    made = recipes.make(args.recipe, Path(args.folder), store.home.path / "recipes" / f"{args.name}.csv")
+    say(args, f"{made.title}: {', '.join(f'{n} {part}' for part, n in made.counts.items())}; {made.table}")
+    for line in made.differences:
+        say(args, f"  {line}")
+    args.folder, args.copy, args.layout, args.fps, args.every = str(made.table), False, None, None, None
+    return run_import(args)
 
 
 def run_import(args) -> int:

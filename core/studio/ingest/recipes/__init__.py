@@ -1,0 +1,93 @@
+"""The paper's data sets from their official downloads, as they unpack: a CSV of path, split, label, mask, and counts.
+
+One file each, offering TITLE, SOURCE (where it is obtained), COUNTS (what the paper has of each part) and
+`gather(folder) -> dict of parts`. The CSV is a split that can be shared: `study import NAME FILE.csv` makes the study.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Parts = dict[str, list[tuple[Path, Path | None]]]  # "train normal", "test normal", "test abnormal": (image, mask)
+PARTS = ("train normal", "test normal", "test abnormal")
+IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff"}
+
+
+@dataclass
+class Recipe:
+    """What a recipe made: the CSV, the counts it found, and a sentence for each that is not the paper's."""
+
+    name: str
+    title: str
+    table: Path
+    counts: dict[str, int]
+    masks: int
+    differences: list[str] = field(default_factory=list)
+
+
+def names() -> list[str]:
+    """The recipes there are."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__))
+
+
+def make(name: str, folder: Path, table: Path) -> Recipe:
+    """Write the CSV of the paper's study in `folder`. ValueError names what is missing and where it is obtained."""
+    if name not in names():
+        raise ValueError(f"there is no recipe {name!r}; there are: {', '.join(names())}")
+    module = importlib.import_module(f"{__name__}.{name}")
+    folder = folder.expanduser().resolve()
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}; {module.TITLE} is obtained from {module.SOURCE}")
+    parts: Parts = module.gather(folder)
+    empty = [part for part in PARTS if not parts.get(part)]
+    if empty:
+        raise ValueError(
+            f"{folder} holds no images for {', '.join(empty)} of {module.TITLE}: {module.EXPECTED}. "
+            f"It is obtained from {module.SOURCE}"
+        )
+    table.parent.mkdir(parents=True, exist_ok=True)
+    with table.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["path", "split", "label", "mask"])
+        for part in PARTS:
+            for image, mask in parts[part]:
+                out.writerow([image, *part.split(), mask or ""])
+    counts = {part: len(parts[part]) for part in PARTS}
+    differences = [
+        f"{part}: {counts[part]} images, the paper has {module.COUNTS[part]}"
+        for part in PARTS
+        if counts[part] != module.COUNTS[part]
+    ]
+    masks = sum(mask is not None for _, mask in parts["test abnormal"])
+    if module.MASKS and masks < counts["test abnormal"]:
+        differences.append(f"{counts['test abnormal'] - masks} abnormal images have no mask")
+    return Recipe(name, module.TITLE, table, counts, masks, differences)
+
+
+def images_in(folder: Path) -> list[Path]:
+    """Image files directly in a folder, by name; none where there is no such folder."""
+    return sorted(p for p in folder.glob("*") if p.suffix.lower() in IMAGES) if folder.is_dir() else []
+
+
+def found(root: Path, *names: str) -> Path:
+    """The folder of that relative path under `root`, however deep it was unpacked; `root` / it if there is none."""
+    relative = Path(*names)
+    parents = [root, *(place.parent for place in sorted(root.rglob(names[0])))]
+    return next((p / relative for p in parents if (p / relative).is_dir()), root / relative)
+
+
+def drawn(images: Iterable[Path], count: int) -> tuple[list[Path], list[Path]]:
+    """`count` images and the others, by a hash of their names: the same everywhere, whatever the order of files."""
+    ranked = sorted(images, key=lambda p: hashlib.sha256(f"paper {p.name}".encode()).digest())
+    return sorted(ranked[:count]), sorted(ranked[count:])
+
+
+def alone(images: Iterable[Path]) -> list[tuple[Path, Path | None]]:
+    """Images without masks."""
+    return [(image, None) for image in images]
