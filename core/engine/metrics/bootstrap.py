@@ -14,8 +14,17 @@ BINS = 512  # pixel values are put into so many bins of equal rank; for interval
 MOST_PIXELS = 4_000_000  # of those in no lesion, more than this are thinned out evenly
 
 
-def draws(groups: np.ndarray, times: int, seed: int) -> np.ndarray:
-    """groups (N,): kind of each image -> float32 (times, N), how often each image is drawn; kinds keep their size."""
+def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None = None) -> np.ndarray:
+    """groups (N,): kind of each image -> float32 (times, N), how often each image is drawn; kinds keep their size.
+
+    patients (N,): whose image each is; they are then drawn as a whole, those with an image of the highest kind apart
+    from the others, for images of one patient are no new evidence.
+    """
+    if patients is not None:
+        _, owner = np.unique(patients, return_inverse=True)
+        kinds = np.full(owner.max() + 1, np.min(groups))
+        np.maximum.at(kinds, owner, groups)
+        return draws(kinds, times, seed)[:, owner]
     rng = np.random.default_rng(seed)
     counts = np.zeros((times, len(groups)), np.float32)
     for kind in np.unique(groups):

@@ -37,14 +37,16 @@ def evaluate(
     seed: int = 0,
     bootstrap: int = 1000,
     holdout_roi: np.ndarray | None = None,
+    patients: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """One row for the report.
 
     scores (N,), larger is more abnormal; labels (N,) 0/1; maps float (N, h, w) at their own resolution; masks uint8
     (N, S, S); has_mask bool (N,), abnormal images whose mask is known (default: those with a lesion pixel); roi uint8
     (N, S, S), pixels outside are left out (the scores must have been taken inside already); holdout_*: of held-out
-    normals. Image figures are over all N. Pixel AUROC is over the normal images and those with a mask; Dice, IoU
-    (means over images) and PRO are over the abnormal images with a mask. A figure that cannot be had is None.
+    normals; patients (N,): whose image each is, then intervals are of patients drawn again, not of images. Image
+    figures are over all N. Pixel AUROC is over the normal images and those with a mask; Dice, IoU (means over images)
+    and PRO are over the abnormal images with a mask. A figure that cannot be had is None.
 
     Keys: auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, each with a 95 % bootstrap
     interval under NAME_ci; threshold, pixel_threshold, five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal,
@@ -63,7 +65,7 @@ def evaluate(
         threshold = held.threshold(QUANTILE)
     row: dict[str, Any] = {"auroc": auroc(scores, labels), "ap": average_precision(scores, labels)}
     row |= rates(scores, labels, threshold)
-    counts = boot.draws(labels, bootstrap, seed) if bootstrap else None
+    counts = boot.draws(labels, bootstrap, seed, patients) if bootstrap else None
     row |= _detection_intervals(scores, labels, threshold, counts, row)
     row |= _localisation(labels, maps, masks, has_mask, roi, held, pixel_rule, seed, counts)
     return row | {

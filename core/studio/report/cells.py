@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from core.engine.detectors.heatmap import upsample
 from core.engine.metrics.localisation import overlaps
 from core.engine.progress import Stopped
-from core.studio.db.store import Store
+from core.studio.db.store import Store, now
 from core.studio.experiments.plans import Arm
 from core.studio.experiments.runner import fitted
 from core.studio.ingest.studies import load_arrays
@@ -48,7 +47,7 @@ def run_cell(
     store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", bootstrap: int = 1000
 ) -> Cell:
     """Make the cell, or find what was made of it before; a mistake of the arm is kept as a sentence in `error`."""
-    started = time.time()
+    started = now()
     reset_peak()
     try:
         fit = fitted(store, study, arm, seed, size=size, device=device)
@@ -57,7 +56,7 @@ def run_cell(
     except (ValueError, ImportError, OSError) as error:  # such as weights that cannot be had here
         return Cell(arm.label, seed, error=str(error))
     run = runs.get_run(store, fit)
-    if run["created"] >= started - 1 and KEPT not in run["summary"]:
+    if run["created"] >= started and KEPT not in run["summary"]:
         runs.update_run(store, fit, summary={**run["summary"], KEPT: peak_bytes()})
         run = runs.get_run(store, fit)
     encoder = runs.get_run(store, run["parent"])

@@ -38,7 +38,8 @@ def create_untrained(
 ) -> str:
     """A run of zero epochs: the encoder before any training, so that a detector on it can be compared with."""
     config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"arch": arch, "init": init, "seed": seed}}
-    return runs.create_run(store, study, "pretrain", UNTRAINED if init == "random" else init, config)
+    method = {"random": UNTRAINED, "imagenet": "imagenet", "auto": "auto"}.get(init, "weights")  # of a file or a run
+    return runs.create_run(store, study, "pretrain", method, config)
 
 
 def create_fit(

@@ -63,3 +63,29 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
 
 def test_an_interval_of_nothing_is_none():
     assert boot.interval(np.array([np.nan])) is None
+
+
+def test_patients_are_drawn_as_a_whole():
+    """Ten patients of eight alike images each: the interval is as wide as that of ten images, not of eighty."""
+    rng = np.random.default_rng(0)
+    of_patient = np.repeat([0, 1], 5) * 0.8 + rng.normal(size=10)
+    labels, patients = np.repeat(np.repeat([0, 1], 5), 8), np.repeat(np.arange(10), 8)
+    scores = np.repeat(of_patient, 8) + 0.01 * rng.normal(size=80)
+    counts = boot.draws(labels, 400, 1, patients)
+    assert all(len(set(row)) == 1 for part in counts for row in part.reshape(10, 8)) and (counts.sum(1) == 80).all()
+    assert (counts[:, labels == 1].sum(1) == 40).all()
+
+    def width(some, kinds, drawn):
+        low, high = boot.interval(boot.detection(some, kinds, drawn)[0])
+        return high - low
+
+    alone = width(of_patient, np.repeat([0, 1], 5), boot.draws(np.repeat([0, 1], 5), 400, 1))
+    assert abs(width(scores, labels, counts) - alone) < 0.1
+    assert width(scores, labels, boot.draws(labels, 400, 1)) < 0.6 * alone
+
+
+def test_a_patient_with_normal_and_abnormal_images_counts_as_abnormal():
+    labels, patients = np.array([0, 0, 0, 1, 0, 1]), np.array(["a", "b", "c", "c", "d", "d"])
+    counts = boot.draws(labels, 300, 0, patients)
+    assert (counts[:, 2] == counts[:, 3]).all() and (counts[:, 4] == counts[:, 5]).all()
+    assert (counts[:, 3] + counts[:, 5] == 2).all() and (counts[:, 0] + counts[:, 1] == 2).all()
