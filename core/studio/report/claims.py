@@ -62,7 +62,7 @@ def judged_claims(
                 ours, theirs = (np.stack([score(c) for c in part]) for part in (one, two))
                 found.append(Claim(table.name, better, than, "auroc", *delong(ours, theirs, labels)))
             if "dice" in table.metrics and len(overlap(one[0])):
-                ours, theirs = (np.nanmean([overlap(c) for c in part], 0) for part in (one, two))
+                ours, theirs = (np.mean([overlap(c) for c in part], 0) for part in (one, two))
                 known = np.isfinite(ours) & np.isfinite(theirs)
                 found.append(Claim(table.name, better, than, "dice", *paired_bootstrap(ours[known], theirs[known])))
     for claim, corrected in zip(found, holm([c.p for c in found]), strict=True):

@@ -48,8 +48,8 @@ def test_the_report_is_run_once_and_written_in_three_forms(store, tiny_study, tm
     assert padim["paper"]["auroc"] == 0.943 and dae["paper"]["auroc"] == 0.705
     assert dae["memory"] > 1e6 and dae["seconds"] > 0
 
-    told = [(c["better"], c["than"], c["metric"], c["roi"]) for c in payload["claims"]]
-    assert told == [("PaDiM", "DAE", m, roi) for roi in (False, True) for m in ("auroc", "dice")]
+    claimed = [(c["better"], c["than"], c["metric"], c["roi"]) for c in payload["claims"]]
+    assert claimed == [("PaDiM", "DAE", m, roi) for roi in (False, True) for m in ("auroc", "dice")]
     assert all(c["p"] <= c["corrected"] <= 1 for c in payload["claims"])
     gap = padim["values"]["auroc"][0] - dae["values"]["auroc"][0]
     assert payload["claims"][0]["difference"] == pytest.approx(gap)
@@ -92,7 +92,7 @@ def test_a_new_detector_shows_in_verb_page_and_report_with_no_other_change(
     assert "Newcomer" in (tmp_path / "report.html").read_text()
 
 
-def test_mistakes_are_told(home, store, tiny_study, capsys):
+def test_mistakes_are_named(home, store, tiny_study, capsys):
     for wrong in (["--tables", "detections"], ["--budget", "lavish"], ["--rows", "Nobody"], ["--dataset", "mnist"]):
         line = ["report", "--study", tiny_study, "--tables", "detection", "--seeds", "0", *wrong]
         assert main([*line, "--home", str(home.path)]) == 2
