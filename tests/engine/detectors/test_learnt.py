@@ -15,11 +15,11 @@ from core.engine.registry import DETECTORS
 
 NAMES = [name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), Learnt)]
 LEARNS = {  # steps that a tiny network takes to do better than at first
-    "dae": {"steps": 60, "lr": 5e-3},
+    "dae": {"steps": 50, "lr": 5e-3},
     "ms-ssim-ae": {"steps": 60, "lr": 5e-3},
     "ocgan": {"steps": 60, "lr": 5e-3, "searches": 1},
-    "f-anogan": {"steps": 160, "lr": 2e-3, "gan": 0.4, "critic_steps": 1},
-    "adgan": {"steps": 80, "lr": 2e-3, "critic_steps": 1},
+    "f-anogan": {"steps": 200, "lr": 5e-3, "gan": 0.6, "critic_steps": 2, "kappa": 0.1},
+    "adgan": {"steps": 60, "lr": 3e-3, "critic_steps": 1},
     "panda": {"steps": 20},
     "cutpaste": {"steps": 30, "lr": 0.01},
 }

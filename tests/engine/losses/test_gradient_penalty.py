@@ -18,7 +18,7 @@ def slow_penalty(critic, real, fake, share, step=1e-5):
             up[i] += step
             down[i] -= step
             both = critic(torch.stack([up.view_as(at), down.view_as(at)]))
-            slopes.append(float(both[0] - both[1]) / (2 * step))
+            slopes.append(float((both[0] - both[1]).detach()) / (2 * step))
         total += (sum(v * v for v in slopes) ** 0.5 - 1) ** 2
     return total / len(real)
 
