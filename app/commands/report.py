@@ -21,30 +21,35 @@ def add(subparsers) -> None:
     parser.add_argument("--protocol", default="paper", choices=("paper", "held-out"), help="where thresholds come from")
     parser.add_argument("--dataset", help="whose published numbers: hyperkvasir, lag, liu, covidx (default: by name)")
     parser.add_argument("--bootstrap", type=int, default=1000)
+    parser.add_argument("--background", action="store_true", help="queue it and return at once")
     parser.add_argument("--out", metavar="DIR", help="default: reports/STUDY in the home folder")
 
 
 def run(args) -> int:
     from core.studio.ingest.studies import show_study
+    from core.studio.jobs import queue as jobs
     from core.studio.report.report import make_report
     from core.studio.report.tables import TABLES, tables_of
 
     store = open_store(args)
     study = show_study(store, args.study)["id"]
-    only = [label.strip() for label in args.rows.split(",")] if args.rows else None
-    tables = tables_of(args.tables.split(",") if args.tables else list(TABLES), args.budget, only)
-    payload = make_report(
-        store,
-        study,
-        [table for table in tables if table.arms],
-        list(range(args.first_seed, args.first_seed + args.seeds)),
-        Path(args.out) if args.out else store.home.path / "reports" / study,
-        size=args.size or (64 if args.budget == "quick" else 256),
-        budget=args.budget,
-        protocol=args.protocol,
-        dataset=args.dataset,
-        device=args.device,
-        bootstrap=args.bootstrap,
-        report=lambda line: say(args, line),
-    )
+    names = args.tables.split(",") if args.tables else list(TABLES)
+    rows = [label.strip() for label in args.rows.split(",")] if args.rows else None
+    tables = [table for table in tables_of(names, args.budget, rows) if table.arms]
+    out = Path(args.out) if args.out else store.home.path / "reports" / study
+    options = {
+        "study": study,
+        "seeds": list(range(args.first_seed, args.first_seed + args.seeds)),
+        "size": args.size or (64 if args.budget == "quick" else 256),
+        "budget": args.budget,
+        "protocol": args.protocol,
+        "dataset": args.dataset,
+        "device": args.device,
+        "bootstrap": args.bootstrap,
+    }
+    if args.background:
+        asked = {**options, "tables": names, "rows": rows, "out": str(out.absolute())}
+        job = jobs.submit(store, [{"step": "report", "run": "", "args": asked}])
+        return finish(args, {"job": job, "status": "queued"}, f"Queued as job {job}; it will write {out}/report.html")
+    payload = make_report(store, tables=tables, out=out, report=lambda values: say(args, values["message"]), **options)
     return finish(args, payload, f"Written: {payload['out']}/report.html, report.csv, report.tex")

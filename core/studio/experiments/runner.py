@@ -13,6 +13,7 @@ import numpy as np
 
 from core.engine.backbones.remembered import remembering
 from core.engine.detectors.lesion_head.validation import judge
+from core.engine.progress import Stop
 from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig
 from core.studio.db.store import Store
@@ -20,6 +21,7 @@ from core.studio.experiments.plans import UNTRAINED, Arm
 from core.studio.experiments.report import SYNTHETIC
 from core.studio.ingest.cache import rows_of
 from core.studio.ingest.studies import load_arrays
+from core.studio.jobs.steps import never
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_fit, create_pretrain, create_untrained, fit_run, pretrain_run
 from core.studio.runs.readings import size_of
@@ -78,9 +80,14 @@ def _rows(
     return rows
 
 
-def fitted(store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto") -> str:
-    """Run of the arm's detector, fitted and scored; what is done already is found and not done again."""
-    return _fit(store, _encoder(store, study, arm, seed, size, device), arm, seed, device)
+def fitted(
+    store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", should_stop: Stop = never
+) -> str:
+    """Run of the arm's detector, fitted and scored; what is done already is found and not done again.
+
+    Raises Stopped when asked to stop; a later call goes on from the last checkpoint.
+    """
+    return _fit(store, _encoder(store, study, arm, seed, size, device, should_stop), arm, seed, device, should_stop)
 
 
 def synthetic(store: Store, fit: str) -> dict:
@@ -121,7 +128,7 @@ def _same(store: Store, study: str, config: PretrainConfig) -> dict | None:
     return next((r for r in trained if r["config"]["epochs"] and PretrainConfig.from_dict(r["config"]) == config), None)
 
 
-def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str) -> str:
+def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str, should_stop: Stop = never) -> str:
     if arm.encoder == UNTRAINED:
         changes = {k.removeprefix("encoder."): v for k, v in arm.pretrain.items()}
         name = f"experiment untrained {' '.join(changes.values())} {size} px seed {seed}".replace("  ", " ")
@@ -135,11 +142,11 @@ def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: s
         found = _named(store, study, name) or _same(store, study, config)
         run = found["id"] if found else create_pretrain(store, study, config, name)
     if runs.get_run(store, run)["status"] not in ("done", "collapsed"):
-        pretrain_run(store, run, device)
+        pretrain_run(store, run, device, should_stop)
     return run
 
 
-def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str) -> str:
+def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str, should_stop: Stop = never) -> str:
     kind = DETECTORS.get(arm.detector)
     presets = getattr(kind, "presets", {})
     config = presets.get(arm.fit_preset) or kind.Config()
@@ -151,7 +158,7 @@ def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str) -> str:
     found = _named(store, study, name)
     run = found["id"] if found else create_fit(store, encoder, arm.detector, config, name, arm.fit_size)
     if runs.get_run(store, run)["status"] != "done":
-        fit_run(store, run, device)
+        fit_run(store, run, device, should_stop)
     if "threshold" not in runs.get_run(store, run)["summary"]:
-        score_run(store, run, device)
+        score_run(store, run, device, should_stop)
     return run

@@ -59,7 +59,14 @@ MEDMIX = {
 
 WEAK = {
     "Weak views": [
-        span("crop", "Area of the crop", 0.05, 1, 0.01, "SimCLR starts at 0.08; a small crop may cut the lesion away."),
+        span(
+            "crop",
+            "Area of the crop",
+            0.05,
+            1,
+            0.01,
+            "SimCLR's 0.08 leaves a fifth of A_1 without a lesion.",
+        ),
         span("ratio", "Width over height", 0.3, 3, 0.01),
         number("flip", "Chance of mirroring", 0, 1, 0.05),
         number("p_jitter", "Chance of colour jitter", 0, 1, 0.05),

@@ -61,6 +61,7 @@ MODULES = (  # imported when somebody first asks for a step, for they bring torc
     "core.studio.clusters.projection",
     "core.studio.incoming.job",
     "core.studio.demo.study",
+    "core.studio.report.job",
 )
 
 _STEPS: dict[str, Callable[[Work], Any]] = {}

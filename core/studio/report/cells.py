@@ -10,11 +10,12 @@ import numpy as np
 
 from core.engine.detectors.heatmap import upsample
 from core.engine.metrics.localisation import overlaps
-from core.engine.progress import Stopped
+from core.engine.progress import Stop, Stopped
 from core.studio.db.store import Store, now
 from core.studio.experiments.plans import Arm
 from core.studio.experiments.runner import fitted
 from core.studio.ingest.studies import load_arrays
+from core.studio.jobs.steps import never
 from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.results import evaluate_run, evaluations, known_test
@@ -44,13 +45,21 @@ class Cell:
 
 
 def run_cell(
-    store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", bootstrap: int = 1000
+    store: Store,
+    study: str,
+    arm: Arm,
+    seed: int,
+    *,
+    size: int,
+    device: str = "auto",
+    bootstrap: int = 1000,
+    should_stop: Stop = never,
 ) -> Cell:
     """Make the cell, or find what was made of it before; a mistake of the arm is kept as a sentence in `error`."""
     started = now()
     reset_peak()
     try:
-        fit = fitted(store, study, arm, seed, size=size, device=device)
+        fit = fitted(store, study, arm, seed, size=size, device=device, should_stop=should_stop)
     except Stopped:
         raise
     except (ValueError, ImportError, OSError) as error:  # such as weights that cannot be had here

@@ -6,11 +6,12 @@ Stopped and started again it goes on where it was: every cell is a run of the st
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from core.engine.progress import Report, Stop
 from core.studio.db.store import Store, now
+from core.studio.jobs.steps import never, nothing
 from core.studio.report import figures, formats
 from core.studio.report.cells import Cell, run_cell
 from core.studio.report.claims import judged_claims
@@ -18,8 +19,6 @@ from core.studio.report.page import page
 from core.studio.report.published import DATASETS, dataset_of
 from core.studio.report.summary import lines_of
 from core.studio.report.tables import Table
-
-Report = Callable[[str], None]
 
 
 def make_report(
@@ -35,12 +34,13 @@ def make_report(
     dataset: str | None = None,
     device: str = "auto",
     bootstrap: int = 1000,
-    report: Report = print,
+    report: Report = nothing,
+    should_stop: Stop = never,
 ) -> dict[str, Any]:
     """Write report.html, report.csv, report.tex and report.json to `out`; what the last holds is returned.
 
     dataset: whose published numbers stand beside ours (default: by the study's name, else Hyper-Kvasir's).
-    An arm that cannot be run has its reason in its row, and the others go on.
+    An arm that cannot be run has its reason in its row, and the others go on. Raises Stopped when asked to stop.
     """
     known = dataset or dataset_of(study)
     beside = known or "hyperkvasir"
@@ -49,10 +49,11 @@ def make_report(
     cells: dict[str, list[Cell]] = {table.name: [] for table in tables}
     wanted = [(seed, table, arm) for seed in seeds for table in tables for arm in table.arms]
     for done, (seed, table, arm) in enumerate(wanted):
-        cell = run_cell(store, study, arm, seed, size=size, device=device, bootstrap=bootstrap)
+        cell = run_cell(store, study, arm, seed, size=size, device=device, bootstrap=bootstrap, should_stop=should_stop)
         cells[table.name].append(cell)
-        report(f"{done + 1} of {len(wanted)}: {table.name}, {arm.label}, seed {seed}: {_said(cell, protocol)}")
-    views = []
+        message = f"{done + 1} of {len(wanted)}: {table.name}, {arm.label}, seed {seed}: {_said(cell, protocol)}"
+        report({"step": done + 1, "steps": len(wanted), "message": message})
+    views: list[dict[str, Any]] = []
     for roi in (False, True):
         claims = judged_claims(store, tables, cells, roi, protocol)
         lines = {t.name: lines_of(t, cells[t.name], beside, roi, protocol) for t in tables}

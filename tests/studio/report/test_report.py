@@ -11,9 +11,12 @@ import pytest
 
 from app.commands import main
 from app.commands.fit import config_of
+from core.engine.detectors.dae import DAE, DAEConfig
+from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.experiments.plans import UNTRAINED, Arm
+from core.studio.jobs.steps import STEPS, Work, is_long
 from core.studio.report import cells
 from core.studio.report.report import make_report
 from core.studio.report.tables import Table
@@ -36,7 +39,7 @@ TABLE = Table(
 
 
 def made(store, study, out, **options):
-    asked = {"size": 32, "budget": "quick", "device": "cpu", "bootstrap": 20, "report": lambda line: None, **options}
+    asked = {"size": 32, "budget": "quick", "device": "cpu", "bootstrap": 20, **options}
     return make_report(store, study, [TABLE], [0, 1], out, **asked)
 
 
@@ -100,3 +103,19 @@ def test_mistakes_are_named(home, store, tiny_study, capsys):
     assert (
         "tables are detection" in said and "budgets" in said and "no row is called Nobody" in said and "mnist" in said
     )
+
+
+def test_a_report_is_queued_paused_between_cells_and_gone_on_with(store, tiny_study, tmp_path, monkeypatch):
+    """The job's step as a worker calls it, asked to stop after the first cell."""
+    asked = {"study": tiny_study, "tables": ["detection"], "rows": ["DAE"], "seeds": [0, 1], "size": 32}
+    asked |= {"budget": "quick", "device": "cpu", "bootstrap": 0, "out": str(tmp_path)}
+    assert is_long("report")
+    monkeypatch.setitem(DAE.presets, "quick", DAEConfig(steps=2, width=4, batch=4))
+    seen: list = []
+    with pytest.raises(Stopped):
+        STEPS["report"](Work(store, "", asked, seen.append, lambda: bool(seen)))
+    assert seen[-1]["step"] == 1 and seen[-1]["steps"] == 2 and not (tmp_path / "report.html").exists()
+    first = [r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"]
+    STEPS["report"](Work(store, "", asked, seen.append))
+    assert (tmp_path / "report.html").exists() and seen[-1]["message"].startswith("Written")
+    assert set(first) < {r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"}
