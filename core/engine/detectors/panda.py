@@ -113,7 +113,7 @@ class PANDA(Learnt):
     Config = PANDAConfig
     Training = PANDATraining
     takes_encoder = True
-    presets = {"paper": PANDAConfig(), "quick": PANDAConfig(steps=40, batch=16)}
+    presets = {"paper": PANDAConfig(), "quick": PANDAConfig(steps=60, batch=16, clip=0.1)}
 
     @classmethod
     def build(cls, encoder: Encoder, config: PANDAConfig, size: int) -> nn.Module:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from core.engine.allocator import most_memory
 from core.engine.detectors.heatmap import upsample
 from core.engine.metrics.localisation import overlaps
 from core.engine.progress import Stop, Stopped
@@ -124,23 +126,15 @@ def reset_peak() -> None:
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         return
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-    except OSError:  # no Linux, or not allowed: the peak is then that since the start
-        return
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # Linux alone, where allowed;
+        file.write("5")  # elsewhere the peak is that since the start
 
 
 def peak_bytes() -> int:
     """Most memory since `reset_peak`."""
     import torch
 
-    if torch.cuda.is_available():
-        return int(torch.cuda.max_memory_allocated())
-    try:
-        with open("/proc/self/status") as lines:
+    with contextlib.suppress(OSError, StopIteration), open("/proc/self/status") as lines:
+        if not torch.cuda.is_available():
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return most_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

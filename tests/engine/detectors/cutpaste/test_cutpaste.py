@@ -9,6 +9,7 @@ from sklearn.covariance import OAS
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.detectors.cutpaste.cutpaste import CLASSES, CutPaste, grad_cam
 from core.engine.detectors.mahalanobis import Normal
+from core.engine.training.generators import STEP, generator
 from tests.engine._images import normals
 
 
@@ -34,3 +35,14 @@ def test_grad_cam_is_autograds():
     expected = (slope[:, :, None, None] * maps).sum(1).relu()
     found = grad_cam(maps.detach(), maps.detach().mean((2, 3)), normal)
     torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_it_learns_the_three_classes_of_a_batch():
+    config = CutPaste.presets["quick"].replace(lr=0.02, latent=32)
+    torch.manual_seed(0)
+    net = CutPaste.build(build_encoder(EncoderConfig(seed=1)), config, 32).train()
+    training = CutPaste.Training(net, normals(8, 32), config, torch.device("cpu"), "CutPaste")
+    training.step = training.steps // 4  # the rate is near its highest
+    x = torch.from_numpy(normals(8, 32)).permute(0, 3, 1, 2).float() / 255
+    seen = [training.learn(x, generator(0, STEP)) for _ in range(14)]
+    assert seen[-1]["loss"].item() < 0.6 * seen[0]["loss"].item() and seen[-1]["accuracy"] > 0.8
