@@ -13,20 +13,26 @@ def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(shape or like.shape, generator=draws).to(like.device)
 
 
+def widths_of(size: int, width: int) -> list[int]:
+    """Channels after each halving of a side of `size` pixels down to 4 to 7 cells: they double, up to 512."""
+    return [min(width * 2**i, 512) for i in range(max(int(math.log2(size / 4)), 1))]
+
+
+def cells_of(size: int, widths: list[int]) -> int:
+    """Numbers in the last map."""
+    return widths[-1] * (size >> len(widths)) ** 2
+
+
 class ConvCode(nn.Module):
-    """Image (B, 3, S, S) in [0, 1] -> code (B, latent): strided convolutions down to 4 to 7 cells a side, one layer."""
+    """Image (B, 3, S, S) in [0, 1] -> code (B, latent): strided convolutions, then one layer."""
 
     def __init__(self, size: int, latent: int, width: int) -> None:
         super().__init__()
-        depth = max(int(math.log2(size / 4)), 1)
+        widths = widths_of(size, width)
         layers: list[nn.Module] = []
-        channels, side = 3, size
-        for i in range(depth):
-            wide = min(width * 2**i, 512)
-            layers += [nn.Conv2d(channels, wide, 4, stride=2, padding=1, bias=False), nn.BatchNorm2d(wide)]
-            layers.append(nn.LeakyReLU(0.2, inplace=True))
-            channels, side = wide, side // 2
-        self.body = nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * side**2, latent))
+        for a, b in zip([3, *widths], widths, strict=False):
+            layers += [nn.Conv2d(a, b, 4, stride=2, padding=1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2, True)]
+        self.body = nn.Sequential(*layers, nn.Flatten(), nn.Linear(cells_of(size, widths), latent))
 
     def forward(self, x: Tensor) -> Tensor:
         code: Tensor = self.body(x - 0.5)
@@ -40,15 +46,12 @@ class ImageCritic(nn.Module):
 
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
-        depth = max(int(math.log2(size / 4)), 1)
+        widths = widths_of(size, width)
         layers: list[nn.Module] = []
-        channels, side = 3, size
-        for i in range(depth):
-            wide = min(width * 2**i, 512)
-            layers += [nn.Conv2d(channels, wide, 4, stride=2, padding=1), nn.LeakyReLU(0.2)]
-            channels, side = wide, side // 2
+        for a, b in zip([3, *widths], widths, strict=False):
+            layers += [nn.Conv2d(a, b, 4, stride=2, padding=1), nn.LeakyReLU(0.2)]
         self.body = nn.Sequential(*layers, nn.Flatten())
-        self.last = nn.Linear(channels * side**2, 1)
+        self.last = nn.Linear(cells_of(size, widths), 1)
 
     def features(self, x: Tensor) -> Tensor:
         found: Tensor = self.body(x - 0.5)
