@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.studio.jobs.steps import Work, step
-from core.studio.report.report import make_report
-from core.studio.report.tables import tables_of
 
 
 @step("report", long=True)
 def report_step(work: Work) -> None:
     """args: study, tables, rows (labels, or none for all), seeds, out; and the options of `make_report`."""
+    from core.studio.report.report import make_report  # matplotlib, which no other step needs
+    from core.studio.report.tables import tables_of
+
     args = {k: v for k, v in work.args.items() if k not in ("tables", "rows", "out")}
     tables = [t for t in tables_of(work.args["tables"], args["budget"], work.args.get("rows")) if t.arms]
     out = Path(work.args["out"])
