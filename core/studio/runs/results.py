@@ -72,7 +72,7 @@ def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol
 def scored_fits(store: Store, study: str) -> list[str]:
     """Finished fits of a study that have readings, oldest first."""
     rows = store.query(
-        "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' "
+        "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' AND binned IS NULL "
         "AND EXISTS (SELECT 1 FROM readings WHERE run = runs.id) ORDER BY created, id",
         [study],
     )
