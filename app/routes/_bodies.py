@@ -28,7 +28,10 @@ class Import(Body):
 
 
 class Add(Body):
+    """path, or drop: the token of an upload."""
+
     path: Line = ""
+    drop: Name | None = None
     keep: bool = False
     per_second: float | None = None
 
@@ -181,3 +184,23 @@ class Threshold(Body):
     run: Name | None = None
     before: float | None = Field(None, alias="from")
     to: float | None = None
+
+
+class ReadingSession(Body):
+    """choice: of core/studio/review/session_choice.py. count: 0 for all of them."""
+
+    study: Name
+    choice: Name = "all"
+    count: Annotated[int, Interval(ge=0, le=1_000_000)] = 0
+    blind: bool = True
+    neutral: bool = True
+    shuffled: bool = True
+
+
+class Finding(Body):
+    """box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike."""
+
+    case: Id
+    label: Name
+    comment: Line = ""
+    box: Annotated[list[float], Field(min_length=4, max_length=4)] | None = None

@@ -55,7 +55,8 @@ def routes(ctx) -> APIRouter:
             if label:
                 findings.add(store, row["id"], label, name, about["note"], saved["version"])
         versions = masks.versions(store, row["id"])
-        return {"ok": True, **saved, "masks": [names.shown(row["study"], m) for m in versions]}
+        found = findings.of_case(store, row["id"])
+        return {"ok": True, **saved, "masks": [names.shown(row["study"], m) for m in versions], "findings": found}
 
     @router.post("/restore/{mask_id}")
     def restore(request: Request, mask_id: Id):

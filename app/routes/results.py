@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from app.routes._types import Int, Name
-from core.studio.review import agreement, blind, cases, compared, results
+from core.studio.review import agreement, blind, cases, compared, results, verdicts
 
 
 def routes(ctx) -> APIRouter:
@@ -23,6 +23,7 @@ def routes(ctx) -> APIRouter:
             chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
             out |= {
                 "run": chosen,
+                "verdicts": [verdicts.verdict(store, study, r, bool(roi)) for r in runs if r["first"]],
                 "labels": results.operating_point(store, study, chosen, "labels", bool(roi)),
                 "readers": results.operating_point(store, study, chosen, "readers", bool(roi)),
                 "promise": results.promise(store, study, chosen, bool(roi)),

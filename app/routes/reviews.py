@@ -5,15 +5,31 @@ Every answer that follows from a change says `ok`; what went wrong is a sentence
 
 from __future__ import annotations
 
+import functools
+import re
+from importlib import metadata
+
 from fastapi import APIRouter, Request
 
+from app.context import APP
 from app.routes import _bodies as bodies
 from app.routes._aliases import aliases_of
 from app.routes._types import Id, Int, Line, Name, read_cursor
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind, cases, decisions, findings, readers, worklist
+from core.studio.review import blind, cases, decisions, findings, readers, reading_sessions, worklist
 from core.studio.review.aliases import Aliases
+
+
+@functools.cache
+def version() -> str:
+    """Of the studio: as it was installed, else as pyproject.toml beside it says."""
+    try:
+        return metadata.version("pmsacl-studio")
+    except metadata.PackageNotFoundError:
+        found = re.search(r'^version = "(.+)"', (APP.parent / "pyproject.toml").read_text(), re.MULTILINE)
+        return found[1] if found else "unknown"
+
 
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
 
@@ -42,9 +58,11 @@ def routes(ctx) -> APIRouter:
             "ok": True,
             "study": study,
             "reader": name,
+            "version": version(),
             "rights": readers.rights(store, name, ctx.single_user),
             "blind": blind.is_blind(store, study),
             "blinded": blinded,
+            "session": reading_sessions.open_session(store, name, study),
             "runs": runs,
             "labels": findings.labels(store, study),
             "keys": store.setting(f"keys:{name}", {}),
@@ -174,7 +192,9 @@ def routes(ctx) -> APIRouter:
         row = decisions.case_row(ctx.store(), names_of(request).real(case_id))
         if blind.applies(ctx.store(), row["study"], who(request)):
             return {"ok": True, "frames": []}
-        return {"ok": True, "frames": cases.timeline(ctx.store(), row["id"], run)}
+        frames = cases.timeline(ctx.store(), row["id"], run)
+        names = names_of(request)
+        return {"ok": True, "frames": [{**f, "id": names.number(row["study"], f["id"])} for f in frames]}
 
     return router
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from app.routes._types import Id, Line
 from core.studio.incoming import watch
 from core.studio.jobs import queue as jobs
+from core.studio.review import blind
 from core.studio.training import live, plan
 
 
@@ -14,8 +15,10 @@ def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/status")
 
     @router.get("")
-    def status():
-        return {"ok": True, **live.now(ctx.store()), "arrived": watch.changes(ctx.store())}
+    def status(request: Request):
+        store = ctx.store()
+        reading = blind.standing(store, ctx.user_of(request) or "")
+        return {"ok": True, **live.now(store), "arrived": watch.changes(store), "reading": reading}
 
     @router.get("/plan")
     def planned(study: Line = ""):

@@ -70,22 +70,35 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/{study}/add")
     def add(study: str, body: bodies.Add):
-        """One file, or all below a folder, as test cases without a label; scored by the run that Review opens with."""
-        store = ctx.store()
-        ctx.demand_root(body.path)
-        files = studies.files_at(body.path)
+        """One file, all below a folder, or what was dropped, as test cases without a label; scored by the run that
+        Review opens with. The report's `first` is the first new case."""
+        store, drop = ctx.store(), body.drop
+        if not drop:
+            ctx.demand_root(body.path)
+        given = [] if drop else studies.files_at(body.path)
         sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
-        def work(progress):
-            report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=body.keep)
+        def from_drop(progress, drop: str):
+            try:
+                dropped.unpack(ctx.home, drop)
+                return work(progress, studies.files_at(dropped.drop_folder(ctx.home, drop)))
+            finally:
+                dropped.discard(ctx.home, drop)
+                owners.forget_owner(store, "drop", drop)
+
+        def work(progress, files=given):
+            last = store.one("SELECT coalesce(max(id), 0) AS id FROM cases") or {"id": 0}
+            copy = body.keep or bool(drop)
+            report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=copy)
+            first = store.one("SELECT min(id) AS id FROM cases WHERE study = ? AND id > ?", [study, last["id"]])
             if report.accepted and scored_runs(store, study):
                 jobs.submit(
                     store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]
                 )
-            return report.to_dict()
+            return {**report.to_dict(), "first": first and first["id"]}
 
         studies.study_row(store, study)
-        return {"ok": True, "task": imports.start(work)}
+        return {"ok": True, "task": imports.start(partial(from_drop, drop=drop) if drop else work)}
 
     @router.post("/{study}/look")
     def first_look(study: str):

@@ -22,6 +22,8 @@ export interface Status {
   waiting: number;
   /** When something last came in, by study. */
   arrived: Record<string, string>;
+  /** Studies that are read blind now, and the open reading session. */
+  reading: { blind: string[]; session: { id: number; study: string } | null };
 }
 export interface Stage {
   title: string;
@@ -193,6 +195,14 @@ export interface Remark {
   more: string;
   ok: boolean;
 }
+export interface Finding {
+  id: number;
+  label: string;
+  reader: string;
+  created: string;
+  mask_version: number | null;
+  box: [number, number, number, number] | null;
+}
 export interface Reading {
   percentile: number | null;
   flagged: boolean;
@@ -224,6 +234,7 @@ export interface CaseDetail {
   modality?: string;
   readings?: Record<string, Reading | null>;
   masks?: MaskVersion[];
+  findings?: Finding[];
   others?: { reader: string; decision: Decision }[];
 }
 export interface Ahead {
@@ -245,11 +256,25 @@ export interface ReviewSetup {
   study: string;
   reader: string;
   rights: { role: string };
+  /** Of the studio. */
+  version: string;
   blinded: boolean;
+  session: { id: number; blind: number; neutral: number } | null;
   runs: ScoredRun[];
   labels: string[];
   keys: Record<string, string>;
   show: Values;
+}
+export interface SessionSummary {
+  session: { id: number; blind: number; created: string; ended: string };
+  cases: number;
+  read: number;
+  seconds: { median: number; low: number; high: number; total: number } | null;
+  decisions: Record<Decision, number>;
+  changed: number;
+  point: { sensitivity: Share; specificity: Share } | null;
+  detector: { sensitivity: Share; specificity: Share } | null;
+  agreement: { with: string; n: number; agreement: number | null; kappa: number | null; low: number; high: number }[];
 }
 export interface Frame {
   id: number;
@@ -262,6 +287,7 @@ export interface SavedMask {
   version: number;
   pixels: number;
   masks: MaskVersion[];
+  findings?: Finding[];
 }
 
 // ---- results
@@ -330,7 +356,15 @@ export interface PanelCase {
   score: number;
   percentile: number;
 }
+export interface Verdict {
+  run: string;
+  title: string;
+  level: 'good' | 'warn' | 'bad' | 'none';
+  words: string;
+  advice: string;
+}
 export interface Results {
+  verdicts: Verdict[];
   runs: ScoredRun[];
   run: string | null;
   agreement: Agreement;
@@ -353,6 +387,8 @@ export interface Report {
   rejected: { path: string; reason: string }[];
   duplicates: { test: string; train: string; kind: string }[];
   burned_in?: string[];
+  /** The first new case, where cases were added to a study. */
+  first?: number | null;
 }
 export interface Overview {
   study: { name: string; cases: number; folder: string };
@@ -602,6 +638,18 @@ export interface Get {
   (path: '/api/review/list', params: Params): Promise<Answer<{ rows: WorklistRow[]; cursor: unknown[] | null }>>;
   (path: '/api/review/counts', params: Params): Promise<Answer<Counts>>;
   (path: '/api/review/step', params: Params): Promise<Answer<Entered>>;
+  (
+    path: '/api/reading',
+    params: Params,
+  ): Promise<
+    Answer<{
+      choices: { name: string; title: string; cases: number }[];
+      over: { id: number; blind: number; cases: number; created: string }[];
+      blind: boolean;
+    }>
+  >;
+  (path: `/api/reading/${number}/summary`, params?: Params): Promise<Answer<SessionSummary>>;
+  (path: '/api/review/drafts', params: Params): Promise<Answer<{ drafts: { id: number; updated: string }[] }>>;
   (path: `/api/review/case/${number}`, params: Params): Promise<Answer<{ case: CaseDetail; ahead: Ahead[] }>>;
   (path: `/api/review/timeline/${number}`, params: Params): Promise<Answer<{ frames: Frame[] }>>;
   (path: `/api/case/${number}/nearest`, params: Params): Promise<Answer<{ cases: (Ahead & { name: string })[] }>>;
@@ -622,6 +670,11 @@ export interface Post {
     body: Params,
   ): Promise<Answer<{ case: number; decision: Decision | null; next: CaseDetail }>>;
   (path: `/api/review/restore/${number}`): Promise<Answer<SavedMask>>;
+  (path: '/api/review/finding', body: Params): Promise<Answer<{ findings: Finding[] }>>;
+  (path: '/api/reading/start' | '/api/reading/end', body: Params): Promise<Answer<{ session: number }>>;
   (path: '/api/review/settings' | '/api/review/threshold', body: Params): Promise<Answer<unknown>>;
 }
-export type PostBytes = (path: string, params: Params, content: Uint8Array) => Promise<Answer<SavedMask>>;
+export interface PostBytes {
+  (path: `/api/review/mask/${number}`, params: Params, content: Uint8Array): Promise<Answer<SavedMask>>;
+  (path: `/api/review/draft/${number}`, params: Params, content: Uint8Array): Promise<Answer<unknown>>;
+}

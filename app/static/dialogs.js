@@ -20,13 +20,17 @@ export const orToast = (work) =>
     return null;
   });
 
+/** Where dialogs are put: in the page's own part, so that its styles hold in them. */
+export const stage = () => document.querySelector('.gradio-container') || document.body;
+
 /**
  * Shows a modal form. Resolves to `answer()` when it is sent, to `otherwise` when it is given up.
  * @template A, B
- * @param {{content: import('./types').Child[], answer: () => A, otherwise: B, yes: string, no?: string}} question
+ * @param {{content: import('./types').Child[], answer: () => A, otherwise: B, yes: string, no?: string,
+ *   danger?: boolean}} question danger: what follows cannot be undone, and the button is red
  * @returns {Promise<A | B>}
  */
-function asked({ content, answer, otherwise, yes, no = 'Cancel' }) {
+export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger = false }) {
   return new Promise((resolve) => {
     /** @param {A | B} result */
     const done = (result) => {
@@ -40,7 +44,7 @@ function asked({ content, answer, otherwise, yes, no = 'Cancel' }) {
     };
     const dialog = el(
       'dialog',
-      { class: 'ask', oncancel: () => done(otherwise) },
+      { class: 'ask widget', oncancel: () => done(otherwise) },
       el(
         'form',
         { onsubmit: send },
@@ -49,18 +53,18 @@ function asked({ content, answer, otherwise, yes, no = 'Cancel' }) {
           'menu',
           {},
           el('button', { type: 'button', class: 'plain', onclick: () => done(otherwise) }, no),
-          el('button', { class: 'main' }, yes),
+          el('button', { class: danger ? 'danger' : 'main' }, yes),
         ),
       ),
     );
-    document.body.append(dialog);
+    stage().append(dialog);
     dialog.showModal();
   });
 }
 
 /** Asks before something that cannot be undone. @param {string} text */
-export const confirm = (text, yes = 'Yes', no = 'Cancel') =>
-  asked({ content: [el('p', {}, text)], answer: () => true, otherwise: false, yes, no });
+export const confirm = (text, yes = 'Yes', no = 'Cancel', danger = false) =>
+  asked({ content: [el('p', {}, text)], answer: () => true, otherwise: false, yes, no, danger });
 
 /**
  * Asks for a text (long: several lines). Resolves to it, or null when it was given up.
@@ -76,6 +80,26 @@ export function ask(text, value = '', { long = false, yes = 'Save', maxlength } 
   const answer = asked({ content: [el('label', {}, text, box)], answer: () => box.value, otherwise: null, yes });
   box.select();
   return answer;
+}
+
+/**
+ * Asks for one of several ways to go on. Resolves to its name, or null when it was given up.
+ * @param {string} text
+ * @param {Record<string, [title: string, note: string]>} ways
+ * @param {string} first the one that is chosen already
+ * @param {string} yes
+ */
+export function choose(text, ways, first, yes) {
+  const rows = Object.entries(ways).map(([name, [title, note]]) => {
+    const input = el('input', { type: 'radio', name: 'way', value: name, checked: name === first });
+    return { name, input, label: el('label', { class: 'check' }, input, el('span', {}, title, el('small', {}, note))) };
+  });
+  return asked({
+    content: [el('h2', {}, text), rows.map((r) => r.label)],
+    answer: () => rows.find((r) => r.input.checked)?.name || first,
+    otherwise: null,
+    yes,
+  });
 }
 
 /**

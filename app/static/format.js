@@ -21,6 +21,12 @@ export function seconds(s) {
   return `${(s / 3600).toFixed(1)} h`;
 }
 
+/** A day as the reader's own calendar has it. @param {string} iso the server's time, UTC */
+export const day = (iso) => new Date(iso).toLocaleDateString(undefined, { dateStyle: 'medium' });
+
+/** A time of the server on the reader's own clock. @param {string} iso */
+export const moment = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
 /** A size in the unit that fits. @param {number | null | undefined} n */
 export function bytes(n) {
   if (n == null) return '–';

@@ -100,3 +100,19 @@ def test_an_export_that_cannot_be_made_says_why(page, page_url):
     open_tab(page, page_url, "Results", STUDY)
     page.get_by_role("button", name="DICOM-SEG").click()
     page.get_by_text("no case of this study came as DICOM with a mask").wait_for()
+
+
+def test_results_open_with_a_verdict_on_each_detector(page, page_url, scored):
+    said = asked(page_url)["verdicts"]
+    assert {v["run"] for v in said} == set(scored[2].values())
+    open_tab(page, page_url, "Results", STUDY)
+    lines = page.locator(".rs-verdict")
+    lines.nth(1).wait_for()
+    first = page.locator(".rs-page > section").first
+    assert first.locator("h2").inner_text() == "Verdict", "above all figures"
+    for line, verdict in zip(lines.all(), said, strict=True):
+        text = line.inner_text()
+        assert verdict["title"] in text and verdict["words"] in text and verdict["advice"] in text
+        assert verdict["level"] in line.get_attribute("class").split()
+    lines.nth(1).get_by_role("button").click()
+    page.locator(".rs-verdict button[aria-pressed=true]", has_text=said[1]["title"]).wait_for()

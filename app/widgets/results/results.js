@@ -1,11 +1,12 @@
 // The Results tab: figures of one run of the study, as the server worked them out.
 import { api } from '../../static/api.js';
 import { el, fill, finder } from '../../static/dom.js';
-import { fixed } from '../../static/format.js';
+import { day, fixed } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
 import { agreement, changedMinds, detectors, figures, promised } from './tables.js';
+import { verdicts } from './verdicts.js';
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
@@ -39,7 +40,7 @@ export async function mount(root, studio) {
   /** @param {import('../../static/answers').Results} r */
   function flagged(r) {
     const option = (/** @type {import('../../static/answers').ScoredRun} */ x) =>
-      el('option', { value: x.id, selected: x.id === r.run }, `${x.title} · ${x.name} · ${x.created.slice(0, 10)}`);
+      el('option', { value: x.id, selected: x.id === r.run }, `${x.title} · ${x.name} · ${day(x.created)}`);
     const pick = el('select', { 'aria-label': 'Run', onchange: () => choose(pick.value) }, r.runs.map(option));
     return el(
       'div',
@@ -80,6 +81,7 @@ export async function mount(root, studio) {
     }
     fill(
       page,
+      verdicts(r.verdicts, r.run, choose),
       operatingPoint(r),
       flagged(r),
       wide(

@@ -1,13 +1,15 @@
 // The Review tab: what keys and buttons do, and when the page opens which study and case.
 import { get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
-import { decide, goTo, step, undoOrRedo } from './js/decisions.js';
+import { decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
 import { DRAWING, leave, save, takeTool } from './js/drawing.js';
+import { record } from './js/findings.js';
 import { frame } from './js/frame.js';
 import { helpSheet } from './js/help.js';
 import { followIncoming } from './js/incoming.js';
 import { Keys } from './js/keys.js';
 import { LAYOUTS } from './js/paint.js';
+import { reveal } from './js/reference.js';
 import { ReviewView } from './js/review_view.js';
 import { sendKept } from './js/stored.js';
 import { timeline } from './js/timeline.js';
@@ -22,7 +24,7 @@ function viewActs(review) {
   return {
     heat: () => display.set({ heat: !show.heat }),
     contour: () => display.set({ contour: !show.contour }),
-    mask: () => display.set({ mask: MASK_RING[show.mask] }),
+    mask: () => (review.waits ? reveal(review) : display.set({ mask: MASK_RING[show.mask] })),
     invert: () => display.set({ invert: !show.invert }),
     roi: () => display.setInside(!show.inside),
     nearest: () => review.cases.setNearest(!show.nearest),
@@ -53,8 +55,8 @@ function caseActs(review) {
     previous: () => step(review, { back: true }),
     unread: () => step(review, { unread: true }),
     save: () => save(review),
-    // While a mask is drawn these two speak of its strokes, and never of decisions.
-    undo: () => (editor.mask ? editor.undo() : undoOrRedo(review, 'undo')),
+    // While a mask is drawn these two speak of strokes, and never of decisions.
+    undo: () => undo(review),
     redo: () => (editor.mask ? editor.redo() : undoOrRedo(review, 'redo')),
     Enter: () => editor.points.length && editor.finish(),
     Escape: () => {
@@ -71,6 +73,20 @@ function caseActs(review) {
 }
 
 /**
+ * A click on a button or a row gives the keys back to the image; sliders, menus and text fields keep them. The frame
+ * shows who has them.
+ * @param {HTMLElement} root @param {{has: () => boolean, take: () => void}} viewer
+ */
+function handBack(root, viewer) {
+  root.addEventListener('click', (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    if (event.detail && target?.closest('button, .rv-row') && !target.closest('dialog, form')) viewer.take();
+  });
+  const show = () => root.classList.toggle('rv-nokeys', !viewer.has());
+  for (const name of ['focusin', 'focusout']) document.addEventListener(name, () => requestAnimationFrame(show));
+}
+
+/**
  * @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root
  * @param {import('../../static/types').Studio} studio
  */
@@ -84,12 +100,25 @@ export async function mount(root, studio) {
     help: () => help.open(),
     peak: () => recording.peak(),
   };
-  const act = (/** @type {string} */ name) => acts[name]?.();
+  const act = (/** @type {string} */ name) =>
+    name.startsWith('finding ') ? record(review, Number(name.slice(8))) : acts[name]?.();
   const listening = () =>
     studio.shown(root) &&
     !document.querySelector('dialog[open]:not(.rv-help)') &&
     (!help.element.open || Boolean(keys.waiting));
-  const keys = new Keys(act, listening);
+  const viewer = {
+    // Where nothing has the focus, it is the image's.
+    has: () => stage.stage.contains(document.activeElement) || document.activeElement === document.body,
+    take: () => stage.stage.focus({ preventScroll: true }),
+    refuse: (/** @type {string} */ key) => {
+      const here = document.activeElement;
+      const name = here?.getAttribute('aria-label') || here?.textContent?.trim() || 'another field';
+      const text = `${key} was not taken: the keys are with “${name.slice(0, 30)}”. Click the image or press Escape.`;
+      review.flash(text, 'bad', 3500);
+    },
+  };
+  const keys = new Keys(act, listening, viewer);
+  handBack(root, viewer);
   const stage = frame(review, keys, act);
   const help = helpSheet(review, keys);
   const recording = timeline(review, stage.line);
@@ -131,6 +160,7 @@ export async function mount(root, studio) {
   };
   studio.on('study', show);
   for (const event of ['tab', 'scored']) studio.on(event, renew);
+  studio.on('tab', () => studio.shown(root) && viewer.take());
   studio.on('case', (id) => opened && review.goTo(id));
   new ResizeObserver(show).observe(root);
   // The tab fills what the page leaves of the window.

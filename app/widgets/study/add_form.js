@@ -1,13 +1,17 @@
 // Adding cases to a study that is there: one file, or all below a folder.
 import { el } from '../../static/dom.js';
+import { chosenFiles, droppedFiles } from './files.js';
 import { check, form, path } from './manage_parts.js';
 
 const ABOUT =
   'They come in as test cases without a label, scored by the run that Review opens with. A recording becomes a series ' +
   'of frames with a timeline in Review.';
 
-/** @param {(values: {path: string, keep: boolean, per_second: number}) => void} add */
-export function addForm(add) {
+/**
+ * @param {(values: {path: string, keep: boolean, per_second: number}) => void} add
+ * @param {(files: import('./files.js').Upload[]) => unknown} join takes files that were dropped or chosen
+ */
+export function addForm(add, join) {
   const where = path('File or folder on this machine');
   const keep = check('Copy into the studio');
   const rate = el('input', {
@@ -19,7 +23,36 @@ export function addForm(add) {
     value: 1,
     'aria-label': 'Frames a second',
   });
+  const input = el('input', { type: 'file', multiple: true, hidden: true, onchange: () => taken(chosenFiles(input)) });
+  const taken = (/** @type {import('./files.js').Upload[]} */ files) => files.length && join(files);
+  const over = (/** @type {boolean} */ yes) => zone.classList.toggle('over', yes);
+  const drop = {
+    ondragover: (/** @type {DragEvent} */ event) => {
+      event.preventDefault();
+      over(true);
+    },
+    ondragleave: () => over(false),
+    ondrop: async (/** @type {DragEvent} */ event) => {
+      event.preventDefault();
+      event.stopPropagation();
+      over(false);
+      taken(await droppedFiles(event));
+    },
+  };
+  const zone = el(
+    'div',
+    { class: 'drop', ...drop },
+    el('b', {}, 'Drop images, a folder or a zip here'),
+    el(
+      'span',
+      { class: 'dim' },
+      'or ',
+      el('button', { type: 'button', class: 'link', onclick: () => input.click() }, 'choose files'),
+    ),
+    input,
+  );
   return [
+    zone,
     form(
       () => add({ path: where.box.value, keep: keep.box.checked, per_second: Number(rate.value) || 1 }),
       where.label,

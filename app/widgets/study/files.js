@@ -19,10 +19,32 @@ async function filesBelow(entry, path = '') {
 
 /** @param {DragEvent} event */
 export async function droppedFiles({ dataTransfer }) {
-  const entries = [...(dataTransfer?.items || [])].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  // Both are asked for before anything is awaited: afterwards the browser has let go of what was dropped.
+  const items = [...(dataTransfer?.items || [])].map((item) => [item.webkitGetAsEntry?.(), item.getAsFile()]);
   const found = [];
-  for (const entry of entries) found.push(...(await filesBelow(entry)));
+  for (const [entry, file] of /** @type {[any, File | null][]} */ (items)) {
+    if (entry) found.push(...(await filesBelow(entry)));
+    else if (file) found.push({ path: file.name, file });
+  }
   return found;
+}
+
+/** Files may be dropped on any part of the page, in any tab. @param {(files: Upload[]) => unknown} take */
+export function dropAnywhere(take) {
+  const body = document.body;
+  const files = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
+  document.addEventListener('dragover', (event) => {
+    if (!files(event)) return;
+    event.preventDefault();
+    body.classList.add('dropping');
+  });
+  document.addEventListener('dragleave', (event) => event.relatedTarget || body.classList.remove('dropping'));
+  document.addEventListener('drop', () => body.classList.remove('dropping'), true);
+  document.addEventListener('drop', async (event) => {
+    if (!files(event)) return;
+    event.preventDefault();
+    take(await droppedFiles(event));
+  });
 }
 
 /** Takes what was chosen out of an input. @param {HTMLInputElement} input @returns {Upload[]} */

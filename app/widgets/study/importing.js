@@ -1,9 +1,10 @@
 // Bringing a study in: by path, by dropping files, as the demo. The server works in the background; this waits for it.
 import { api } from '../../static/api.js';
-import { orToast, toast } from '../../static/dialogs.js';
+import { choose, orToast, toast } from '../../static/dialogs.js';
 import { finder, finderOfAll } from '../../static/dom.js';
+import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
-import { chosenFiles, droppedFiles } from './files.js';
+import { chosenFiles, dropAnywhere, droppedFiles } from './files.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
 
@@ -61,11 +62,13 @@ export function importing(root, studio) {
     studio.byHand = studio.importing = true;
     report(`${doing}…`);
     try {
-      const { study, accepted, rejected } = await follow((await start()).task, doing);
+      const report = await follow((await start()).task, doing);
+      const { study, accepted, rejected } = report;
       const left = rejected.length;
-      toast(`${accepted} images imported${left ? `, ${left} left out` : ''}.`, left ? 'note' : 'good');
+      toast(`${plural(accepted, 'image')} imported${left ? `, ${left} left out` : ''}.`, left ? 'note' : 'good');
       $('.name').value = $('.folder').value = '';
-      studio.chooseStudy(study);
+      if (study !== studio.study) studio.chooseStudy(study);
+      return report;
     } catch (error) {
       toast(error.message, 'bad');
     } finally {
@@ -86,28 +89,60 @@ export function importing(root, studio) {
   $('.folder').onkeydown = (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && $('.go-path').click();
   $('.draw-demo').onclick = () => bring(() => api('/api/study/demo', {}), 'Drawing');
 
-  /** Files go one by one, each with its path below what was dropped, so that the layout is kept. @param {Upload[]} files */
+  /** Files go one by one, each with its path below what was dropped, so that the layout is kept. Resolves to the token
+   * of the upload. @param {Upload[]} files */
   async function send(files) {
-    if (!files.length) return;
+    const { drop } = await api('/api/study/drop', {});
+    let next = 0;
+    let done = 0;
+    const worker = async () => {
+      while (next < files.length) {
+        const { path, file } = files[next];
+        next += 1;
+        const target = `/api/study/drop/${drop}?path=${encodeURIComponent(path)}`;
+        await api(target, undefined, { method: 'PUT', body: file });
+        done += 1;
+        report(`Sending ${done} of ${files.length}`, done, files.length);
+      }
+    };
+    await Promise.all(Array.from({ length: SENDERS }, worker));
+    return drop;
+  }
+
+  /** A new study of the files. @param {Upload[]} files */
+  function found(files) {
     const [folder, ...below] = files[0].path.split('/');
     const name = below.length ? folder : folder.replace(/\.\w+$/, '');
-    await bring(async () => {
-      const { drop } = await api('/api/study/drop', {});
-      let next = 0;
-      let done = 0;
-      const worker = async () => {
-        while (next < files.length) {
-          const { path, file } = files[next];
-          next += 1;
-          const target = `/api/study/drop/${drop}?path=${encodeURIComponent(path)}`;
-          await api(target, undefined, { method: 'PUT', body: file });
-          done += 1;
-          report(`Sending ${done} of ${files.length}`, done, files.length);
-        }
-      };
-      await Promise.all(Array.from({ length: SENDERS }, worker));
-      return api('/api/study/import', { ...settings(name), drop });
-    }, 'Reading');
+    const start = async () => api('/api/study/import', { ...settings(name), drop: await send(files) });
+    return bring(start, 'Reading');
+  }
+
+  /** The files as new test cases of the open study; the first of them is opened. @param {Upload[]} files */
+  async function join(files) {
+    const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
+    const per_second = Number($('.per-second').value) || 1;
+    const got = await bring(async () => api(path, { drop: await send(files), per_second }), 'Reading');
+    studio.emit('cases', studio.study);
+    if (got?.first) studio.openCase(got.first);
+  }
+
+  /** Files that were dropped or chosen: where a study is open, the reader says what they are. @param {Upload[]} files */
+  async function offer(files) {
+    if (!files.length) return;
+    if (!studio.study) return found(files);
+    const loose = files.every(({ path }) => !path.includes('/') && !/\.zip$/i.test(path));
+    const name = $('.title').textContent || studio.study;
+    const where = await choose(
+      files.length === 1 ? `What is “${files[0].path}”?` : `What are these ${files.length} files?`,
+      {
+        add: [`New cases of “${name}”`, 'They come in without a label, are scored, and the first is opened in Review.'],
+        found: ['A new study', 'With a training of its own; a flat folder counts as normal images to learn from.'],
+      },
+      loose ? 'add' : 'found',
+      'Go on',
+    );
+    if (where === 'add') return join(files);
+    if (where === 'found') return found(files);
   }
 
   const zone = $('.drop');
@@ -119,12 +154,14 @@ export function importing(root, studio) {
   zone.ondrop = async (/** @type {DragEvent} */ event) => {
     event.preventDefault();
     zone.classList.remove('over');
-    send(await droppedFiles(event));
+    event.stopPropagation();
+    offer(await droppedFiles(event));
   };
+  dropAnywhere(offer);
   zone.onkeydown = (/** @type {KeyboardEvent} */ event) =>
     event.target === zone && event.key === 'Enter' && $('.whole').click();
   $('.pick-folder').onclick = () => $('.whole').click();
   $('.pick-files').onclick = () => $('.files').click();
-  for (const input of [$('.files'), $('.whole')]) input.onchange = () => send(chosenFiles(input));
-  return bring;
+  for (const input of [$('.files'), $('.whole')]) input.onchange = () => offer(chosenFiles(input));
+  return { bring, join };
 }

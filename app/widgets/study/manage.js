@@ -15,10 +15,10 @@ import { watchForm, watchState } from './watch_form.js';
 /**
  * @param {HTMLElement} root
  * @param {import('../../static/types').Studio} studio
- * @param {{bring: (start: () => Promise<{task: string}>, doing: string) => Promise<void>, show: () => unknown,
- *   refresh: () => unknown}} on bring: follow an import; show: read all again; refresh: all but these forms
+ * @param {{bring: (start: () => Promise<{task: string}>, doing: string) => Promise<unknown>,
+ *   join: (files: import('./files.js').Upload[]) => unknown, show: () => unknown, refresh: () => unknown}} on bring: follow an import; show: read all again; refresh: all but these forms
  */
-export function manage(root, studio, { bring, show, refresh }) {
+export function manage(root, studio, { bring, join, show, refresh }) {
   const $ = finder(root);
   const all = finderOfAll(root);
   let allowed = false;
@@ -83,7 +83,7 @@ export function manage(root, studio, { bring, show, refresh }) {
     if (!got || study !== studio.study) return;
     data = got;
     arrived = undefined;
-    fill($('.m-add'), addForm(add));
+    fill($('.m-add'), addForm(add, join));
     watching();
     dealing();
     naming();

@@ -2,6 +2,7 @@
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
+import { plural } from '../../static/format.js';
 import { planCard } from '../../static/plan.js';
 import { bin } from './bin.js';
 import { importing } from './importing.js';
@@ -17,7 +18,7 @@ export async function mount(root, studio) {
   /** @type {{show: (study: string) => void} | null} the forms of manage.js, once they are there */
   let admin = null;
   let turn = 0; // an answer that comes after a newer question is thrown away
-  const bring = importing(root, studio);
+  const { bring, join } = importing(root, studio);
   const next = nextSteps(root, studio, () => orToast(look()));
   const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
 
@@ -58,10 +59,22 @@ export async function mount(root, studio) {
     $(`.show-${kind}`).onchange = (/** @type {any} */ event) =>
       $('.tiles').classList.toggle(`no-${kind}`, !event.target.checked);
   const remove = async () => {
+    const { study } = studio;
+    const name = $('.title').textContent;
+    const query = `study=${encodeURIComponent(study || '')}`;
+    const [{ table }, { runs }] = await Promise.all([
+      api(`/api/study/${encodeURIComponent(study || '')}/overview`),
+      api(`/api/training/runs?${query}`),
+    ]);
+    const cases = Object.values(table)
+      .flatMap(Object.values)
+      .reduce((sum, n) => sum + n, 0);
     const question =
-      'Remove this study with its runs? It stays in the bin for a week; the original images stay where they are.';
-    if (!(await confirm(question, 'Remove study'))) return;
-    await api(`/api/study/${studio.study}`, undefined, { method: 'DELETE' });
+      `Remove “${name}”? What goes: ${plural(cases, 'case')}, ${plural(runs.length, 'run')} with heat maps and cluster ` +
+      'maps, all decisions, lesion masks and findings. It stays in the bin for a week; the original ' +
+      'images stay where they are.';
+    if (!(await confirm(question, `Remove “${name}”`, 'Keep it', true))) return;
+    await api(`/api/study/${study}`, undefined, { method: 'DELETE' });
     removed.show();
     studio.chooseStudy(null);
   };
@@ -75,7 +88,7 @@ export async function mount(root, studio) {
   // Fetched beside: the import's own buttons must not wait for forms that are seldom used.
   import('./manage.js').then(
     ({ manage }) => {
-      admin = manage(root, studio, { bring, show: () => orToast(show()), refresh: () => orToast(show(false)) });
+      admin = manage(root, studio, { bring, join, show: () => orToast(show()), refresh: () => orToast(show(false)) });
     },
     (error) => toast(error.message, 'bad'),
   );
@@ -84,6 +97,7 @@ export async function mount(root, studio) {
     $('.empty').hidden = Boolean(studio.study || plan.stages.length);
   });
   studio.on('study', () => orToast(show()));
+  studio.on('cases', () => orToast(show()));
   studio.on('tab', (tab) => tab === 'study' && removed.show());
   removed.show();
   if (studio.started) orToast(show());

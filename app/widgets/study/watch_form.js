@@ -1,5 +1,6 @@
 // The watched folder: what is dropped into it comes in by itself.
 import { el } from '../../static/dom.js';
+import { day } from '../../static/format.js';
 import { check, form, path } from './manage_parts.js';
 
 /** @typedef {import('../../static/answers').Watch} Watch */
@@ -48,7 +49,7 @@ export function watchForm(watch, runs, set) {
     'select',
     { 'aria-label': 'Scored by' },
     el('option', { value: '' }, 'the run that Review opens with'),
-    runs.map((r) => el('option', { value: r.id }, `${r.name} · ${r.created.slice(0, 10)}`)),
+    runs.map((r) => el('option', { value: r.id }, `${r.name} · ${day(r.created)}`)),
   );
   run.value = watch?.run || '';
   const copy = check('Copy into the studio', watch?.copy);

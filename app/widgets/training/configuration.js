@@ -1,5 +1,6 @@
 // Everything that a run was made with, as one list: seed, code, data, packages, settings.
 import { el } from '../../static/dom.js';
+import { moment } from '../../static/format.js';
 
 /** Nested settings as [key.with.dots, value]. @param {Record<string, unknown>} values @returns {[string, unknown][]} */
 export function flat(values, before = '') {
@@ -19,7 +20,7 @@ export function configuration({ run, data }) {
     ['code', run.code],
     ['device', run.device],
     ['data', data ? `${data.name}, fingerprint ${(data.fingerprint || '').slice(0, 16)}` : ''],
-    ['created', run.created.replace('T', ' ').slice(0, 19)],
+    ['created', moment(run.created)],
     [
       'packages',
       Object.entries(run.packages || {})

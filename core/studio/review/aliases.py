@@ -1,4 +1,5 @@
-"""Neutral names of cases for readers who read blind: random numbers, other ones in every session.
+"""Neutral names of cases for readers who read blind, or in a session with neutral names: random numbers, other ones in
+every session.
 
 A case's own number follows the order of the import, where normal images often come before abnormal ones, and the hash
 of its file can be looked up. Neither reaches a blind reader's browser: an alias is the number, encrypted with a key of
@@ -12,7 +13,7 @@ import hashlib
 import secrets
 
 from core.studio.db.store import NotFound, Store
-from core.studio.review import blind
+from core.studio.review import blind, reading_sessions
 
 BASE = 1 << 50  # aliases lie at and above it, and under 2^53, where JavaScript counts exactly; no home has such numbers
 _HALF = 25  # bits; an alias is two halves: 28 bits of the number, 22 of zeros
@@ -27,13 +28,15 @@ class Aliases:
 
     def __init__(self, store: Store, reader: str, session: str = ""):
         self.store, self.reader = store, reader
-        self._key = hashlib.blake2b(f"{reader}\0{session}".encode(), key=_home_key(store), digest_size=32).digest()
+        held = reading_sessions.open_session(store, reader)
+        whose = f"{reader}\0{session}" + (f"\0{held['id']}" if held else "")
+        self._key = hashlib.blake2b(whose.encode(), key=_home_key(store), digest_size=32).digest()
         self._blind: dict[str, bool] = {}
 
     def covers(self, study: str) -> bool:
         """Whether the cases of a study have aliases for this reader."""
         if study not in self._blind:
-            self._blind[study] = blind.applies(self.store, study, self.reader)
+            self._blind[study] = blind.neutral(self.store, study, self.reader)
         return self._blind[study]
 
     def real(self, number: int) -> int:
@@ -87,6 +90,8 @@ class Aliases:
         out = {**row, "id": self.alias(number), "name": self.name(number)}
         if "v" in row:
             out["v"] = self.mark(study, row["v"])[:10]
+        if "recording" in row:
+            out["recording"] = self.alias(row["recording"])
         if "key" in row:
             out["key"] = self.cursor(study, row["key"])
         if "masks" in row:

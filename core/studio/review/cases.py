@@ -7,7 +7,7 @@ import json
 from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.ingest import volumes
-from core.studio.review import blind, decisions, masks, scales
+from core.studio.review import blind, decisions, findings, masks, reading_sessions, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.runs import certainty
 
@@ -58,17 +58,19 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
     case = decisions.case_row(store, case_id)
     hidden = blind.hides(store, case, reader)
     blinded = blind.applies(store, case["study"], reader)
+    held = reading_sessions.open_session(store, reader, case["study"])
     out = {
         "id": case_id,
         "v": f"{case['sha256'] or ''}"[:10],
         "width": case["width"],
         "height": case["height"],
         "bits": case["bits"],
-        "name": f"Case {case_id}" if blinded else case["name"],
+        "name": "Case" if blinded else case["name"],  # aliases.py gives the name that is shown
         "blind": hidden,
         "mine": [
             {k: r[k] for k in ("id", "decision", "comment", "created", "stage", "active")}
             for r in decisions.history(store, case_id, reader)
+            if held is None or r["id"] > held["first_review"]
         ],
     }
     if hidden:
@@ -81,8 +83,8 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
         "split": case["split"],
         "tags": json.loads(case["tags"]),
         "readings": {r["id"]: reading(store, case_id, r["id"]) for r in runs if r["first"] or r["id"] == run},
-        "masks": [m | {"created": m["created"][:16].replace("T", " ")} for m in mask_rows],
-        "findings": store.query("SELECT label, comment, reader, created FROM findings WHERE case_id = ?", [case_id]),
+        "masks": mask_rows,
+        "findings": findings.of_case(store, case_id),
     }
     if not blinded:
         out["others"] = store.query(

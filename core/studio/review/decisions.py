@@ -7,7 +7,7 @@ import json
 
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Store, now
-from core.studio.review import blind
+from core.studio.review import blind, reading_sessions
 
 DECISIONS = ("normal", "abnormal", "unsure")
 
@@ -49,7 +49,7 @@ def decide(
         stage = "first"
         if adjudication:
             stage = "adjudication"
-        elif blind.is_blind(store, case["study"]) and blind.committed(store, case_id, reader):
+        elif blind.in_two_stages(store, case["study"], reader) and blind.committed(store, case_id, reader):
             stage = "second"
         if stage == "first" and blind.hides(store, case, reader):
             shown, run = {"blind": True}, None
@@ -105,10 +105,11 @@ def undo(store: Store, study: str, reader: str, token: str | None = None) -> dic
         known = _answered(store, token)
         if known is not None:
             return known
+        held = reading_sessions.open_session(store, reader, study)
         last = store.one(
             "SELECT r.* FROM reviews r JOIN cases c ON c.id = r.case_id WHERE r.reader = ? AND c.study = ? "
-            "AND r.active = 1 ORDER BY r.id DESC LIMIT 1",
-            [reader, study],
+            "AND r.active = 1 AND r.id > ? ORDER BY r.id DESC LIMIT 1",
+            [reader, study, held["first_review"] if held else 0],
         )
         if last is None:
             return None

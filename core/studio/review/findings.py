@@ -1,9 +1,11 @@
-"""Findings: what a mask shows, from a list of labels that each study keeps, with a free comment."""
+"""Findings: what is seen on a case, in a mask, a box or at a point; from a list of labels that each study keeps."""
 
 from __future__ import annotations
 
+import json
+
 from core.studio.db import audit
-from core.studio.db.store import Store, now
+from core.studio.db.store import NotFound, Store, now
 from core.studio.review.decisions import case_row
 
 LABELS = ("polyp", "lesion", "artefact")
@@ -46,9 +48,24 @@ def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]
     return clean
 
 
-def add(store: Store, case_id: int, label: str, reader: str, comment: str = "", mask_version: int | None = None) -> int:
-    """Record a finding on a case; returns its id."""
+def add(
+    store: Store,
+    case_id: int,
+    label: str,
+    reader: str,
+    comment: str = "",
+    mask_version: int | None = None,
+    box: tuple[float, float, float, float] | None = None,
+) -> int:
+    """Record a finding on a case; returns its id. box: x0, y0, x1, y1 in pixels; a point has both corners alike.
+
+    Raises ValueError if the box does not lie in the image.
+    """
     case = case_row(store, case_id)
+    if box is not None:
+        x0, y0, x1, y1 = box
+        if not (0 <= x0 <= x1 <= case["width"] and 0 <= y0 <= y1 <= case["height"]):
+            raise ValueError("This place does not lie in the image.")
     if not label.strip():
         raise ValueError("a finding needs a label")
     row = {
@@ -56,6 +73,7 @@ def add(store: Store, case_id: int, label: str, reader: str, comment: str = "", 
         "mask_version": mask_version,
         "label": label.strip()[:60],
         "comment": comment[:4000],
+        "box": None if box is None else json.dumps([round(v, 2) for v in box]),
         "reader": reader,
         "created": now(),
     }
@@ -68,3 +86,24 @@ def add(store: Store, case_id: int, label: str, reader: str, comment: str = "", 
         )
         audit.record(store, reader, "finding", study=case["study"], case_id=case_id, after={"finding": added, **row})
     return added
+
+
+def of_case(store: Store, case_id: int) -> list[dict]:
+    """[{"id", "label", "comment", "reader", "created", "mask_version", "box"}] of a case, the first one first."""
+    rows = store.query(
+        "SELECT id, label, comment, reader, created, mask_version, box FROM findings WHERE case_id = ? ORDER BY id",
+        [case_id],
+    )
+    return [{**row, "box": row["box"] and json.loads(row["box"])} for row in rows]
+
+
+def remove(store: Store, finding: int, reader: str) -> int:
+    """Take back a finding of one's own; recorded. Returns its case. Raises NotFound if it is another's, or none."""
+    row = store.one("SELECT f.*, c.study FROM findings f JOIN cases c ON c.id = f.case_id WHERE f.id = ?", [finding])
+    if row is None or row["reader"] != reader:
+        raise NotFound("You have no such finding.")
+    with store.write() as db:
+        db.execute("DELETE FROM findings WHERE id = ?", [finding])
+        before = {"finding": finding, "label": row["label"]}
+        audit.record(store, reader, "finding-removed", study=row["study"], case_id=row["case_id"], before=before)
+    return row["case_id"]

@@ -9,6 +9,7 @@ import numpy as np
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Store
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
+from core.studio.review import drafts
 from core.studio.review.decisions import case_row
 
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
@@ -69,6 +70,7 @@ def _add(store, case, png, reader, source, run, threshold, note, pixels) -> dict
         before = latest(store, case["id"])
         number = add_mask(store, case["id"], png, source, reader, run, threshold, note)
         row = store.one("SELECT id FROM lesion_masks WHERE case_id = ? AND version = ?", [case["id"], number])
+        drafts.drop(store, case["id"], reader)
         audit.record(
             store,
             reader,

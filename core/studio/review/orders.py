@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.studio.review.reading_sessions import word
+
 SPLITS = ("test", "holdout", "train")
 BY_CASE = {"name": "name", "added": "added", "blind": "sha256"}  # sort: column of the cases
 
@@ -75,6 +77,10 @@ def _cases(q, index: str, value: str | None, *where: str, params: tuple = ()) ->
 
 def parts(q) -> list[Part]:
     """The scans that make up the order of a Query."""
+    if q.session is not None:
+        here = ("o.session = ?",)
+        index = "reading_session_cases_by_position"
+        return [Part("reading_session_cases o", index, here, (q.session["id"],), "o.case_id", "o.position")]
     if q.sort in ("percentile", "score"):
         score = column(q, "score")  # the percentile rises with the score; the score also breaks its ties
         unscored = (
@@ -112,7 +118,7 @@ def filters(q, number: str, decision: bool = True) -> tuple[list[str], list]:
         f"EXISTS (SELECT 1 FROM readings f INDEXED BY readings_flagged{'_roi' * q.roi} "
         f"WHERE f.run = ? AND f.case_id = {number} AND f.{column(q, 'flagged')} = 1)"
     )
-    word = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
+    known = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
     if q.tag:
         where.append(f"EXISTS (SELECT 1 FROM case_tags t WHERE t.tag = ? AND t.case_id = {number})")
         params.append(q.tag)
@@ -125,17 +131,25 @@ def filters(q, number: str, decision: bool = True) -> tuple[list[str], list]:
     if q.flagged is not None:
         where.append(flagged if q.flagged else f"NOT {flagged}")
         params.append(q.run)
-    if decision and q.decision == "unread":
-        where.append(f"NOT EXISTS ({word})")
+    if decision and q.decision and q.session is not None:
+        where.append(
+            {"unread": f"{word(number)} IS NULL", "read": f"{word(number)} IS NOT NULL"}.get(
+                q.decision, f"{word(number)} = ?"
+            )
+        )
+        params += [q.reader, q.session["first_review"]]
+        params += [] if q.decision in ("unread", "read") else [q.decision]
+    elif decision and q.decision == "unread":
+        where.append(f"NOT EXISTS ({known})")
         params.append(q.reader)
     elif decision and q.decision == "read":
-        where.append(f"EXISTS ({word})")
+        where.append(f"EXISTS ({known})")
         params.append(q.reader)
     elif decision and q.decision == "against":
-        where.append(f"EXISTS ({word} AND k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END)")
+        where.append(f"EXISTS ({known} AND k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END)")
         params += [q.reader, q.run]
     elif decision and q.decision:
-        where.append(f"EXISTS ({word} AND k.decision = ?)")
+        where.append(f"EXISTS ({known} AND k.decision = ?)")
         params += [q.reader, q.decision]
     if q.text:
         like = "%" + q.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 from core.studio.db.store import Store
-from core.studio.review import blind, orders
+from core.studio.review import blind, orders, reading_sessions
 from core.studio.review.decisions import DECISIONS
 
 SORTS = ("percentile", "score", "name", "added", "reviewed", "disagreement", "blind")
@@ -36,6 +36,7 @@ class Query:
     tag: str = ""
     text: str = ""
     hidden: bool = field(default=False)  # set by `seen_by`: blind reading
+    session: dict | None = None  # set by `seen_by`: the reader's open session, whose order and decisions are meant
 
     def __post_init__(self):
         if self.sort not in SORTS:
@@ -46,10 +47,16 @@ class Query:
 
 
 def seen_by(store: Store, query: Query) -> Query:
-    """The query as a blind reader may ask it: in an order, and with filters, that reveal nothing of the cases."""
-    if not blind.applies(store, query.study, query.reader):
+    """The query as it may be asked: in a session in its order; blind, with filters that reveal nothing of the cases."""
+    held = reading_sessions.open_session(store, query.reader, query.study) if query.reader else None
+    hidden = blind.applies(store, query.study, query.reader)
+    if held is None and not hidden:
         return query
+    if held is not None:
+        query = replace(query, session=held, splits=orders.SPLITS, descending=False, mine=False)
     decision = query.decision if query.decision != "against" else ""
+    if not hidden:
+        return replace(query, decision=decision)
     return replace(
         query,
         sort="blind",
@@ -107,11 +114,15 @@ def _dressed(store: Store, q: Query, keys: list[tuple]) -> list[dict]:
         )
     }
     said: dict[int, dict[str, str]] = {}
-    for k in store.query(
-        "SELECT k.case_id, k.stage, k.decision FROM json_each(?) j CROSS JOIN current_reviews k "
-        "ON k.case_id = j.value AND k.reader = ?",
-        [ids, q.reader],
-    ):
+    if q.session is not None:
+        of_reader = reading_sessions.decisions_of(store, q.session)
+    else:
+        of_reader = store.query(
+            "SELECT k.case_id, k.stage, k.decision FROM json_each(?) j CROSS JOIN current_reviews k "
+            "ON k.case_id = j.value AND k.reader = ?",
+            [ids, q.reader],
+        )
+    for k in of_reader:
         said.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
     out = []
     for key in keys:
@@ -129,7 +140,7 @@ def _dressed(store: Store, q: Query, keys: list[tuple]) -> list[dict]:
             "key": list(key),
         }
         if q.hidden:
-            row["name"] = f"Case {r['id']}"
+            row["name"] = "Case"  # aliases.py gives the name that is shown
         if not q.hidden or row["first"]:
             row |= {k: r[k] for k in ("score", "percentile", "flagged")}
             row["disagreement"] = 0.0 if q.hidden else r["disagreement"] or 0.0
@@ -159,6 +170,8 @@ def neighbour(store: Store, q: Query, case_id: int | None, *, backwards: bool = 
 def counts(store: Store, q: Query) -> dict:
     """{"total", "read", "unread", "normal", "abnormal", "unsure"} under the query's filters but the decision's own."""
     q = seen_by(store, q)
+    if q.session is not None:
+        return _session_counts(store, q)
     where, params = orders.filters(q, "c.id", decision=False)
     splits = "".join(", ?" for _ in q.splits)[2:]
     said = ", ".join(f"total(w.decision = '{d}') AS {d}" for d in DECISIONS)
@@ -168,6 +181,19 @@ def counts(store: Store, q: Query) -> dict:
         f"WHERE {' AND '.join(['c.study = ?', f'c.split IN ({splits})', *where])}",
         [q.reader, q.study, *q.splits, *params],
     )[0]
+    return _counted(row)
+
+
+def _session_counts(store: Store, q: Query) -> dict:
+    session = q.session or {}
+    where, params = orders.filters(q, "o.case_id", decision=False)
+    said = ", ".join(f"total(w = '{d}') AS {d}" for d in DECISIONS)
+    rows = f"SELECT {reading_sessions.word('o.case_id')} AS w FROM reading_session_cases o WHERE "
+    sql = f"SELECT count(*) AS total, {said} FROM ({rows}{' AND '.join(['o.session = ?', *where])})"
+    return _counted(store.query(sql, [q.reader, session["first_review"], session["id"], *params])[0])
+
+
+def _counted(row: dict) -> dict:
     by = {d: int(row[d]) for d in DECISIONS}
     read = sum(by.values())
     return {"total": row["total"], "read": read, "unread": row["total"] - read, **by}

@@ -30,11 +30,15 @@ EXPECTED = {
         POST /api/medmix/presets/read
         GET /api/review/open | GET /api/review/list | GET /api/review/counts | GET /api/review/step
         GET /api/review/case/{case_id} | POST /api/review/decide | POST /api/review/undo | POST /api/review/redo
-        POST /api/review/settings | POST /api/review/threshold | GET /api/review/timeline/{case_id}""",
+        POST /api/review/settings | POST /api/review/threshold | GET /api/review/timeline/{case_id}
+        POST /api/review/finding | DELETE /api/review/finding/{finding}
+        GET /api/review/drafts | GET /api/reading | POST /api/reading/start | POST /api/reading/end
+        GET /api/reading/{session}/summary""",
     SIGHTED: """
         GET /api/case/{case_id}/mask.png | GET /api/case/{case_id}/mask.bits | GET /api/case/{case_id}/heat
         GET /api/case/{case_id}/explain
         GET /api/case/{case_id}/nearest | POST /api/review/mask/{case_id} | POST /api/review/restore/{mask_id}
+        GET /api/review/draft/{case_id} | POST /api/review/draft/{case_id} | DELETE /api/review/draft/{case_id}
         GET /api/clusters/runs | GET /api/clusters/maps | POST /api/clusters/maps | GET /api/clusters/maps/{key}
         POST /api/clusters/maps/{key}/stop
         GET /api/clusters/maps/{key}/coords | GET /api/clusters/maps/{key}/columns
@@ -71,11 +75,11 @@ TABLE = {row: who for who, rows in EXPECTED.items() for row in re.split(r"\s*[|\
 OWNED = {"map": "none", "view": "7", "projection": "none", "preset": "none", "drop": "0" * 32, "run": "none"}
 FILLED = {
     "study": STUDY, "kind": "csv", "format": "svg", "point": "0", "image": "0", "view": "7", "token": "0" * 32,
-    "action": "archive", "job": "0",
+    "action": "archive", "job": "0", "session": "0", "finding": "0",
 }  # fmt: skip
 QUERY = {
     "heat": "run=RUN", "nearest": "run=RUN", "explain": "run=RUN", "raw": "",
-    "open": f"study={STUDY}", "list": f"study={STUDY}",
+    "open": f"study={STUDY}", "list": f"study={STUDY}", "drafts": f"study={STUDY}", "reading": f"study={STUDY}",
     "step": f"study={STUDY}", "counts": f"study={STUDY}", "runs": f"study={STUDY}", "maps": f"study={STUDY}",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 // ahead of time.
 import { get } from '../../../static/api.js';
 import * as layers from './layers.js';
+import { maskWaits } from './reference.js';
 
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
 /** @typedef {import('../../../static/answers').Ahead} Ahead */
@@ -24,20 +25,25 @@ export class CaseLoader {
     });
     const mask = detail.masks?.[0] || null;
     const run = review.run && detail.readings?.[review.run]?.has_map ? review.run : null;
-    const [roi, heat, lesion, second] = await Promise.all([
+    const [roi, heat, lesion, second, draft] = await Promise.all([
       run && picture ? layers.rois.get(`${detail.id}/${detail.v}`, detail.id, detail.v) : null,
       run ? layers.heats.get(`${detail.id}/${run}`, detail.id, run) : null,
       mask ? layers.masks.get(`${detail.id}/${mask.id}`, detail.id, mask.id) : null,
       review.show.layout === 'compare' ? this.secondHeat(detail) : null,
+      review.detail?.id === detail.id ? null : review.drafts.fetch(detail),
     ]);
     if (nonce !== this.newest) return;
     if (review.detail?.id !== detail.id) {
       review.editor.close();
       review.editor.tool = null;
       review.nearest = null;
+      review.display.nextCase();
     }
-    Object.assign(review, { detail, picture, lesion, maskId: mask?.id || null, otherId: null, other: null, roi });
+    const waits = maskWaits(review, detail);
+    const shown = waits ? { lesion: null, maskId: null } : { lesion, maskId: mask?.id || null };
+    Object.assign(review, { detail, picture, ...shown, waits, otherId: null, other: null, roi });
     review.display.dress({ heat, second });
+    if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);
     review.since = performance.now();
     review.display.windowControls();

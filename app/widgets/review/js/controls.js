@@ -1,9 +1,10 @@
 // The panel at the right: what the score means, the heat map, the image, the lesion mask.
 import { el, fill } from '../../../static/dom.js';
-import { fixed, percent } from '../../../static/format.js';
+import { day, fixed, percent } from '../../../static/format.js';
 import { unscored } from '../../../static/plan.js';
 import { gradient, MAPS } from './colours.js';
 import { explained } from './explained.js';
+import { findingsPanel } from './findings.js';
 import { STEPS } from './heat.js';
 import { maskPanel } from './mask_panel.js';
 import { choice, slider, toggle } from './parts.js';
@@ -74,7 +75,23 @@ function imageControls(review) {
     onchange: () => display.preset(presets.value),
   });
   const invert = toggle('Invert', 'I', () => review.act('invert'));
-  return { level, width, presets, invert };
+  const keep = el(
+    'button',
+    {
+      type: 'button',
+      class: 'rv-toggle',
+      title: 'Keep this window for the next cases; else each begins with its full range',
+      'aria-pressed': 'false',
+      onclick: () => display.keepWindow(!review.show.keepWindow),
+    },
+    'Keep',
+  );
+  const reset = el(
+    'button',
+    { type: 'button', title: 'Back to the full range', disabled: true, onclick: () => display.preset('') },
+    'Reset',
+  );
+  return { level, width, presets, invert, keep, reset };
 }
 
 function measures() {
@@ -103,6 +120,7 @@ export function controls(review) {
   const numbers = measures();
   const mask = maskPanel(review);
   const compared = explained(review);
+  const found = findingsPanel(review);
   const detectors = el('div', { class: 'rv-choice', role: 'group', 'aria-label': 'Detector' });
   const ai = el(
     'section',
@@ -124,12 +142,13 @@ export function controls(review) {
   const picture = el(
     'section',
     {},
-    el('div', { class: 'rv-head' }, el('h3', {}, 'Image'), image.presets, image.invert),
+    el('div', { class: 'rv-head' }, el('h3', {}, 'Image'), image.presets),
+    el('div', { class: 'rv-head rv-window' }, image.invert, image.keep, image.reset),
     image.level.row,
     image.width.row,
   );
-  const element = el('aside', { class: 'rv-side panel' }, veil, ai, picture, mask.element);
-  return { ...map, ...image, scale, numbers: numbers.parts, compared, mask, detectors, ai, veil, element };
+  const element = el('aside', { class: 'rv-side panel' }, veil, ai, picture, mask.element, found.element);
+  return { ...map, ...image, scale, numbers: numbers.parts, compared, mask, found, detectors, ai, veil, element };
 }
 
 /** The buttons of the detectors, and a menu of their older runs. @param {Controls} side @param {ReviewView} review */
@@ -149,7 +168,7 @@ export function detectors(side, review) {
       'select',
       { 'aria-label': 'Another run', title: 'Another run', onchange: () => all.value && review.useRun(all.value) },
       el('option', { value: '' }, '…'),
-      rest.map((r) => el('option', { value: r.id }, `${r.name} · ${r.encoder || ''} · ${r.created.slice(0, 10)}`)),
+      rest.map((r) => el('option', { value: r.id }, `${r.name} · ${r.encoder || ''} · ${day(r.created)}`)),
     );
     all.value = rest.find((r) => r.id === review.run)?.id || '';
     nodes.push(all);
@@ -171,6 +190,7 @@ export function reflect(side, review) {
   side.legend.style.background = gradient(show.colours);
   side.opacity.set(Math.round(100 * show.opacity));
   side.mask.reflect();
+  side.found.reflect();
 }
 
 /**

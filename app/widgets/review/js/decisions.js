@@ -1,5 +1,6 @@
 // Decisions: stored before the next case comes, undone across cases. All through one promise chain.
 import { enqueue, get, post } from '../../../static/api.js';
+import { confirm } from '../../../static/dialogs.js';
 import { DECISIONS } from './decision_bar.js';
 import { stored } from './stored.js';
 
@@ -24,11 +25,23 @@ function shown(review) {
   };
 }
 
+const HASTY = 1000; // milliseconds after a decision in which a different one on the same case is asked about
+
+/** A second word on the same case within a second is more often a slip than a change of mind.
+ * @param {ReviewView} review @param {Decision} decision @param {number} at */
+async function meant({ last, detail }, decision, at) {
+  if (!last || last.case !== detail?.id || last.decision === decision || at - last.at > HASTY) return true;
+  const [was, now] = [TITLE[last.decision], TITLE[decision]];
+  const question = `You said “${was}” less than a second ago, and this is still the same case. Change it to “${now}”?`;
+  return confirm(question, `Change to ${now}`, `Keep ${was}`);
+}
+
 /** @param {ReviewView} review @param {Decision} decision */
 export function decide(review, decision) {
+  const at = performance.now();
   return enqueue(async () => {
     const { detail, run } = review;
-    if (!detail) return;
+    if (!detail || !(await meant(review, decision, at))) return;
     const answer = await stored(review, {
       case: detail.id,
       decision,
@@ -44,6 +57,8 @@ export function decide(review, decision) {
     const again = next?.id === detail.id;
     const reading = again && run ? next.readings?.[run] : null;
     const seen = reading ? { percentile: reading.percentile, flagged: Number(reading.flagged) } : {};
+    review.last = { case: detail.id, decision, at };
+    review.drafts.decided();
     review.list.decided(detail.id, decision, seen);
     if (next) await review.cases.enter(next, answer.ahead);
     else {
@@ -82,12 +97,24 @@ export function goTo(review, id) {
   });
 }
 
+/** Takes back the last stroke or decision, wherever it was. @param {ReviewView} review */
+export async function undo(review) {
+  const { editor, drafts } = review;
+  if (editor.mask && (editor.history.length || editor.points.length)) return editor.undo();
+  const drawn = drafts.elsewhere();
+  if (!drawn) return editor.mask ? false : undoOrRedo(review, 'undo');
+  await goTo(review, drawn);
+  if (review.detail?.id === drawn && editor.undo()) review.flash('Undone: a stroke on this case', 'unread');
+}
+
 /** @param {ReviewView} review @param {'undo' | 'redo'} which */
 export function undoOrRedo(review, which) {
   return enqueue(async () => {
     const answer = await post(`/api/review/${which}`, { study: review.study, list: review.list.params() });
     if (!answer.ok) return review.say(answer.error);
     const { decision } = answer;
+    review.last = null;
+    if (which === 'undo') review.drafts.undone(0);
     review.list.decided(answer.case, decision);
     await review.cases.enter(answer.next);
     const title = decision ? TITLE[decision] : 'undecided';

@@ -13,6 +13,7 @@ export class Display {
     this.review = review;
     /** @type {{heat: Heat | null, second: Heat | null}} the heat maps as they were fetched */
     this.raw = { heat: null, second: null };
+    this.chosen = ''; // in the menu of windows
     this.top = 255; // largest grey value of the image on screen
     this.timer = 0;
   }
@@ -61,7 +62,32 @@ export class Display {
     show.window = window;
     side.level.set(window.centre);
     side.width.set(window.width);
+    this.presetLabel('own');
     review.draw();
+  }
+
+  /** What the menu of windows says: a preset's number, 'own' for one set by hand, '' for the full range.
+   * @param {string} value */
+  presetLabel(value) {
+    const { side, show } = this.review;
+    this.chosen = value;
+    side.presets.value = value;
+    side.reset.disabled = !value;
+    side.keep.setAttribute('aria-pressed', String(show.keepWindow));
+  }
+
+  /** Whether the window stays for the next cases. @param {boolean} keepWindow */
+  keepWindow(keepWindow) {
+    this.set({ keepWindow });
+    this.presetLabel(this.chosen);
+  }
+
+  /** Another case comes: its own full range, unless the reader keeps the window. */
+  nextCase() {
+    const { show } = this.review;
+    if (show.keepWindow || !show.window) return;
+    show.window = null;
+    this.chosen = '';
   }
 
   /** The window in use, or the image's full range. */
@@ -73,7 +99,10 @@ export class Display {
     const { picture, show, side } = this.review;
     const top = picture?.top || 255;
     side.level.range.max = side.width.range.max = String(top);
-    if (this.top !== top) show.window = null;
+    if (this.top !== top) {
+      show.window = null;
+      this.chosen = '';
+    }
     this.top = top;
     const now = this.window();
     side.level.set(now.centre);
@@ -83,8 +112,9 @@ export class Display {
       side.presets,
       el('option', { value: '' }, 'full range'),
       names.map((name, i) => el('option', { value: i }, name)),
+      el('option', { value: 'own', hidden: true }, 'own window'),
     );
-    if (!show.window) side.presets.value = '';
+    this.presetLabel(show.window ? this.chosen : '');
   }
 
   // Whether grey values are Hounsfield units.
@@ -97,12 +127,13 @@ export class Display {
     const { review } = this;
     if (value === '' || !review.picture) {
       review.show.window = null;
+      this.chosen = '';
       this.windowControls();
       review.draw();
       return;
     }
     this.setWindow(windowOf(windows(this.ct())[Number(value)], review.picture));
-    review.side.presets.value = value;
+    this.presetLabel(value);
   }
 
   /** @param {string} layout */

@@ -35,28 +35,31 @@ export function takeTool(review, tool) {
   review.redraw();
 }
 
-/** Gives up the drawing. @param {ReviewView} review */
+/** Gives up the drawing and its draft. @param {ReviewView} review */
 export function leave(review) {
+  if (review.detail) review.drafts.drop(review.detail.id);
   review.editor.close();
   review.editor.tool = null;
   review.cursor();
   review.redraw();
 }
 
-/** @param {ReviewView} review */
-export function save(review) {
+/** @param {ReviewView} review @param {string} [finding] its label; else the one chosen in the menu */
+export function save(review, finding = '') {
   const { editor, detail } = review;
   if (!editor.mask || !detail) return review.say('There is no drawn mask to save. Take the brush (B) first.');
   if (editor.points.length > 2) editor.finish();
   const drawn = editor.mask;
   return enqueue(async () => {
-    const label = review.side.mask.label();
+    const label = finding || review.side.mask.label();
     const untouched = editor.origin?.source === 'run' && editor.history.length === 1;
+    await review.drafts.sending;
     const params = { ...(untouched ? editor.origin : { source: 'hand' }), label };
     const answer = await postBytes(`/api/review/mask/${detail.id}`, params, pack(drawn));
     if (!answer.ok) return review.say(answer.error, 'bad');
     if (review.detail?.id !== detail.id) return;
     review.detail.masks = answer.masks;
+    if (answer.findings) review.detail.findings = answer.findings;
     leave(review);
     await use(review, answer.mask);
     review.say(`Saved as version ${answer.version} (${answer.pixels} pixels).`, 'good');
@@ -74,6 +77,7 @@ export async function use(review, id) {
   if (review.detail?.id !== detail.id) return;
   review.lesion = lesion;
   review.maskId = id;
+  if (id) review.waits = false;
   if (review.heat) review.threshold.settle();
   review.redraw();
 }

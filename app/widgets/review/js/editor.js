@@ -7,6 +7,7 @@ import { cut, join, paste, polygon, stroke } from './shapes.js';
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
+/** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing began from */
 
 const UNDO_BYTES = 256 * 1024 * 1024;
 
@@ -14,6 +15,8 @@ export class Editor {
   /** @param {() => void} changed called after every change of the drawing */
   constructor(changed) {
     this.changed = changed;
+    /** @type {(steps: -1 | 0 | 1) => void} called when there is something new to keep: a step more, one less, or a corner */
+    this.kept = () => {};
     this.size = 24; // of the brush, in image pixels
     this.near = 10; // how near to the first corner a click closes a polygon, in image pixels; set by paint.js
     /** @type {string | null} */
@@ -35,7 +38,7 @@ export class Editor {
     this.future = [];
     /** @type {Spot[]} corners of the polygon being drawn */
     this.points = [];
-    /** @type {{source: string, run?: string | null, threshold?: number} | null} what the drawing began from */
+    /** @type {Origin | null} */
     this.origin = null;
     this.dirty = false;
   }
@@ -59,6 +62,14 @@ export class Editor {
     this.canvas.width = w;
     this.canvas.height = h;
     if (mask) this.tint(boxOf(mask, w, h));
+  }
+
+  /** Takes up a drawing where it was left. @param {import('./draft_format.js').Drawing} drawing */
+  reopen({ w, h, mask, ...rest }) {
+    this.open(w, h, mask);
+    Object.assign(this, rest);
+    this.dirty = this.history.length > 0;
+    this.changed();
   }
 
   /** Paints a part of the mask anew. @param {Box | null} box */
@@ -96,6 +107,7 @@ export class Editor {
     while (bytes > UNDO_BYTES && this.history.length > 1) bytes -= 2 * (this.history.shift()?.before.length || 0);
     this.dirty = true;
     this.tint(box);
+    this.kept(1);
     this.changed();
   }
 
@@ -111,6 +123,7 @@ export class Editor {
   travel(from, to, which) {
     if (this.points.length) {
       this.points.pop();
+      this.kept(0);
       this.changed();
       return true;
     }
@@ -118,7 +131,9 @@ export class Editor {
     if (!entry || !this.mask) return false;
     paste(this.mask, this.w, entry.box, entry[which]);
     to.push(entry);
+    this.dirty = this.history.length > 0;
     this.tint(entry.box);
+    this.kept(which === 'before' ? -1 : 1);
     this.changed();
     return true;
   }
@@ -133,7 +148,10 @@ export class Editor {
     } else if (this.tool === 'polygon') {
       const first = this.points[0];
       if (first && this.points.length > 2 && Math.hypot(first.x - p.x, first.y - p.y) < this.near) this.finish(value);
-      else this.points.push(p);
+      else {
+        this.points.push(p);
+        this.kept(0);
+      }
       this.changed();
     } else if (this.tool === 'take') this.take?.(p);
   }

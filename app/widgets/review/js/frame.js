@@ -3,6 +3,7 @@ import { el, fill } from '../../../static/dom.js';
 import { decisionBar } from './decision_bar.js';
 import { LAYOUTS } from './paint.js';
 import { choice, inMiddle } from './parts.js';
+import { nameOf } from './reference.js';
 import { gestures } from './view.js';
 
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
@@ -27,6 +28,11 @@ function standing(detail) {
 export function frame(review, keys, act) {
   const title = el('b', { class: 'rv-title' });
   const state = el('span', { class: 'rv-state dim' });
+  const drafted = el(
+    'span',
+    { class: 'rv-drafted', title: 'Kept by itself, and not part of any export' },
+    'draft, not saved',
+  );
   const zoom = el('span', { class: 'rv-zoom num dim' });
   const layouts = choice(
     'Panes',
@@ -59,11 +65,12 @@ export function frame(review, keys, act) {
     { class: 'rv-top' },
     title,
     state,
+    drafted,
     el('span', { class: 'rv-gap' }),
     judge,
     zoom,
     button('Fit', 'Fit the image (F)', 'fit'),
-    button('1:1', 'One image pixel on one screen pixel (1)', 'full'),
+    button('1:1', 'One image pixel on one screen pixel (0)', 'full'),
     layouts.row,
     button('?', 'Keys (?)', 'help'),
   );
@@ -71,7 +78,13 @@ export function frame(review, keys, act) {
   const flash = el('div', { class: 'rv-flash', 'aria-live': 'polite' });
   const bar = decisionBar(keys, act);
   const line = el('div', { class: 'rv-timeline', hidden: true });
-  const stage = el('div', { class: 'rv-view' }, panes, flash);
+  const stage = el(
+    'div',
+    { class: 'rv-view', tabindex: 0, role: 'application', 'aria-label': 'Image: the keys of the decisions work here' },
+    panes,
+    flash,
+  );
+  stage.addEventListener('pointerdown', () => stage.focus({ preventScroll: true }));
   const element = el('main', { class: 'rv-stage' }, top, stage, line, bar.element);
 
   function sized() {
@@ -148,9 +161,11 @@ export function frame(review, keys, act) {
   review.named = () => {
     const d = review.detail;
     const { text, last } = standing(d);
-    fill(title, d ? inMiddle(d.name) : 'No case');
-    title.title = d ? `${d.name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
+    const name = d ? nameOf(review, d) : 'No case';
+    fill(title, d ? inMiddle(name) : name);
+    title.title = d ? `${name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
     state.textContent = text;
+    drafted.hidden = !d || !review.drafts.cases.has(d.id);
     if (d && d.id !== commented) bar.comment.value = last?.comment || '';
     commented = d?.id || 0;
     bar.mark(last?.decision);
@@ -160,13 +175,13 @@ export function frame(review, keys, act) {
     judge.hidden = !['adjudicator', 'administrator'].includes(review.setup?.rights.role || '');
   };
   review.relabel = () => bar.relabel();
-  review.flash = (text, kind) => {
+  review.flash = (text, kind, ms = 900) => {
     flash.textContent = text;
     flash.className = `rv-flash on ${kind}`;
     clearTimeout(flashing);
     flashing = setTimeout(() => {
       flash.className = 'rv-flash';
-    }, 900);
+    }, ms);
   };
-  return { element, panes, comment: bar.comment, line };
+  return { element, stage, panes, comment: bar.comment, line };
 }

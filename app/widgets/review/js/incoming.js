@@ -9,9 +9,14 @@ export function followIncoming(review) {
   /** @type {Record<string, string | undefined>} */
   const seen = {}; // study -> when something last came in, as far as this list knows
 
-  studio.on('status', async ({ arrived }) => {
+  studio.on('status', async (/** @type {import('../../../static/answers').Status} */ { arrived, reading }) => {
     const { study } = review;
     if (!study) return;
+    // A study that is read blind no more, or a session ended in another window, shows at once.
+    const { setup } = review;
+    const session = reading.session?.study === study ? reading.session.id : undefined;
+    const same = setup && setup.blinded === reading.blind.includes(study) && setup.session?.id === session;
+    if (setup && setup.study === study && !same) return review.open(study);
     const last = arrived?.[study];
     if (!(study in seen)) seen[study] = last;
     if (seen[study] === last || !studio.shown(list.element)) return;

@@ -1,4 +1,5 @@
-// One key per act. The reader may change them; they are kept with the reader's settings.
+// One key per act. The reader may change them; they are kept with the reader's settings. A decision is taken only while
+// the viewer has the focus: a letter that was meant for a slider or a menu decides nothing.
 
 /** What a key can do: name, key, words. @type {[name: string, key: string, text: string][]} */
 export const ACTS = [
@@ -7,7 +8,7 @@ export const ACTS = [
   ['unsure', 'u', 'Unsure, and on to the next case'],
   ['next', 'ArrowRight', 'Next case'],
   ['previous', 'ArrowLeft', 'Previous case'],
-  ['unread', 'Tab', 'Next unread case'],
+  ['unread', ' ', 'Next unread case, from anywhere but a text field'],
   ['undo', 'z', 'Undo: the last stroke while drawing, else the last decision'],
   ['redo', 'y', 'Redo'],
   ['comment', 'c', 'Write a comment (Escape returns to the image)'],
@@ -22,7 +23,7 @@ export const ACTS = [
   ['layout', 'l', 'The next layout: one, two, three panes'],
   ['invert', 'i', 'Invert the image'],
   ['fit', 'f', 'Fit the image into the pane'],
-  ['full', '1', 'One image pixel on one screen pixel'],
+  ['full', '0', 'One image pixel on one screen pixel'],
   ['zoomin', '+', 'Zoom in'],
   ['zoomout', '-', 'Zoom out'],
   ['peak', 'k', 'In a recording: the next peak of the score'],
@@ -50,13 +51,25 @@ export function label(key) {
   return NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
 }
 
+const DECISIONS = ['normal', 'abnormal', 'unsure'];
+const TEXT =
+  'input:not([type=range]):not([type=checkbox]):not([type=radio]):not([readonly]), textarea, [contenteditable=true]';
+const ENTER = 'button, summary, a, select';
+const ARROWS = 'input[type=range], input[type=radio], select';
+
 export class Keys {
-  /** @param {(name: string, event: KeyboardEvent) => void} run @param {() => boolean} listening */
-  constructor(run, listening) {
+  /**
+   * @param {(name: string, event: KeyboardEvent) => void} run
+   * @param {() => boolean} listening
+   * @param {{has: () => boolean, take: () => void, refuse: (key: string) => void}} viewer whether it has the focus, how it
+   *   takes it, and what is said where a decision is not taken
+   */
+  constructor(run, listening, viewer) {
     /** @type {Record<string, string>} keys that the reader has changed */
     this.own = {};
     this.run = run;
     this.listening = listening;
+    this.viewer = viewer;
     /** @type {((key: string) => void) | null} takes the next key while one is being changed */
     this.waiting = null;
     document.addEventListener('keydown', (event) => this.pressed(event));
@@ -78,17 +91,24 @@ export class Keys {
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.target instanceof HTMLElement ? event.target : null;
-    if (target?.matches('input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true]')) {
-      if (event.key === 'Escape') target.blur();
+    if (target?.matches(TEXT)) {
+      if (event.key === 'Escape') this.viewer.take();
       return;
     }
-    const onRange = target?.matches('input[type=range]') && event.key.startsWith('Arrow');
-    const onButton = target?.matches('button, summary, a') && (event.key === 'Enter' || event.key === ' ');
-    // Tab reads on only from the image itself; from any control it moves the focus as everywhere.
-    const onControl = event.key === 'Tab' && target?.matches('button, input, summary, a, [tabindex="0"]');
-    if (onRange || onButton || onControl || (event.key === 'Tab' && event.shiftKey)) return;
+    const inside = this.viewer.has();
+    if (event.key === 'Tab' && (event.shiftKey || !inside)) return;
+    if (target?.matches(ENTER) && event.key === 'Enter') return;
+    if (target?.matches(ARROWS) && event.key.startsWith('Arrow')) return;
+    if (event.key === 'Escape' && !inside) return this.viewer.take();
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const act = ACTS.find(([name]) => this.of(name) === key);
+    if (act && DECISIONS.includes(act[0]) && (!inside || event.repeat)) {
+      event.preventDefault();
+      if (!inside) this.viewer.refuse(label(key));
+      return;
+    }
+    if (!act && /^[1-9]$/.test(key) && inside) return this.run(`finding ${key}`, event);
+    if (act?.[0] === 'unread') this.viewer.take();
     if (act) {
       event.preventDefault();
       this.run(act[0], event);

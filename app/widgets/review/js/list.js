@@ -5,6 +5,8 @@ import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { filters } from './list_filters.js';
 import { inMiddle } from './parts.js';
+import { rowName } from './reference.js';
+import { sessionBar } from './session.js';
 
 /** @typedef {import('../../../static/answers').WorklistRow} Row */
 /** @typedef {import('../../../static/answers').Decision} Decision */
@@ -32,7 +34,9 @@ export class Worklist {
     this.box = el('div', { class: 'rv-rows', role: 'list', 'aria-label': 'Worklist', onscroll: () => this.more() });
     this.bar = el('div', { class: 'rv-bar' });
     this.tally = el('div', { class: 'rv-tally num' });
-    this.element = el('aside', { class: 'rv-list panel' }, this.filters.element, this.tally, this.bar, this.box);
+    this.session = sessionBar(review);
+    const parts = [this.session.element, this.filters.element, this.tally, this.bar, this.box];
+    this.element = el('aside', { class: 'rv-list panel' }, parts);
   }
 
   params() {
@@ -47,7 +51,8 @@ export class Worklist {
 
   async load() {
     const nonce = (this.nonce = Symbol('load'));
-    this.filters.blind(Boolean(this.review.setup?.blinded));
+    this.filters.blind(Boolean(this.review.setup?.blinded || this.review.setup?.session));
+    this.session.show();
     const [list, counts] = await Promise.all([
       get('/api/review/list', this.params()),
       get('/api/review/counts', this.params()),
@@ -68,6 +73,18 @@ export class Worklist {
     return list.rows;
   }
 
+  /** Empty rows stand where the next list will be. */
+  clear() {
+    this.nonce = Symbol('load');
+    this.rows.clear();
+    this.counts = null;
+    fill(this.tally);
+    fill(
+      this.box,
+      Array.from({ length: 8 }, () => el('div', { class: 'rv-row skeleton' }, el('span'), el('span'))),
+    );
+  }
+
   /** @param {Row[]} rows */
   add(rows) {
     for (const row of rows) {
@@ -80,6 +97,7 @@ export class Worklist {
   /** @param {Row} row */
   draw(row) {
     const what = row.decision || 'unread';
+    const name = rowName(this.review, row);
     return el(
       'div',
       {
@@ -87,7 +105,7 @@ export class Worklist {
         role: 'listitem',
         tabIndex: -1,
         'data-id': row.id,
-        title: row.name,
+        title: name,
         onclick: () => this.review.goTo(row.id),
       },
       el('img', {
@@ -98,9 +116,11 @@ export class Worklist {
         alt: '',
         decoding: 'async',
       }),
-      el('span', { class: 'rv-name' }, inMiddle(row.name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
+      el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
       el('span', { class: 'rv-pct num', title: row.flagged ? 'Flagged' : '' }, fixed(row.percentile, 1)),
       el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),
+      this.review.drafts.cases.has(row.id) &&
+        el('span', { class: 'rv-draft', title: 'A drawing that is not saved yet' }, '✎'),
       (row.disagreement || 0) > 0 && el('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'),
     );
   }
@@ -112,9 +132,7 @@ export class Worklist {
     if (held) {
       const before = held.row.decision;
       Object.assign(held.row, extra, { decision });
-      const element = this.draw(held.row);
-      held.element.replaceWith(element);
-      held.element = element;
+      this.renew(id);
       if (this.counts && before !== decision) {
         if (before) this.counts[before] -= 1;
         else this.counts.read += 1;
@@ -127,12 +145,25 @@ export class Worklist {
     this.mark(this.review.detail?.id);
   }
 
+  /** Draws a row again: its case has a draft now, or has none any more. @param {number} id */
+  renew(id) {
+    const held = this.rows.get(id);
+    if (held) {
+      const element = this.draw(held.row);
+      held.element.replaceWith(element);
+      held.element = element;
+      if (id === this.review.detail?.id) element.setAttribute('aria-current', 'true');
+    }
+    this.showCounts();
+  }
+
   showCounts() {
     const c = this.counts;
     if (!c) return;
     fill(
       this.tally,
       el('b', {}, `${c.read} of ${c.total} read`),
+      this.draftsButton(),
       el('span', { class: 'rv-mark normal', title: 'normal' }, 'N'),
       String(c.normal),
       el('span', { class: 'rv-mark abnormal', title: 'abnormal' }, 'A'),
@@ -140,7 +171,18 @@ export class Worklist {
       el('span', { class: 'rv-mark unsure', title: 'unsure' }, 'U'),
       String(c.unsure),
     );
+    this.session.show();
     this.bar.style.setProperty('--done', c.total ? `${(100 * c.read) / c.total}%` : '0%');
+  }
+
+  /** How many drawings are not saved yet, and the way to the next of them. */
+  draftsButton() {
+    const ids = [...this.review.drafts.cases];
+    if (!ids.length) return null;
+    const next = () => ids[(ids.indexOf(this.review.detail?.id ?? 0) + 1) % ids.length];
+    const title = 'Drawings that are not saved yet; click for the next one';
+    const go = () => this.review.goTo(next());
+    return el('button', { type: 'button', class: 'rv-drafts', title, onclick: go }, `✎ ${ids.length}`);
   }
 
   /** @param {number | undefined} id the case on screen */

@@ -1,8 +1,10 @@
 // Lesion masks: which version is on screen, what it is compared with, and the tools to draw a new one.
 
 import { el, fill } from '../../../static/dom.js';
+import { moment } from '../../../static/format.js';
 import { compare, leave, restore, use } from './drawing.js';
 import { slider, toggle } from './parts.js';
+import { reveal } from './reference.js';
 
 /** @type {[name: string, title: string, key: string][]} */
 const TOOLS = [
@@ -44,7 +46,7 @@ export function maskPanel(review) {
   const holes = button('Fill holes', 'Fill the holes of the drawn mask', () => review.editor.fillHoles());
   const soft = button('Smooth', 'Smooth the outline of the drawn mask', () => review.editor.smooth());
   const clear = button('Clear', 'Empty the drawn mask', () => review.editor.clear());
-  const discard = button('Discard', 'Leave the drawing without saving it', () => leave(review));
+  const discard = button('Discard', 'Give up the drawing; its draft is removed', () => leave(review));
   const save = el(
     'button',
     { type: 'button', class: 'main', title: 'Save as a new version (S)', onclick: () => review.act('save') },
@@ -58,12 +60,33 @@ export function maskPanel(review) {
     el('div', { class: 'rv-head' }, undo, holes, soft, clear),
     el('div', { class: 'rv-head' }, label, discard, save),
   );
+  const reference = el(
+    'button',
+    {
+      type: 'button',
+      class: 'rv-toggle',
+      title: 'Show imported masks and names that tell the label before the first decision',
+      onclick: () => {
+        review.display.set({ truth: !review.show.truth });
+        for (const id of review.list.rows.keys()) review.list.renew(id);
+        if (review.detail) review.cases.enter(review.detail);
+      },
+    },
+    'Reference',
+  );
+  const waiting = el(
+    'div',
+    { class: 'rv-head rv-waits' },
+    el('span', { class: 'dim' }, 'Imported: hidden until you decide'),
+    el('button', { type: 'button', title: 'Show it now (M)', onclick: () => reveal(review) }, 'Show'),
+  );
   const others = el('div', { class: 'rv-head rv-other' }, other);
   const shown = el('div', { class: 'rv-versions' }, el('div', { class: 'rv-head' }, which, back), others);
   const element = el(
     'section',
     { class: 'rv-maskpanel' },
-    el('div', { class: 'rv-head' }, el('h3', {}, 'Lesion mask'), style),
+    el('div', { class: 'rv-head' }, el('h3', {}, 'Lesion mask'), reference, style),
+    waiting,
     shown,
     el(
       'div',
@@ -74,7 +97,7 @@ export function maskPanel(review) {
   );
 
   const text = (/** @type {import('../../../static/answers').MaskVersion} */ m) =>
-    `v${m.version} ${FROM[m.source]}${m.reader ? `, ${m.reader}` : ''}${m.source === 'import' ? '' : `, ${m.created}`}`;
+    `v${m.version} ${FROM[m.source]}${m.reader ? `, ${m.reader}` : ''}${m.source === 'import' ? '' : `, ${moment(m.created)}`}`;
   function versions() {
     const masks = review.detail?.masks || [];
     const options = (/** @type {string} */ first) => [
@@ -95,7 +118,9 @@ export function maskPanel(review) {
     element.hidden = Boolean(review.detail?.blind);
     const drawing = Boolean(review.editor.mask);
     editing.hidden = !drawing;
-    shown.hidden = drawing;
+    shown.hidden = drawing || review.waits;
+    waiting.hidden = drawing || !review.waits;
+    reference.setAttribute('aria-pressed', String(review.show.truth));
     for (const { name, button } of tools) button.setAttribute('aria-pressed', String(review.editor.tool === name));
     take.disabled = !review.heat;
     undo.disabled = !review.editor.history.length && !review.editor.points.length;

@@ -39,6 +39,7 @@ export function paint(review) {
     if (pane.kind === 'overlay') heat(context, review, review.heat, scale, picture);
     if (pane.kind === 'second') heat(context, review, review.second, scale, picture);
     if (pane.kind !== 'image') lines(context, review, scale, picture);
+    if (pane.kind !== 'mask') marks(context, review, scale);
     if (pane.kind !== 'mask') drawing(context, review, scale);
   }
 }
@@ -122,6 +123,23 @@ function maskAlone(context, review, picture) {
   context.imageSmoothingEnabled = false;
   if (review.editor.mask) context.drawImage(review.editor.canvas, 0, 0);
   else if (review.lesion) context.drawImage(review.lesion.canvas, 0, 0);
+}
+
+/** Findings at a point or in a box, with their number in the list.
+ * @param {Context} context @param {ReviewView} review @param {number} scale */
+function marks(context, { detail }, scale) {
+  const ratio = devicePixelRatio || 1;
+  (detail?.findings || []).forEach(({ box }, i) => {
+    if (!box) return;
+    const [x0, y0, x1, y1] = box;
+    const path = new Path2D();
+    if (x1 > x0 || y1 > y0) path.rect(x0, y0, x1 - x0, y1 - y0);
+    else path.arc(x0, y0, (6 * ratio) / scale, 0, 2 * Math.PI);
+    trace(context, path, LINES.lesion, 1.8, scale);
+    context.font = `600 ${(13 * ratio) / scale}px system-ui, sans-serif`;
+    context.fillStyle = LINES.lesion;
+    context.fillText(String(i + 1), x1 + (9 * ratio) / scale, y0 - (4 * ratio) / scale);
+  });
 }
 
 /** @param {Context} context @param {ReviewView} review @param {number} scale */

@@ -5,6 +5,7 @@ import { toast } from '../../../static/dialogs.js';
 import { CaseLoader } from './cases.js';
 import { controls, detectors, reflect } from './controls.js';
 import { Display } from './display.js';
+import { Drafts } from './drafts.js';
 import { Editor } from './editor.js';
 import { Worklist } from './list.js';
 import { paint } from './paint.js';
@@ -18,7 +19,7 @@ import { View } from './view.js';
 
 /** What a reader may change of the picture. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
  *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
- *   nearest: boolean}} */
+ *   nearest: boolean, keepWindow: boolean, truth: boolean}} truth: what tells the label is shown at once */
 export const SHOW = {
   layout: 'one',
   heat: true,
@@ -30,6 +31,8 @@ export const SHOW = {
   invert: false,
   window: null,
   nearest: false,
+  keepWindow: false,
+  truth: false,
 };
 
 export class ReviewView {
@@ -69,6 +72,11 @@ export class ReviewView {
     this.counts = null;
     this.since = 0; // when the case came on screen, for the seconds that a decision took
     this.shownAt = 0; // when its first frame was painted, for the bench
+    /** @type {{case: number, decision: import('../../../static/answers').Decision, at: number} | null} */
+    this.last = null; // the last decision and when its key was pressed
+    /** @type {Set<number>} cases whose imported mask and name were asked for before a decision */
+    this.revealed = new Set();
+    this.waits = false; // the imported mask is held back
     this.adjudicating = false;
 
     /** @type {Pane[]} */
@@ -76,6 +84,7 @@ export class ReviewView {
     this.view = new View(() => this.draw());
     this.editor = new Editor(() => this.redraw());
     this.list = new Worklist(this);
+    this.drafts = new Drafts(this);
     this.cases = new CaseLoader(this);
     this.threshold = new Threshold(this);
     this.display = new Display(this);
@@ -97,7 +106,7 @@ export class ReviewView {
     this.named = () => {};
     this.judges = () => {};
     this.relabel = () => {};
-    /** @type {(text: string, kind: string) => void} */
+    /** @type {(text: string, kind: string, ms?: number) => void} */
     this.flash = () => {};
     this.comment = () => '';
   }
@@ -122,6 +131,7 @@ export class ReviewView {
 
   /** @param {string} study @param {number | null} [wanted] the case to begin with */
   async open(study, wanted = null) {
+    if (this.setup && this.setup.study !== study) this.clear();
     this.study = study;
     const setup = await get('/api/review/open', { study });
     if (this.study !== study) return;
@@ -132,6 +142,7 @@ export class ReviewView {
     this.side.mask.freshLabels();
     detectors(this.side, this);
     this.opened();
+    await this.drafts.load();
     await this.list.load();
     const params = this.list.params();
     const first = wanted ? await get(`/api/review/case/${wanted}`, params) : await get('/api/review/step', params);
@@ -140,12 +151,23 @@ export class ReviewView {
   }
 
   empty() {
-    this.detail = null;
-    this.picture = null;
-    this.heat = null;
-    this.lesion = null;
+    this.editor.close();
+    this.editor.tool = null;
+    const gone = { detail: null, picture: null, heat: null, second: null, lesion: null, other: null, roi: null };
+    Object.assign(this, gone, { nearest: null, counts: null, maskId: null, otherId: null });
     this.named();
     this.redraw();
+  }
+
+  /** The study before this one leaves at once: its image never stands beside another study's list. */
+  clear() {
+    this.cases.newest = null;
+    this.empty();
+    this.list.clear();
+    for (const { context, canvas } of this.panes) {
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      context.clearRect(0, 0, canvas.width, canvas.height);
+    }
   }
 
   /** Reads with another run from here on. @param {string} id */

@@ -1,0 +1,99 @@
+// A report of the case on screen, for the printer or a PDF: pictures, reading, decisions, findings, version.
+import { el } from '../../../static/dom.js';
+import { fixed, moment, percent } from '../../../static/format.js';
+import * as measure from './measure.js';
+import { paint } from './paint.js';
+import { nameOf } from './reference.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+
+const SIDE = 900; // pixels of a printed picture
+const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
+
+/** What the viewer shows, in a picture of its own. @param {ReviewView} review @param {string} kind of pane @param {object} [show] */
+function picture(review, kind, show = {}) {
+  const { w = 1, h = 1 } = review.picture || {};
+  const scale = SIDE / Math.max(w, h);
+  const canvas = el('canvas', { width: Math.round(w * scale), height: Math.round(h * scale) });
+  const context = canvas.getContext('2d');
+  const view = { scale: scale / (devicePixelRatio || 1), dx: 0, dy: 0 };
+  const panes = [{ kind, canvas, context }];
+  paint(Object.assign(Object.create(review), { panes, view, show: { ...review.show, nearest: false, ...show } }));
+  return el('img', { src: canvas.toDataURL('image/png'), alt: kind });
+}
+
+/** @param {string} name @param {import('../../../static/types').Child} value */
+const row = (name, value) => value && el('tr', {}, el('th', {}, name), el('td', {}, value));
+
+/** @param {ReviewView} review */
+function rows(review) {
+  const { detail, setup, run, heat, counts } = review;
+  if (!detail || !setup) return [];
+  const reading = run ? detail.readings?.[run] : null;
+  const about = setup.runs.find((r) => r.id === run);
+  const own = detail.mine.filter((r) => r.active);
+  const said = own.map((r) => `${setup.reader}: ${r.decision}${r.stage === 'second' ? ' (second)' : ''}`);
+  const others = (detail.others || []).map((o) => `${o.reader}: ${o.decision}`);
+  const mask = detail.masks?.find((m) => m.id === review.maskId);
+  const found = (detail.findings || []).map((f, i) => {
+    const [x, y] = f.box || [];
+    const place = f.mask_version
+      ? `mask v${f.mask_version}`
+      : f.box
+        ? `at ${fixed(x, 0)}, ${fixed(y, 0)}`
+        : 'whole image';
+    return el('li', {}, `${i + 1}. ${f.label} (${place}), ${f.reader}, ${moment(f.created)}`);
+  });
+  const at = counts && heat ? measure.at(counts, review.threshold.current()) : null;
+  return [
+    row('Study', setup.study),
+    row(
+      'Image',
+      `${detail.width} x ${detail.height} pixels, ${detail.bits} bits${detail.modality ? `, ${detail.modality}` : ''}`,
+    ),
+    row('Detector', about && `${about.title}, ${about.name} (${about.id}), ${moment(about.created)}`),
+    row('Reading', reading && reading.percentile != null && `${fixed(reading.percentile, 1)} %: ${reading.words}`),
+    row('Threshold', heat && fixed(heat.level)),
+    row(
+      'Overlap',
+      at?.dice != null && `Dice ${fixed(at.dice)} with the lesion mask; area above the threshold ${percent(at.share)}`,
+    ),
+    row(
+      'Lesion mask',
+      mask &&
+        `version ${mask.version}, ${mask.source}${mask.reader ? `, ${mask.reader}` : ''}, ${moment(mask.created)}`,
+    ),
+    row('Decisions', [...said, ...others].join('; ') || 'none yet'),
+    row('Comment', own[own.length - 1]?.comment),
+    row('Findings', found.length > 0 && el('ul', {}, found)),
+    row('Printed', `${moment(new Date().toISOString())}, version ${setup.version}`),
+  ];
+}
+
+/** @param {ReviewView} review */
+export function report(review) {
+  const { detail } = review;
+  if (!detail || detail.blind || !review.picture) return review.say('There is nothing to print yet: decide first.');
+  const pictures = [
+    ['Image', picture(review, 'image')],
+    ['Heat map and contour', review.heat && picture(review, 'overlay', { heat: true, contour: true })],
+    ['Lesion mask', review.lesion && picture(review, 'overlay', { heat: false, contour: false, mask: 'outline' })],
+  ];
+  const sheet = el(
+    'article',
+    { class: 'rv-report' },
+    el('h1', {}, nameOf(review, detail)),
+    el(
+      'div',
+      { class: 'rv-report-pictures' },
+      pictures.map(([title, image]) => image && el('figure', {}, image, el('figcaption', {}, title))),
+    ),
+    el('table', {}, rows(review)),
+    el('footer', {}, RESEARCH),
+  );
+  document.querySelector('.rv-report')?.remove();
+  document.body.append(sheet);
+  const images = [...sheet.querySelectorAll('img')].map((image) => image.decode().catch(() => null));
+  addEventListener('afterprint', () => sheet.remove(), { once: true });
+  return Promise.all(images).then(() => print());
+}

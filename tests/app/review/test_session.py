@@ -1,0 +1,115 @@
+"""Reading sessions in the browser: started in Review, blind under neutral names, ended with a summary."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+
+import pytest
+
+from tests.app.review.conftest import CASES, STUDY, UNREAD, WIDGET, enter, rows, settle
+
+CASE = f"{WIDGET}.review.detail.id"
+SEEDS = range(20) if os.environ.get("PMSACL_ALL_SEEDS") else range(1)
+
+
+def begin(page, count: int | None = None) -> None:
+    page.get_by_role("button", name="Start a reading session").click()
+    dialog = page.locator("dialog.ask")
+    if count:
+        dialog.get_by_label("How many").fill(str(count))
+    dialog.get_by_role("button", name="Start").click()
+    page.wait_for_function(f"{WIDGET}.review.setup.session && {WIDGET}.review.picture")
+    settle(page)
+
+
+def distract(page, draw: random.Random) -> None:
+    """A click where the focus stays away from the image: a slider, a menu of the list, another tab and back."""
+    what = draw.choice(["slider", "slider", "menu", "tab", "none"])
+    if what == "slider":
+        sliders = page.locator(".rv-slider input[type=range]:visible")
+        sliders.nth(draw.randrange(sliders.count())).click()
+    elif what == "menu":
+        page.locator("select[aria-label='Which cases']").focus()
+    elif what == "tab":
+        page.get_by_role("tab", name=draw.choice(["Study", "MedMix", "Results"]), exact=True).click()
+        page.get_by_role("tab", name="Review", exact=True).click()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fifty_blind_cases_by_keyboard_with_clicks_between(page, page_url, review_home, seed):
+    enter(page, page_url, UNREAD)
+    begin(page)
+    number = page.evaluate(f"{WIDGET}.review.setup.session.id")
+    draw, meant, pressed = random.Random(seed), {}, 0
+    for _ in range(CASES):
+        distract(page, draw)
+        page.keyboard.press(" ")  # the next unread case, wherever the focus was
+        settle(page)
+        name, key = page.evaluate(f"{WIDGET}.review.detail.name"), draw.choice("nau")
+        assert name not in meant, "each case comes once"
+        meant[name] = {"n": "normal", "a": "abnormal", "u": "unsure"}[key]
+        page.keyboard.press(key)
+        settle(page)
+        pressed += 2
+    assert pressed == 2 * CASES and page.locator(".rv-tally b").inner_text() == f"{CASES} of {CASES} read"
+    listed = page.request.get(f"{page_url}api/review/list?study={UNREAD}").json()["rows"]
+    assert {r["name"]: r["decision"] for r in listed} == meant, "none lost, none on a wrong case"
+    held = rows(review_home, "SELECT first_review FROM reading_sessions WHERE id = ?", number)[0][0]
+    stored = rows(review_home, "SELECT stage, shown FROM reviews WHERE id > ? AND reader = 'reader'", held)
+    assert len(stored) == CASES and all(s == "first" and json.loads(shown) == {"blind": True} for s, shown in stored)
+    page.get_by_role("button", name="End session").click()
+    page.locator("dialog.rv-over").wait_for()
+
+
+def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, review_home):
+    enter(page, page_url)
+    real = rows(review_home, "SELECT id, name, sha256 FROM cases WHERE study = ? AND split = 'test'", STUDY)
+    answers = []
+    page.on("response", lambda r: answers.append(r) if "/api/review/" in r.url or "/api/case/" in r.url else None)
+    begin(page, 6)
+    shown = page.evaluate(f"[...{WIDGET}.review.list.rows.values()].map((r) => r.row.name)")
+    assert len(shown) == 6 and all(name.startswith("Case ") for name in shown)
+    assert page.locator(".rv-veil").is_visible() and not page.locator(".rv-ai").is_visible()
+    page.reload()
+    page.wait_for_function(f"{WIDGET}?.review?.picture")
+    assert page.evaluate(f"[...{WIDGET}.review.list.rows.values()].map((r) => r.row.name)") == shown, "the same session"
+    html = page.content()
+    assert not any(name in html or sha[:10] in html for _, name, sha in real)
+    ids = page.evaluate(f"[...{WIDGET}.review.list.rows.keys()]")
+    assert not set(ids) & {row[0] for row in real}
+    for key in "nau":
+        page.keyboard.press(key)
+        settle(page)
+        assert page.locator(".rv-ai").is_visible(), "after the decision the reading is shown"
+        page.keyboard.press(" ")
+        settle(page)
+    for answer in answers:
+        about = json.dumps(answer.headers)
+        assert not any(name in about or sha[:10] in about + answer.url for _, name, sha in real)
+    page.get_by_role("button", name="End session").click()
+    summary = page.locator("dialog.rv-over")
+    summary.wait_for()
+    text = summary.inner_text()
+    for part in ("3 of 6 cases", "Time a case", "Your specificity", "Agreement with the detector"):
+        assert part in text
+    summary.get_by_role("button", name="Close").click()
+    assert page.evaluate(f"{WIDGET}.review.setup.session") is None and page.locator(".rv-ai").is_visible()
+
+
+def test_turning_blind_reading_off_shows_at_once(page, page_url):
+    def turn(on: bool):
+        answer = page.request.post(f"{page_url}api/review/settings", data={"study": STUDY, "blind": on})
+        assert answer.ok
+
+    enter(page, page_url)
+    try:
+        turn(True)
+        page.locator(".rv-veil").wait_for(state="visible")
+        assert page.evaluate(f"[...{WIDGET}.review.list.rows.values()][0].row.name").startswith("Case ")
+        turn(False)
+        page.locator(".rv-ai").wait_for(state="visible")
+        assert not page.evaluate(f"[...{WIDGET}.review.list.rows.values()][0].row.name").startswith("Case ")
+    finally:
+        turn(False)

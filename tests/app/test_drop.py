@@ -1,0 +1,102 @@
+"""Files dropped on the page: new cases of the open study, or a new study, as the reader says; what a removal takes."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.app.conftest import small_folder
+
+NUMBERS = itertools.count()
+DROP = """([name, text, where]) => {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const data = new DataTransfer();
+    data.items.add(new File([bytes], name, { type: 'image/png' }));
+    const target = document.querySelector(where);
+    for (const kind of ['dragover', 'drop'])
+        target.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+
+
+def image(seed: int) -> str:
+    pixels = np.random.default_rng(seed).integers(0, 255, (40, 50, 3), np.uint8)
+    return base64.b64encode(cv2.imencode(".png", pixels)[1].tobytes()).decode()
+
+
+@pytest.fixture
+def study(page, page_url, go, tmp_path):
+    """A study of its own, open on the Study tab."""
+    name = f"dropping-{next(NUMBERS)}"
+    folder = small_folder(tmp_path / "images", 4, 1, 1)
+    task = page.request.post(f"{page_url}api/study/import", data={"name": name, "folder": str(folder)}).json()["task"]
+    go(page, page_url, "Study")
+    page.wait_for_function(
+        "async (task) => (await (await fetch(`/api/study/import/${task}`)).json()).state === 'done'", arg=task
+    )
+    go(page, page_url, "Study", name)
+    page.wait_for_function("document.querySelectorAll('.counts tr.total td').length")
+    return name
+
+
+def studies(page, page_url) -> set[str]:
+    return set(page.request.get(f"{page_url}api/status").json()["studies"])
+
+
+def test_an_image_dropped_on_any_tab_becomes_a_case_of_the_open_study(page, page_url, study):
+    before = studies(page, page_url)
+    page.get_by_role("tab", name="MedMix", exact=True).click()
+    page.evaluate(DROP, ["new frame.png", image(1), "body"])
+    dialog = page.locator("dialog.ask")
+    dialog.wait_for()
+    assert f"New cases of “{study}”" in dialog.inner_text() and "A new study" in dialog.inner_text()
+    assert dialog.get_by_label("New cases of").is_checked(), "a loose image is a new case unless the reader says no"
+    dialog.get_by_role("button", name="Go on").click()
+    page.wait_for_function("document.querySelector('.widget-review')?.review?.detail?.name === 'new frame.png'")
+    assert studies(page, page_url) == before
+    overview = page.request.get(f"{page_url}api/study/{study}/overview").json()
+    assert overview["table"]["test"]["unknown"] == 1, "a test case without a label, and no normal image to learn from"
+
+
+def test_what_is_dropped_can_be_a_new_study_or_nothing(page, page_url, study):
+    before = studies(page, page_url)
+    page.evaluate(DROP, ["another.png", image(2), ".import .drop"])
+    page.locator("dialog.ask").get_by_role("button", name="Cancel").click()
+    page.evaluate(DROP, ["another.png", image(2), ".import .drop"])
+    page.locator("dialog.ask").get_by_label("A new study").check()
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("heading", name="another").wait_for()
+    assert len(studies(page, page_url) - before) == 1
+
+
+def test_add_cases_takes_dropped_files(page, page_url, study):
+    page.get_by_role("button", name="Add cases").click()
+    page.evaluate(DROP, ["one more.png", image(3), ".m-add .drop"])
+    page.wait_for_function("document.querySelector('.widget-review')?.review?.detail?.name === 'one more.png'")
+    assert not page.locator("dialog.ask").count(), "there it is clear what they are"
+
+
+def test_removing_a_study_is_red_and_says_what_goes(page, page_url, study):
+    page.get_by_role("button", name="Remove study").click()
+    dialog = page.locator("dialog.ask")
+    dialog.wait_for()
+    text = dialog.inner_text()
+    assert (
+        f"Remove “{study}”?" in text
+        and "bin for a week" in text
+        and "6 cases" in text
+        and "0 runs" in text
+        and "decisions" in text
+    )
+    button = dialog.get_by_role("button", name=f"Remove “{study}”")
+    red, green, blue = button.evaluate("(b) => getComputedStyle(b).backgroundColor.match(/\\d+/g).map(Number)")[:3]
+    assert red > 2 * max(green, blue)
+    dialog.get_by_role("button", name="Keep it").click()
+    assert study in studies(page, page_url)
+    page.get_by_role("button", name="Remove study").click()
+    button.click()
+    page.wait_for_function("(name) => window.Studio.study !== name", arg=study)
+    assert study not in studies(page, page_url)

@@ -1,0 +1,118 @@
+"""Reading sessions: their order, what counts as read in them, blindness, names, and the summary."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.studio.db.store import NotFound
+from core.studio.review import blind, decisions, reading_sessions, session_choice, session_report, worklist
+from core.studio.review.aliases import Aliases
+from tests.studio.review.conftest import STUDY
+
+
+def cases_of(store) -> list[int]:
+    return [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id")]
+
+
+def query(run, **values):
+    return worklist.Query(study=STUDY, reader="ann", run=run, **values)
+
+
+def test_a_session_has_its_own_order_and_its_own_decisions(room):
+    store, run = room
+    ids = cases_of(store)
+    decisions.decide(store, ids[0], "ann", "abnormal")
+    order = [ids[3], ids[0], ids[5]]
+    reading_sessions.start(store, STUDY, "ann", order, blind=False, neutral=False, run=run)
+    q = query(run)
+    assert [r["id"] for r in worklist.page(store, q)["rows"]] == order
+    assert [r["decision"] for r in worklist.page(store, q)["rows"]] == [None, None, None], "what was said before is not"
+    assert worklist.counts(store, q) == {"total": 3, "read": 0, "unread": 3, "normal": 0, "abnormal": 0, "unsure": 0}
+    decisions.decide(store, ids[0], "ann", "normal")
+    assert worklist.counts(store, q)["normal"] == 1
+    assert worklist.neighbour(store, query(run, decision="unread"), None, count=9) == [ids[3], ids[5]]
+    assert worklist.neighbour(store, q, ids[0]) == [ids[5]]
+    assert worklist.neighbour(store, q, ids[0], backwards=True) == [ids[3]]
+    assert decisions.undo(store, STUDY, "ann")["decision"] == "abnormal"
+    assert decisions.undo(store, STUDY, "ann") is None, "what came before the session is not undone in it"
+    assert len(worklist.page(store, worklist.Query(study=STUDY, reader="ben", run=run))["rows"]) == len(ids)
+    reading_sessions.end(store, "ann")
+    assert len(worklist.page(store, q)["rows"]) == len(ids)
+
+
+def test_a_blind_session_hides_until_the_decision_and_from_nobody_else(room):
+    store, run = room
+    ids = cases_of(store)
+    decisions.decide(store, ids[0], "ann", "abnormal")
+    first = reading_sessions.start(store, STUDY, "ann", ids, run=run)
+    case = decisions.case_row(store, ids[0])
+    assert blind.hides(store, case, "ann") and not blind.hides(store, case, "ben")
+    rows = worklist.page(store, query(run))["rows"]
+    assert not any({"score", "percentile", "flagged"} & set(r) for r in rows)
+    said = [decisions.decide(store, ids[0], "ann", word)["stage"] for word in ("normal", "abnormal")]
+    assert said == ["first", "second"] and not blind.hides(store, case, "ann")
+    assert blind.standing(store, "ann") == {"blind": [STUDY], "session": {"id": first, "study": STUDY}}
+    second = reading_sessions.start(store, STUDY, "ann", ids[:2], run=run)
+    assert blind.hides(store, case, "ann"), "a new session begins blind again"
+    assert reading_sessions.get(store, first, "ann")["ended"] and second != first
+    reading_sessions.end(store, "ann")
+    assert blind.standing(store, "ann") == {"blind": [], "session": None}
+    assert not blind.hides(store, case, "ann")
+
+
+def test_names_and_numbers_are_made_anew_for_each_session(room):
+    store, run = room
+    ids = cases_of(store)
+    seen = []
+    for _ in range(2):
+        reading_sessions.start(store, STUDY, "ann", ids, run=run)
+        names = Aliases(store, "ann")
+        seen.append([(names.alias(i), names.name(i)) for i in ids])
+        assert names.real(names.alias(ids[0])) == ids[0]
+    assert not set(seen[0]) & set(seen[1])
+    reading_sessions.start(store, STUDY, "ann", ids, blind=False, neutral=True, run=run)
+    assert Aliases(store, "ann").covers(STUDY) and not blind.applies(store, STUDY, "ann")
+    reading_sessions.start(store, STUDY, "ann", ids, blind=False, neutral=False, run=run)
+    assert not Aliases(store, "ann").covers(STUDY)
+
+
+def test_cases_are_chosen_and_shuffled(room):
+    store, run = room
+    ids = cases_of(store)
+    decisions.decide(store, ids[0], "ann", "normal")
+    sizes = {c["name"]: c["cases"] for c in session_choice.available(store, STUDY, "ann", run)}
+    assert sizes["all"] == len(ids) and sizes["unread"] == len(ids) - 1 and sizes["assigned"] == 0
+    chosen = [session_choice.chosen(store, STUDY, "ann", run, "all", 0, True, seed) for seed in range(4)]
+    assert all(sorted(c) == ids for c in chosen) and len({tuple(c) for c in chosen}) > 1
+    assert len(session_choice.chosen(store, STUDY, "ann", run, "unread", 3, True, 0)) == 3
+    plain = session_choice.chosen(store, STUDY, "ann", run, "all", 4, False, 0)
+    assert plain == worklist.neighbour(store, query(run), None, count=4)
+    with pytest.raises(ValueError, match="holds one of"):
+        session_choice.chosen(store, STUDY, "ann", run, "best", 0, True, 0)
+    with pytest.raises(ValueError, match="no case"):
+        reading_sessions.start(store, STUDY, "ann", [])
+
+
+def test_the_summary_counts_the_session_alone(room):
+    store, run = room
+    ids = cases_of(store)
+    truth = {c["id"]: c["label"] for c in store.query("SELECT id, label FROM cases WHERE split = 'test'")}
+    decisions.decide(store, ids[0], "ann", "unsure", seconds=100)
+    decisions.decide(store, ids[1], "ben", truth[ids[1]])
+    number = reading_sessions.start(store, STUDY, "ann", ids[:-1], run=run)
+    for i in ids[:-2]:
+        decisions.decide(store, i, "ann", truth[i], seconds=2)
+    wrong = {"normal": "abnormal", "abnormal": "normal"}[truth[ids[0]]]
+    decisions.decide(store, ids[0], "ann", wrong, seconds=1)
+    reading_sessions.end(store, "ann")
+    decisions.decide(store, ids[2], "ann", "unsure", seconds=50)
+    found = session_report.summary(store, reading_sessions.get(store, number, "ann"))
+    assert (found["cases"], found["read"], found["changed"]) == (len(ids) - 1, len(ids) - 2, 1)
+    assert found["seconds"]["median"] == 2 and found["seconds"]["total"] == 2 * (len(ids) - 2) + 1
+    point = found["point"]
+    assert point["fp"] + point["fn"] == 1 and point["tp"] + point["tn"] == len(ids) - 3
+    assert sum(found["detector"][k] for k in ("tp", "fp", "tn", "fn")) == len(ids) - 2
+    by = {a["with"]: a for a in found["agreement"]}
+    assert by["ben"]["n"] == 1 and by["the detector's flags"]["n"] == len(ids) - 2
+    with pytest.raises(NotFound):
+        reading_sessions.get(store, number, "ben")

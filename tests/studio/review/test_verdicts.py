@@ -1,0 +1,62 @@
+"""The verdict on a detector: its promise, chance, too few cases, no labels."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from core.studio.review import verdicts
+from tests.studio.review.conftest import STUDY, add_readings, draw_folder
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """judge(normal scores, abnormal scores, threshold) -> the verdict on a run with these readings."""
+    from core.studio.db import store as stores
+    from core.studio.ingest import studies
+
+    store = stores.open(str(tmp_path / "home"))
+    studies.import_study(store, STUDY, draw_folder(tmp_path / "images", 6, 40, 30))
+    run = {"id": add_readings(store, STUDY, "padim"), "title": "PaDiM"}
+    kinds = {k: [r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' AND label = ?", [k])]
+             for k in ("normal", "abnormal")}  # fmt: skip
+
+    def judge(normal, abnormal, threshold):
+        with store.write() as db:
+            db.execute("UPDATE readings SET score_roi = NULL")
+            for ids, scores in ((kinds["normal"], normal), (kinds["abnormal"], abnormal)):
+                for i, score in zip(ids, scores, strict=False):
+                    db.execute(
+                        "UPDATE readings SET score_roi = ?, flagged_roi = ? WHERE case_id = ?",
+                        [score, int(score > threshold), i],
+                    )
+        return verdicts.verdict(store, STUDY, run)
+
+    yield judge
+    store.close()
+
+
+def test_a_promise_that_does_not_hold_is_bad_and_says_what_to_do(judged):
+    normal = [i / 40 for i in range(40)]
+    found = judged(normal, [0.5 + i / 40 for i in range(30)], 0.8)
+    assert found["level"] == "bad" and "flags 7 of 40 normal ones (17.5 %)" in found["words"]
+    assert "does not hold" in found["words"] and "Hold out normal images" in found["advice"]
+
+
+def test_a_good_detector_is_said_to_be_good(judged):
+    found = judged([i / 100 for i in range(40)], [1 + i for i in range(30)], 0.385)
+    assert found["level"] == "good" and found["words"].startswith("Finds 30 of 30 abnormal cases and flags 1 of 40")
+    assert found["auroc"] == 1 and found["advice"] == ""
+
+
+def test_chance_few_cases_and_no_labels(judged):
+    mixed = judged([i / 40 for i in range(40)], [i / 30 for i in range(30)], 2)
+    assert mixed["level"] == "bad" and "no better than chance" in mixed["words"] and mixed["advice"]
+    assert judged([i / 100 for i in range(8)], [1 + i for i in range(8)], 1)["level"] == "warn"
+    assert judged([0.1] * 5, [], 1)["level"] == "none"
+
+
+def test_the_interval_of_the_auroc_is_hanley_and_mcneils():
+    # 0.5 of 50 and 50: standard error 0.0580 (Hanley and McNeil 1982, equation 1, worked by hand)
+    assert verdicts._auroc_low(0.5, 50, 50) == pytest.approx(0.5 - 1.96 * 0.058, abs=5e-4)
+    assert roc_auc_score([0, 1], [0, 1]) == 1 and verdicts._auroc_low(1.0, 5, 5) == 1
