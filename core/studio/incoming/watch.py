@@ -87,8 +87,8 @@ def shown(store: Store, study: str) -> dict:
 
 def watched(store: Store) -> list[dict]:
     """[{"study", "folder"}] of all that are switched on."""
-    query = "SELECT study, folder FROM watches JOIN studies s ON s.id = study WHERE active = 1 AND binned IS NULL"
-    return store.query(f"{query} ORDER BY study")
+    query = "SELECT w.study, w.folder FROM watches w JOIN studies s ON s.id = w.study"
+    return store.query(f"{query} WHERE w.active = 1 AND s.binned IS NULL ORDER BY w.study")
 
 
 def ended(store: Store) -> dict[tuple[str, str], str]:

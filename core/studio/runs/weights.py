@@ -26,13 +26,17 @@ def seal(folder: Path) -> None:
 
 def problems(folder: Path, full: bool = False) -> list[str]:
     """What is wrong with a run's files. Those of versions before 0.2 have no seals, and are not checked."""
-    sealed = [s.with_name(s.name.removesuffix(seals.SUFFIX)) for s in folder.rglob(f"*{seals.SUFFIX}")]
-    return seals.problems(sorted(sealed), full)
+    return seals.problems(_sealed(folder), full)
+
+
+def _sealed(folder: Path) -> list[Path]:
+    return sorted(s.with_name(s.name.removesuffix(seals.SUFFIX)) for s in folder.rglob(f"*{seals.SUFFIX}"))
 
 
 def check(store: Store, run_id: str) -> None:
-    """Raises Damaged if a sample of the run's files shows that they are not what was written."""
-    found = problems(runs.run_folder(store, run_id))
+    """Raises Damaged if the run's files are not what was written; the encoders of its epochs check themselves."""
+    folder = runs.run_folder(store, run_id)
+    found = seals.problems((f for f in _sealed(folder) if "epochs" not in f.relative_to(folder).parts), full=True)
     if found:
         raise seals.Damaged(sentence(runs.get_run(store, run_id), found[0]))
 
