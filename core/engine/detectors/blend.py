@@ -36,22 +36,22 @@ KINDS: dict[str, type[MapDetector]] = {
     "coarse": Nearest,
     "pooled": Mahalanobis,
 }
-MAPS = ("padim", "fine", "coarse")  # members whose maps make the heat map
 READINGS = ("pooled", "mean", "top")
 TOP = 0.05  # share of an image's cells
 
 
 @dataclass(frozen=True)
 class BlendConfig(Config):
-    """padim, fine, coarse, pooled: the members. unseen: share of the given normals that only sets their scales.
+    """padim, fine, coarse, pooled: the members. maps: those whose maps make the heat map.
 
-    stride: of the grid on which maps are added.
+    unseen: share of the given normals that only sets their scales. stride: of the grid on which maps are added.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
     fine: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(8, 16), patches=4000, pool=20_000))
     coarse: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(16, 32), patches=4000, pool=20_000))
     pooled: MahalanobisConfig = field(default_factory=MahalanobisConfig)
+    maps: tuple[str, ...] = ("padim", "fine", "coarse")
     stride: int = 8
     unseen: float = 0.15
     seed: int = 0
@@ -59,6 +59,8 @@ class BlendConfig(Config):
     def __post_init__(self) -> None:
         if not 0 < self.unseen < 0.9 or self.stride < 1:
             raise BadConfig("unseen lies in (0, 0.9) and stride is at least 1")
+        if not self.maps or not set(self.maps) <= set(KINDS) or len(set(self.maps)) < len(self.maps):
+            raise BadConfig(f"maps are some of {', '.join(KINDS)}, not {', '.join(self.maps)}")
 
 
 @DETECTORS.register("blend", title="Quick detectors, blended")
@@ -82,7 +84,7 @@ class Blend(Detector):
         fitted = fit_together(encoder, seen, wanted, context.replace(roi=inside))
         detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {})
         parts = detector._parts(unseen, 32, unseen_roi)
-        for name in MAPS:
+        for name in config.maps:
             maps = parts[name].maps
             cells = maps if unseen_roi is None else maps[roi_at(unseen_roi, maps.shape[1:])]
             detector.scales[name] = _scale(cells, cells)
@@ -98,7 +100,7 @@ class Blend(Detector):
 
     def _joined(self, parts: dict[str, Prediction], size: int) -> Prediction:
         side = -(-size // self.config.stride)
-        maps = [(upsample(parts[n].maps, side) - self.scales[n].map_mean) / self.scales[n].map_sd for n in MAPS]
+        maps = [(upsample(parts[n].maps, side) - s.map_mean) / s.map_sd for n, s in self.scales.items()]
         return Prediction(np.asarray(np.mean(maps, 0, dtype=np.float32)), dict(parts["pooled"].extras))
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:

@@ -5,7 +5,7 @@ import pytest
 
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.blend import MAPS, Blend, BlendConfig
+from core.engine.detectors.blend import Blend, BlendConfig
 from core.engine.detectors.heatmap import upsample
 from core.engine.detectors.members import part_unseen
 from tests.engine._images import normals
@@ -27,7 +27,10 @@ def test_on_unseen_normals_every_part_has_mean_0_and_deviation_1(fitted):
     detector, images = fitted
     unseen = part_unseen(images, None, SMALL.unseen, SMALL.seed)[1][0]
     parts = {name: member.predict(unseen) for name, member in detector.members.items()}
-    scaled = [(upsample(parts[n].maps, 8) - detector.scales[n].map_mean) / detector.scales[n].map_sd for n in MAPS]
+    scaled = [
+        (upsample(parts[n].maps, 8) - detector.scales[n].map_mean) / detector.scales[n].map_sd
+        for n in detector.config.maps
+    ]
     prediction = detector.predict(unseen)
     np.testing.assert_allclose(prediction.maps, np.mean(scaled, 0), atol=1e-4)
     assert abs(detector.image_score(prediction).mean()) < 1e-4
