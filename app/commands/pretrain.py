@@ -8,7 +8,7 @@ from app.commands._common import finish, follow, open_store, options_of, say, ve
 def add(subparsers) -> None:
     parser = verb(subparsers, "pretrain", "Train an encoder on a study's normal images", run)
     parser.add_argument("study")
-    parser.add_argument("--preset", default="quick", help="paper (as printed), quick (learns in minutes) or imagenet")
+    parser.add_argument("--preset", help="imagenet (default), quick (random weights) or paper (as printed)")
     parser.add_argument("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison")
     for name, kind in (("size", int), ("epochs", int), ("batch", int), ("lr", float), ("seed", int)):
         parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
@@ -22,15 +22,18 @@ def add(subparsers) -> None:
 def config_of(args, store):
     """The preset with the command's changes."""
     from app.commands._common import UserError
-    from core.engine.training.pretrain import PRETRAIN_PRESETS
+    from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.runs.records import exists, get_run, run_folder
 
-    if args.preset not in PRETRAIN_PRESETS:
-        raise UserError(f"there is no preset {args.preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
-    config = PRETRAIN_PRESETS[args.preset]
+    preset = args.preset or PRETRAIN_DEFAULT
+    if preset not in PRETRAIN_PRESETS:
+        raise UserError(f"there is no preset {preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
+    config = PRETRAIN_PRESETS[preset]
     changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
     if args.epochs:
         changes["steps"] = 0  # which would count instead
+    if args.size:
+        changes["fit_size"] = 0  # detectors see what is asked for, too
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
     if args.arch:

@@ -157,6 +157,7 @@ export interface TrainingForms {
   encoder: Group[];
   weak: { form: Group[] };
   presets: Record<string, Values>;
+  usual: string;
   objectives: Record<string, { title: string }>;
   detectors: Record<string, { title: string; form: Group[]; defaults: Values; lesions: Record<string, Values> }>;
   lesions: Record<string, string>;

@@ -24,6 +24,7 @@ def small(page, url, go, epochs: int = 2) -> None:
     """The tab, with a run settled that takes seconds."""
     go(page, url, "Training")
     page.wait_for_selector(".widget-training[data-ready]")
+    page.locator(".training-room .preset").select_option("quick")
     for key, value in (("size", 32), ("batch", 4), ("epochs", epochs)):
         set_number(page, key, value)
 
@@ -49,13 +50,14 @@ def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     page.get_by_role("button", name="Train with this").click()
     page.wait_for_selector(".widget-training[data-ready]")
     page.locator(".handed").filter(has_text="from the MedMix tab").wait_for()
+    page.locator(".training-room .preset").select_option("quick")
     for key, value in (("size", 32), ("batch", 4), ("epochs", 1)):
         set_number(page, key, value)
     page.get_by_text("Optimiser", exact=True).first.click()
     set_number(page, "lr", 0.002)
     page.locator("[data-key=optimiser] select").select_option("sgd")
-    assert page.get_by_label("Lesion head", exact=True).is_checked()  # the page's own choice
-    page.get_by_label("Lesion head", exact=True).uncheck()
+    assert page.get_by_label("Quick detectors, blended", exact=True).is_checked()  # the page's own choice
+    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
     page.get_by_label("PaDiM", exact=True).check()
     run = begin(page)
     config = runs.get_run(stored(served), run)["config"]
@@ -78,6 +80,7 @@ def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
     page.get_by_label("Lesions as in").select_option(label="X-ray")
     page.locator(".group").filter(has=page.locator("[data-key='lesion-head.steps']")).locator("summary").click()
     set_number(page, "lesion-head.steps", 20)
+    page.get_by_label("Lesion head", exact=True).check()
     page.get_by_label("Lesion head + PaDiM", exact=True).check()
     run = begin(page)
     opened = stored(served)
@@ -123,7 +126,7 @@ def test_dry_run_shows_time_and_memory(page, page_url, go):
 
 def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, served):
     small(page, page_url, go, epochs=12)
-    page.get_by_label("Lesion head", exact=True).uncheck()
+    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
     run = begin(page)
     page.wait_for_function("Number(document.querySelector('.widget-training').dataset.step) >= 2", timeout=150_000)
     page.get_by_role("button", name="Pause").click()
@@ -144,7 +147,7 @@ def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, serve
 def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
     opened = stored(served)
     small(page, page_url, go, epochs=1)
-    page.get_by_label("Lesion head", exact=True).uncheck()
+    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
     run = begin(page)
     state(page, run, "done")
     page.locator(".run-name").click()

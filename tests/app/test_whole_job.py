@@ -96,8 +96,10 @@ def train(page) -> str:
     tab(page, "Training")
     page.wait_for_selector(".widget-training[data-ready]")
     assert page.get_by_label("Objective").input_value() == "pmsacl"
+    page.locator(".training-room .preset").select_option("quick")
     for key, value in (("size", 64), ("batch", 4), ("epochs", 1), ("lesion-head.steps", 4)):
         set_number(page, key, value)
+    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
     page.get_by_label("PaDiM", exact=True).check()
     page.locator("[data-detector='lesion-head']").check()
     shoot(page, "2-training")

@@ -19,7 +19,7 @@ const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong,
  */
 export function newRun(root, studio, forms, started) {
   const $ = finder(root);
-  const usual = () => structuredClone(forms.presets.quick || Object.values(forms.presets)[0]);
+  const usual = () => structuredClone(forms.presets[forms.usual] || Object.values(forms.presets)[0]);
   /** @type {Values} */
   let config = usual();
   const objectives = Object.entries(forms.objectives);
@@ -28,8 +28,13 @@ export function newRun(root, studio, forms, started) {
 
   const set = (/** @type {() => Values} */ part) => (/** @type {string} */ key, /** @type {any} */ value) => {
     part()[key] = value;
+    if (key === 'epochs' && config.steps) {
+      config.steps = 0; // which would count instead
+      main.set(config);
+    }
     changed();
   };
+  /** @type {Form} */
   const main = new Form(
     forms.form,
     config,

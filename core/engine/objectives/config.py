@@ -188,3 +188,4 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "snapshot_every": 5,
     }
 )
+PRETRAIN_DEFAULT = "imagenet"  # what page and verbs begin with; RESULTS.md says why

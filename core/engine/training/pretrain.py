@@ -75,6 +75,11 @@ def pretrain(
     if pool is not None:
         _check(pool, pool_roi, config, "donors' images")
     training = Pretraining(config, Data(images, roi, pool, pool_roi), device)
+    if config.frozen and training.encoder.origin["source"] == "random":
+        raise ValueError(
+            f"the layers up to stride {config.frozen} would stay random: start {config.encoder.arch} from pretrained "
+            "weights (init), or let all layers learn (frozen = 0, as the preset quick has it)"
+        )
     about: dict[str, Any] = {
         "config": config.to_dict(),
         "data": fingerprint(images, roi),

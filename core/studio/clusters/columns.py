@@ -12,15 +12,16 @@ from core.studio.clusters.points import group_name
 from core.studio.db.store import Store
 from core.studio.review.exports.names import Names
 from core.studio.runs import records as runs
+from core.studio.runs.look import preference
 
 NONE = "\u2013"
 
 
 def fits(store: Store, m: Map) -> list[dict]:
-    """Runs whose readings can colour the map, best first: those on its own encoder, the lesion head's before
+    """Runs whose readings can colour the map, best first: those on its own encoder, the default detector's before
     others, newer before older; then the study's others."""
     found = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
-    found.sort(key=lambda r: (r["parent"] == m.about["run"], r["method"] == "lesion-head", r["created"]), reverse=True)
+    found.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
     return [{"id": r["id"], "name": r["name"], "method": r["method"], "parent": r["parent"]} for r in found]
 
 

@@ -10,12 +10,13 @@ from core.studio.ingest import volumes
 from core.studio.review import blind, decisions, findings, masks, reading_sessions, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.runs import certainty
+from core.studio.runs.look import preference
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
     """Runs with readings: [{"id", "name", "method", "created", "encoder", "title", "first"}], the default first.
 
-    First the newest lesion-head run, else the newest of any detector; then the newest of each other detector.
+    First the newest run of the default detector, else the newest of any; then the newest of each other detector.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder FROM runs f LEFT JOIN runs p ON p.id = f.parent "
@@ -24,7 +25,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
         "ORDER BY f.created DESC, f.id",
         [study],
     )
-    rows.sort(key=lambda r: (r["encoder"] == "untrained", r["method"] != "lesion-head"))
+    rows.sort(key=lambda r: (r["encoder"] == "untrained", preference(r["method"])))
     seen: set[str] = set()
     for row in rows:
         row["first"] = row["method"] not in seen

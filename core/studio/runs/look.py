@@ -12,6 +12,12 @@ ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation
 SIZE = 224  # the side that they were trained at
 DETECTOR = "blend"
 NAME = "First look"
+PREFERRED = (DETECTOR, "lesion-head")  # what is shown first where several have scored
+
+
+def preference(method: str) -> int:
+    """Place of a detector in PREFERRED, from 0; those that are not of it come last and are equal."""
+    return PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)
 
 
 def create_look(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.engine.config import BadConfig
 from core.engine.detectors.lesion_head.config import LESION_TITLES
-from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
+from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS, PretrainConfig
 from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
 from core.studio.db.store import Store
 from core.studio.forms.fields import form
@@ -14,6 +14,7 @@ from core.studio.jobs import queue as jobs
 from core.studio.medmix.forms import forms as strong_forms
 from core.studio.runs import bin
 from core.studio.runs import records as runs
+from core.studio.runs.look import DETECTOR
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
 from core.studio.training.live import jobs_of_runs
 
@@ -26,6 +27,7 @@ def training_forms(store: Store) -> dict:
     return {
         "objectives": {name: {"title": OBJECTIVES.title(name)} for name in OBJECTIVES.names()},
         "presets": {name: config.to_dict() for name, config in PRETRAIN_PRESETS.items()},
+        "usual": PRETRAIN_DEFAULT,
         "form": form(PretrainConfig, TABLES["PretrainConfig"], HIDDEN["PretrainConfig"]),
         "encoder": form(EncoderConfig, TABLES["EncoderConfig"]),
         "weak": strong["weak"],
@@ -37,7 +39,7 @@ def training_forms(store: Store) -> dict:
 
 
 def _detector_order(name: str) -> tuple:
-    usual = ("lesion-head", "padim", "igd")  # the page offers the first unless asked otherwise
+    usual = (DETECTOR, "lesion-head", "padim", "igd")  # the page offers the first unless asked otherwise
     return (usual.index(name) if name in usual else len(usual), name)
 
 

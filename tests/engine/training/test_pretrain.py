@@ -164,3 +164,9 @@ def test_configuration_round_trips_and_is_checked():
     ):
         with pytest.raises(BadConfig):
             paper.replace(**bad)
+
+
+def test_random_layers_are_not_frozen(tmp_path):
+    config = PRETRAIN_PRESETS["quick"].replace(size=32, batch=2, epochs=1, frozen=8)
+    with pytest.raises(ValueError, match="would stay random"):
+        pretrain(normals(8), config, tmp_path)
