@@ -160,7 +160,8 @@ export async function mount(root, studio) {
   };
   studio.on('study', show);
   for (const event of ['tab', 'scored']) studio.on(event, renew);
-  studio.on('tab', () => studio.shown(root) && viewer.take());
+  // In the tour's frame the keys stay with the tour.
+  studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
   studio.on('case', (id) => opened && review.goTo(id));
   new ResizeObserver(show).observe(root);
   // The tab fills what the page leaves of the window.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from core.studio.db.store import Store
 from core.studio.review.worklist import Query, counts, neighbour
 
-CHOICES = {  # title, and what of the worklist it is
+CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and what of the worklist it is
     "all": ("All test cases", {}),
     "unread": ("What I have not read", {"decision": "unread"}),
     "assigned": ("What is assigned to me", {"mine": True}),
