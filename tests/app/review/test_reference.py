@@ -21,7 +21,7 @@ def masked(page, page_url, review_home):
         STUDY,
     )
     enter(page, page_url)
-    page.evaluate(f"{WIDGET}.review.goTo({found[0][0]})")
+    page.evaluate(f"{WIDGET}.review.show.truth = false; {WIDGET}.review.goTo({found[0][0]})")
     settle(page)
     return found[0][0]
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.app.review.conftest import CASES, STUDY, UNREAD, WIDGET, enter, rows, settle
+from tests.app.review.conftest import CASES, SESSIONS, WIDGET, enter, rows, settle
 
 CASE = f"{WIDGET}.review.detail.id"
 SEEDS = range(20) if os.environ.get("PMSACL_ALL_SEEDS") else range(1)
@@ -39,7 +39,7 @@ def distract(page, draw: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fifty_blind_cases_by_keyboard_with_clicks_between(page, page_url, review_home, seed):
-    enter(page, page_url, UNREAD)
+    enter(page, page_url, SESSIONS)
     begin(page)
     number = page.evaluate(f"{WIDGET}.review.setup.session.id")
     draw, meant, pressed = random.Random(seed), {}, 0
@@ -54,7 +54,7 @@ def test_fifty_blind_cases_by_keyboard_with_clicks_between(page, page_url, revie
         settle(page)
         pressed += 2
     assert pressed == 2 * CASES and page.locator(".rv-tally b").inner_text() == f"{CASES} of {CASES} read"
-    listed = page.request.get(f"{page_url}api/review/list?study={UNREAD}").json()["rows"]
+    listed = page.request.get(f"{page_url}api/review/list?study={SESSIONS}").json()["rows"]
     assert {r["name"]: r["decision"] for r in listed} == meant, "none lost, none on a wrong case"
     held = rows(review_home, "SELECT first_review FROM reading_sessions WHERE id = ?", number)[0][0]
     stored = rows(review_home, "SELECT stage, shown FROM reviews WHERE id > ? AND reader = 'reader'", held)
@@ -64,8 +64,8 @@ def test_fifty_blind_cases_by_keyboard_with_clicks_between(page, page_url, revie
 
 
 def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, review_home):
-    enter(page, page_url)
-    real = rows(review_home, "SELECT id, name, sha256 FROM cases WHERE study = ? AND split = 'test'", STUDY)
+    enter(page, page_url, SESSIONS)
+    real = rows(review_home, "SELECT id, name, sha256 FROM cases WHERE study = ? AND split = 'test'", SESSIONS)
     answers = []
     page.on("response", lambda r: answers.append(r) if "/api/review/" in r.url or "/api/case/" in r.url else None)
     begin(page, 6)
@@ -100,10 +100,10 @@ def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, r
 
 def test_turning_blind_reading_off_shows_at_once(page, page_url):
     def turn(on: bool):
-        answer = page.request.post(f"{page_url}api/review/settings", data={"study": STUDY, "blind": on})
+        answer = page.request.post(f"{page_url}api/review/settings", data={"study": SESSIONS, "blind": on})
         assert answer.ok
 
-    enter(page, page_url)
+    enter(page, page_url, SESSIONS)
     try:
         turn(True)
         page.locator(".rv-veil").wait_for(state="visible")
