@@ -11,7 +11,7 @@ from app.commands._common import UserError, finish, open_store, options_of, say,
 
 def add(subparsers) -> None:
     parser = verb(subparsers, "experiment", "Arms of an experiment over seeds: means and spreads in one table", run)
-    parser.add_argument("name", help="look, comparison, padim, ablation, families, easy, joint, head")
+    parser.add_argument("name", help="comparison, ablation, look, ...; a wrong name lists all")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "--data", metavar="DIR", help="folder of a study; imported under its own name unless it is there"

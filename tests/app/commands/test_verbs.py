@@ -135,3 +135,14 @@ def test_the_parser_is_light():
 
 
 # The door itself.
+
+
+def test_the_page_of_verbs_names_every_verb_detector_and_experiment():
+    from core.engine.registry import DETECTORS
+    from core.studio.experiments.plans import EXPERIMENTS
+
+    page = (ROOT / "app/README.md").read_text("utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    verbs = set(" ".join(rows).replace("`", " ").replace(",", " ").split())
+    assert set(parser()._subparsers._group_actions[0].choices) <= verbs
+    assert [name for name in (*DETECTORS.names(), *EXPERIMENTS) if f"`{name}`" not in page] == []
