@@ -3,9 +3,9 @@
 What they see differs: PaDiM compares each place with the same place of normal images, the nearest patches with any
 place, in two depths of the network, and the Mahalanobis distance the image as a whole and each place with all places.
 Each is put on the scale of normal images that none was fitted on (mean 0, standard deviation 1). The heat map is the
-mean of the maps that do not hang on the place; the image's score the mean of four readings: of the whole image, PaDiM's
-score, the map's mean, and its largest twentieth. Weights are equal by design, not learnt: on images of a kind that
-nobody has seen there is nothing to learn them from.
+mean of their maps; the image's score the mean of three readings: of the whole image, the map's mean, and its largest
+twentieth. Weights are equal by design, not learnt: on images of a kind that nobody has seen there is nothing to learn
+them from.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BlendConfig(Config):
     fine: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(8, 16), patches=4000, pool=20_000))
     coarse: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(16, 32), patches=4000, pool=20_000))
     pooled: MahalanobisConfig = field(default_factory=MahalanobisConfig)
-    maps: tuple[str, ...] = ("fine", "coarse", "pooled")
+    maps: tuple[str, ...] = tuple(KINDS)
     stride: int = 8
     unseen: float = 0.15
     seed: int = 0
@@ -65,10 +65,7 @@ class BlendConfig(Config):
 
 @DETECTORS.register("blend", title="Quick detectors, blended")
 class Blend(Detector):
-    """extras: `pooled` and `pooled_roi` (N,), distances of the whole image and of its region of interest.
-
-    `padim` (N, h, w): PaDiM's map.
-    """
+    """extras: `pooled` and `pooled_roi` (N,), distances of the whole image and of its region of interest."""
 
     name = "blend"
     title = "Quick detectors, blended"
@@ -104,15 +101,14 @@ class Blend(Detector):
     def _joined(self, parts: dict[str, Prediction], size: int) -> Prediction:
         side = -(-size // self.config.stride)
         maps = [(upsample(parts[n].maps, side) - s.map_mean) / s.map_sd for n, s in self.scales.items()]
-        extras = {**parts["pooled"].extras, "padim": parts["padim"].maps}
-        return Prediction(np.asarray(np.mean(maps, 0, dtype=np.float32)), extras)
+        return Prediction(np.asarray(np.mean(maps, 0, dtype=np.float32)), dict(parts["pooled"].extras))
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Maps float32 (N, S/8, S/8), in standard deviations of normal images; the same with or without `roi`."""
         return self._joined(self._parts(images, batch, roi), images.shape[1])
 
     def _read(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Readings of each image (N,): `pooled`, `padim`, and the map's `mean` and `top`."""
+        """Readings of each image (N,): `pooled`, and the map's `mean` and `top`."""
         flat = prediction.maps.reshape(len(prediction), -1)
         inside = np.ones(flat.shape, bool)
         if roi is not None:
@@ -123,7 +119,6 @@ class Blend(Detector):
         top = np.maximum(1, np.round(TOP * count)).astype(int)
         return {
             "pooled": self.members["pooled"].image_score(prediction, roi),
-            "padim": self.members["padim"].image_score(Prediction(prediction.extras["padim"]), roi),
             "mean": np.where(inside, flat, 0).sum(1) / count,
             "top": np.array([row[:n].mean() for row, n in zip(ordered, top, strict=True)]),
         }
@@ -132,9 +127,8 @@ class Blend(Detector):
         """(N,) float32: the mean of the readings, each in standard deviations of normal images."""
         kind = "" if roi is None else "_roi"
         scaled = [
-            (values - scale.score_mean) / scale.score_sd
+            (values - self.readings[name + kind].score_mean) / self.readings[name + kind].score_sd
             for name, values in self._read(prediction, roi).items()
-            if (scale := self.readings.get(name + kind)) is not None  # an older fit has three
         ]
         return np.mean(scaled, 0).astype(np.float32)
 
