@@ -17,7 +17,7 @@ from app.routes import _bodies as bodies
 from app.routes._types import Id, Int, Line, Side
 from core.studio.db import owners
 from core.studio.demo import study as demo
-from core.studio.ingest import kind, overview, studies
+from core.studio.ingest import kind, overview, records, studies
 from core.studio.ingest import uploads as dropped
 from core.studio.ingest.background import Imports
 from core.studio.ingest.video import Sampling
@@ -87,15 +87,14 @@ def routes(ctx) -> APIRouter:
                 owners.forget_owner(store, "drop", drop)
 
         def work(progress, files=given):
-            last = store.one("SELECT coalesce(max(id), 0) AS id FROM cases") or {"id": 0}
+            last = records.newest_case(store)
             copy = body.keep or bool(drop)
             report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=copy)
-            first = store.one("SELECT min(id) AS id FROM cases WHERE study = ? AND id > ?", [study, last["id"]])
             if report.accepted and scored_runs(store, study):
                 jobs.submit(
                     store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]
                 )
-            return {**report.to_dict(), "first": first and first["id"]}
+            return {**report.to_dict(), "first": records.first_after(store, study, last)}
 
         studies.study_row(store, study)
         return {"ok": True, "task": imports.start(partial(from_drop, drop=drop) if drop else work)}

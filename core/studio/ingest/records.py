@@ -83,3 +83,14 @@ def delete_study(store: Store, study: str) -> None:
         db.execute("DELETE FROM studies WHERE id = ?", [study])
     for folder in [store.home.path / f for f in folders] + [store.home.cache / study, store.home.files / study]:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def newest_case(store: Store) -> int:
+    """Id of the case that came in last, 0 where there is none."""
+    return int((store.one("SELECT coalesce(max(id), 0) AS id FROM cases") or {"id": 0})["id"])
+
+
+def first_after(store: Store, study: str, last: int) -> int | None:
+    """Id of a study's first case that came in after case `last`."""
+    row = store.one("SELECT min(id) AS id FROM cases WHERE study = ? AND id > ?", [study, last])
+    return row["id"] if row else None

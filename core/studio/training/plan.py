@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
 from core.engine.registry import DETECTORS
 from core.studio.db.store import NotFound, Store
@@ -35,7 +36,7 @@ def plan(store: Store, study: str | None) -> dict:
     found = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
     going = [j for j in found if j["status"] in GOING]
     known = store.one("SELECT 1 FROM readings r JOIN runs f ON f.id = r.run WHERE f.study = ? LIMIT 1", [study])
-    answer = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
+    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
     if not going:
         return answer
     ended = sorted((j for j in found if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
