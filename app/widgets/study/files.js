@@ -29,7 +29,7 @@ export async function droppedFiles({ dataTransfer }) {
   return found;
 }
 
-/** Files may be dropped on any part of the page, in any tab. @param {(files: Upload[]) => unknown} take */
+/** Files may be dropped on any part of the page that does not take them itself. @param {(files: Upload[]) => unknown} take */
 export function dropAnywhere(take) {
   const body = document.body;
   const files = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
@@ -41,7 +41,7 @@ export function dropAnywhere(take) {
   document.addEventListener('dragleave', (event) => event.relatedTarget || body.classList.remove('dropping'));
   document.addEventListener('drop', () => body.classList.remove('dropping'), true);
   document.addEventListener('drop', async (event) => {
-    if (!files(event)) return;
+    if (!files(event) || event.defaultPrevented) return;
     event.preventDefault();
     take(await droppedFiles(event));
   });
