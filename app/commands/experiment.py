@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from app.commands._common import UserError, finish, open_store, options_of, say, verb
@@ -53,9 +54,10 @@ def _has(detector: str, preset: str) -> bool:
 
 
 def run(args) -> int:
-    from core.studio.experiments.plans import EXPERIMENTS, JUDGED
+    from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
     from core.studio.experiments.report import markdown, summarise
     from core.studio.experiments.runner import run_plan
+    from core.studio.report.claims import claims_markdown, claims_of_rows
 
     if args.name not in EXPERIMENTS:
         raise UserError(f"no experiment is called {args.name!r}; there are: {', '.join(EXPERIMENTS)}")
@@ -78,7 +80,10 @@ def run(args) -> int:
     )  # fmt: skip
     lines = summarise(rows)
     payload = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}
+    claims = claims_of_rows(store, arms, CLAIMS.get(args.name, []), rows)
+    payload |= {"claims": [asdict(c) for c in claims]}
     payload |= {"seconds": round(time.monotonic() - started, 1), "rows": rows, "summary": lines}
     if args.out:
         Path(args.out).write_text(json.dumps(payload, indent=1, default=str) + "\n")
-    return finish(args, payload, "\n" + markdown(lines))
+    tested = "\n\n" + claims_markdown(claims) if claims else ""
+    return finish(args, payload, "\n" + markdown(lines) + tested)

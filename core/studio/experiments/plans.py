@@ -133,3 +133,7 @@ EXPERIMENTS = {
     "head": head_only,
 }  # fmt: skip
 JUDGED = ("families", "ablation")  # their rows also hold AUROCs on synthetic lesions in held-out normals
+CLAIMS = {  # pairs (better, than) that are tested on the same images
+    "pretrained": [(f"{title}, PMSACL from ImageNet", f"{title}, ImageNet") for title in QUICK],
+    "padim": [("PaDiM", "PaDiM, untrained")],
+}

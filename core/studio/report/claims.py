@@ -8,6 +8,7 @@ import numpy as np
 
 from core.engine.metrics.compare import delong, holm, paired_bootstrap
 from core.studio.db.store import Store
+from core.studio.experiments.plans import Arm
 from core.studio.report.cells import Cell, dice_of, scores_of
 from core.studio.report.tables import Table
 
@@ -68,3 +69,21 @@ def judged_claims(
     for claim, corrected in zip(found, holm([c.p for c in found]), strict=True):
         claim.corrected = corrected
     return found
+
+
+def claims_of_rows(store: Store, arms: list[Arm], pairs: list[tuple[str, str]], rows: list[dict]) -> list[Claim]:
+    """The claims of an experiment, of its rows inside the region of interest; pairs of which an arm is absent are not.
+
+    rows: as `experiments.runner.run_plan` gives them.
+    """
+    labels = {row["label"] for row in rows}
+    table = Table("experiment", "", ("auroc", "dice"), tuple(arms), tuple(p for p in pairs if set(p) <= labels))
+    inside = [row for row in rows if row["roi"]]
+    made = [Cell(r["label"], r["seed"], r["run"], rows={(r["protocol"], True): r}) for r in inside]
+    return judged_claims(store, [table], {table.name: made}, True, "held-out")
+
+
+def claims_markdown(claims: list[Claim]) -> str:
+    """A table of claims; p is corrected by Holm's rule."""
+    lines = [f"| {c.better} | {c.than} | {c.metric} | {c.difference:+.3f} | {c.corrected:.3f} |" for c in claims]
+    return "\n".join(["| | less | | difference | p |", "|---|---|---|---|---|", *lines])

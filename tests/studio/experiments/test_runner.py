@@ -5,9 +5,12 @@ import pytest
 
 from core.engine.detectors.base import Prediction
 from core.engine.detectors.lesion_head.validation import JUDGES, judge
-from core.studio.experiments.plans import EXPERIMENTS, JUDGED, UNTRAINED, Arm
+from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.registry import DETECTORS
+from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED, UNTRAINED, Arm
 from core.studio.experiments.report import markdown, summarise
 from core.studio.experiments.runner import run_plan
+from core.studio.report.claims import claims_markdown, claims_of_rows
 from core.studio.runs.records import list_runs
 
 ARMS = [
@@ -70,3 +73,23 @@ def test_the_families_experiment_never_judges_by_what_it_trains_on():
     for arm in EXPERIMENTS["families"]():
         trained = arm.fit.get("families") or LESION_PRESETS[arm.fit_preset].families
         assert not set(trained) & set(JUDGES), arm.label
+
+
+def test_claims_are_tested_on_the_same_images(store, tiny_study):
+    arms = [Arm("one", "padim", UNTRAINED, fit={"channels": 20}), Arm("two", "padim", UNTRAINED, fit={"channels": 8})]
+    rows = run_plan(store, tiny_study, arms, [0], size=32, device="cpu", bootstrap=0)
+    found = claims_of_rows(store, arms, [("one", "two"), ("one", "absent")], rows)
+    by_arm = {r["label"]: r for r in rows if r["roi"]}
+    gap = next(c for c in found if c.metric == "auroc")
+    assert {c.than for c in found} == {"two"} and 0 <= gap.p <= gap.corrected <= 1
+    assert gap.difference == pytest.approx(by_arm["one"]["auroc"] - by_arm["two"]["auroc"])
+    assert "| one | two | auroc |" in claims_markdown(found)
+
+
+def test_every_arm_can_be_made():
+    for arm in (arm for plan in EXPERIMENTS.values() for arm in plan()):
+        kind = DETECTORS.get(arm.detector)
+        (getattr(kind, "presets", {}).get(arm.fit_preset) or kind.Config()).replace(**arm.fit)
+        if arm.encoder != UNTRAINED:
+            PRETRAIN_PRESETS[arm.preset].replace(**arm.pretrain)
+    assert all({a.label for a in EXPERIMENTS[name]()} >= set(sum(pairs, ())) for name, pairs in CLAIMS.items())
