@@ -47,9 +47,9 @@ def test_another_study_never_stands_beside_the_old_image(page, page_url):
     assert page.locator(".rv-row[data-id]").count() == 0 and page.locator(".rv-row.skeleton").count() > 3
     blank = "(c) => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.every((v) => v === 0)"
     assert page.locator(".rv-pane canvas").first.evaluate(blank)
-    page.unroute("**/api/review/open**")
     for route in held:
         route.continue_()
+    page.unroute("**/api/review/open**")
     page.wait_for_function(f"{WIDGET}.review.picture && {WIDGET}.review.setup.study === '{STUDY}'")
 
 

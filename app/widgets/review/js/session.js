@@ -74,7 +74,13 @@ async function begin(review) {
   if (!wanted) return;
   const answer = await post('/api/reading/start', wanted);
   if (!answer.ok) return review.say(answer.error, 'bad');
-  if (study) await review.open(study);
+  if (study) await anew(review, study);
+}
+
+/** Names and images from before leave at once. @param {ReviewView} review @param {string} study */
+function anew(review, study) {
+  review.clear();
+  return review.open(study);
 }
 
 /** @param {ReviewView} review */
@@ -82,7 +88,7 @@ export async function finish(review) {
   const { study } = review;
   const answer = await post('/api/reading/end', {});
   if (!answer.ok) return review.say(answer.error, 'bad');
-  if (study) await review.open(study);
+  if (study) await anew(review, study);
   await showSummary(review, answer.session);
 }
 
