@@ -32,8 +32,10 @@ let reported = ''; // the part of the chain that was last at work
 const kept = (/** @type {string} */ name) => sessionStorage.getItem(`tour.${name}`) || '';
 const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessionStorage.setItem(`tour.${name}`, value);
 const studio = () => frame.contentWindow?.Studio;
-const state = (/** @type {string} */ text) => {
-  $('.tour-state').textContent = text;
+let atWork = ''; // what the chain does, in words
+/** Beside what is at work: how far the tour is. @param {string} [text] instead of both */
+const state = (text) => {
+  $('.tour-state').textContent = text ?? [atWork, ready && `${at + 1} of ${steps.length}`].filter(Boolean).join(' · ');
 };
 
 function say() {
@@ -46,6 +48,7 @@ function say() {
   const look = (/** @type {number} */ i) => (i < at ? 'past' : i === at ? 'now' : '');
   $('.tour-steps').replaceChildren(...steps.map((_, i) => el('li', { class: look(i) })));
   document.body.dataset.step = ready ? String(at) : 'drawing';
+  state();
 }
 
 // Opens the tab, does what the step does, and puts the ring around what it speaks of.
@@ -158,7 +161,8 @@ async function look() {
     const running = job && `${DOING[job.verb] || job.verb}: ${Math.round(100 * job.progress)} %`;
     const doing = job?.status === 'queued' ? 'waiting to start' : running;
     // No time here: the studio above says how long what is at work still takes.
-    state([doing, ready && `${at + 1} of ${steps.length}`].filter(Boolean).join(' · '));
+    atWork = doing || '';
+    state();
   } catch (error) {
     state(error.message);
   }
