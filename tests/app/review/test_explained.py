@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from core.studio.db import store as stores
 from tests.app.review.conftest import STUDY, WIDGET, enter
 
@@ -28,7 +30,7 @@ def test_the_two_patches_and_how_far_they_are_apart(page, page_url, review_home)
     page.keyboard.press("x")
     panel.wait_for()
     assert "yet 7.25 away (12 held-out normals: 2.00 as a rule, 3.50 at most)" in panel.inner_text()
-    assert train["name"] in panel.locator("figcaption").last.inner_text()
+    assert Path(train["name"]).stem in panel.locator("figcaption").last.inner_text()
     boxes = panel.locator("svg").evaluate_all("all => all.map((s) => s.getBoundingClientRect().width)")
     assert len(boxes) == 2 and min(boxes) > 60
     rect = panel.locator("rect").last
