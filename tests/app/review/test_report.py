@@ -7,7 +7,7 @@ from tests.app.review.conftest import STUDY, WIDGET, enter, settle
 
 def test_the_report_holds_pictures_reading_decision_version_and_the_research_line(page, page_url):
     enter(page, page_url)
-    page.evaluate("window.print = () => { window.printed = (window.printed || 0) + 1 }")
+    page.evaluate("() => { window.print = () => { window.printed = (window.printed || 0) + 1 } }")
     page.keyboard.press("ArrowRight")
     settle(page)
     page.keyboard.press("n")

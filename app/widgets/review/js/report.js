@@ -89,7 +89,7 @@ export function report(review) {
       pictures.map(([title, image]) => image && el('figure', {}, image, el('figcaption', {}, title))),
     ),
     el('table', {}, rows(review)),
-    el('footer', {}, RESEARCH),
+    el('p', { class: 'rv-report-research' }, RESEARCH),
   );
   document.querySelector('.rv-report')?.remove();
   document.body.append(sheet);
