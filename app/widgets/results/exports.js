@@ -13,9 +13,15 @@ const KINDS = {
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
 const KEPT = 'Names are kept: for moving a study between installations';
 
-/** Where the answers to the forms go: a file is kept by the browser, what is shown here says why there is none. */
-function frame() {
-  const answers = /** @type {HTMLIFrameElement} */ (el('iframe', { name: 'rs-answers', hidden: true }));
+const ANSWERS = 'rs-answers';
+
+/**
+ * Where the answers to the forms go: a file is kept by the browser, what is shown here says why there is none.
+ * Beside the page's contents, for these may be drawn anew before the answer comes.
+ */
+function listen() {
+  if (document.querySelector(`iframe[name=${ANSWERS}]`)) return;
+  const answers = /** @type {HTMLIFrameElement} */ (el('iframe', { name: ANSWERS, hidden: true }));
   answers.addEventListener('load', () => {
     const said = answers.contentDocument?.body?.textContent;
     if (!said) return;
@@ -25,7 +31,7 @@ function frame() {
       toast('The studio gave no file. Reload the page and try again.', 'bad');
     }
   });
-  return answers;
+  document.body.append(answers);
 }
 
 /**
@@ -35,11 +41,11 @@ function frame() {
  * @param {() => void} changed
  */
 export function exports(study, blind, link, changed) {
-  const answers = frame();
+  listen();
   const links = Object.entries(KINDS).map(([kind, text]) => {
     const action = `/api/export/${encodeURIComponent(study)}/${kind}`;
     const button = el('button', { title: kind === 'bundle' ? KEPT : REMAPPED }, text);
-    return el('form', { method: 'post', action, target: answers.name }, button);
+    return el('form', { method: 'post', action, target: ANSWERS }, button);
   });
   const turn = async () => {
     await orToast(api('/api/review/settings', { study, blind: !blind }));
@@ -64,6 +70,5 @@ export function exports(study, blind, link, changed) {
     { class: 'panel rs-wide' },
     el('div', { class: 'rs-head' }, el('h2', {}, 'Take it with you'), links, button),
     careful,
-    answers,
   );
 }

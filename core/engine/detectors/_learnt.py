@@ -23,7 +23,7 @@ from typing_extensions import Self
 from core.engine.backbones.encoder import Encoder, EncoderConfig
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import blur, roi_at
+from core.engine.detectors.heatmap import blur, counted
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import pick_device, to_batch
@@ -68,9 +68,9 @@ class NetTraining(Training, abc.ABC):
         self.networks = {"net": net}
         self.optimisers = self.build_optimisers()
 
-    @abc.abstractmethod
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """By the name that a checkpoint keeps them under."""
+        """By the name that a checkpoint keeps them under; Adam over all networks unless a member says otherwise."""
+        return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
@@ -156,11 +156,7 @@ class Learnt(Detector):
     @torch.no_grad()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """uint8 (N, S, S, 3) of the size it was fitted at -> smoothed maps."""
-        if images.shape[1:] != (self.size, self.size, 3):
-            raise ValueError(
-                f"this {DETECTORS.title(self.name)} was fitted on {self.size} x {self.size} RGB images, "
-                f"not {images.shape[1:]}: score at size {self.size}, or fit again"
-            )
+        self.demand_size(images)
         shown = (
             images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)
         )  # no image has maps of a shape too
@@ -209,6 +205,5 @@ def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
     """(N, h, w) and roi uint8 (N, S, S) or None -> (N,) float32; an empty region says nothing, all counts then."""
     if roi is None:
         return maps.mean((1, 2)).astype(np.float32)
-    inside = roi_at(roi, maps.shape[1:])
-    inside = inside | ~inside.any((1, 2), keepdims=True)
+    inside = counted(maps, roi)
     return ((maps * inside).sum((1, 2)) / inside.sum((1, 2))).astype(np.float32)

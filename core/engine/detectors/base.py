@@ -19,6 +19,7 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.config import Config
 from core.engine.detectors.heatmap import masked_maps
 from core.engine.progress import Report, Stop
+from core.engine.registry import DETECTORS
 
 
 @dataclass
@@ -57,10 +58,14 @@ class FitContext:
 
 
 class Detector(abc.ABC):
-    """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`."""
+    """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`.
+
+    size: side in pixels of the images that it was fitted on.
+    """
 
     name: ClassVar[str]
     Config: ClassVar[type[Config]]
+    size: int
 
     @classmethod
     @abc.abstractmethod
@@ -77,6 +82,15 @@ class Detector(abc.ABC):
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """(N,) float32. `roi` uint8 (N, S, S): only what lies inside counts. Default: the map's maximum."""
         return masked_maps(prediction.maps, roi).reshape(len(prediction), -1).max(1)
+
+    def demand_size(self, images: np.ndarray) -> None:
+        """Raise ValueError unless images (N, S, S, 3) have the side of those that it was fitted on, its `size`."""
+        side = self.size
+        if images.shape[1:] != (side, side, 3):
+            raise ValueError(
+                f"this {DETECTORS.title(self.name)} was fitted on {side} x {side} RGB images, not {images.shape[1:]}: "
+                f"score at size {side}, or fit again"
+            )
 
     @abc.abstractmethod
     def save(self, folder: Path) -> None:

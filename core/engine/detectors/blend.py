@@ -21,7 +21,7 @@ from typing_extensions import Self
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import roi_at, upsample
+from core.engine.detectors.heatmap import counted, roi_at, upsample
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
 from core.engine.detectors.members import Scale, part_unseen
@@ -68,7 +68,6 @@ class Blend(Detector):
     """extras: `pooled` and `pooled_roi` (N,), distances of the whole image and of its region of interest."""
 
     name = "blend"
-    title = "Quick detectors, blended"
     Config = BlendConfig
 
     def __init__(
@@ -87,11 +86,11 @@ class Blend(Detector):
         for name in config.maps:
             maps = parts[name].maps
             cells = maps if unseen_roi is None else maps[roi_at(unseen_roi, maps.shape[1:])]
-            detector.scales[name] = _scale(cells, cells)
+            detector.scales[name] = _scale(cells)
         for kind, roi in {"": None, "_roi": unseen_roi}.items():
             prediction = detector._joined(parts, images.shape[1])
             for name, values in detector._read(prediction, roi).items():
-                detector.readings[name + kind] = _scale(values, values)
+                detector.readings[name + kind] = _scale(values)
         return detector
 
     def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> dict[str, Prediction]:
@@ -110,10 +109,7 @@ class Blend(Detector):
     def _read(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
         """Readings of each image (N,): `pooled`, and the map's `mean` and `top`."""
         flat = prediction.maps.reshape(len(prediction), -1)
-        inside = np.ones(flat.shape, bool)
-        if roi is not None:
-            inside = roi_at(roi, prediction.maps.shape[1:]).reshape(flat.shape)
-            inside = inside | ~inside.any(1, keepdims=True)  # an empty region says nothing, so all of it counts
+        inside = counted(prediction.maps, roi).reshape(flat.shape)
         count = inside.sum(1)
         ordered = -np.sort(-np.where(inside, flat, -np.inf), 1)
         top = np.maximum(1, np.round(TOP * count)).astype(int)
@@ -150,7 +146,7 @@ class Blend(Detector):
         return cls(BlendConfig.from_dict(about["config"]), members, scales, readings)
 
 
-def _scale(scores: np.ndarray, cells: np.ndarray) -> Scale:
-    least = 1e-6  # what never varies says nothing, and must not be divided by
-    score_sd, map_sd = max(least, float(np.std(scores))), max(least, float(np.std(cells)))
-    return Scale(float(np.mean(scores)), score_sd, float(np.mean(cells)), map_sd)
+def _scale(values: np.ndarray) -> Scale:
+    """Mean and deviation of scores, or of a map's cells: whichever is asked of it later."""
+    mean, sd = float(np.mean(values)), max(1e-6, float(np.std(values)))  # what never varies must not be divided by
+    return Scale(mean, sd, mean, sd)

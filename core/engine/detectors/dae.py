@@ -57,9 +57,6 @@ class TiedAutoEncoder(nn.Module):
 
 
 class DAETraining(NetTraining):
-    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
-
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         shown = x
         if self.config.noise:

@@ -45,6 +45,17 @@ def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(F.interpolate(x, tuple(shape[:2]), mode="area")[:, 0].numpy() >= 0.5)
 
 
+def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """Which cells of maps (N, h, w) count: those inside roi uint8 (N, S, S), or all. bool (N, h, w).
+
+    An empty region says nothing, so all of such a map counts.
+    """
+    if roi is None:
+        return np.ones(maps.shape, bool)
+    inside = roi_at(roi, maps.shape[1:])
+    return np.asarray(inside | ~inside.any((1, 2), keepdims=True))
+
+
 def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
     """Maps with their own minimum outside the region of interest, so that no maximum is found there."""
     if roi is None:

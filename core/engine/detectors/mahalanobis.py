@@ -98,7 +98,6 @@ class Mahalanobis(MapDetector):
     """extras: `pooled` (N,), the distance of the whole image, and `pooled_roi` of its region of interest if given."""
 
     name = "mahalanobis"
-    title = "Mahalanobis of pooled features"
     Config = MahalanobisConfig
 
     def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, normals: dict[str, Normal]) -> None:

@@ -23,7 +23,6 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.backbones.inference import inference_copy
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.progress import Stopped
-from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 
 
@@ -110,13 +109,7 @@ def predict_together(
     The first one's encoder is used. Raises ValueError if a detector was fitted at another size.
     """
     for detector in detectors:
-        side = detector.size
-        if images.shape[1:] != (side, side, 3):
-            title = DETECTORS.about(detector.name)["title"]
-            raise ValueError(
-                f"this {title} was fitted on {side} x {side} RGB images, not {images.shape[1:]}: "
-                f"score at size {side}, or fit again"
-            )
+        detector.demand_size(images)
     reader = detectors[0].reader
     strides = {stride for detector in detectors for stride in detector.config.strides}
     parts: list[list[Prediction]] = [[] for _ in detectors]

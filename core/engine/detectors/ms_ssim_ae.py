@@ -45,9 +45,6 @@ class AutoEncoder(nn.Module):
 
 
 class MSSSIMTraining(NetTraining):
-    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
-
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         loss = self.net.reconstruction(x, self.net(x)).mean()
         descend(self.optimisers["optimiser"], loss)

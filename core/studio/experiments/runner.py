@@ -6,6 +6,7 @@ Stopped and started again it goes on where it was: a run is found by its name, w
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable
 
@@ -49,24 +50,9 @@ def run_plan(
     one threshold that is best on the test images (optimistic), `dice` the one from held-out normals. judged: rows with
     the region of interest also hold what `synthetic` gives; a recipe is chosen by that, not by the test's figures.
     """
-    with remembering():  # arms of one encoder share its maps
-        return _rows(store, study, arms, seeds, size, device, bootstrap, judged, report)
-
-
-def _rows(
-    store: Store,
-    study: str,
-    arms: list[Arm],
-    seeds: list[int],
-    size: int,
-    device: str,
-    bootstrap: int,
-    judged: bool,
-    report: Report,
-) -> list[dict]:
     rows = []
-    for seed in seeds:
-        for arm in arms:
+    with remembering():  # arms of one encoder share its maps
+        for seed, arm in itertools.product(seeds, arms):
             fit = fitted(store, study, arm, seed, size=size, device=device)
             for roi in (True, False):
                 best = evaluate_run(store, fit, roi, pixel_rule="best-dice", bootstrap=0)

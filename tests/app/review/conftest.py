@@ -19,6 +19,7 @@ from tests.studio.review.conftest import add_readings, draw_folder
 STUDY = "room"
 SESSIONS = "sessions"  # and again, for reading sessions
 UNREAD = "unread"  # the same images, for the one test that starts from a list in which nothing was decided
+VEILED = "veiled"  # and for the one that turns blind reading on and off
 WIDGET = "document.querySelector('.widget-review')"
 CASES = 50
 
@@ -80,7 +81,7 @@ def add_recording(home: Path, folder: Path, study: str = "film", frames: int = 4
 
 @pytest.fixture(scope="package")
 def review_home(tmp_path_factory):
-    home = make_home(tmp_path_factory.mktemp("review"), names=(STUDY, UNREAD, SESSIONS))
+    home = make_home(tmp_path_factory.mktemp("review"), names=(STUDY, UNREAD, SESSIONS, VEILED))
     add_recording(home, tmp_path_factory.mktemp("film"))
     add_recording(home, tmp_path_factory.mktemp("volume"), "volume")
     return home

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.app.review.conftest import CASES, SESSIONS, UNREAD, WIDGET, enter, rows, settle
+from tests.app.review.conftest import CASES, SESSIONS, VEILED, WIDGET, enter, rows, settle
 
 CASE = f"{WIDGET}.review.detail.id"
 SEEDS = range(20) if os.environ.get("PMSACL_ALL_SEEDS") else range(1)
@@ -100,10 +100,10 @@ def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, r
 
 def test_turning_blind_reading_off_shows_at_once(page, page_url):
     def turn(on: bool):
-        answer = page.request.post(f"{page_url}api/review/settings", data={"study": UNREAD, "blind": on})
+        answer = page.request.post(f"{page_url}api/review/settings", data={"study": VEILED, "blind": on})
         assert answer.ok
 
-    enter(page, page_url, UNREAD)
+    enter(page, page_url, VEILED)
     try:
         turn(True)
         page.locator(".rv-veil").wait_for(state="visible")

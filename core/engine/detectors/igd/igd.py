@@ -21,7 +21,7 @@ from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import blur, roi_at
+from core.engine.detectors.heatmap import blur, counted
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Items
 from core.engine.detectors.igd.model import IGDModel
@@ -101,11 +101,7 @@ class IGD(Detector):
 
         extras: rec, gauss (N,) of the global model, residual (N, S/2, S/2) its map, patches (N, P) the local scores.
         """
-        if images.shape[1:] != (self.size, self.size, 3):
-            raise ValueError(
-                f"this IGD was fitted on {self.size} x {self.size} RGB images, not {images.shape[1:]}: "
-                f"score at size {self.size}, or fit again"
-            )
+        self.demand_size(images)
         out: list[dict[str, np.ndarray]] = []
         for start in range(0, len(images), batch):
             x = to_batch(images[start : start + batch], self.whole.centre.device)
@@ -143,8 +139,7 @@ class IGD(Detector):
         rec, gauss = prediction.extras["rec"], prediction.extras["gauss"]
         if roi is not None:
             residual = prediction.extras["residual"]
-            inside = roi_at(roi, residual.shape[1:])
-            inside = inside | ~inside.any((1, 2), keepdims=True)  # an empty region says nothing: take it all
+            inside = counted(residual, roi)
             kept = (residual * inside).sum((1, 2)) / inside.sum((1, 2))
             rec = rec * kept / np.maximum(residual.mean((1, 2)), 1e-12)
         score = self.config.xi * rec + (1 - self.config.xi) * gauss

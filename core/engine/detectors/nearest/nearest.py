@@ -22,7 +22,7 @@ from core.engine.backbones.base import STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
-from core.engine.detectors.heatmap import blur, roi_at
+from core.engine.detectors.heatmap import blur, counted
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.detectors.nearest.explain import Match, box_of
 from core.engine.detectors.nearest.fitting import NearestFitting, patches_of
@@ -108,9 +108,7 @@ class Nearest(MapDetector):
     def _peak(prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
         """(N,) flat cell of each image's largest distance; an empty region says nothing, so all of it counts."""
         distance = prediction.extras["distance"]
-        inside = np.ones(distance.shape, bool) if roi is None else roi_at(roi, distance.shape[1:])
-        inside = inside | ~inside.any((1, 2), keepdims=True)
-        return np.where(inside, distance, -1.0).reshape(len(distance), -1).argmax(1)
+        return np.where(counted(distance, roi), distance, -1.0).reshape(len(distance), -1).argmax(1)
 
     @torch.inference_mode()
     def explain(
