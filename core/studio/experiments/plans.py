@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.config import Config
+from core.engine.detectors.blend import BlendConfig
 from core.engine.registry import DETECTORS
 from core.studio.runs.pipeline import UNTRAINED
 
@@ -126,9 +127,20 @@ def pretrained() -> list[Arm]:
     return arms
 
 
+def members() -> list[Arm]:
+    """Whether each member of the blend earns its place: all of them, and each left out. Meant for --size 224."""
+    every = list(BlendConfig().maps)
+    arms = [Arm("Blend", "blend", preset="imagenet", sized=False)]
+    for name in every:
+        others = {"maps": [other for other in every if other != name]}
+        arms.append(Arm(f"Blend without {name}", "blend", preset="imagenet", sized=False, fit=others))
+    return arms
+
+
 EXPERIMENTS = {
     "look": look,
     "pretrained": pretrained,
+    "members": members,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
     "head": head_only,
 }  # fmt: skip
