@@ -17,6 +17,7 @@ def add(subparsers) -> None:
     source.add_argument(
         "--data", metavar="DIR", help="folder of a study; imported under its own name unless it is there"
     )
+    parser.add_argument("--patients", metavar="PATTERN", help="of the folder's file names, as `study import` takes it")
     source.add_argument("--study", help="a study that is there already")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -44,7 +45,7 @@ def study_of(store, args) -> str:
     study = slug(folder.name)
     if study in {s["id"] for s in list_studies(store)}:
         return study
-    return import_study(store, folder.name, folder).study
+    return import_study(store, folder.name, folder, patients=getattr(args, "patients", None)).study
 
 
 def _has(detector: str, preset: str) -> bool:

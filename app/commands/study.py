@@ -15,6 +15,11 @@ def add(subparsers) -> None:
     one.add_argument("--layout", help="table, plain, mvtec or flat; found by looking at the folder")
     one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
     _sampling(one)
+    one.add_argument(
+        "--patients",
+        metavar="PATTERN",
+        help="regular expression over file names; its first group is the patient (DICOM files name theirs)",
+    )
     one = verb(inner, "recipe", "Make one of the paper's studies of its official download, as it unpacks", run_recipe)
     one.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
     one.add_argument("folder", help="where the download was unpacked")
@@ -72,7 +77,7 @@ def run_recipe(args) -> int:
     say(args, f"{made.title}: {', '.join(f'{n} {part}' for part, n in made.counts.items())}; {made.table}")
     for line in made.differences:
         say(args, f"  {line}")
-    args.folder, args.copy, args.layout, args.fps, args.every = str(made.table), False, None, None, None
+    args.folder, args.copy, args.layout, args.fps, args.every, args.patients = str(made.table), False, *[None] * 4
     return run_import(args)
 
 
@@ -89,6 +94,7 @@ def run_import(args) -> int:
             lambda i, n: show(i, n, ""),
             args.layout,
             _chosen(args),
+            args.patients,
         )
     counts = ", ".join(f"{n} {part}" for part, n in report.counts.items())
     say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")
@@ -100,6 +106,10 @@ def _print_report(args, report) -> int:
         say(args, f"  left out {one['path']}: {one['reason']}")
     for one in report.duplicates:
         say(args, f"  {one['kind']} duplicate: {one['train']} (train) and {one['test']} (test)")
+    if report.patients:
+        say(args, f"  {report.patients} patients, each held out and drawn as a whole")
+    for one in report.straddling:
+        say(args, f"  a patient in training ({one['train'][0]}) and in test ({one['test'][0]})")
     if report.burned_in:
         n = len(report.burned_in)
         say(args, f"  {n} {'image' if n == 1 else 'images'} may carry burned-in text; look before you pass images on")

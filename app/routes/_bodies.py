@@ -18,13 +18,17 @@ class Body(BaseModel):
 
 
 class Import(Body):
-    """folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings."""
+    """folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
+
+    patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
+    """
 
     folder: Line = ""
     name: Name = ""
     keep: bool = False
     drop: Name | None = None
     per_second: float = 1.0
+    patient_letters: int = Field(default=0, ge=0, le=100)
 
 
 class Add(Body):

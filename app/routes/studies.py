@@ -6,6 +6,7 @@ What brings images in or takes a study away is for administrators: a path names 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import cv2
 from fastapi import APIRouter, Request
@@ -44,7 +45,8 @@ def routes(ctx) -> APIRouter:
     def start(body: bodies.Import):
         store, home = ctx.store(), ctx.home
         name, folder, drop = body.name, body.folder.strip(), body.drop
-        sampling = Sampling(per_second=body.per_second)
+        how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second)}
+        how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
         study = studies.slug(name)
         studies.demand_free_name(store, study)
         if drop is None and not folder:
@@ -53,14 +55,14 @@ def routes(ctx) -> APIRouter:
             ctx.demand_root(folder)
 
         def from_path(progress):
-            report = studies.import_study(store, name, folder, copy=body.keep, on_progress=progress, sampling=sampling)
+            report = studies.import_study(store, name, folder, copy=body.keep, on_progress=progress, **how)
             return report.to_dict()
 
         def from_drop(progress, drop: str):
             try:
                 dropped.unpack(home, drop)
                 root = dropped.root_of(home, drop)
-                report = studies.import_study(store, name, root, copy=True, on_progress=progress, sampling=sampling)
+                report = studies.import_study(store, name, root, copy=True, on_progress=progress, **how)
                 return report.to_dict()
             finally:
                 dropped.discard(home, drop)

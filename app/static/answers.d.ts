@@ -388,6 +388,8 @@ export interface Report {
   rejected: { path: string; reason: string }[];
   duplicates: { test: string; train: string; kind: string }[];
   burned_in?: string[];
+  patients?: number;
+  straddling?: { train: string[]; test: string[] }[];
   /** The first new case, where cases were added to a study. */
   first?: number | null;
 }

@@ -80,6 +80,7 @@ export function importing(root, studio) {
   const settings = (/** @type {string} */ fallback) => ({
     name: $('.name').value.trim() || fallback,
     per_second: Number($('.per-second').value) || 1,
+    patient_letters: Number($('.patient-letters').value) || 0,
   });
   $('.go-path').onclick = () => {
     const folder = $('.folder').value.trim();

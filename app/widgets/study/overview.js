@@ -79,13 +79,14 @@ export function showReport(box, { report: r }) {
   const details = (/** @type {boolean} */ open, /** @type {string} */ title, /** @type {Node[]} */ ...inside) =>
     el('details', { open }, el('summary', { class: 'warn' }, title), inside);
   const good = (/** @type {string} */ text) => el('p', { class: 'good' }, text);
-  const { rejected, duplicates, burned_in: burned = [] } = r;
+  const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [] } = r;
   const left = list(rejected, (i) => `${i.path.split('/').slice(-2).join('/')}: ${i.reason}`);
   const same = list(duplicates, (d) => {
     const how = d.kind === 'exact' ? 'the same file as' : 'nearly the same as';
     return `${d.test} is ${how} ${d.train}`;
   });
   const repeats = `${duplicates.length} test ${duplicates.length > 1 ? 'cases show' : 'case shows'}`;
+  const both = list(straddling, ({ train, test }) => `${train[0]} (training) and ${test[0]} (test)`);
   const look = 'A name or a date in the picture stays there, whatever is remapped: look before you pass images on.';
   return fill(
     box,
@@ -95,6 +96,12 @@ export function showReport(box, { report: r }) {
     duplicates.length
       ? details(duplicates.length < 5, `${repeats} what a training image shows`, same)
       : good('✓ No test case repeats a training image.'),
+    straddling.length > 0 &&
+      details(straddling.length < 5, `${plural(straddling.length, 'patient')} in training and in test`, both),
+    patients > 0 &&
+      good(
+        `✓ ${plural(patients, 'patient')}: the images of each are held out together, and intervals are of patients.`,
+      ),
     burned.length > 0 &&
       details(
         false,

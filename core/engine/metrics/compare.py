@@ -17,12 +17,15 @@ def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     return (ranks[labels == 1] - own) / len(well), 1 - (ranks[labels == 0] - other) / len(sick)
 
 
-def delong(ours: np.ndarray, theirs: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+def delong(
+    ours: np.ndarray, theirs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None
+) -> tuple[float, float]:
     """Difference of two mean AUROCs on the same images, and its two-sided p value (DeLong et al. 1988).
 
-    ours, theirs (S, N): scores of S seeds each (their numbers may differ); labels (N,) 0/1. The contrast is the mean
-    over our seeds less the mean over theirs, with the covariance of all AUROCs together. Raises ValueError unless
-    there are two images of each kind. Two methods that score alike have p = 1.
+    ours, theirs (S, N): scores of S seeds each (their numbers may differ); labels (N,) 0/1; groups (N,): whose image
+    each is, then the variance is that of patients drawn anew, not of images (Obuchowski 1997). The contrast is the
+    mean over our seeds less the mean over theirs, with the covariance of all AUROCs together. Raises ValueError unless
+    there are two images (and two patients) of each kind. Two methods that score alike have p = 1.
     """
     labels = np.asarray(labels).astype(int)
     if min((labels == 1).sum(), (labels == 0).sum()) < 2:
@@ -33,10 +36,29 @@ def delong(ours: np.ndarray, theirs: np.ndarray, labels: np.ndarray) -> tuple[fl
     sick, well = (np.stack(part) for part in zip(*(placements(np.asarray(r), labels) for r in rows), strict=True))
     difference = float(weights @ sick.mean(1))
     # The contrast of each image's components: its variance is that of the difference.
-    variance = (weights @ sick).var(ddof=1) / sick.shape[1] + (weights @ well).var(ddof=1) / well.shape[1]
+    variance = _variance(weights @ sick, weights @ well, labels, np.arange(len(labels)) if groups is None else groups)
     if variance <= 1e-18:
         return difference, 1.0 if abs(difference) < 1e-12 else 0.0
     return difference, float(2 * stats.norm.sf(abs(difference) / np.sqrt(variance)))
+
+
+def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> float:
+    """Variance of a contrast of AUROCs from its components of abnormal (P,) and normal images (M,), by groups (N,).
+
+    Obuchowski 1997: components are summed within each patient, and one with images of both kinds adds a covariance.
+    With a patient for each image this is DeLong's variance.
+    """
+    names, member = np.unique(groups, return_inverse=True)
+    sums, counts = [], []
+    for part, kind in ((sick, 1), (well, 0)):
+        owner = member[labels == kind]
+        sums.append(np.bincount(owner, part - part.mean(), minlength=len(names)))
+        counts.append(len(np.unique(owner)))
+    if min(counts) < 2:
+        raise ValueError("DeLong's test takes at least two patients of each kind")
+    scale = [n / (n - 1) / len(part) ** 2 for n, part in zip(counts, (sick, well), strict=True)]
+    shared = 2 * len(names) / (len(names) - 1) / (len(sick) * len(well))
+    return float(sum(a * (s @ s) for a, s in zip(scale, sums, strict=True)) + shared * (sums[0] @ sums[1]))
 
 
 def paired_bootstrap(

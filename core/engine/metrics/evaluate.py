@@ -50,7 +50,7 @@ def evaluate(
 
     Keys: auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, each with a 95 % bootstrap
     interval under NAME_ci; threshold, pixel_threshold, five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal,
-    n_localised. Thresholds are kept as they are from draw to draw.
+    n_localised, n_patients (None where not given). Thresholds are kept as they are from draw to draw.
     """
     if protocol not in PROTOCOLS or pixel_rule not in PIXEL_RULES:
         raise CannotEvaluate(f"the protocol is one of {PROTOCOLS} and the pixel rule one of {PIXEL_RULES}")
@@ -75,6 +75,7 @@ def evaluate(
         "roi": roi is not None,
         "n_normal": int((labels == 0).sum()),
         "n_abnormal": int((labels == 1).sum()),
+        "n_patients": None if patients is None else len(np.unique(patients)),
     }
 
 

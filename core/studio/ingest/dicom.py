@@ -47,6 +47,13 @@ def header(path: Path):
     return _header(path, pixels=False)
 
 
+def patient(ds) -> str | None:
+    """PatientID with who issued it (PS3.3 C.7.1.1), or None where a header has none."""
+    number = str(ds.get("PatientID") or "").strip()
+    issuer = str(ds.get("IssuerOfPatientID") or "").strip()
+    return f"{issuer} {number}".strip() if number else None
+
+
 def declares_text(ds) -> bool:
     """Whether a file's header says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
     return str(ds.get("BurnedInAnnotation", "")).strip().upper() == "YES"

@@ -14,23 +14,23 @@ HOLDOUT_FROM = 60
 def hold_out(found: list[Found]) -> None:
     """Hold out a part of the training normals, chosen by content, so the same files give the same part everywhere.
 
-    Frames of one file and slices of one volume stay on one side, but for a volume that is all there is: without
-    held-out slices nothing could be scored. Nothing is chosen when the layout already names a held-out part.
+    Images of one patient, frames of one file and slices of one volume stay on one side, but for a patient or a volume
+    that is all there is: without held-out images nothing could be scored. Nothing is chosen when the layout already
+    names a held-out part.
     """
     train = [f for f in found if f.entry.split == "train"]
     if not train or any(f.entry.split == "holdout" for f in found):
         return
-    whole: dict[str, str] = {}  # a volume goes by one of its slices
+    whole: dict[str, str] = {}  # a patient or a volume goes by one of its images
     for f in train:
-        series, digest = f.row.get("series"), f.row["sha256"]
-        if series:
-            whole[series] = min(whole.get(series, digest), digest)
-    if len(whole) == 1 and all(f.row.get("series") for f in train):
+        one, digest = _whole(f), f.row["sha256"]
+        if one:
+            whole[one] = min(whole.get(one, digest), digest)
+    if len(whole) == 1 and all(map(_whole, train)):
         whole = {}
 
     def unit(f: Found) -> str:
-        series, digest = f.row.get("series"), f.row["sha256"]
-        return whole.get(series, digest) if series else digest
+        return whole.get(_whole(f) or "", f.row["sha256"])
 
     digests = sorted({unit(f) for f in train})
     count = round(len(digests) * HOLDOUT_FRACTION)
@@ -43,3 +43,8 @@ def hold_out(found: list[Found]) -> None:
     for f in train:
         if unit(f) in chosen:
             f.row["split"] = "holdout"
+
+
+def _whole(f: Found) -> str | None:
+    """What a frame must not be parted from: its patient, else its volume."""
+    return f.row.get("patient") or f.row.get("series")

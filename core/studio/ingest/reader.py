@@ -40,6 +40,7 @@ class Found:
     thumb: object
     mask: bytes | None = None
     mask_problem: str | None = None
+    patient: str | None = None  # as layout or header give it; the database has its keyed hash alone
 
 
 class _LeftOut:
@@ -114,6 +115,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         header = dicom.header(entry.path) if head.format == "DICOM" else None
         declared = header is not None and dicom.declares_text(header)
         piece = None if header is None else volumes.slice_of(header)
+        patient = entry.patient or (dicom.patient(header) if header is not None else None)
         found = []
         for frame, image in _frames(entry.path, head, sampling):
             thumb = thumbnail(image)
@@ -127,7 +129,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
                 "burned_in": int(declared or burned_in.likely(image)),
                 **(piece.to_row() if piece else {}),
             }
-            found.append(Found(entry, frame, head.frames, row, thumb))
+            found.append(Found(entry, frame, head.frames, row, thumb, patient=patient))
     except Unreadable as error:
         return str(error)
     except MemoryError:

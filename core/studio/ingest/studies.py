@@ -17,6 +17,7 @@ from core.studio.ingest.copies import Copies
 from core.studio.ingest.decode import read_image, read_raw
 from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
 from core.studio.ingest.layouts import Entry, files_under, read_layout
+from core.studio.ingest.patients import Patients, straddling
 from core.studio.ingest.records import (
     delete_study,
     demand_free_name,
@@ -37,7 +38,8 @@ __all__ = [
 class ImportReport:
     """What an import did. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}];
 
-    burned_in: names of cases with likely text in the picture.
+    burned_in: names of cases with likely text in the picture; patients: how many are known; straddling: of them,
+    those with images in training and in test, [{"train", "test"}] of names.
     """
 
     study: str
@@ -48,6 +50,8 @@ class ImportReport:
     rejected: list[dict] = field(default_factory=list)
     duplicates: list[dict] = field(default_factory=list)
     burned_in: list[str] = field(default_factory=list)
+    patients: int = 0
+    straddling: list[dict] = field(default_factory=list)
 
     def to_dict(self) -> dict:
         return dict(self.__dict__)
@@ -62,10 +66,12 @@ def import_study(
     on_progress: Progress | None = None,
     layout: str | None = None,
     sampling: Sampling | None = None,
+    patients: str | None = None,
 ) -> ImportReport:
     """Make a study of a folder (or a CSV). Originals are not altered: referenced, or copied into the home with `copy`.
 
-    `sampling`: which frames of recordings become cases; the study keeps it for what is added later.
+    `sampling`: which frames of recordings become cases; `patients`: pattern over file names that gives a patient, see
+    `ingest.patients`. The study keeps both for what is added later.
 
     `size` also builds the arrays of that size. Raises ValueError if the name is in use, and if no file of the folder
     can be read.
@@ -75,18 +81,25 @@ def import_study(
     demand_free_name(store, study)
     layout, entries = read_layout(folder, layout)
     sampling = sampling or Sampling()
+    whose = Patients(store, folder, patients)
     found, rejected = reader.read_all(entries, on_progress, sampling)
     if not found:
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
     report = ImportReport(study, layout, rejected=rejected)
+    _name_patients(found, whose)
     hold_out(found)
     with Copies() as copies:
         if copy:
             copies.add(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
         # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
         found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
-        config = {"copied": copy, "holdout_fraction": HOLDOUT_FRACTION, "video": sampling.to_dict()}
+        config = {
+            "copied": copy,
+            "holdout_fraction": HOLDOUT_FRACTION,
+            "video": sampling.to_dict(),
+            "patients": patients,
+        }
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
             db.table("studies").insert({**row, "config": json.dumps(config)})
@@ -118,6 +131,7 @@ def add_cases(
     sampling = sampling or Sampling.of(row["config"])
     found, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
     report = ImportReport(study, row["layout"], rejected=rejected)
+    _name_patients(found, Patients(store, pattern=row["config"].get("patients")))
     with Copies() as copies:
         if copy:
             # By content: a device may use a name again for another picture.
@@ -147,6 +161,11 @@ def files_at(path: str | os.PathLike) -> list[Path]:
     if not files:
         raise ValueError(f"no images in {place}")
     return files
+
+
+def _name_patients(found: list[reader.Found], whose: Patients) -> None:
+    for f in found:
+        f.row["patient"] = whose(f.entry.path, f.patient)
 
 
 def _duplicates(store: Store, study: str, found: list[reader.Found]) -> list[dict]:
@@ -183,11 +202,14 @@ def _insert(store: Store, study: str, found: list[reader.Found], report: ImportR
         report.accepted += 1
         if f.row.get("burned_in"):
             report.burned_in.append(name)
-    rows = store.query('SELECT sha256, frame, split, label FROM cases WHERE study = ? ORDER BY "row"', [study])
+    query = 'SELECT name, sha256, frame, split, label, patient FROM cases WHERE study = ? ORDER BY "row"'
+    rows = store.query(query, [study])
     text = "\n".join(f"{r['sha256']} {r['frame']} {r['split']} {r['label']}" for r in rows)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
     db.table("studies").update(study, {"fingerprint": fingerprint})
     report.counts = _counts(rows)
+    report.patients = len({r["patient"] for r in rows if r["patient"]})
+    report.straddling = straddling(rows)
 
 
 def _counts(rows: list[dict]) -> dict[str, int]:

@@ -16,6 +16,7 @@ from core.engine.progress import Stop, Stopped
 from core.studio.db.store import Store, now
 from core.studio.experiments.plans import Arm
 from core.studio.experiments.runner import fitted
+from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import never
 from core.studio.runs import records as runs
@@ -100,6 +101,15 @@ def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarr
     test = known_test(arrays)
     labels = (arrays.label[test] == "abnormal").astype(int)
     return read_scores(store, cell.fit, arrays.case_ids[test], roi), labels
+
+
+def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | None:
+    """Whose image each of those test cases is, or None where no patient is known. masked: of those of `dice_of`."""
+    run = runs.get_run(store, cell.fit)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    test = known_test(arrays)
+    test = test[arrays.has_mask[test].astype(bool)] if masked else test
+    return patients_of(store, run["study"], arrays.case_ids[test])
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from core.engine.metrics.compare import delong, holm, paired_bootstrap
 from core.studio.db.store import Store
 from core.studio.experiments.plans import Arm
-from core.studio.report.cells import Cell, dice_of, scores_of
+from core.studio.report.cells import Cell, dice_of, patients_in, scores_of
 from core.studio.report.tables import Table
 
 
@@ -33,7 +33,9 @@ class Claim:
 def judged_claims(
     store: Store, tables: list[Table], cells: dict[str, list[Cell]], roi: bool, protocol: str
 ) -> list[Claim]:
-    """Every claim of the tables whose rows are there: DeLong's test for AUROC, a bootstrap over images for Dice.
+    """Every claim of the tables whose rows are there: DeLong's test for AUROC, a bootstrap for Dice.
+
+    Both are of patients where these are known, else of images.
 
     cells: by the table's name. All claims of all tables are corrected together.
     """
@@ -61,11 +63,16 @@ def judged_claims(
                 continue
             if "auroc" in table.metrics:
                 ours, theirs = (np.stack([score(c) for c in part]) for part in (one, two))
-                found.append(Claim(table.name, better, than, "auroc", *delong(ours, theirs, labels)))
+                whose = patients_in(store, one[0])
+                found.append(Claim(table.name, better, than, "auroc", *delong(ours, theirs, labels, whose)))
             if "dice" in table.metrics and len(overlap(one[0])):
                 ours, theirs = (np.mean([overlap(c) for c in part], 0) for part in (one, two))
                 known = np.isfinite(ours) & np.isfinite(theirs)
-                found.append(Claim(table.name, better, than, "dice", *paired_bootstrap(ours[known], theirs[known])))
+                whose = patients_in(store, one[0], masked=True)
+                whose = None if whose is None else whose[known]
+                found.append(
+                    Claim(table.name, better, than, "dice", *paired_bootstrap(ours[known], theirs[known], whose))
+                )
     for claim, corrected in zip(found, holm([c.p for c in found]), strict=True):
         claim.corrected = corrected
     return found

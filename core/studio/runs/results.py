@@ -9,6 +9,7 @@ import numpy as np
 
 from core.studio.db.store import Store, now, parsed
 from core.studio.ingest.cache import rows_of
+from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
@@ -37,6 +38,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         holdout_scores=unseen,
         holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
         protocol=protocol,
+        patients=patients_of(store, run["study"], arrays.case_ids[test]),
         **options,
     )
     row["conformal"] = conformal(unseen, scores[labels == 0])
@@ -64,7 +66,8 @@ def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol
 
     options.pop("pixel_rule", None)
     labels = (arrays.label[test] == "abnormal").astype(int)
-    row = evaluate(scores(test), labels, holdout_scores=scores(held), protocol=protocol, **options)
+    patients = patients_of(store, study, arrays.case_ids[test])
+    row = evaluate(scores(test), labels, holdout_scores=scores(held), protocol=protocol, patients=patients, **options)
     who = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
     return keep_row(store, study, None, {**row, **who, "seconds": round(time.monotonic() - started, 2)})
 

@@ -73,3 +73,26 @@ def test_images_of_one_patient_are_drawn_together():
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.9, 0.8]) == pytest.approx([1.0, 1.0]) and holm([]) == []
+
+
+def test_with_patients_the_p_value_is_even_too_and_the_plain_one_is_not():
+    rng = np.random.default_rng(3)
+    whose = np.repeat(np.arange(40), 5)
+    labels = (whose % 2).astype(int)
+    by_image, by_patient = [], []
+    for _ in range(200):
+        of_patient = rng.normal(size=(2, 40))[:, whose]  # what differs between methods is a patient's, not an image's
+        one, two = labels + 0.3 * rng.normal(size=(2, 200)) + of_patient
+        by_image.append(delong(one, two, labels)[1])
+        by_patient.append(delong(one, two, labels, whose)[1])
+    assert (np.array(by_image) < 0.05).mean() > 0.25
+    assert 0.005 < (np.array(by_patient) < 0.05).mean() < 0.12
+
+
+def test_a_patient_for_each_image_changes_nothing():
+    rng = np.random.default_rng(4)
+    labels = np.arange(60) % 2
+    one, two = rng.normal(size=(2, 60)) + labels
+    assert delong(one, two, labels, rng.permutation(60)) == pytest.approx(delong(one, two, labels))
+    with pytest.raises(ValueError, match="two patients"):
+        delong(one, two, labels, np.zeros(60, int))

@@ -40,7 +40,10 @@ class BadFolder(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One file as its layout understands it. `problem` is set when the layout already knows what is wrong."""
+    """One file as its layout understands it. `problem` is set when the layout already knows what is wrong.
+
+    patient: whose image it is, where the layout says so.
+    """
 
     path: Path
     split: str = "train"
@@ -48,6 +51,7 @@ class Entry:
     mask: Path | None = None
     tags: tuple[str, ...] = ()
     problem: str | None = None
+    patient: str | None = None
 
 
 def files_under(folder: Path) -> Iterator[Path]:

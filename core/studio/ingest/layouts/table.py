@@ -1,4 +1,4 @@
-"""A CSV with columns path, split, label, mask (the last three may be missing or empty); paths relative to the CSV."""
+"""A CSV of path, split, label, mask, patient (all but path may be missing); paths are relative to the CSV."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from core.studio.ingest.layouts import BadFolder, Entry
+from core.studio.ingest.patients import COLUMNS
 
 LONGEST_PATH = 4096
 TITLE = "a CSV of path, split, label, mask"
@@ -65,4 +66,5 @@ def _entry(root: Path, row: dict[str, str], number: int) -> Entry:
     if split != "test" and label != "normal":
         return Entry(path, problem=f"line {number}: only normal images can be in {split}, this one is {label}")
     mask = row.get("mask", "").strip()
-    return Entry(path, split, label, root / mask if mask else None)
+    patient = next((row[c] for c in COLUMNS if row.get(c, "").strip()), None)
+    return Entry(path, split, label, root / mask if mask else None, patient=patient)

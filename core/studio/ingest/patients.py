@@ -1,0 +1,103 @@
+"""Whose image each is: what images of one patient share, so that they are held out, split and drawn as a whole.
+
+A patient (or an examination, where that is what is known) comes from the layout's table, from a file `patients.csv`
+(columns name, patient), from a pattern over file names, or from DICOM's PatientID. Kept is a keyed hash of it alone:
+the key stays in the home.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import hmac
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from core.studio.db.store import Store
+
+TABLE = "patients.csv"
+COLUMNS = ("patient", "patient_id", "examination")  # of a table, the first that is there
+LONGEST = 200  # characters of a pattern
+
+
+class Patients:
+    """Who the patient of a file is, and under what pseudonym: `rule(path, declared)` -> str or None.
+
+    pattern: a regular expression looked for in the file's name; its first group, or all it matches, is the patient.
+    folder: where `patients.csv` may lie. Raises ValueError for a pattern that is none and a table without columns.
+    """
+
+    def __init__(self, store: Store, folder: Path | None = None, pattern: str | None = None) -> None:
+        if pattern and len(pattern) > LONGEST:
+            raise ValueError(f"a pattern for patients has at most {LONGEST} characters")
+        try:
+            self._pattern = re.compile(pattern) if pattern else None
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        self._named = {} if folder is None else _table(folder)
+        self._key = _key(store)
+
+    def __call__(self, path: Path, declared: str | None) -> str | None:
+        """declared: what the layout or the file's own header says, used where neither table nor pattern knows."""
+        text = self._named.get(path.name) or self._named.get(path.stem) or self._found(path.name) or declared
+        text = (text or "").strip()
+        return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
+
+    def _found(self, name: str) -> str | None:
+        match = self._pattern.search(name) if self._pattern else None
+        if match is None:
+            return None
+        return match.group(1) if match.re.groups else match.group(0)
+
+
+def _key(store: Store) -> bytes:
+    kept = store.setting("patients")
+    if kept is None:
+        kept = secrets.token_hex(32)
+        store.set_setting("patients", kept)
+    return bytes.fromhex(kept)
+
+
+def _table(folder: Path) -> dict[str, str]:
+    file = (folder if folder.is_dir() else folder.parent) / TABLE
+    if not file.is_file():
+        return {}
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            rows = csv.DictReader(lines)
+            head = {(c or "").strip().lower(): c for c in rows.fieldnames or ()}
+            column = next((head[c] for c in COLUMNS if c in head), None)
+            if "name" not in head or column is None:
+                raise ValueError(f"{TABLE} needs the columns name and patient")
+            return {Path(row[head["name"]] or "").name: row[column] or "" for row in rows}
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{TABLE} is no table that can be read: {error}") from None
+
+
+def straddling(cases: Sequence[dict]) -> list[dict]:
+    """[{"train": names, "test": names}] of each patient with images on both sides; names are the first of each.
+
+    cases: rows with name, split, patient. Training normals that are held out stand with those trained on.
+    """
+    sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"train": [], "test": []})
+    for case in cases:
+        if case["patient"]:
+            sides[case["patient"]]["test" if case["split"] == "test" else "train"].append(case["name"])
+    return [{k: v[:3] for k, v in both.items()} for both in sides.values() if both["train"] and both["test"]]
+
+
+def patients_of(store: Store, study: str, case_ids: np.ndarray) -> np.ndarray | None:
+    """Whose image each case is, int (N,): a case without a patient is one of its own. None where none is known."""
+    known = {
+        row["id"]: row["patient"]
+        for row in store.query("SELECT id, patient FROM cases WHERE study = ? AND patient IS NOT NULL", [study])
+    }
+    if not any(int(i) in known for i in case_ids):
+        return None
+    _, number = np.unique([known.get(int(i), f"case {i}") for i in case_ids], return_inverse=True)
+    return np.asarray(number)
