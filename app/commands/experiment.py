@@ -45,7 +45,7 @@ def study_of(store, args) -> str:
     study = slug(folder.name)
     if study in {s["id"] for s in list_studies(store)}:
         return study
-    return import_study(store, folder.name, folder, patients=getattr(args, "patients", None)).study
+    return import_study(store, folder.name, folder, patients=args.patients).study
 
 
 def _has(detector: str, preset: str) -> bool:
