@@ -8,8 +8,8 @@ import numpy as np
 from core.studio.clusters.library import Map
 from core.studio.db.store import Store
 from core.studio.ingest import cache
-from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import get_mask
+from core.studio.ingest.originals import shown
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
 from core.studio.runs.readings import unpack_map
@@ -58,10 +58,10 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
         image = np.asarray(m.points.mixed_images()[mixed])
         how = cv2.INTER_CUBIC if len(image) < side else cv2.INTER_AREA
         return cv2.resize(image, fitted(_aspect(store, m, point), side), interpolation=how)
-    case = store.one("SELECT path, frame FROM cases WHERE id = ?", [int(m.points.case_id[point])])
+    case = store.one("SELECT path, frame, scale FROM cases WHERE id = ?", [int(m.points.case_id[point])])
     if case is None:
         raise ValueError("this case is no longer in the study")
-    image = read_image(case["path"], case["frame"])
+    image = shown(case)
     scale = min(1.0, side / max(image.shape[:2]))
     return cache.shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
 

@@ -94,7 +94,7 @@ def _folder(store: Store, study: str, size: int, cases: list[dict]) -> Path:
 
     key = hashlib.sha256(Path(roi.__file__).read_bytes() + f"{VERSION} {ROI_SIDE}".encode())
     for case in cases:
-        key.update(f"{case['sha256']} {case['frame']}\n".encode())
+        key.update(f"{case['sha256']} {case['frame']}{case['scale'] or ''}\n".encode())
     return store.home.cache / study / f"{size}-{key.hexdigest()[:12]}"
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from core.studio.ingest import dicom, video
+from core.studio.ingest.depth import to_8bit
 from core.studio.ingest.unreadable import Unreadable, limit, refusing
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm", ".dicom", ".ima"}
@@ -55,9 +56,18 @@ def probe(path: str | os.PathLike) -> Probe:
 
 
 @refusing
-def read_image(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
-    """uint8 (H, W, 3) RGB at full resolution, upright; more than 8 bits are brought to 8 (see `to_8bit`)."""
-    return _read(path, frame, dicom.read_display, lambda grey: np.repeat(to_8bit(grey)[..., None], 3, 2), to_8bit)
+def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
+    """uint8 (H, W, 3) RGB at full resolution, upright; more than 8 bits are brought to 8 (see `to_8bit`).
+
+    scale: the stored values that become 0 and 255, of all images of a scanner; without it each image has its own.
+    """
+    return _read(
+        path,
+        frame,
+        lambda file, number: dicom.read_display(file, number, scale),
+        lambda grey: np.repeat(to_8bit(grey, scale)[..., None], 3, 2),
+        lambda deep: to_8bit(deep, scale),
+    )
 
 
 @refusing
@@ -96,19 +106,6 @@ def _read(
             if deep is not None:
                 return of_deep(deep)
         return np.asarray(_flat(_load(image)))
-
-
-def to_8bit(deep: np.ndarray) -> np.ndarray:
-    """Integers of 9 to 16 bits to 8 by the smallest of 8, 10, 12, 14, 16 bits that holds them; others by their range.
-
-    A 12-bit picture in a 16-bit file is thus not black, and images of one scanner keep one scale.
-    """
-    if deep.dtype.kind == "u" or (deep.dtype.kind == "i" and deep.min() >= 0 and deep.max() < 65536):
-        bits = next(b for b in (8, 10, 12, 14, 16) if int(deep.max()) < 1 << b)
-        return (deep.astype(np.uint32) >> (bits - 8)).astype(np.uint8)
-    deep = np.nan_to_num(deep.astype(np.float64))
-    low, high = float(deep.min()), float(deep.max())
-    return ((deep - low) * (255.0 / max(high - low, 1e-12))).round().astype(np.uint8)
 
 
 def _regular(path: Path) -> None:

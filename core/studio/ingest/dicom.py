@@ -93,8 +93,18 @@ def read_values(path: Path, frame: int = 0) -> np.ndarray:
     return values[..., :3] if values.ndim == 3 else apply_modality_lut(values, ds).astype(np.float32)
 
 
-def read_display(path: Path, frame: int = 0) -> np.ndarray:
-    """uint8 (H, W, 3) as a viewer would show it: modality LUT, then VOI LUT or window, then MONOCHROME1 inverted."""
+def has_window(ds) -> bool:
+    """Whether a file says how its values are to be shown, by a window or a VOI LUT, for all frames or each of them."""
+    items = [*(ds.get("SharedFunctionalGroupsSequence") or ()), *(ds.get("PerFrameFunctionalGroupsSequence") or ())]
+    where = [ds, *(one for item in items for one in item.get("FrameVOILUTSequence") or ())]
+    return any("VOILUTSequence" in one or ("WindowCenter" in one and "WindowWidth" in one) for one in where)
+
+
+def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
+    """uint8 (H, W, 3) as a viewer would show it: modality LUT, then VOI LUT or window, then MONOCHROME1 inverted.
+
+    scale: the values that become 0 and 255 where a file has neither; without it, the image's own least and largest.
+    """
     from pydicom.pixels import apply_modality_lut, apply_voi_lut
 
     values, ds = _frame(path, frame)
@@ -102,7 +112,7 @@ def read_display(path: Path, frame: int = 0) -> np.ndarray:
         deep = int(ds.get("BitsStored", 8)) - 8
         return np.ascontiguousarray((values >> max(deep, 0)).astype(np.uint8)[..., :3])
     values = apply_modality_lut(values, ds)
-    low, high = float(values.min()), float(values.max())
+    low, high = scale or (float(values.min()), float(values.max()))
     if "VOILUTSequence" in ds:
         table = ds.VOILUTSequence[0]
         values = apply_voi_lut(values, ds)

@@ -21,18 +21,9 @@ def hold_out(found: list[Found]) -> None:
     train = [f for f in found if f.entry.split == "train"]
     if not train or any(f.entry.split == "holdout" for f in found):
         return
-    whole: dict[str, str] = {}  # a patient or a volume goes by one of its images
-    for f in train:
-        one, digest = _whole(f), f.row["sha256"]
-        if one:
-            whole[one] = min(whole.get(one, digest), digest)
-    if len(whole) == 1 and all(map(_whole, train)):
-        whole = {}
-
-    def unit(f: Found) -> str:
-        return whole.get(_whole(f) or "", f.row["sha256"])
-
-    digests = sorted({unit(f) for f in train})
+    units = next((u for u in (_units(train, True), _units(train, False)) if len(set(u)) > 1), None)
+    units = units or [f.row["sha256"] for f in train]
+    digests = sorted(set(units))
     count = round(len(digests) * HOLDOUT_FRACTION)
     if len(digests) >= HOLDOUT_FROM:
         count = max(count, HOLDOUT_LEAST)
@@ -40,11 +31,17 @@ def hold_out(found: list[Found]) -> None:
         count = max(count, 1)
     ranked = sorted(digests, key=lambda d: hashlib.sha256(f"holdout {d}".encode()).digest())
     chosen = set(ranked[:count])
-    for f in train:
-        if unit(f) in chosen:
+    for f, unit in zip(train, units, strict=True):
+        if unit in chosen:
             f.row["split"] = "holdout"
 
 
-def _whole(f: Found) -> str | None:
-    """What a frame must not be parted from: its patient, else its volume."""
-    return f.row.get("patient") or f.row.get("series")
+def _units(train: list[Found], patients: bool) -> list[str]:
+    """What each frame must not be parted from (its patient if asked for, else its volume, else its file), named by the
+    least digest of its images.
+    """
+    names = [(patients and f.row.get("patient")) or f.row.get("series") or f.row["sha256"] for f in train]
+    least: dict[str, str] = {}
+    for name, f in zip(names, train, strict=True):
+        least[name] = min(least.get(name, f.row["sha256"]), f.row["sha256"])
+    return [least[name] for name in names]

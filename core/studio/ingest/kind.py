@@ -8,7 +8,7 @@ import numpy as np
 
 from core.studio.db.store import Store
 from core.studio.ingest.cache import shrink
-from core.studio.ingest.decode import read_image
+from core.studio.ingest.originals import shown
 from core.studio.ingest.unreadable import Unreadable
 
 KINDS = {  # kind: its title
@@ -54,11 +54,11 @@ def kind_of_image(image: np.ndarray) -> str:
 
 def guess(store: Store, study: str) -> str | None:
     """The kind that most of a sample of the study's images has; None if no image can be read."""
-    cases = store.query('SELECT path, frame FROM cases WHERE study = ? ORDER BY "row"', [study])
+    cases = store.query('SELECT path, frame, scale FROM cases WHERE study = ? ORDER BY "row"', [study])
     found: Counter[str] = Counter()
     for case in cases[:: max(1, len(cases) // SAMPLE)][:SAMPLE]:
         try:
-            found[kind_of_image(read_image(case["path"], case["frame"]))] += 1
+            found[kind_of_image(shown(case))] += 1
         except (Unreadable, OSError):
             continue
     return found.most_common(1)[0][0] if found else None

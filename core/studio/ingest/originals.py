@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Row
+from core.studio.ingest import scale
 from core.studio.ingest.decode import read_image, read_raw
 from core.studio.ingest.duplicates import file_sha256
 from core.studio.ingest.unreadable import Unreadable
@@ -30,9 +31,14 @@ def check(path: str | os.PathLike[str], sha256: str | None) -> None:
 
 
 def image_of(case: Row) -> np.ndarray:
-    """`decode.read_image` of a case's row (path, frame, sha256). Raises Unreadable, or Replaced."""
+    """`shown` of a case's row (path, frame, sha256, scale). Raises Unreadable, or Replaced."""
     check(case["path"], case["sha256"])
-    return read_image(case["path"], case["frame"])
+    return shown(case)
+
+
+def shown(case: Row) -> np.ndarray:
+    """uint8 (H, W, 3) of a case's row (path, frame, scale): `decode.read_image` by the scale of its scanner."""
+    return read_image(case["path"], case["frame"], scale.of_case(case))
 
 
 def raw_of(case: Row) -> np.ndarray[Any, Any]:

@@ -8,10 +8,10 @@ from collections import Counter
 import cv2
 import numpy as np
 
-from core.studio.db.store import NotFound, Store
+from core.studio.db.store import NotFound, Row, Store
 from core.studio.ingest.cache import ROI_SIDE, shrink
-from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import get_mask, truth_masks
+from core.studio.ingest.originals import shown
 from core.studio.ingest.studies import show_study
 
 SPLITS = ("train", "holdout", "test")
@@ -59,7 +59,7 @@ def sample(store: Store, study: str, count: int, seed: int = 0, part: str = "all
 
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
     """A case's image, uint8 (h, w, 3), its longer side at most `side`."""
-    image = read_image(*_file(store, case_id))
+    image = shown(_file(store, case_id))
     scale = min(1.0, side / max(image.shape[:2]))
     return shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
 
@@ -68,8 +68,7 @@ def outlines(store: Store, case_id: int) -> dict:
     """{"roi", "lesion"}: each a list of polygons [[x, y], ...] in parts of the image's width and height."""
     from core.engine.roi import find_roi
 
-    path, frame = _file(store, case_id)
-    image = read_image(path, frame)
+    image = shown(_file(store, case_id))
     scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
     roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
     study = store.first("SELECT study FROM cases WHERE id = ?", [case_id])["study"]
@@ -87,8 +86,8 @@ def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float
     return [((line + 0.5) / scale).round(4).tolist() for line in lines if len(line) > 2]
 
 
-def _file(store: Store, case_id: int) -> tuple[str, int]:
-    row = store.one("SELECT path, frame FROM cases WHERE id = ?", [case_id])
+def _file(store: Store, case_id: int) -> Row:
+    row = store.one("SELECT path, frame, scale FROM cases WHERE id = ?", [case_id])
     if row is None:
         raise NotFound(f"there is no case {case_id}")
-    return row["path"], row["frame"]
+    return row

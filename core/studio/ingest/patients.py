@@ -15,6 +15,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +24,14 @@ from core.studio.db.store import Store
 TABLE = "patients.csv"
 COLUMNS = ("patient", "patient_id", "examination")  # of a table, the first that is there
 LONGEST = 200  # characters of a pattern
+
+
+class Frame(Protocol):
+    """One frame that was read, and the row that its case will have."""
+
+    entry: Any
+    row: dict[str, Any]
+    patient: str | None
 
 
 class Patients:
@@ -47,6 +56,11 @@ class Patients:
         text = self._named.get(path.name) or self._named.get(path.stem) or self._found(path.name) or declared
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
+
+    def name(self, frames: Sequence[Frame]) -> None:
+        """Give each frame's row its `patient`."""
+        for frame in frames:
+            frame.row["patient"] = self(frame.entry.path, frame.patient)
 
     def _found(self, name: str) -> str | None:
         match = self._pattern.search(name) if self._pattern else None

@@ -22,6 +22,7 @@ from core.studio.ingest.decode import Probe, probe, read_image
 from core.studio.ingest.duplicates import file_sha256, near_pairs, perceptual_hash, thumbnail
 from core.studio.ingest.layouts import Entries, Entry
 from core.studio.ingest.masks import encode_mask, read_mask
+from core.studio.ingest.scale import Measured, measure
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.ingest.video import Sampling
 
@@ -40,6 +41,7 @@ class Found:
     thumb: object
     mask: bytes | None = None
     mask_problem: str | None = None
+    measured: Measured | None = None
     patient: str | None = None  # as layout or header give it; the database has its keyed hash alone
 
 
@@ -118,7 +120,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         patient = entry.patient or (dicom.patient(header) if header is not None else None)
         found = []
         for frame, image in _frames(entry.path, head, sampling):
-            thumb = thumbnail(image)
+            thumb, measured = thumbnail(image), measure(entry.path, frame, head, header)
             row = {
                 "width": image.shape[1],
                 "height": image.shape[0],
@@ -129,7 +131,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
                 "burned_in": int(declared or burned_in.likely(image)),
                 **(piece.to_row() if piece else {}),
             }
-            found.append(Found(entry, frame, head.frames, row, thumb, patient=patient))
+            found.append(Found(entry, frame, head.frames, row, thumb, measured=measured, patient=patient))
     except Unreadable as error:
         return str(error)
     except MemoryError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.studio.db.store import Store, now
-from core.studio.ingest import reader, volumes
+from core.studio.ingest import reader, scale, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.copies import Copies
 from core.studio.ingest.decode import read_image, read_raw
@@ -87,7 +87,8 @@ def import_study(
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
     report = ImportReport(study, layout, rejected=rejected)
-    _name_patients(found, whose)
+    whose.name(found)
+    scales = scale.agree(found, {})
     hold_out(found)
     with Copies() as copies:
         if copy:
@@ -99,6 +100,7 @@ def import_study(
             "holdout_fraction": HOLDOUT_FRACTION,
             "video": sampling.to_dict(),
             "patients": patients,
+            "scales": scales,
         }
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
@@ -131,7 +133,9 @@ def add_cases(
     sampling = sampling or Sampling.of(row["config"])
     found, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
     report = ImportReport(study, row["layout"], rejected=rejected)
-    _name_patients(found, Patients(store, pattern=row["config"].get("patients")))
+    Patients(store, pattern=row["config"].get("patients")).name(found)
+    kept = row["config"].get("scales") or {}
+    scales = scale.agree(found, kept)
     with Copies() as copies:
         if copy:
             # By content: a device may use a name again for another picture.
@@ -140,7 +144,9 @@ def add_cases(
                 files.setdefault(f.entry.path, []).append(f)
             for path, same in files.items():
                 copies.add(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
-        with store.write():
+        with store.write() as db:
+            if scales != kept:
+                db.table("studies").update(study, {"config": json.dumps({**row["config"], "scales": scales})})
             _insert(store, study, found, report)
     report.duplicates = _duplicates(store, study, found)
     return report
@@ -161,11 +167,6 @@ def files_at(path: str | os.PathLike) -> list[Path]:
     if not files:
         raise ValueError(f"no images in {place}")
     return files
-
-
-def _name_patients(found: list[reader.Found], whose: Patients) -> None:
-    for f in found:
-        f.row["patient"] = whose(f.entry.path, f.patient)
 
 
 def _duplicates(store: Store, study: str, found: list[reader.Found]) -> list[dict]:

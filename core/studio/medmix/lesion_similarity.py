@@ -17,8 +17,8 @@ from core.engine.augment.mixed import Mixed
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.db.store import Store
 from core.studio.ingest.cache import fraction, shrink
-from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import get_mask, truth_masks
+from core.studio.ingest.originals import shown
 
 REAL = 48  # lesions of the study that are looked at
 OUT_OF_SUPPORT = (
@@ -49,8 +49,8 @@ def lesion_similarity(
     chosen = sorted(truth)[:: max(1, len(truth) // REAL)][:REAL]
     real = []
     for case_id in chosen:
-        row = store.query("SELECT path, frame FROM cases WHERE id = ?", [case_id])[0]
-        image = shrink(read_image(row["path"], row["frame"]), side * 2, side * 2)
+        row = store.query("SELECT path, frame, scale FROM cases WHERE id = ?", [case_id])[0]
+        image = shrink(shown(row), side * 2, side * 2)
         mask = fraction(get_mask(store, truth[case_id]), side * 2) >= 0.5
         if mask.any():
             real.append(_patch(image, *_box(mask), side))

@@ -22,8 +22,8 @@ from core.engine.roi import find_roi
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.db.store import Store
 from core.studio.ingest.cache import ROI_SIDE, fraction, shrink
-from core.studio.ingest.decode import read_image
 from core.studio.ingest.donors import check_pool
+from core.studio.ingest.originals import shown
 from core.studio.ingest.overview import polygons
 
 SIDES = (64, 128, 256, 512)
@@ -120,7 +120,7 @@ class Samples:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        image = read_image(case["path"], case["frame"])
+        image = shown(case)
         scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
         roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
         inside = (fraction(roi, size) >= 0.5).astype(np.uint8)

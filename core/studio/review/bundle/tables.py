@@ -36,7 +36,7 @@ TABLES = {  # in the order in which foreign keys allow them to be written
             "id": "id", "name": "name", "path": "file", "frame": "int", "split": "text", "label": "text",
             "width": "int?", "height": "int?", "bits": "int?", "modality": "text?", "sha256": "text?",
             "phash": "text?", "row": "int", "added": "time", "tags": "json", "burned_in": "int?", "series": "text?",
-            "place": "real?", "slice": "int?", "patient": "text?",
+            "place": "real?", "slice": "int?", "patient": "text?", "scale": "json?",
         },
     ),
     "runs": Table(

@@ -1,0 +1,25 @@
+"""From stored values of more than 8 bits to the 8 that are shown."""
+
+from __future__ import annotations
+
+import numpy as np
+
+CONTAINERS = (8, 10, 12, 14, 16)  # bits that a scanner's values fill
+
+
+def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.ndarray:
+    """Stored values to 8 bits by a scale, what lies outside it clipped.
+
+    Without one: integers of 9 to 16 bits by the smallest of 8, 10, 12, 14, 16 bits that holds them (a 12-bit picture in
+    a 16-bit file is thus not black), others by their range.
+    """
+    if scale is not None:
+        low, high = scale
+        part = (np.nan_to_num(deep.astype(np.float64)) - low) / max(high - low, 1e-12)
+        return (np.clip(part, 0, 1) * 255).round().astype(np.uint8)
+    if deep.dtype.kind == "u" or (deep.dtype.kind == "i" and deep.min() >= 0 and deep.max() < 65536):
+        bits = next(b for b in CONTAINERS if int(deep.max()) < 1 << b)
+        return (deep.astype(np.uint32) >> (bits - 8)).astype(np.uint8)
+    deep = np.nan_to_num(deep.astype(np.float64))
+    low, high = float(deep.min()), float(deep.max())
+    return ((deep - low) * (255.0 / max(high - low, 1e-12))).round().astype(np.uint8)

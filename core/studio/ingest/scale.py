@@ -1,0 +1,89 @@
+"""One scale from stored values to 8 bits for all images that one scanner gave a study, kept with the study.
+
+Without it an image of more than 8 bits would be shown by its own brightest pixel, and a detector would see brightness
+that depends on one marker or one dead pixel. A DICOM file with a window or a VOI LUT is shown by that instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from core.studio.ingest import dicom
+from core.studio.ingest.decode import Probe, read_raw
+from core.studio.ingest.depth import CONTAINERS
+
+TAILS = (0.1, 99.9)  # percentiles of an image whose values have no container: a few stray pixels do not count
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one image asks for. scanner: what images of one scale share, as a digest or a kind of file."""
+
+    scanner: str
+    low: float
+    high: float
+
+
+def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
+    """Of an image of more than 8 bits; None for any other, and for a DICOM file that brings its own window.
+
+    header: the dataset of a DICOM file. Whole numbers from 0 to 65535 ask for the container of 8, 10, 12, 14 or 16
+    bits that holds them, other values for their own range without the tails.
+    """
+    if header is not None and (dicom.has_window(header) or head.bits <= 8):
+        return None
+    if header is None and head.bits <= 8:
+        return None
+    values = read_raw(path, frame)
+    if values.dtype == np.uint8 or (header is not None and values.ndim == 3):
+        return None
+    who = f"{head.format}, {head.bits} bits" if header is None else _scanner(header)
+    if header is None and values.dtype == np.uint16:
+        bits = next(b for b in CONTAINERS if int(values.max()) < 1 << b)
+        return Measured(who, 0.0, float((1 << bits) - 1))
+    low, high = np.percentile(np.nan_to_num(values.astype(np.float64)), TAILS)
+    return Measured(who, float(low), float(high))
+
+
+class Frame(Protocol):
+    """One frame that was read, and the row that its case will have."""
+
+    measured: Measured | None
+    row: dict[str, Any]
+
+
+def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Give each frame's row the `scale` of its scanner; returns the scales of all, known ones as they were.
+
+    A scanner that is not known has the scale from the least low to the largest high of its frames.
+    """
+    scales: dict[str, list[float]] = {}
+    for one in (frame.measured for frame in frames if frame.measured):
+        low, high = scales.get(one.scanner, (one.low, one.high))
+        scales[one.scanner] = [min(low, one.low), max(high, one.high)]
+    scales |= {who: list(scale) for who, scale in known.items()}
+    for frame in frames:
+        frame.row["scale"] = json.dumps(scales[frame.measured.scanner]) if frame.measured else None
+    return scales
+
+
+def of_case(case: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The scale kept in a case's row, None for images of 8 bits and for studies that came before scales did."""
+    if not case.get("scale"):
+        return None
+    low, high = json.loads(case["scale"])
+    return float(low), float(high)
+
+
+def _scanner(ds: Any) -> str:
+    """A digest of what says which device and kind of image it is; serial numbers tell two devices of a model apart."""
+    names = ("Modality", "Manufacturer", "ManufacturerModelName", "DeviceSerialNumber", "StationName", "Units")
+    said = [str(ds.get(name) or "").strip() for name in (*names, "PhotometricInterpretation", "BitsStored")]
+    return "scanner " + hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
