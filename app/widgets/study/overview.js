@@ -98,7 +98,7 @@ export function showReport(box, { report: r }) {
       : good('✓ No test case repeats a training image.'),
     straddling.length > 0 &&
       details(straddling.length < 5, `${plural(straddling.length, 'patient')} in training and in test`, both),
-    patients > 0 &&
+    patients > 1 &&
       good(
         `✓ ${plural(patients, 'patient')}: the images of each are held out together, and intervals are of patients.`,
       ),
