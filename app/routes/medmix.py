@@ -11,7 +11,7 @@ from app.routes import _bodies as bodies
 from core.studio.db import owners
 from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import uploads as dropped
-from core.studio.medmix import figure, presets, probe
+from core.studio.medmix import figure, presets
 from core.studio.medmix import forms as medmix_forms
 from core.studio.medmix import preview as medmix_view
 
@@ -43,6 +43,8 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/probe")
     def numbers(body: bodies.Probe):
+        from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
+
         scene = medmix_view.Scene.from_dict(body.scene)
         return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torchvision
 from torch import Tensor, nn
 
 from core.engine.backbones import weights
@@ -18,11 +17,15 @@ class ResNet(Backbone):
     licence = "BSD-3-Clause (torchvision); trained on ImageNet, whose images are for research"
 
     def __init__(self, name: str) -> None:
+        import torchvision  # here: it takes seconds to load, and the page's process never builds a network
+
         self.name = name
         choice = torchvision.models.get_model_weights(name).DEFAULT
         self.sources = (Source("torchvision's ImageNet weights", url=choice.url),)
 
     def build(self) -> nn.Module:
+        import torchvision
+
         net = torchvision.models.get_model(self.name, weights=None)
         net.fc = nn.Identity()
         return net

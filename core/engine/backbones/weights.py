@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 import torch
-import torchvision
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -37,6 +36,8 @@ class BadWeights(ValueError):
 
 def torchvision_weights(arch: str) -> dict[str, Tensor]:
     """torchvision's default ImageNet weights for `arch`: from its cache, or downloaded once."""
+    import torchvision  # here: it takes seconds to load
+
     choice = torchvision.models.get_model_weights(arch).DEFAULT
     try:
         return choice.get_state_dict(progress=False, check_hash=True)

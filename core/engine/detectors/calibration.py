@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 from typing_extensions import Self
 
 
@@ -108,6 +107,8 @@ class Calibration:
             rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
             how = "on average over draws of held-out images"
         else:
+            from scipy import stats  # here: it takes a second to load, and few ask for it
+
             needed = math.ceil(math.log(1 - confidence) / math.log(1 - alpha) - 1e-9)
             ranks = np.arange(1, n + 1)
             enough = stats.beta.cdf(alpha, n + 1 - ranks, ranks) >= confidence

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
@@ -71,6 +70,8 @@ def choose_weight(head: np.ndarray, padim: np.ndarray, labels: np.ndarray) -> fl
 
     All (N,): standardised scores, or cells of standardised maps. labels 0 or 1, both present.
     """
+    from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+
     auroc = {w: roc_auc_score(labels, head + w * padim) for w in _CANDIDATES}
     good = [w for w in _CANDIDATES if auroc[w] >= max(auroc.values()) - _CLEARLY]
     return min(good, key=lambda w: abs(np.arctan(w) - np.pi / 4))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 
 from core.engine.tensors import to_batch
 from core.engine.training.generators import VALIDATION, generator
@@ -44,6 +43,8 @@ def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None 
         found["val_accuracy"] = float((said.argmax(1) == truth).float().mean())
         score = 1 - said.softmax(1)[:, 0]
         if bool(torch.isfinite(score).all()):
+            from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+
             found["val_auroc"] = float(roc_auc_score((truth > 0).numpy(), score.numpy()))
     return found
 

@@ -1,4 +1,4 @@
-"""What a job can do, by name. A feature adds a step in its own module and names that module in MODULES:
+"""What a job can do, by name. A feature adds a step in its own module and names both in MODULES:
 
     @step("embed")
     def embed(work: Work) -> None: ...
@@ -12,7 +12,6 @@ turns true, having left on disk what it needs to go on when it is called again.
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,14 +54,17 @@ class Work:
         return self.args.get("device", "auto")
 
 
-MODULES = (  # imported when somebody first asks for a step, for they bring torch or umap with them
-    "core.studio.runs.pipeline",
-    "core.studio.clusters.step",
-    "core.studio.clusters.projection",
-    "core.studio.incoming.job",
-    "core.studio.demo.study",
-    "core.studio.report.job",
-)
+MODULES = {  # imported when somebody first asks for the step: each brings libraries that the others do without
+    "pretrain": "core.studio.runs.pipeline",
+    "fit": "core.studio.runs.pipeline",
+    "score": "core.studio.runs.pipeline",
+    "evaluate": "core.studio.runs.pipeline",
+    "embed": "core.studio.clusters.step",
+    "project": "core.studio.clusters.projection",
+    "import": "core.studio.incoming.job",
+    "demo": "core.studio.demo.study",
+    "report": "core.studio.report.job",
+}
 
 _STEPS: dict[str, Callable[[Work], Any]] = {}
 _LONG: set[str] = set()
@@ -80,29 +82,25 @@ def step(name: str, long: bool = False) -> Callable:
     return add
 
 
-@functools.cache
-def _load() -> None:
-    for module in MODULES:
-        importlib.import_module(module)
-
-
 def is_long(name: str) -> bool:
     """Whether a step belongs to the long queue: a training, a fit, the drawing of the demo."""
-    _load()
+    STEPS[name]
     return name in _LONG
 
 
 class _Steps(dict):
-    """Read as a dict; the modules that hold steps are imported the first time anybody looks."""
+    """Read as a dict; the module that holds a step is imported the first time anybody asks for the step."""
 
     def __missing__(self, name: str):
-        _load()
+        if name not in _STEPS and name in MODULES:
+            importlib.import_module(MODULES[name])
         if name not in _STEPS:
             raise ValueError(f"a job cannot {name!r}; it can: {', '.join(self.names())}")
         return _STEPS[name]
 
     def names(self) -> list[str]:
-        _load()
+        for module in MODULES.values():
+            importlib.import_module(module)
         return sorted(_STEPS)
 
     def __contains__(self, name: object) -> bool:

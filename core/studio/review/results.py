@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
-from scipy.stats import binomtest
 
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
@@ -20,6 +19,8 @@ def wilson(hits: int, n: int) -> dict:
     """{"value", "low", "high", "hits", "n"}: a share and its 95 % Wilson score interval (Wilson 1927)."""
     if n == 0:
         return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
+    from scipy.stats import binomtest  # here: it takes a second to load, which the page's start need not wait for
+
     interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
     return {"value": hits / n, "low": float(interval.low), "high": float(interval.high), "hits": hits, "n": n}
 

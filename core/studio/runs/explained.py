@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.engine.detectors.nearest.explain import Match
-from core.engine.detectors.nearest.nearest import Nearest
 from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.ingest.cache import load_arrays
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
+
+if TYPE_CHECKING:  # torch, which the page's process loads when it is asked to explain
+    from core.engine.detectors.nearest.explain import Match
+    from core.engine.detectors.nearest.nearest import Nearest
 
 METHODS = ("nearest", "blend")
 USUAL = 12  # held-out normals whose most abnormal patch says how far a normal patch may be
@@ -59,6 +62,7 @@ def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarra
     """A run's nearest patches, and the places of the images it holds among the `count` that it was fitted on."""
     from core.engine.detectors.blend import Blend
     from core.engine.detectors.members import places_unseen
+    from core.engine.detectors.nearest.nearest import Nearest
 
     found = DETECTORS.get(method).load(folder, "cpu")
     if isinstance(found, Blend):

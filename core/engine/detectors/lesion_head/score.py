@@ -9,10 +9,6 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold
-from sklearn.preprocessing import StandardScaler
 
 from core.engine.detectors.heatmap import masked_maps
 from core.engine.detectors.lesion_head.rules import ScoreRule
@@ -66,6 +62,9 @@ def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
     """
     if np.bincount(data.labels, minlength=2).min() < _FEW:
         return ScoreRule(threshold=threshold)
+    from sklearn.metrics import roc_auc_score  # here, as below: scikit-learn takes seconds to load
+    from sklearn.model_selection import StratifiedKFold
+
     auroc = {name: float(roc_auc_score(data.labels, v)) for name, v in data.values.items()}
     names = tuple(data.values)
     x = np.stack([data.values[n] for n in names], 1)
@@ -86,6 +85,9 @@ def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
 
 def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
     """Weights (D,) and bias on the raw values; the fit is on standardised ones."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
     scaler = StandardScaler().fit(x)
     model = LogisticRegression(C=0.1).fit(scaler.transform(x), y)
     weights = model.coef_[0] / scaler.scale_

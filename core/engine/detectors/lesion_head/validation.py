@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 
 from core.engine.detectors.base import Detector
 from core.engine.detectors.heatmap import upsample
@@ -69,6 +68,8 @@ def judge(
     images uint8 (N, S, S, 3), normal and held out; each is judged as it is and with `lesions` of a family. Any detector
     can be judged; for one that was trained on synthetic lesions the families must be others than those.
     """
+    from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+
     size = images.shape[1]
     inside = None if roi is None else torch.from_numpy(np.array(roi))
     counted = np.ones(images.shape[:3], bool) if roi is None else roi.astype(bool)
