@@ -1,21 +1,24 @@
 // The Clusters tab. Everything lives in js/; this ties it to the page's study and tab.
 import { toast } from '../../static/dialogs.js';
+import { finder } from '../../static/dom.js';
 import { ClusterView } from './js/cluster_view.js';
 
+/** @param {HTMLElement & { scatter?: ClusterView }} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
   const clusters = new ClusterView(root, studio);
   root.scatter = clusters; // for tests
-  const frame = root.querySelector('.scatter-room');
+  const frame = finder(root)('.scatter-room');
   const size = () => {
     const { top } = frame.getBoundingClientRect();
     if (frame.offsetParent) frame.style.height = `${Math.max(innerHeight - top - scrollY - 14, 480)}px`;
   };
   addEventListener('resize', size);
   new IntersectionObserver(size).observe(frame);
-  const open = (study) => clusters.open(study).catch((error) => toast(error.message, 'bad'));
+  const open = (/** @type {string | null} */ study) =>
+    clusters.open(study).catch((error) => toast(error.message, 'bad'));
   studio.on('study', open);
   // Training may have saved a first encoder meanwhile.
-  studio.on('tab', (tab) => {
+  studio.on('tab', (/** @type {string} */ tab) => {
     if (tab !== 'clusters' || !clusters.study) return;
     clusters.form
       .load(clusters.study)

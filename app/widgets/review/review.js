@@ -102,6 +102,7 @@ export async function mount(root, studio) {
   };
   const act = (/** @type {string} */ name) =>
     name.startsWith('finding ') ? record(review, Number(name.slice(8))) : acts[name]?.();
+  /** @returns {boolean} */
   const listening = () =>
     studio.shown(root) &&
     !document.querySelector('dialog[open]:not(.rv-help)') &&
@@ -117,6 +118,7 @@ export async function mount(root, studio) {
       review.flash(text, 'bad', 3500);
     },
   };
+  /** @type {Keys} */
   const keys = new Keys(act, listening, viewer);
   handBack(root, viewer);
   const stage = frame(review, keys, act);

@@ -3,10 +3,13 @@
 //   {found}: opens the case with the clearest lesion  {press}: keys
 import { api } from '../../static/api.js';
 
-const rest = (ms) => new Promise((done) => setTimeout(done, ms));
+/** A window of the studio's page. @typedef {Window & typeof globalThis} Page */
+
+const rest = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
 const PATIENCE = 120; // seconds for a control to be there
 
-const visible = (node) => Boolean(node?.isConnected && node.getClientRects().length);
+const visible = (/** @type {Element | null | undefined} */ node) =>
+  Boolean(node?.isConnected && node.getClientRects().length);
 
 /**
  * Waits until something is found; null when the step was left meanwhile.
@@ -23,53 +26,67 @@ export async function until(found, seconds, going) {
   return null;
 }
 
+/** @param {HTMLElement} node @param {...string} names of events */
 function send(node, ...names) {
-  for (const name of names) node.dispatchEvent(new node.ownerDocument.defaultView.Event(name, { bubbles: true }));
+  for (const name of names)
+    node.dispatchEvent(new /** @type {Page} */ (node.ownerDocument.defaultView).Event(name, { bubbles: true }));
 }
 
+/**
+ * @param {HTMLIFrameElement} frame @param {import('../../static/answers').TourAct} one
+ * @param {() => boolean} going false once another step is shown
+ */
 export async function act(frame, one, going) {
-  const page = () => frame.contentDocument;
-  const find = (selector) =>
-    until(() => [...page().querySelectorAll(selector)].find((n) => visible(n) && !n.disabled), PATIENCE, going);
+  const page = () => /** @type {Document} */ (frame.contentDocument);
+  const view = /** @type {Page} */ (frame.contentWindow);
+  /** @param {string} selector @returns {HTMLInputElement | null} */
+  const first = (selector) => page().querySelector(selector);
+  /** @param {string} selector */
+  const find = (selector) => {
+    const all = () => /** @type {HTMLInputElement[]} */ ([...page().querySelectorAll(selector)]);
+    return until(() => all().find((n) => visible(n) && !n.disabled), PATIENCE, going);
+  };
+  const { wait, there, click, set, slide, through = [], over = 0 } = one;
+  const tick = one.tick || one.untick;
   if (one.tab) {
-    frame.contentWindow.Studio.openTab(one.tab);
+    view.Studio.openTab(one.tab);
   } else if (one.found) {
     const { found } = await api('/api/tour');
-    if (found && going()) frame.contentWindow.Studio.openCase(found);
-    await until(() => Number(page().querySelector('.rv-row[aria-current]')?.dataset.id) === found, PATIENCE, going);
+    if (found && going()) view.Studio.openCase(found);
+    await until(() => Number(first('.rv-row[aria-current]')?.dataset.id) === found, PATIENCE, going);
   } else if (one.press) {
-    const { KeyboardEvent } = frame.contentWindow;
+    const { KeyboardEvent } = view;
     for (const key of one.press) page().body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
-  } else if (one.wait) {
-    await until(() => visible(page().querySelector(one.wait)), one.seconds || PATIENCE, going);
-  } else if (one.there) {
-    await until(() => page().querySelector(one.there), one.seconds || PATIENCE, going);
-  } else if (one.click) {
-    if (one.unless && visible(page().querySelector(one.unless))) return;
-    (one.gone ? page().querySelector(one.click) : await find(one.click))?.click();
-  } else if (one.tick || one.untick) {
-    const box = await find(one.tick || one.untick);
+  } else if (wait) {
+    await until(() => visible(first(wait)), one.seconds || PATIENCE, going);
+  } else if (there) {
+    await until(() => first(there), one.seconds || PATIENCE, going);
+  } else if (click) {
+    if (one.unless && visible(first(one.unless))) return;
+    (one.gone ? first(click) : await find(click))?.click();
+  } else if (tick) {
+    const box = await find(tick);
     if (box && box.checked !== Boolean(one.tick)) box.click();
-  } else if (one.set) {
+  } else if (set) {
     // A setting may stand in a folded group: it is set all the same.
-    const box = await until(() => page().querySelector(one.set), PATIENCE, going);
+    const box = await until(() => first(set), PATIENCE, going);
     if (!box) return;
-    box.value = one.value;
+    box.value = one.value || '';
     send(box, 'input', 'change');
-  } else if (one.slide) {
-    const bar = await find(one.slide);
-    for (let i = 1; bar && i < one.through.length; i += 1) {
-      const [from, to] = [one.through[i - 1], one.through[i]];
+  } else if (slide) {
+    const bar = await find(slide);
+    for (let i = 1; bar && i < through.length; i += 1) {
+      const [from, to] = [through[i - 1], through[i]];
       const moves = 14;
       for (let m = 1; m <= moves && going(); m += 1) {
-        bar.value = from + ((to - from) * m) / moves;
+        bar.value = String(from + ((to - from) * m) / moves);
         send(bar, 'input');
-        await rest((1000 * one.over) / (moves * (one.through.length - 1)));
+        await rest((1000 * over) / (moves * (through.length - 1)));
       }
-      bar.value = to; // also when the tour goes on meanwhile: nothing is left half way
+      bar.value = String(to); // also when the tour goes on meanwhile: nothing is left half way
     }
     if (bar) {
-      bar.value = one.through.at(-1);
+      bar.value = String(through.at(-1));
       send(bar, 'input');
     }
   } else throw new Error(`the tour cannot ${JSON.stringify(one)}`);

@@ -1,16 +1,18 @@
 // A ring around what is spoken of. It follows its element, lets every click through, and is out of sight when that is.
 let follows = 0;
 
+/** @param {HTMLIFrameElement} frame @param {string | null} selector nothing is ringed without one */
 export function ring(frame, selector) {
   cancelAnimationFrame(follows);
+  /** @type {Element | null} */
   let seen = null;
   const follow = () => {
     const page = frame.contentDocument;
     if (page?.body) place(page);
     if (selector) follows = requestAnimationFrame(follow);
   };
-  const place = (page) => {
-    let box = page.querySelector('#tour-ring');
+  const place = (/** @type {Document} */ page) => {
+    let box = /** @type {HTMLElement | null} */ (page.querySelector('#tour-ring'));
     if (!box) {
       box = Object.assign(page.createElement('div'), { id: 'tour-ring' });
       page.body.append(box);
@@ -22,7 +24,7 @@ export function ring(frame, selector) {
       seen = node;
       node.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     }
-    const { innerWidth, innerHeight } = frame.contentWindow;
+    const { innerWidth, innerHeight } = /** @type {Window} */ (frame.contentWindow);
     const r = node.getBoundingClientRect();
     const left = Math.max(2, r.left - 5);
     const top = Math.max(2, r.top - 5);

@@ -197,7 +197,7 @@ export class ClusterView extends Selecting {
   /** @param {string} key */
   key(key) {
     if (key === 'Escape') return () => this.clear();
-    return TOOLS[key] && (() => this.setTool(TOOLS[key]));
+    return TOOLS[key] ? () => this.setTool(TOOLS[key]) : null;
   }
   /** @param {Pane} pane @param {number} i @param {number} [x] @param {number} [y] */
   tip(pane, i, x = 0, y = 0) {

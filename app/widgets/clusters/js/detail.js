@@ -1,6 +1,11 @@
 // The point that was clicked: its image with heat map and outline, its score, its nearest in feature space.
 import { api } from '../../../static/api.js';
 import { el } from '../../../static/dom.js';
+
+/** @typedef {import('./pane.js').Pane} Pane */
+/** @typedef {import('../../../static/answers').PointDetail} PointDetail */
+/** @typedef {import('../../../static/answers').Neighbour} Neighbour */
+
 export class Detail {
   /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
   constructor(root, clusters) {
@@ -13,6 +18,7 @@ export class Detail {
     this.token = {}; // marks the newest question; the answer to an older one is thrown away
   }
 
+  /** @param {import('./model.js').MapData | null} map the one that is open */
   blank(map) {
     this.shown = null;
     const text = map
@@ -22,6 +28,7 @@ export class Detail {
     this.root.replaceChildren(el('p', { class: 'dim hint' }, text));
   }
 
+  /** @param {Pane} pane @param {number} i */
   async show(pane, i) {
     const token = (this.token = {});
     this.shown = { key: pane.map.key, point: i };
@@ -34,21 +41,21 @@ export class Detail {
     const asked = api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`);
     const said = await api(`${base}${query}`);
     if (token !== this.token) return;
-    this.render(pane, said, base);
+    this.render(said, base);
     const { neighbours } = await asked;
     if (token !== this.token) return;
-    pane.plot.neighbours = neighbours.map((n) => n.point);
+    pane.plot.neighbours = neighbours.map((/** @type {Neighbour} */ n) => n.point);
     pane.plot.redraw(false);
     this.near(pane, neighbours);
   }
 
   // A new image: its name, its nearest on the map, and whether it is like anything there at all.
+  /** @param {Pane} pane @param {number} i @param {string} base @param {object} token */
   async showProjected(pane, i, base, token) {
     const found = await api(`${base}?epoch=${pane.epochIndex}`);
     if (token !== this.token) return;
     const { name, title, case_id, far, neighbours } = found;
     this.render(
-      pane,
       {
         point: i,
         case_id,
@@ -61,12 +68,13 @@ export class Detail {
       },
       base,
     );
-    pane.plot.neighbours = neighbours.map((n) => n.point);
+    pane.plot.neighbours = neighbours.map((/** @type {Neighbour} */ n) => n.point);
     pane.plot.redraw(false);
     this.near(pane, neighbours);
   }
 
-  render(_pane, said, base) {
+  /** @param {PointDetail} said @param {string} base the point's address */
+  render(said, base) {
     const name = said.case?.name || 'case removed';
     const frame = el(
       'div',
@@ -124,6 +132,7 @@ export class Detail {
     );
   }
 
+  /** @param {Pane} pane @param {Neighbour[]} neighbours */
   near(pane, neighbours) {
     this.root.querySelector('.near')?.replaceChildren(
       ...neighbours.map(({ point, distance }) =>
@@ -143,6 +152,7 @@ export class Detail {
     );
   }
 
+  /** @param {NonNullable<PointDetail['reading']>} reading */
   score({ percentile_roi: percentile, score_roi: score, flagged_roi: flagged }) {
     const percent = percentile == null ? '\u2013' : percentile.toFixed(percentile > 99 && percentile < 100 ? 1 : 0);
     return el(
@@ -157,6 +167,7 @@ export class Detail {
     );
   }
 
+  /** @param {HTMLElement} frame @param {'heat' | 'outline'} name @param {string} title */
   layer(frame, name, title) {
     frame.classList.toggle(`no-${name}`, !this.layers[name]);
     return el(
@@ -165,7 +176,7 @@ export class Detail {
       el('input', {
         type: 'checkbox',
         checked: this.layers[name],
-        onchange: (e) => {
+        onchange: (/** @type {{ target: HTMLInputElement }} */ e) => {
           this.layers[name] = e.target.checked;
           frame.classList.toggle(`no-${name}`, !e.target.checked);
         },
@@ -174,6 +185,7 @@ export class Detail {
     );
   }
 
+  /** @param {PointDetail} said */
   link(said) {
     if (said.lesions || !said.case || said.case.split !== 'test') return null;
     return el(

@@ -3,6 +3,8 @@ import { api } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { el } from '../../../static/dom.js';
 
+/** @typedef {import('./pane.js').Pane} Pane */
+
 const PAGE = 40;
 
 export class Gallery {
@@ -12,10 +14,11 @@ export class Gallery {
     this.clusters = clusters;
   }
 
+  /** @param {Pane} pane @param {number[]} points */
   render(pane, points) {
-    const { column } = pane;
+    const { codes, names = [] } = pane.column;
     const counts = new Map();
-    if (column.codes) for (const i of points) counts.set(column.codes[i], (counts.get(column.codes[i]) || 0) + 1);
+    if (codes) for (const i of points) counts.set(codes[i], (counts.get(codes[i]) || 0) + 1);
     const parts = [...counts]
       .sort((a, b) => b[1] - a[1])
       .map(([code, n]) =>
@@ -23,7 +26,7 @@ export class Gallery {
           'span',
           { class: 'part' },
           el('i', { style: `background:${this.clusters.colourCss(pane, code)}` }),
-          `${column.names[code] === '\u2013' ? 'none' : column.names[code]} `,
+          `${names[code] === '\u2013' ? 'none' : names[code]} `,
           el('b', { class: 'num' }, n.toLocaleString('en')),
         ),
       );
@@ -49,8 +52,10 @@ export class Gallery {
   }
 
   // Tags and the worklist speak of cases: MedMix versions among the points are left out, and it is said.
+  /** @param {Pane} pane @param {number[]} points */
   actions(pane, points) {
     const own = Array.from(points).filter((i) => i < pane.map.own);
+    /** @param {'tag' | 'worklist'} what @param {object} body @param {(done: any) => string} say */
     const act = async (what, body, say) => {
       try {
         if (!own.length) throw new Error('Images placed on a map are no cases of its study: import them first.');
@@ -89,6 +94,7 @@ export class Gallery {
     );
   }
 
+  /** @param {Pane} pane @param {number} i */
   tile(pane, i) {
     return el(
       'button',

@@ -2,6 +2,9 @@
 import { el, finder } from '../../../static/dom.js';
 import { css, rampCss } from './palette.js';
 
+/** @typedef {import('../../../static/answers').Column} Column */
+/** @typedef {Required<import('./palette.js').Colouring>} Colouring */
+
 export class Legend {
   /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
   constructor(root, clusters) {
@@ -15,7 +18,7 @@ export class Legend {
     this.fits.onchange = () => clusters.scoresOf(this.fits.value);
   }
 
-  // Redrawn from the pane that was used last.
+  /** Redrawn from the pane that was used last. @param {import('./pane.js').Pane} pane */
   render(pane) {
     this.root.hidden = !pane?.map;
     if (!pane?.map) return;
@@ -25,14 +28,17 @@ export class Legend {
     this.fits.replaceChildren(...pane.map.fits.map((f) => el('option', { value: f.id }, f.name)));
     this.fits.value = pane.fit || '';
     const { column, plot } = pane;
+    const colouring = /** @type {Colouring} */ (plot.colouring); // what the column's kind has of it
     const hidden = this.clusters.hidden.get(column.name) || new Set();
     this.list.replaceChildren(
-      ...(column.codes ? this.categories(column, plot.colouring, hidden) : this.numbers(plot.colouring, hidden)),
+      ...(column.codes ? this.categories(column, colouring, hidden) : this.numbers(colouring, hidden)),
     );
   }
 
+  /** @param {Column} column @param {Colouring} colouring @param {Set<string>} hidden */
   categories(column, { table, counts }, hidden) {
-    return column.names.map((name, c) => {
+    const { names = [] } = column;
+    return names.map((name, c) => {
       const shown = !hidden.has(name);
       const label = name === '\u2013' ? 'none' : name;
       const toggle = () => this.clusters.toggle(column.name, name);
@@ -44,7 +50,7 @@ export class Legend {
             class: 'alone',
             'aria-label': `Only ${label}`,
             title: 'Only this',
-            onclick: () => this.clusters.alone(column.name, name, column.names),
+            onclick: () => this.clusters.alone(column.name, name, names),
           },
           'only',
         ),
@@ -52,8 +58,10 @@ export class Legend {
     });
   }
 
+  /** @param {Colouring} colouring @param {Set<string>} hidden */
   numbers({ low, high, unknown }, hidden) {
-    const digits = (v) => (Number.isFinite(v) ? (Math.abs(v) >= 100 ? v.toFixed(0) : v.toPrecision(3)) : '\u2013');
+    const digits = (/** @type {number} */ v) =>
+      Number.isFinite(v) ? (Math.abs(v) >= 100 ? v.toFixed(0) : v.toPrecision(3)) : '\u2013';
     const shown = !hidden.has('unknown');
     return [
       el('div', { class: 'ramp', style: `background:${rampCss()}` }),

@@ -61,12 +61,13 @@ export class MapForm {
   config() {
     const epochs = this.run?.epochs || [];
     const chosen = this.$('.epochs').value;
+    /** @type {Record<string, number[]>} */
+    const of = { last: [epochs[epochs.length - 1]], ends: [epochs[0], epochs[epochs.length - 1]], all: epochs };
+    /** @type {import('../../../static/types').Values} */
     const config = {
       method: this.$('.method').value,
       feature: this.$('.feature').value,
-      epochs: { last: [epochs[epochs.length - 1]], ends: [epochs[0], epochs[epochs.length - 1]], all: epochs }[
-        chosen
-      ] || [+chosen],
+      epochs: of[chosen] || [+chosen],
     };
     for (const [name, key] of Object.entries(LIMITS)) config[key] = +this.$(`.${name}`).value;
     const normal = +this.$('.p-normal').value;
@@ -92,7 +93,7 @@ export class MapForm {
     }
   }
 
-  // state: a row of the list of maps that is not finished, or null when none is.
+  /** @param {import('../../../static/answers').MapRow | null | undefined} state the row of a map that is not finished */
   progress(state) {
     this.$('.working').hidden = !state;
     this.$('.go').disabled = Boolean(state) || !this.runs.length;

@@ -38,6 +38,7 @@ export class Menus {
     if (pane.column.codes) query.set('colour', pane.column.name);
     const off = this.clusters.hidden.get('class');
     if (pane.column.name === 'class' && off?.size) query.set('hide', [...off].join('|'));
+    /** @param {string} format @param {string} text @param {Record<string, any>} more */
     const link = (format, text, more = {}) => {
       const q = new URLSearchParams(query);
       for (const [k, v] of Object.entries(more)) q.set(k, v);

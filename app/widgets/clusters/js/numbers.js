@@ -43,6 +43,7 @@ export class Numbers {
     const at = pane.epochIndex;
     const kinds = Object.keys(epochs[at].numbers);
     if (!kinds.includes(this.kind)) this.kind = kinds[0];
+    /** @type {Record<string, string>} */
     const titles = { classes: 'A\u2080 to A\u2096', lesions: 'Normal, abnormal', patches: 'Lesion patches' };
     const values = epochs[at].numbers[this.kind] || {};
     const tabs = kinds.map((k) =>
@@ -75,7 +76,7 @@ export class Numbers {
       epochs.map((e) => e.trustworthiness),
       at,
     );
-    const warnings = (values.warnings || []).map((text) => el('p', { class: 'warning' }, text));
+    const warnings = (values.warnings || []).map((/** @type {string} */ text) => el('p', { class: 'warning' }, text));
     this.root.replaceChildren(
       el('h2', { title: 'Measured in the original feature space, not on the map' }, 'Classes, in feature space'),
       el('div', { class: 'group which-classes' }, tabs),
@@ -100,7 +101,7 @@ export class Numbers {
       this.render(this.pane);
       finder(this.root)(`tr[data-row=${key}]`).focus();
     };
-    const keys = (event) => {
+    const keys = (/** @type {KeyboardEvent} */ event) => {
       if (event.key === 'Enter' || event.key === ' ') {
         event.preventDefault();
         turn();
@@ -136,12 +137,14 @@ export class Numbers {
     let [low, high] = [Math.min(...known, chance ?? Infinity), Math.max(...known, chance ?? -Infinity)];
     const margin = Math.max((high - low) * 0.12, 0.5 * 10 ** -digits);
     [low, high] = [low - margin, high + margin];
-    const x = (i) =>
+    const x = (/** @type {number} */ i) =>
       l + ((epochs[i].epoch - epochs[0].epoch) / (epochs[epochs.length - 1].epoch - epochs[0].epoch)) * (w - l - r);
-    const y = (v) => h - b - ((v - low) / (high - low)) * (h - t - b);
+    const y = (/** @type {number} */ v) => h - b - ((v - low) / (high - low)) * (h - t - b);
+    /** @param {number} at @param {number} to @param {string} anchor @param {string} what */
     const text = (at, to, anchor, what, kind = '') =>
       el('text', { x: at, y: to, 'text-anchor': anchor, class: kind }, what);
-    const line = (v, more) => el('line', { x1: l, x2: w - r, y1: y(v), y2: y(v), ...more });
+    const line = (/** @type {number} */ v, /** @type {object} */ more) =>
+      el('line', { x1: l, x2: w - r, y1: y(v), y2: y(v), ...more });
     const levels = [Math.min(...known), Math.max(...known)];
     const apart = y(levels[0]) - y(levels[1]) > 13;
     const shown = apart ? levels : [levels[1]];
@@ -199,8 +202,8 @@ export class Numbers {
     let [low, high] = range || [0, Math.max(...known)];
     low = Math.min(low, ...known);
     high = Math.max(high, ...known, low + 1e-9);
-    const x = (i) => 3 + (i / (course.length - 1)) * (w - 6);
-    const y = (v) => h - 3 - ((v - low) / (high - low)) * (h - 6);
+    const x = (/** @type {number} */ i) => 3 + (i / (course.length - 1)) * (w - 6);
+    const y = (/** @type {number} */ v) => h - 3 - ((v - low) / (high - low)) * (h - 6);
     const line = course
       .map((v, i) => (v == null ? null : `${x(i).toFixed(1)},${y(v).toFixed(1)}`))
       .filter(Boolean)

@@ -2,8 +2,12 @@
 import { css } from './palette.js';
 import { isProjected } from './projected.js';
 
+/** @typedef {import('./plot.js').Plot} Plot */
+/** @typedef {CanvasRenderingContext2D} Ink */
+
 const RINGED = 1500; // more new images than this are marked by their colour alone
 
+/** @param {Plot} plot */
 export function drawOverlay(plot) {
   const { ink, map } = plot;
   ink.clearRect(0, 0, plot.width, plot.height);
@@ -18,9 +22,10 @@ export function drawOverlay(plot) {
     ring(plot, plot.focus, '#ffffff', 2, 4);
     ring(plot, plot.focus, '#7cc4d4', 2, 6.5);
   }
-  if (plot.trail) drawTrail(plot);
+  if (plot.trail) drawTrail(plot.ink, plot.trail);
 }
 
+/** @param {Plot} plot @param {number} i @param {string} colour @param {number} width @param {number} gap */
 function ring(plot, i, colour, width, gap) {
   if (!plot.visible[i]) return;
   const { x, y } = plot.screen(i);
@@ -31,10 +36,10 @@ function ring(plot, i, colour, width, gap) {
   plot.ink.stroke();
 }
 
-// Mean and root mean square radius, on the map, of the visible points of each category.
+/** Mean and root mean square radius, on the map, of the visible points of each category. @param {Plot} plot */
 export function classStats(plot) {
   const { current, visible, colouring, codes } = plot;
-  const k = colouring.table.length;
+  const k = colouring?.table?.length || 0;
   const sums = Array.from({ length: k }, () => ({ n: 0, x: 0, y: 0, d: 0 }));
   for (let i = 0; i < visible.length; i += 1) {
     if (!visible[i]) continue;
@@ -55,14 +60,16 @@ export function classStats(plot) {
   return sums.map((s) => ({ n: s.n, x: s.x, y: s.y, radius: Math.sqrt(s.d / (s.n || 1)) }));
 }
 
+/** @param {Plot} plot */
 function drawClasses(plot) {
-  const { ink, colouring } = plot;
+  const { ink } = plot;
+  const table = plot.colouring?.table || [];
   const { scale, dx, dy } = plot.view();
   classStats(plot).forEach((s, c) => {
     if (s.n < 3 || plot.names[c] === '\u2013' || isProjected(plot.names[c])) return;
     const [x, y, r] = [s.x * scale + dx, -s.y * scale + dy, s.radius * scale];
     ink.lineWidth = 1;
-    ink.strokeStyle = css(colouring.table[c]);
+    ink.strokeStyle = css(table[c]);
     ink.globalAlpha = 0.5;
     ink.setLineDash([3, 5]);
     ink.beginPath();
@@ -71,9 +78,11 @@ function drawClasses(plot) {
     ink.setLineDash([]);
     ink.globalAlpha = 1;
     cross(ink, x, y, 7, '#0d1013', 5);
-    cross(ink, x, y, 7, css(colouring.table[c]), 2.2);
+    cross(ink, x, y, 7, css(table[c]), 2.2);
   });
 }
+
+/** @param {Ink} ink @param {number} x @param {number} y @param {number} size @param {string} colour @param {number} width */
 function cross(ink, x, y, size, colour, width) {
   ink.strokeStyle = colour;
   ink.lineWidth = width;
@@ -85,7 +94,7 @@ function cross(ink, x, y, size, colour, width) {
   ink.stroke();
 }
 
-// The centres that pre-training pulled towards: a diamond each, moving with the epochs.
+/** The centres that pre-training pulled towards: a diamond each, moving with the epochs. @param {Plot} plot */
 export function centresAt(plot) {
   const { map, time } = plot;
   const a = map.centres[Math.floor(time)];
@@ -94,6 +103,7 @@ export function centresAt(plot) {
   const part = time - Math.floor(time);
   return a.map(([x, y], c) => [x + (b[c][0] - x) * part, y + (b[c][1] - y) * part]);
 }
+/** @param {Plot} plot */
 function drawCentres(plot) {
   const { ink } = plot;
   const { scale, dx, dy } = plot.view();
@@ -122,7 +132,8 @@ function drawCentres(plot) {
   });
 }
 
-function drawTrail({ ink, trail }) {
+/** @param {Ink} ink @param {number[]} trail */
+function drawTrail(ink, trail) {
   ink.beginPath();
   for (let k = 0; k < trail.length; k += 2) ink[k ? 'lineTo' : 'moveTo'](trail[k], trail[k + 1]);
   ink.closePath();

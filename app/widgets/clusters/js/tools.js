@@ -1,7 +1,24 @@
 // Pointer and keys on one plot. Wheel zooms, drag pans (or draws, with the box or lasso; Shift always draws a lasso).
+
+/**
+ * What a plot's owner is told. hover: the point below the pointer, -1 without one, and where it is.
+ * @typedef {object} Listener
+ * @property {() => string} tool
+ * @property {() => void} active
+ * @property {(i: number, x?: number, y?: number) => void} hover
+ * @property {(i: number, add: boolean) => void} click
+ * @property {(found: number[], add: boolean) => void} select
+ * @property {(key: string) => (() => void) | null | undefined} key
+ */
+/** @typedef {{tool: string, x: number, y: number, startX: number, startY: number, moved: boolean, add: boolean,
+ *   path: number[]}} Drag */
+
+/** @param {import('./plot.js').Plot} plot @param {Listener} on */
 export function attach(plot, on) {
   const canvas = plot.over;
+  /** @type {Drag | null} */
   let drag = null;
+  /** @param {MouseEvent} event @returns {[number, number]} */
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
@@ -52,7 +69,7 @@ export function attach(plot, on) {
     plot.redraw(drag.tool === 'pan');
   });
 
-  const end = (event) => {
+  const end = (/** @type {PointerEvent} */ event) => {
     if (!drag) return;
     const done = drag;
     drag = null;
@@ -81,6 +98,7 @@ export function attach(plot, on) {
 
   canvas.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !plot.map) return;
+    /** @type {Record<string, () => void>} */
     const keys = {
       ArrowLeft: () => plot.pan(60, 0),
       ArrowRight: () => plot.pan(-60, 0),

@@ -75,7 +75,8 @@ function heat(context, { show }, layer, scale, picture) {
   }
 }
 
-/** @param {Context} context @param {Path2D} path @param {string} colour @param {number} width @param {number} scale */
+/** @param {Context} context @param {Path2D} path @param {string} colour @param {number} width @param {number} scale
+ * @param {number[]} [dash] */
 function trace(context, path, colour, width, scale, dash = []) {
   context.lineJoin = 'round';
   const ratio = devicePixelRatio || 1;
@@ -108,7 +109,7 @@ function lines(context, review, scale, picture) {
   if (other) outlined(context, other, LINES.other, scale, [6, 4]);
 }
 
-/** @param {Context} context @param {Region} mask @param {string} colour @param {number} scale */
+/** @param {Context} context @param {Region} mask @param {string} colour @param {number} scale @param {number[]} [dash] */
 function outlined(context, mask, colour, scale, dash = []) {
   context.save();
   context.scale(mask.outline.scale, mask.outline.scale);
