@@ -30,7 +30,7 @@ export const firstShown = (runs) =>
   runs.find((r) => r.kind === 'pretrain' && r.method !== 'untrained') ||
   runs[0];
 
-/** The run that tells images apart best, of two or more that were evaluated. @param {RunRow[]} runs */
+/** The run with the best image AUROC, of two or more that were evaluated. @param {RunRow[]} runs */
 export function bestOf(runs) {
   const known = runs.filter((r) => !r.archived && r.evaluation?.auroc != null);
   const best = known.reduce((a, b) => ((a?.evaluation?.auroc ?? -1) >= (b.evaluation?.auroc ?? -1) ? a : b), known[0]);

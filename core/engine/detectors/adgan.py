@@ -52,10 +52,10 @@ class ADGANTraining(NetTraining):
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
         net, lr, betas = self.net, self.config.lr, (0.0, 0.9)
         generators = [*net.generator.parameters(), *net.code.parameters()]
-        critics = [*net.image_critic.parameters(), *net.code_critic.parameters()]
+        critic_parameters = [*net.image_critic.parameters(), *net.code_critic.parameters()]
         return {
             "opt_generators": torch.optim.Adam(generators, lr, betas),
-            "opt_critics": torch.optim.Adam(critics, lr, betas),
+            "opt_critics": torch.optim.Adam(critic_parameters, lr, betas),
         }
 
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
@@ -68,11 +68,11 @@ class ADGANTraining(NetTraining):
         of_codes = net.code_critic(z).mean() - net.code_critic(coded).mean()
         penalty = gradient_penalty(net.image_critic, x, made, shares[0])
         penalty = penalty + gradient_penalty(net.code_critic, z, coded, shares[1])
-        critics = c.penalty * penalty - of_images - of_codes
-        descend(self.optimisers["opt_critics"], critics)
-        numbers = {"critic": critics, "distance_images": of_images, "distance_codes": of_codes}
+        critic_loss = c.penalty * penalty - of_images - of_codes
+        descend(self.optimisers["opt_critics"], critic_loss)
+        numbers = {"critic": critic_loss, "distance_images": of_images, "distance_codes": of_codes}
         if (self.step + 1) % c.critic_steps:
-            return {"loss": critics, **numbers}
+            return {"loss": critic_loss, **numbers}
         coded, made = net.code(x), net.generator(z)
         cycle = (net.generator(coded) - x).abs().mean() + (net.code(made) - z).abs().mean()
         loss = c.w_cycle * cycle - net.image_critic(made).mean() - net.code_critic(coded).mean()

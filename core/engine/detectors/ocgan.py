@@ -71,10 +71,10 @@ def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
 class OCGANTraining(NetTraining):
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
         net, lr, betas = self.net, self.config.lr, (0.5, 0.999)
-        makers = [*net.code.parameters(), *net.decoder.parameters()]
+        reconstructing = [*net.code.parameters(), *net.decoder.parameters()]
         judges = [*net.code_critic.parameters(), *net.image_critic.parameters()]
         return {
-            "opt_autoencoder": torch.optim.Adam(makers, lr, betas),
+            "opt_autoencoder": torch.optim.Adam(reconstructing, lr, betas),
             "opt_critics": torch.optim.Adam(judges, lr, betas),
             "opt_classifier": torch.optim.Adam(net.classifier.parameters(), lr, betas),
         }
@@ -88,13 +88,13 @@ class OCGANTraining(NetTraining):
             known, made = net.decoder(own), net.decoder(uniform)
         classifier = verdict_loss(net.classifier(known), True) + verdict_loss(net.classifier(made), False)
         descend(self.optimisers["opt_classifier"], classifier)
-        critics = (
+        critic_loss = (
             verdict_loss(net.code_critic(uniform), True)
             + verdict_loss(net.code_critic(own), False)
             + verdict_loss(net.image_critic(x), True)
             + verdict_loss(net.image_critic(made), False)
         )
-        descend(self.optimisers["opt_critics"], critics)
+        descend(self.optimisers["opt_critics"], critic_loss)
         found = negatives(net, uniform, c.searches, c.rate)
         own = net.encode(noisy)
         mse = (net.decoder(own) - x).square().mean()
@@ -107,7 +107,7 @@ class OCGANTraining(NetTraining):
             "mse": mse,
             "latent": latent,
             "visual": visual,
-            "critic": critics,
+            "critic": critic_loss,
             "classifier": classifier,
         }
 

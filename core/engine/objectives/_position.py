@@ -1,4 +1,4 @@
-"""l_pos for any objective: pairs of neighbouring patches, and the head f_gamma that tells where the second lies."""
+"""l_pos for any objective: pairs of neighbouring patches, and the head f_gamma: where does the second lie?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSI: contrast shifted instances, and tell the shifts apart (Tack et al. 2020, "CSI: Novelty Detection via Contrastive
+"""CSI: contrast shifted instances, and classify the shifts (Tack et al. 2020, "CSI: Novelty Detection via Contrastive
 Learning on Distributionally Shifted Instances", Eqs. 3 to 5)."""
 
 from __future__ import annotations

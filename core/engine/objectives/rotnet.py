@@ -1,4 +1,4 @@
-"""Rot-Net: tell by how many quarters an image was turned (Gidaris et al. 2018, "Unsupervised Representation Learning by
+"""Rot-Net: by how many quarters was an image turned? (Gidaris et al. 2018, "Unsupervised Representation Learning by
 Predicting Image Rotations", Eqs. 2 and 3; for anomalies Golan and El-Yaniv 2018)."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The training images most like a case, as the run's encoder sees them: what the system regards as normal there.
 
-Nearness is the Euclidean distance of the backbone's features. Scoring finds the neighbours of every case and keeps
+The distance is the Euclidean one of the backbone's features. Scoring finds the neighbours of every case and keeps
 them in the reading's `extra`; for a reading from before that, they are found when they are asked for.
 """
 

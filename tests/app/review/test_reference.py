@@ -1,4 +1,4 @@
-"""Outside a session nothing in view tells the label before the first decision, unless it is asked for."""
+"""Outside a session nothing in view gives the label away before the first decision, unless it is asked for."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ import test from 'node:test';
 import './browser.js';
 import { partsOf } from '../../../app/widgets/review/js/layers.js';
 import { isPeak, nextPeak } from '../../../app/widgets/review/js/peaks.js';
-import { tells } from '../../../app/widgets/review/js/reference.js';
+import { namesLabel } from '../../../app/widgets/review/js/reference.js';
 import { Shelf } from '../../../app/widgets/review/js/shelf.js';
 import { View } from '../../../app/widgets/review/js/view.js';
 
@@ -72,6 +72,7 @@ test('a pack is taken apart into its parts', () => {
 
 test('names that say what an image shows are told from those that do not', () => {
   for (const name of ['abnormal_12.png', 'test/normal/3', 'polyp-4', 'Lesion 2', 'good 001', 'brain tumour 3'])
-    assert.ok(tells(name), name);
-  for (const name of ['a08.png', 'IMG_2031', 'goodman 3', 'normalised 1', 'frame 12']) assert.ok(!tells(name), name);
+    assert.ok(namesLabel(name), name);
+  for (const name of ['a08.png', 'IMG_2031', 'goodman 3', 'normalised 1', 'frame 12'])
+    assert.ok(!namesLabel(name), name);
 });

@@ -34,7 +34,7 @@ test('what is at work is shown first, else the newest training', () => {
   assert.equal(firstShown([fit]).id, 'f');
 });
 
-test('the best run is the one that tells images apart best, of two or more', () => {
+test('the best run is the one with the best AUROC, of two or more', () => {
   const scored = (/** @type {string} */ id, /** @type {number} */ auroc) => run(id, { evaluation: { auroc } });
   assert.equal(bestOf([scored('a', 0.7), run('x'), scored('b', 0.9), scored('c', 0.8)]), 'b');
   assert.equal(bestOf([scored('a', 0.7), run('x')]), null);

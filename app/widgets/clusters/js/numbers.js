@@ -13,7 +13,7 @@ const ROWS = [
 ];
 
 /** @type {Row} */
-const TRUST = [
+const TRUSTWORTHINESS = [
   'trustworthiness',
   'Trustworthiness',
   2,
@@ -70,8 +70,8 @@ export class Numbers {
         key === 'knn_purity' ? values.knn_chance : null,
       );
     });
-    const trust = this.row(
-      TRUST,
+    const map = this.row(
+      TRUSTWORTHINESS,
       epochs[at].trustworthiness,
       epochs.map((e) => e.trustworthiness),
       at,
@@ -80,7 +80,7 @@ export class Numbers {
     this.root.replaceChildren(
       el('h2', { title: 'Measured in the original feature space, not on the map' }, 'Classes, in feature space'),
       el('div', { class: 'group which-classes' }, tabs),
-      el('table', {}, el('tbody', {}, ...rows, ...trust)),
+      el('table', {}, el('tbody', {}, ...rows, ...map)),
       ...warnings,
     );
   }

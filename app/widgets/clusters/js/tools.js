@@ -1,7 +1,7 @@
 // Pointer and keys on one plot. Wheel zooms, drag pans (or draws, with the box or lasso; Shift always draws a lasso).
 
 /**
- * What a plot's owner is told. hover: the point below the pointer, -1 without one, and where it is.
+ * What a plot calls its owner with. hover: the point below the pointer, -1 without one, and where it is.
  * @typedef {object} Listener
  * @property {() => string} tool
  * @property {() => void} active

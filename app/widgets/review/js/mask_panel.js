@@ -65,7 +65,7 @@ export function maskPanel(review) {
     {
       type: 'button',
       class: 'rv-toggle',
-      title: 'Show imported masks and names that tell the label before the first decision',
+      title: 'Show imported masks and names that give the label away before the first decision',
       onclick: () => {
         review.display.set({ truth: !review.show.truth });
         for (const id of review.list.rows.keys()) review.list.renew(id);

@@ -1,14 +1,14 @@
-// What tells a case's label stays out of sight until the reader has decided, unless it is asked for: the imported mask,
+// What gives a case's label away stays out of sight until the reader has decided, unless it is asked for: the imported mask,
 // and a name such as "polyp-12".
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
 
 const WORDS = 'abnormal|normal|healthy|lesions?|polyps?|benign|malignant|cancer|tumou?rs?|diseased?|defects?|good|bad';
-const TELLS = new RegExp(`(^|[^a-z])(${WORDS})([^a-z]|$)`, 'i');
+const NAMED = new RegExp(`(^|[^a-z])(${WORDS})([^a-z]|$)`, 'i');
 
 /** Whether a name says what the image shows. @param {string} name */
-export const tells = (name) => TELLS.test(name);
+export const namesLabel = (name) => NAMED.test(name);
 
 /** Whether the case waits for its reader's first decision. @param {ReviewView} review @param {CaseDetail} detail */
 const undecided = ({ show, revealed }, detail) =>
@@ -22,11 +22,11 @@ const neutral = (v) => `Case ${v.slice(0, 6).toUpperCase()}`;
 
 /** The name that stands above the image. @param {ReviewView} review @param {CaseDetail} detail */
 export const nameOf = (review, detail) =>
-  tells(detail.name) && undecided(review, detail) ? neutral(detail.v) : detail.name;
+  namesLabel(detail.name) && undecided(review, detail) ? neutral(detail.v) : detail.name;
 
 /** The name in the worklist. @param {ReviewView} review @param {import('../../../static/answers').WorklistRow} row */
 export const rowName = ({ show, revealed }, row) =>
-  tells(row.name) && !show.truth && !revealed.has(row.id) && !row.decision ? neutral(row.v) : row.name;
+  namesLabel(row.name) && !show.truth && !revealed.has(row.id) && !row.decision ? neutral(row.v) : row.name;
 
 /** Shows what was held back of the case on screen. @param {ReviewView} review */
 export async function reveal(review) {

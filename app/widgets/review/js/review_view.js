@@ -19,7 +19,7 @@ import { View } from './view.js';
 
 /** What a reader may change of the picture. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
  *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
- *   nearest: boolean, keepWindow: boolean, truth: boolean}} truth: what tells the label is shown at once */
+ *   nearest: boolean, keepWindow: boolean, truth: boolean}} truth: what gives the label away is shown at once */
 export const SHOW = {
   layout: 'one',
   heat: true,

@@ -30,7 +30,7 @@ async function begin(review) {
   const shuffled = box('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
   const neutral = box('Neutral names', 'Random names, made anew for each session.', true);
   const follow = () => {
-    // A blind session has no order and no name that tells.
+    // A blind session has no order and no name that gives a label away.
     for (const { input } of [shuffled, neutral]) {
       if (blind.input.checked) input.checked = true;
       input.disabled = blind.input.checked;

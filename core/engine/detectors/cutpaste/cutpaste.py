@@ -1,6 +1,6 @@
 """CutPaste (Li et al. 2021, "CutPaste: Self-Supervised Learning for Anomaly Detection and Localization").
 
-A network learns to tell three classes apart: the image, CutPaste of it, CutPaste-Scar of it (3-way, Sec. 2.3). Then a
+A network learns to classify three classes: the image, CutPaste of it, CutPaste-Scar of it (3-way, Sec. 2.3). Then a
 Gaussian density is laid over the features of normal images; an image's score is its negative logarithm up to constants,
 the Mahalanobis distance. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole images). Open
 and chosen here: one hidden layer in the head; the covariance is shrunk, for few images have no full one.

@@ -94,7 +94,7 @@ def jitter_view(
     """A mild view of mixed images: turn, scale, shift, mirror, light and colour; masks and roi go along.
 
     Milder than SimCLR's: the crop never loses a lesion for good, and what leaves the frame is not asked for. A grey
-    image (three equal channels) gives a grey view: colour in it alone would tell nothing of lesions.
+    image (three equal channels) gives a grey view: colour in it alone would be no sign of lesions.
     blur, grain: see LesionHeadConfig.
     Returns x (B, 3, S, S), masks bool (B, S, S), roi (B, S, S) or None.
     """
