@@ -1,0 +1,25 @@
+"""The ways through the code that CONTRIBUTING.md describes: every function named stands in the file named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+WALKS = re.findall(r"```walk\n(.+?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
+DEFINED = {
+    ".py": r"^ *(?:async )?def {}\(",
+    ".js": r"^(?:export )?(?:async )?function {0}\(|^export const {0} =|^  (?:async )?{0}\(.*\{{$",
+}
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=("minibatch", "image", "decision"))
+def test_what_a_way_passes_is_there(walk):
+    for line in walk.splitlines():
+        path, _, names = line.partition(": ")
+        file = ROOT / path
+        text = file.read_text("utf-8")
+        missing = [n for n in names.split() if not re.search(DEFINED[file.suffix].format(n), text, re.MULTILINE)]
+        assert names and not missing, f"{path} has no {missing}"
