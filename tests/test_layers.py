@@ -80,6 +80,14 @@ def test_programs_kept_as_text_import_what_is_there():
     assert not wrong
 
 
+@pytest.mark.parametrize("floor", ["app", "core/studio", "core/engine"])
+def test_the_readmes_tree_names_every_folder(floor):
+    tree = (ROOT / "README.md").read_text("utf-8").partition(f"\n{floor}/ ")[2].partition("\n```")[0]
+    named = {word.rstrip("/") for word in re.split(r"\s+", re.split(r"\n\S", tree)[0]) if word.endswith("/")}
+    folders = {place.name for place in (ROOT / floor).iterdir() if (place / "__init__.py").exists()}
+    assert folders <= named | {"static"}
+
+
 # Each line imports from lines above it alone, and never from its neighbours in the line.
 ROOMS = (
     ("db",),
