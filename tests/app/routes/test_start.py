@@ -13,6 +13,6 @@ SECONDS = ("torchvision", "torch._dynamo", "sklearn", "scipy.stats", "umap", "ma
 def test_the_routes_start_without_what_takes_seconds_to_load():
     """Trainings, maps and figures load these where they are asked for."""
     look = f"print([m for m in {SECONDS} if m in sys.modules])"
-    code = f"import sys; from app import routes; routes.router_modules(); {look}"
+    code = f"import sys; import app.routes; app.routes.router_modules(); {look}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
