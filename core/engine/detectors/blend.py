@@ -3,9 +3,9 @@
 What they see differs: PaDiM compares each place with the same place of normal images, the nearest patches with any
 place, in two depths of the network, and the Mahalanobis distance the image as a whole and each place with all places.
 Each is put on the scale of normal images that none was fitted on (mean 0, standard deviation 1). The heat map is the
-mean of their maps; the image's score the mean of three readings: of the whole image, the map's mean, and its largest
-twentieth. Weights are equal by design, not learnt: on images of a kind that nobody has seen there is nothing to learn
-them from.
+mean of their maps; the image's score the mean of four readings: of the whole image's features, of its mean colour, the
+map's mean, and its largest twentieth. Weights are equal by design, not learnt: on images of a kind that nobody has seen
+there is nothing to learn them from.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from core.engine.detectors.members import Scale, part_unseen
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.files import write_json
+from core.engine.mean_colour import MeanColour
 from core.engine.registry import DETECTORS
 
 ABOUT = "blend.json"
@@ -45,6 +47,8 @@ class BlendConfig(Config):
     """padim, fine, coarse, pooled: the members. maps: those whose maps make the heat map.
 
     unseen: share of the given normals that only sets their scales. stride: of the grid on which maps are added.
+    colour: whether the distance of the image's mean colour is one of the score's readings. Where brightness alone tells
+    most (chest X-rays), features trained on photographs look past it.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -54,6 +58,7 @@ class BlendConfig(Config):
     maps: tuple[str, ...] = tuple(KINDS)
     stride: int = 8
     unseen: float = 0.15
+    colour: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -65,15 +70,24 @@ class BlendConfig(Config):
 
 @DETECTORS.register("blend", title="Quick detectors, blended")
 class Blend(Detector):
-    """extras: `pooled` and `pooled_roi` (N,), distances of the whole image and of its region of interest."""
+    """extras: `pooled` and `colour` (N,), distances of the whole image; `pooled_roi` and `colour_roi`, of its region of
+    interest, where that is given.
+    """
 
     name = "blend"
     Config = BlendConfig
 
     def __init__(
-        self, config: BlendConfig, members: dict[str, MapDetector], scales: dict[str, Scale], readings: dict[str, Scale]
+        self,
+        config: BlendConfig,
+        members: dict[str, MapDetector],
+        scales: dict[str, Scale],
+        readings: dict[str, Scale],
+        colours: dict[str, MeanColour],
     ) -> None:
+        """colours: of whole images, `colour`, and of regions of interest, `colour_roi`; none without config.colour."""
         self.config, self.members, self.scales, self.readings = config, members, scales, readings
+        self.colours = colours
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: BlendConfig, context: FitContext = FitContext()) -> Self:
@@ -81,14 +95,15 @@ class Blend(Detector):
         (seen, inside), (unseen, unseen_roi) = part_unseen(images, context.roi, config.unseen, config.seed)
         wanted = [(kind, getattr(config, name)) for name, kind in KINDS.items()]
         fitted = fit_together(encoder, seen, wanted, context.replace(roi=inside))
-        detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {})
+        colours = {"colour": MeanColour.fit(seen), "colour_roi": MeanColour.fit(seen, inside)} if config.colour else {}
+        detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {}, colours)
         parts = detector._parts(unseen, 32, unseen_roi)
         for name in config.maps:
             maps = parts[name].maps
             cells = maps if unseen_roi is None else maps[roi_at(unseen_roi, maps.shape[1:])]
             detector.scales[name] = _scale(cells)
         for kind, roi in {"": None, "_roi": unseen_roi}.items():
-            prediction = detector._joined(parts, images.shape[1])
+            prediction = detector._joined(parts, unseen, unseen_roi)
             for name, values in detector._read(prediction, roi).items():
                 detector.readings[name + kind] = _scale(values)
         return detector
@@ -97,23 +112,30 @@ class Blend(Detector):
         found = predict_together(list(self.members.values()), images, batch=batch, roi=roi)
         return dict(zip(self.members, found, strict=True))
 
-    def _joined(self, parts: dict[str, Prediction], size: int) -> Prediction:
-        side = -(-size // self.config.stride)
+    def _joined(self, parts: dict[str, Prediction], images: np.ndarray, roi: np.ndarray | None) -> Prediction:
+        side = -(-images.shape[1] // self.config.stride)
         maps = [(upsample(parts[n].maps, side) - s.map_mean) / s.map_sd for n, s in self.scales.items()]
-        return Prediction(np.asarray(np.mean(maps, 0, dtype=np.float32)), dict(parts["pooled"].extras))
+        extras = dict(parts["pooled"].extras)
+        for name, colour in self.colours.items():
+            inside = roi if name.endswith("_roi") else None
+            if name == "colour" or inside is not None:
+                extras[name] = colour.distances(images, inside)
+        return Prediction(np.asarray(np.mean(maps, 0, dtype=np.float32)), extras)
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Maps float32 (N, S/8, S/8), in standard deviations of normal images; the same with or without `roi`."""
-        return self._joined(self._parts(images, batch, roi), images.shape[1])
+        return self._joined(self._parts(images, batch, roi), images, roi)
 
     def _read(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Readings of each image (N,): `pooled`, and the map's `mean` and `top`."""
+        """Readings of each image (N,): `pooled`, the map's `mean` and `top`, and `colour`."""
         flat = prediction.maps.reshape(len(prediction), -1)
         inside = counted(prediction.maps, roi).reshape(flat.shape)
         count = inside.sum(1)
         ordered = -np.sort(-np.where(inside, flat, -np.inf), 1)
         top = np.maximum(1, np.round(TOP * count)).astype(int)
-        return {
+        away = prediction.extras.get("colour_roi") if roi is not None else None
+        colour = {"colour": prediction.extras["colour"] if away is None else away} if self.colours else {}
+        return colour | {
             "pooled": self.members["pooled"].image_score(prediction, roi),
             "mean": np.where(inside, flat, 0).sum(1) / count,
             "top": np.array([row[:n].mean() for row, n in zip(ordered, top, strict=True)]),
@@ -133,7 +155,8 @@ class Blend(Detector):
         folder = Path(folder)
         for name, member in self.members.items():
             member.save(folder / name)
-        about = {"config": self.config.to_dict()}
+        about: dict[str, Any] = {"config": self.config.to_dict()}
+        about["colours"] = {name: colour.to_dict() for name, colour in self.colours.items()}
         about |= {part: {n: s.to_dict() for n, s in getattr(self, part).items()} for part in ("scales", "readings")}
         write_json(folder / ABOUT, about)
 
@@ -143,7 +166,8 @@ class Blend(Detector):
         about = json.loads((folder / ABOUT).read_text())
         members = {name: kind.load(folder / name, device) for name, kind in KINDS.items()}
         scales, readings = ({n: Scale.from_dict(s) for n, s in about[part].items()} for part in ("scales", "readings"))
-        return cls(BlendConfig.from_dict(about["config"]), members, scales, readings)
+        colours = {name: MeanColour.from_dict(one) for name, one in about.get("colours", {}).items()}
+        return cls(BlendConfig.from_dict(about["config"]), members, scales, readings, colours)
 
 
 def _scale(values: np.ndarray) -> Scale:

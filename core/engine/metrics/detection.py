@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from core.engine.mean_colour import MeanColour
+
 
 def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
     """Area under the ROC curve: the chance that an abnormal one scores above a normal one, ties counting half.
@@ -49,19 +51,5 @@ def mean_colour_scores(
     train, test uint8 (N, S, S, 3); roi: (train's, test's) uint8 (N, S, S), then only what lies inside counts.
     Returns Mahalanobis distances (N_test,), float64.
     """
-    seen, asked = (_mean_colours(x, None if roi is None else roi[i]) for i, x in enumerate((train, test)))
-    if len(seen) < 2:
-        raise ValueError("the mean-colour baseline takes at least two normal images to learn from")
-    spread = np.cov(seen.T) + 1e-3 * np.eye(3)  # grey images have no spread between their channels
-    away = asked - seen.mean(0)
-    return np.sqrt(np.einsum("ni,ij,nj->n", away, np.linalg.inv(spread), away))
-
-
-def _mean_colours(images: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    means = np.empty((len(images), 3))
-    for i, image in enumerate(images):  # one at a time: the images may be a memory map
-        if roi is not None and roi[i].any():
-            means[i] = image[roi[i] > 0].mean(0)
-        else:
-            means[i] = image.reshape(-1, 3).mean(0)
-    return means
+    seen, asked = roi or (None, None)
+    return MeanColour.fit(train, seen).distances(test, asked)

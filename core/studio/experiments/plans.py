@@ -134,7 +134,7 @@ def members() -> list[Arm]:
     for name in every:
         others = {"maps": [other for other in every if other != name]}
         arms.append(Arm(f"Blend without {name}", "blend", preset="imagenet", sized=False, fit=others))
-    return arms
+    return [*arms, Arm("Blend without colour", "blend", preset="imagenet", sized=False, fit={"colour": False})]
 
 
 EXPERIMENTS = {

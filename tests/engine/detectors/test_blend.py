@@ -1,5 +1,7 @@
 """Quick detectors blended: its map and score are the means of its members' standardised ones."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from core.engine.detectors.base import FitContext
 from core.engine.detectors.blend import Blend, BlendConfig
 from core.engine.detectors.heatmap import upsample
 from core.engine.detectors.members import part_unseen
+from core.engine.metrics.detection import mean_colour_scores
 from tests.engine._images import normals
 
 SMALL = (
@@ -69,6 +72,35 @@ def test_it_is_the_same_after_save_and_load(fitted, tmp_path):
     before, after = detector.predict(images[:3]), again.predict(images[:3])
     np.testing.assert_allclose(before.maps, after.maps, atol=1e-5)
     np.testing.assert_allclose(detector.image_score(before), again.image_score(after), atol=1e-4)
+
+
+def test_mean_colour_is_one_of_the_readings(fitted):
+    detector, images = fitted
+    bright = np.clip(images[:4].astype(int) + 90, 0, 255).astype(np.uint8)
+    prediction = detector.predict(bright)
+    seen = part_unseen(images, None, SMALL.unseen, SMALL.seed)[0][0]
+    np.testing.assert_allclose(prediction.extras["colour"], mean_colour_scores(seen, bright), rtol=1e-6)
+    scaled = [
+        (values - detector.readings[name].score_mean) / detector.readings[name].score_sd
+        for name, values in detector._read(prediction, None).items()
+    ]
+    assert len(scaled) == 4
+    np.testing.assert_allclose(detector.image_score(prediction), np.mean(scaled, 0), rtol=1e-4)
+    without = Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL.replace(colour=False))
+    assert set(without._read(without.predict(bright), None)) == {"pooled", "mean", "top"}
+
+
+def test_a_blend_that_was_saved_before_it_saw_colours_scores_as_it_did(fitted, tmp_path):
+    _, images = fitted
+    before = Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL.replace(colour=False))
+    before.save(tmp_path)
+    about = json.loads((tmp_path / "blend.json").read_text())
+    del about["colours"], about["config"]["colour"]
+    (tmp_path / "blend.json").write_text(json.dumps(about))
+    again = Blend.load(tmp_path)
+    np.testing.assert_allclose(
+        before.image_score(before.predict(images[:3])), again.image_score(again.predict(images[:3])), atol=1e-4
+    )
 
 
 def test_few_images_are_refused(fitted):

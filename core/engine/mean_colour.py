@@ -1,0 +1,46 @@
+"""How far an image's mean colour lies from those of normal images: the least that any detector should see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import Self
+
+
+class MeanColour:
+    """A normal distribution of mean colours: mean (3,) and precision (3, 3), in levels of 0 to 255."""
+
+    def __init__(self, mean: np.ndarray, precision: np.ndarray) -> None:
+        self.mean, self.precision = np.asarray(mean, np.float64), np.asarray(precision, np.float64)
+
+    @classmethod
+    def fit(cls, images: np.ndarray, roi: np.ndarray | None = None) -> Self:
+        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S): what counts. Raises ValueError under two images."""
+        if len(images) < 2:
+            raise ValueError("mean colours take at least two normal images to learn from")
+        means = _means(images, roi)
+        spread = np.cov(means.T) + 1e-3 * np.eye(3)  # grey images have no spread between their channels
+        return cls(means.mean(0), np.linalg.inv(spread))
+
+    def distances(self, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
+        """Mahalanobis distances (N,), float64."""
+        away = _means(images, roi) - self.mean
+        return np.asarray(np.sqrt(np.einsum("ni,ij,nj->n", away, self.precision, away)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean.tolist(), "precision": self.precision.tolist()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        return cls(np.array(values["mean"]), np.array(values["precision"]))
+
+
+def _means(images: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    means = np.empty((len(images), 3))
+    for i, image in enumerate(images):  # one at a time: the images may be a memory map
+        if roi is not None and roi[i].any():
+            means[i] = image[roi[i] > 0].mean(0)
+        else:
+            means[i] = image.reshape(-1, 3).mean(0)
+    return means
