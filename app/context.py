@@ -7,9 +7,10 @@ import html
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gradio as gr
+if TYPE_CHECKING:
+    import gradio as gr
 
 APP = Path(__file__).parent
 SINGLE_USER = "reader"
@@ -80,6 +81,8 @@ class Context:
         The module exports `mount(element, studio, props)`. The frame is static: Python never re-renders it, so
         canvas, sliders and selection stay. Its style sheet NAME.css is linked by the page's head.
         """
+        import gradio as gr  # here: it takes seconds to load, and the routes do without
+
         folder = APP / "widgets" / name
         frame = (folder / f"{name}.html").read_text()
         given = html.escape(json.dumps(props), quote=True)

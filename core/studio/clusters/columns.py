@@ -12,7 +12,7 @@ from core.studio.clusters.points import group_name
 from core.studio.db.store import Store
 from core.studio.review.exports.names import Names
 from core.studio.runs import records as runs
-from core.studio.runs.look import preference
+from core.studio.runs.preferred import preference
 
 NONE = "\u2013"
 

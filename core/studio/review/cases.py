@@ -10,7 +10,7 @@ from core.studio.ingest import volumes
 from core.studio.review import blind, decisions, findings, masks, reading_sessions, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.runs import certainty
-from core.studio.runs.look import preference
+from core.studio.runs.preferred import preference
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:

@@ -6,18 +6,13 @@ from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
 from core.studio.runs.pipeline import chain, create_fit, create_untrained
+from core.studio.runs.preferred import PREFERRED
 from core.studio.runs.records import get_run, list_runs
 
 ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation
 SIZE = 224  # the side that they were trained at
-DETECTOR = "blend"
+DETECTOR = PREFERRED[0]
 NAME = "First look"
-PREFERRED = (DETECTOR, "lesion-head")  # what is shown first where several have scored
-
-
-def preference(method: str) -> int:
-    """Place of a detector in PREFERRED, from 0; those that are not of it come last and are equal."""
-    return PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)
 
 
 def create_look(

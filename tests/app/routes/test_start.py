@@ -10,9 +10,17 @@ from tests.app.conftest import ROOT
 SECONDS = ("torchvision", "torch._dynamo", "sklearn", "scipy.stats", "umap", "matplotlib")
 
 
+def loaded(code: str, *modules: str) -> str:
+    """Which of `modules` a fresh Python has after `code`."""
+    code = f"import sys; {code}; print([m for m in {modules} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or done.stderr
+
+
 def test_the_routes_start_without_what_takes_seconds_to_load():
     """Trainings, maps and figures load these where they are asked for."""
-    look = f"print([m for m in {SECONDS} if m in sys.modules])"
-    code = f"import sys; import app.routes; app.routes.router_modules(); {look}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+    assert loaded("import app.routes; app.routes.router_modules()", *SECONDS) == "[]"
+
+
+def test_decisions_need_neither_torch_nor_the_page():
+    assert loaded("import app.routes.reviews", "torch", "gradio", *SECONDS) == "[]"
