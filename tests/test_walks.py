@@ -23,3 +23,15 @@ def test_what_a_way_passes_is_there(walk):
         text = file.read_text("utf-8")
         missing = [n for n in names.split() if not re.search(DEFINED[file.suffix].format(n), text, re.MULTILINE)]
         assert names and not missing, f"{path} has no {missing}"
+
+
+def test_the_function_of_each_equation_is_in_its_file():
+    rows = re.findall(r"^\| (\d+) \|[^|]+\|(.+)\|$", (ROOT / "core/README.md").read_text("utf-8"), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 14)), "as printed in the paper"
+    for number, where in rows:
+        file = ""
+        for name in re.findall(r"`([^`]+)`", where):
+            if name.endswith(".py"):
+                file = (ROOT / "core/engine" / name).read_text("utf-8")
+            else:  # of a method its class: the method may be inherited
+                assert re.search(rf"^(?:def|class) {name.split('.')[0]}\b", file, re.MULTILINE), (number, name)
