@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import time
+from dataclasses import dataclass
 
 PACKAGES = ("core.engine.benches", "core.studio.benches", "app.benches")
 
@@ -51,3 +52,49 @@ def run(
     started = time.monotonic()
     result = function(**options)
     return {"bench": key, **result, "seconds": round(time.monotonic() - started, 2)}
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a benchmark's figure should be: at least `value`, or at most. key: of the figure in its result."""
+
+    value: float
+    at_least: bool = False
+    key: str = "ratio"
+
+    def met(self, figure: float) -> bool:
+        return figure >= self.value if self.at_least else figure <= self.value
+
+
+AIMS = {
+    "augment": Aim(5, at_least=True),
+    "pretrain": Aim(1.10),
+    "padim-fit": Aim(10, at_least=True),
+    "padim-score": Aim(1.05),
+    "nearest-score": Aim(1.5),
+    "lesion-score": Aim(1.15),
+    "igd-score": Aim(5, at_least=True),
+    "start": Aim(1, key="over_import"),
+    "study": Aim(1.3),
+}
+
+
+def run_all(quick: bool = False, device: str = "auto", only: list[str] | None = None) -> dict:
+    """Every benchmark that has an aim, or those named: {"bench": "all", "benches": [{"name", "ratio", "aim", "met"}]}.
+
+    figure: what the aim is about, where that is not the ratio. One that fails is listed with its error and not met.
+    """
+    unknown = sorted(set(only or ()) - set(AIMS))
+    if unknown:
+        raise ValueError(f"no benchmark with an aim is called {unknown[0]!r}; there are: {', '.join(AIMS)}")
+    started, rows = time.monotonic(), []
+    for name in only or AIMS:
+        aim = AIMS[name]
+        row = {"name": name, "aim": aim.value, "at_least": aim.at_least, "figure": aim.key}
+        try:
+            found = run(name, quick, device)
+            row |= {"ratio": found["ratio"], aim.key: found[aim.key], "met": aim.met(found[aim.key]), "result": found}
+        except Exception as error:
+            row |= {"ratio": None, "met": False, "error": f"{type(error).__name__}: {error}"}
+        rows.append(row)
+    return {"bench": "all", "quick": quick, "benches": rows, "seconds": round(time.monotonic() - started, 2)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.commands._common import finish, follow, open_store, options_of, say, verb
+from app.commands._common import UserError, finish, follow, open_store, options_of, say, verb
 
 
 def add(subparsers) -> None:
@@ -21,7 +21,6 @@ def add(subparsers) -> None:
 
 def config_of(args, store):
     """The preset with the command's changes."""
-    from app.commands._common import UserError
     from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.runs.records import exists, get_run, run_folder
 
@@ -47,11 +46,49 @@ def config_of(args, store):
 
 
 def run(args) -> int:
+    from core.engine import processes
+
+    return _run_together(args) if processes.wanted() > 1 else _run(args)
+
+
+def _run_together(args) -> int:
+    """One of the processes that torchrun started: the first has the run and its job, the others wait for its id."""
+    import signal
+
+    from core.engine import processes
+    from core.engine.progress import Stopped
     from core.engine.tensors import pick_device
-    from core.studio.db import journal
+    from core.studio.ingest.studies import show_study
+    from core.studio.runs import together
+
+    if args.objective == "untrained" or args.background:
+        raise UserError("torchrun is for a training in the foreground: leave it out here")
+    processes.join(pick_device(args.device))
+    if not processes.is_first():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
+        run_id = processes.from_first()
+        try:
+            together.beside(open_store(args), run_id, args.device)
+        except RuntimeError as error:  # of the connection
+            raise UserError(f"Another process of this training has ended: {error}", 1) from None
+        except Stopped:
+            return 1
+        return 0
+    store = open_store(args)
+    study = show_study(store, args.study)["id"]
+    run_id, job = together.begin(store, study, config_of(args, store).to_dict(), args.name, args.device)
+    processes.from_first(run_id)
+    say(args, f"Training {run_id} by {processes.world()} processes")
+    row = together.execute(store, job)
+    if row["status"] != "done":
+        raise UserError(f"Job {job} {row['status']}: {row['error'] or row['message']}; the same command goes on", 1)
+    return _finish(args, store, study, run_id, job)
+
+
+def _run(args) -> int:
+    from core.engine.tensors import pick_device
     from core.studio.ingest.studies import show_study
     from core.studio.jobs import queue as jobs
-    from core.studio.runs import records as runs
     from core.studio.runs.pipeline import UNTRAINED, chain, create_pretrain, create_untrained
 
     pick_device(args.device)
@@ -66,6 +103,13 @@ def run(args) -> int:
     if args.background:
         return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
     follow(args, store, job, f"Training {run_id}")
+    return _finish(args, store, study, run_id, job)
+
+
+def _finish(args, store, study: str, run_id: str, job: int) -> int:
+    from core.studio.db import journal
+    from core.studio.runs import records as runs
+
     row = runs.get_run(store, run_id)
     last = {name: points[-1][1] for name, points in journal.metrics(store, run_id).items()}
     payload = {"run": run_id, "job": job, "study": study, "status": row["status"], "seconds": row["seconds"]}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.mixed import Mixed
+from core.engine.augment.share import Share, own
 from core.engine.config import BadConfig
 from core.engine.config import Config as BaseConfig
 from core.engine.tensors import to_device
@@ -47,17 +48,20 @@ class Strong(abc.ABC):
             raise ValueError(f"n must be 0..{self.k} (k of the configuration), not {counts.min()}..{counts.max()}")
         return counts
 
-    def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+    def classes(
+        self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Mixed:
         """x (B, 3, S, S) -> all classes A_0..A_k of each: B (k + 1) images, the classes running fastest.
 
-        Donors are numbered as in x. Override it where all classes at once cost less than one after another.
+        Donors are numbered as in x. share: which of x's classes to make, from the same draws as those of all.
+        Override it where all classes at once cost less than one after another.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
         each = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
         joined = {}
         for f in fields(Mixed):
             parts = [getattr(mixed, f.name) for mixed in each]
-            joined[f.name] = torch.stack(parts, 1).flatten(0, 1)
+            joined[f.name] = torch.stack([own(part, share) for part in parts], 1).flatten(0, 1)
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import overload
 
 import torch
 from torch import Tensor
 
 from core.engine.augment.colour import PLAIN, jitter_factors
+from core.engine.augment.share import Share, own
 from core.engine.augment.strong import check_range
 from core.engine.augment.views import WeakDraws, apply_weak, warp_masks
 from core.engine.config import BadConfig, Config
@@ -75,18 +76,24 @@ class WeakViews:
         )
 
     @overload
-    def __call__(self, x: Tensor, generator: torch.Generator, masks: None = None) -> Tensor: ...
+    def __call__(
+        self, x: Tensor, generator: torch.Generator, masks: None = None, share: Share | None = None
+    ) -> Tensor: ...
 
     @overload
-    def __call__(self, x: Tensor, generator: torch.Generator, masks: Tensor) -> tuple[Tensor, Tensor]: ...
+    def __call__(
+        self, x: Tensor, generator: torch.Generator, masks: Tensor, share: Share | None = None
+    ) -> tuple[Tensor, Tensor]: ...
 
     def __call__(
-        self, x: Tensor, generator: torch.Generator, masks: Tensor | None = None
+        self, x: Tensor, generator: torch.Generator, masks: Tensor | None = None, share: Share | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
         """x (B, 3, S, S) in [0, 1] -> the same shape; masks (B, S, S) -> warped by the same crop and flip.
 
-        A grey image (three equal channels) gives a grey view.
+        A grey image (three equal channels) gives a grey view. share: which rows of a joint batch x holds.
         """
-        drawn = self.draw(len(x), x.shape[-1], generator)
+        drawn = self.draw(len(x) if share is None else share.total, x.shape[-1], generator)
+        if share is not None:
+            drawn = WeakDraws(**{f.name: own(getattr(drawn, f.name), share) for f in fields(WeakDraws)})
         images = apply_weak(x, drawn)
         return images if masks is None else (images, warp_masks(masks, drawn))

@@ -43,7 +43,8 @@ class FitContext:
 
     roi: uint8 (N, S, S), 1 inside the region of interest of each image. report: called after every step.
     should_stop: asked before every step. folder: where a fit that takes long keeps its state, so that a later call with
-    the same arguments goes on from there.
+    the same arguments goes on from there. shared: whether torchrun's processes, all of which fit, each pass a part of
+    the images; detectors that cannot join their statistics pass all of them on each.
     """
 
     roi: np.ndarray | None = None
@@ -51,6 +52,7 @@ class FitContext:
     report: Report | None = None
     should_stop: Stop | None = None
     folder: Path | None = None
+    shared: bool = False
 
     def replace(self, **changes: Any) -> Self:
         """A copy with changes, for the fit of a part."""

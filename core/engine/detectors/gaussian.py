@@ -17,61 +17,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from core.engine import processes
 from core.engine.detectors._cholesky import inverse_cholesky
+from core.engine.detectors._pyramid import Pyramid, spread
 
 CHUNK = 512  # coarse enough to feed the cores, small enough to stay in their caches
-
-
-@dataclass(frozen=True)
-class Pyramid:
-    """Grids (h, w) from coarse to fine, each dividing the next, and the channels of each."""
-
-    grids: tuple[tuple[int, int], ...]
-    channels: tuple[int, ...]
-
-    @classmethod
-    def of(cls, maps: list[Tensor]) -> Pyramid:
-        """maps: (B, c, h, w) from fine to coarse. Grids that do not nest are brought to the finest one."""
-        grids = [(m.shape[2], m.shape[3]) for m in reversed(maps)]
-        nested = all(b[0] % a[0] == 0 and b[1] % a[1] == 0 for a, b in zip(grids, grids[1:], strict=False))
-        if not nested:
-            grids = [grids[-1]] * len(grids)
-        return cls(tuple(grids), tuple(m.shape[1] for m in reversed(maps)))
-
-    def cells(self, maps: list[Tensor]) -> list[Tensor]:
-        """maps (B, c, h, w) from fine to coarse -> per level, coarse to fine, (P, B, c) in nested order."""
-        out = []
-        for level, (m, grid) in enumerate(zip(reversed(maps), self.grids, strict=True)):
-            if tuple(m.shape[2:]) != grid:
-                m = F.interpolate(m, grid, mode="nearest")
-            ys, xs = self._steps(level)
-            steps = len(ys)
-            m = m.reshape(*m.shape[:2], *ys, *xs)
-            order = [2 + i + steps * axis for i in range(steps) for axis in (0, 1)]
-            out.append(m.permute(*order, 0, 1).reshape(-1, m.shape[0], m.shape[1]))
-        return out
-
-    def plane(self, values: Tensor) -> Tensor:
-        """(P, B) of the finest level, nested order -> (B, h, w)."""
-        ys, xs = self._steps(len(self.grids) - 1)
-        steps = len(ys)
-        values = values.reshape(*[n for pair in zip(ys, xs, strict=True) for n in pair], -1)
-        order = [2 * i + axis for axis in (0, 1) for i in range(steps)]
-        return values.permute(2 * steps, *order).reshape(-1, *self.grids[-1])
-
-    def _steps(self, level: int) -> tuple[list[int], list[int]]:
-        """How many parts each step from the coarsest grid down to `level` cuts an edge into: rows, columns."""
-        grids = self.grids[: level + 1]
-        first, pairs = grids[0], list(zip(grids, grids[1:], strict=False))
-        ys, xs = ([first[axis]] + [b[axis] // a[axis] for a, b in pairs] for axis in (0, 1))
-        return ys, xs
-
-
-def spread(coarse: Tensor, positions: int) -> Tensor:
-    """(P, ...) -> (positions, ...): each cell's values repeated for its children."""
-    return coarse.repeat_interleave(positions // len(coarse), 0) if len(coarse) != positions else coarse
 
 
 @dataclass
@@ -86,8 +37,18 @@ class Level:
     def empty(cls, like: Tensor, coarser: int) -> Level:
         """like: (P, B, c). Means are float64 zeros; the rest is as `like` and has still to be written."""
         p, _, c = like.shape
-        mean = like.new_zeros(p, c, dtype=torch.float64)
-        return cls(mean, like.new_empty(p, c, c), like.new_empty(p, c, coarser))
+        return cls(like.new_zeros(p, c, dtype=torch.float64), like.new_empty(p, c, c), like.new_empty(p, c, coarser))
+
+    def scatter(self, rows: Tensor, coarser: Tensor | None, kept: bool) -> None:
+        """Add the products of centred rows (P, B, c) with themselves and with all coarser levels' rows (Q, B, C).
+
+        kept: whether there is a sum already.
+        """
+        turned = rows.transpose(1, 2)
+        self.own.baddbmm_(turned, rows, beta=int(kept))
+        if coarser is not None:
+            family = turned.reshape(len(coarser), -1, rows.shape[1])
+            self.families(len(coarser)).baddbmm_(family, coarser, beta=int(kept))
 
     def families(self, parents: int) -> Tensor:
         """`cross` with the rows of each parent's children as one matrix: a view (parents, P / parents * c, C)."""
@@ -95,7 +56,7 @@ class Level:
 
 
 class Moments:
-    """Running mean and scatter of every position; its size does not depend on how many images it has seen.
+    """Running mean and scatter of every position, of a size that does not depend on how many images it has seen.
 
     Each batch is centred on its own mean and merged after Chan, Golub and LeVeque (1983): no difference of large sums
     is ever formed, so float32 scatters agree with float64 ones however far from zero the features lie. Means: float64.
@@ -122,15 +83,22 @@ class Moments:
             # One more row carries the shift between the batch's mean and the running one.
             rows = torch.cat([x, (weight * step)[:, None].to(x.dtype)], 1)
             rows[:, :b] -= mean[:, None].to(x.dtype)
-            turned, kept = rows.transpose(1, 2), int(self.count > 0)
-            level.own.baddbmm_(turned, rows, beta=kept)
-            if joined is not None:
-                family = turned.reshape(len(joined), -1, b + 1)
-                level.families(len(joined)).baddbmm_(family, joined, beta=kept)
+            level.scatter(rows, joined, kept=self.count > 0)
             if depth + 1 < len(self.pyramid.grids):
-                joined = rows if joined is None else torch.cat([spread(joined, len(rows)), rows], 2)
+                joined = _below(joined, rows)
             level.mean += step * (b / (self.count + b))
         self.count += b
+
+    def join(self) -> None:
+        """Become the moments of all processes' images, each of which has added its own, at least one."""
+        joined, every = None, int(processes.total(torch.tensor(self.count, device=self.levels[0].mean.device)))
+        for level in self.levels:
+            mean = processes.total(level.mean * self.count) / every
+            rows = (self.count**0.5 * (level.mean - mean))[:, None].to(level.own.dtype)  # (P, 1, c)
+            level.scatter(rows, joined, kept=True)
+            joined = _below(joined, rows)
+            level.mean, level.own, level.cross = mean, processes.total(level.own), processes.total(level.cross)
+        self.count = every
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
         """Covariance (over count - 1) + epsilon I, factorised in the scatters' own memory. Needs two images or more."""
@@ -172,6 +140,11 @@ class Gaussian:
                 white = y if white is None else torch.cat([spread(white, len(y)), y], 1)
         assert squared is not None  # a pyramid has one level or more
         return self.pyramid.plane(squared.sqrt_())
+
+
+def _below(coarser: Tensor | None, rows: Tensor) -> Tensor:
+    """The rows of all coarser levels (Q, B, C), each repeated for its children, and of this one (P, B, c)."""
+    return rows if coarser is None else torch.cat([spread(coarser, len(rows)), rows], 2)
 
 
 def _chunks(positions: int, families: int) -> list[tuple[int, int]]:

@@ -131,6 +131,9 @@ class PaDiMFitting:
     def add(self, maps: dict[int, Tensor], start: int) -> None:
         self.moments.add([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
 
+    def join(self) -> None:
+        self.moments.join()
+
     def finish(self) -> PaDiM:
         return PaDiM(self.encoder, self.config, self.kept, self.moments.finish(self.config.epsilon), self.size)
 

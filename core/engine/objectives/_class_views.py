@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.classes import make_classes
+from core.engine.augment.share import Share
 from core.engine.augment.strong import Strong
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
@@ -35,19 +36,31 @@ class ClassViews(Objective):
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
         self.strong.pool, self.strong.pool_roi = pool, roi
 
-    def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Tensor, Tensor]:
+    def mixed(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None, share: Share | None = None
+    ) -> tuple[Tensor, Tensor]:
         """x^(n) of each image: (B (k+1), 3, S, S), classes 0..k running fastest, and their labels (B (k+1),)."""
-        images, _ = make_classes(self.strong, x, self.config.k, generator, roi)
-        return images.flatten(0, 1), torch.arange(self.classes, device=x.device).repeat(len(x))
+        images, _ = make_classes(self.strong, x, self.config.k, generator, roi, share)
+        return images.flatten(0, 1), torch.arange(self.classes, device=x.device).repeat(len(images))
 
-    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        mixed, labels = self.mixed(x, generator, roi)
-        images = torch.cat([self.weak(mixed, generator), self.weak(mixed, generator)])  # x^(n,0), then x^(n,1)
+    def _weak(self, mixed: Tensor, generator: torch.Generator, share: Share | None) -> Tensor:
+        return self.weak(mixed, generator, share=share and share.times(self.classes))
+
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        mixed, labels = self.mixed(x, generator, roi, share)
+        images = torch.cat([self._weak(mixed, generator, share) for _ in range(2)])  # x^(n,0), then x^(n,1)
         partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
         return Views(images, labels.repeat(2), partners)
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        roi: Tensor | None = None,
+        weak: bool = True,
+        share: Share | None = None,
     ) -> tuple[Tensor, Tensor]:
-        images, labels = self.mixed(x, generator, roi)
-        return self.weak(images, generator) if weak else images, labels
+        images, labels = self.mixed(x, generator, roi, share)
+        return self._weak(images, generator, share) if weak else images, labels

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from core.engine.augment.share import Share, own
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
 from core.engine.losses.position import NEIGHBOURS, cut, draw_corners, position_loss
@@ -46,7 +47,12 @@ def draw_pairs(
 
 
 def with_pairs(
-    views: Views, x: Tensor, config: PretrainConfig, generator: torch.Generator, roi: Tensor | None
+    views: Views,
+    x: Tensor,
+    config: PretrainConfig,
+    generator: torch.Generator,
+    roi: Tensor | None,
+    share: Share | None = None,
 ) -> Views:
     """`views` of whole images, and behind them one pair of patches of each of x (B, 3, S, S).
 
@@ -54,6 +60,7 @@ def with_pairs(
     a model of whole images sees patches.
     """
     patches, _, places = draw_pairs(x, config, generator, roi)
+    patches, places = torch.stack([own(side, share) for side in patches]), own(places, share)
     side = views.images.shape[-1]
     enlarged = F.interpolate(patches.flatten(0, 1), (side, side), mode="bilinear", align_corners=False)
     return Views(torch.cat([views.images, enlarged]), views.labels, views.partners, places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from core.engine.augment.share import Share, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.base import Objective, Views
@@ -27,18 +28,26 @@ class TurnedViews(Objective):
         self.classes = TURNS
         self.weak = WeakViews(config.weak)
 
-    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        parts = [self.samples(x, generator, roi) for _ in range(self.sides)]
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        parts = [self.samples(x, generator, roi, share=share) for _ in range(self.sides)]
         images, labels = (torch.cat(values) for values in zip(*parts, strict=True))
-        partners = torch.arange(len(images), device=x.device).roll(TURNS * len(x))
+        partners = torch.arange(len(images), device=x.device).roll(len(images) // self.sides)
         return Views(images, labels, partners)
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        roi: Tensor | None = None,
+        weak: bool = True,
+        share: Share | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Copies turned by 0..3 quarters anticlockwise, running fastest: (4 B, 3, S, S), and labels (4 B,)."""
+        x = own(x, share)
         copies = x.repeat_interleave(TURNS, 0)
-        copies = self.weak(copies, generator) if weak else copies
+        copies = self.weak(copies, generator, share=share and share.times(TURNS)) if weak else copies
         each = copies.view(len(x), TURNS, *x.shape[1:])
         turned = torch.stack([torch.rot90(each[:, n], n, (2, 3)) for n in range(TURNS)], 1)
         return turned.flatten(0, 1), torch.arange(TURNS, device=x.device).repeat(len(x))

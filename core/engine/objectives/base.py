@@ -16,6 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from core.engine.augment.share import Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.config import PretrainConfig
 
@@ -51,6 +52,7 @@ class Objective(nn.Module, abc.ABC):
     """Base of the objectives in OBJECTIVES. Each lives in one file."""
 
     uses_centres: ClassVar[bool] = False
+    uses_projection: ClassVar[bool] = True  # whether the loss depends on z
     classes: int  # k+1
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
@@ -59,8 +61,13 @@ class Objective(nn.Module, abc.ABC):
         self.classes = config.k + 1
 
     @abc.abstractmethod
-    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        """x (B, 3, S, S) in [0, 1], normal; roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU)."""
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        """x (B, 3, S, S) in [0, 1], normal; roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU).
+
+        share: which images of x to make views of, where other processes make those of the rest; partners count within.
+        """
 
     @abc.abstractmethod
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -76,9 +83,14 @@ class Objective(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        roi: Tensor | None = None,
+        weak: bool = True,
+        share: Share | None = None,
     ) -> tuple[Tensor, Tensor]:
         """One view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
 
-        weak: whether a weak view lies over the strong augmentation.
+        weak: whether a weak view lies over the strong augmentation. share: as in `views`.
         """

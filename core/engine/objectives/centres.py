@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from core.engine import processes
+
 FROZEN, RANDOM, EQUIDISTANT, REESTIMATED = CENTRE_KINDS = ("frozen", "random", "equidistant", "re-estimated")
 
 
@@ -17,7 +19,8 @@ def estimate_centres(
     """c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
 
     features: (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,).
-    Returns (count, D) float32; sums are kept in float64, so neither batch size nor order matters to the result.
+    Returns (count, D) float32; sums are kept in float64, so neither batch size nor order matters to the result. Where
+    several processes work as one, each gives its own batches and all get the centres of all.
     Raises ValueError if a class never occurs.
     """
     total, seen = None, torch.zeros(count, dtype=torch.float64)
@@ -26,6 +29,8 @@ def estimate_centres(
         one_hot = torch.nn.functional.one_hot(labels.to(z.device), count).double()  # (M, count)
         total = one_hot.T @ z if total is None else total + one_hot.T @ z
         seen += one_hot.sum(0).cpu()
+    if total is not None:
+        total, seen = processes.total(total), processes.total(seen.to(total.device)).cpu()
     if total is None or bool((seen == 0).any()):
         raise ValueError("a class without a single image has no centre; give more images")
     return (total / seen.to(total.device)[:, None]).float()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from core.engine.augment.share import Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.centring import centring_loss
 from core.engine.losses.classify import augmentation_loss
@@ -29,9 +30,11 @@ class PMSACL(ClassViews):
         self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
         self.place = place_head(config, encoder) if config.pos_global or self.always_places else None
 
-    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        views = super().views(x, generator, roi)
-        return views if self.place is None else with_pairs(views, x, self.config, generator, roi)
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        views = super().views(x, generator, roi, share)
+        return views if self.place is None else with_pairs(views, x, self.config, generator, roi, share)
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor:
         logits: Tensor = self.classifier((z if self.config.aug_on == "z" else h).float())

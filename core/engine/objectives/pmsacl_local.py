@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from core.engine.augment.share import Share, own
 from core.engine.objectives._position import draw_pairs
 from core.engine.objectives.base import Views
 from core.engine.objectives.pmsacl import PMSACL
@@ -37,13 +38,21 @@ class LocalPMSACL(PMSACL):
                 patches, inside = patches[kept], inside[kept]
         super().cut_from(patches, inside)
 
-    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
         patches, inside, places = self.pairs(x, generator, roi)
-        views = super(PMSACL, self).views(patches[0], generator, inside)  # the pairs are drawn already
-        return Views(torch.cat([views.images, *patches]), views.labels, views.partners, places)
+        views = super(PMSACL, self).views(patches[0], generator, inside, share)  # the pairs are drawn already
+        pairs = [own(side, share) for side in patches]
+        return Views(torch.cat([views.images, *pairs]), views.labels, views.partners, own(places, share))
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        roi: Tensor | None = None,
+        weak: bool = True,
+        share: Share | None = None,
     ) -> tuple[Tensor, Tensor]:
         patches, inside, _ = self.pairs(x, generator, roi)
-        return super().samples(patches[0], generator, inside, weak)
+        return super().samples(patches[0], generator, inside, weak, share)

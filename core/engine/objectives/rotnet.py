@@ -22,6 +22,7 @@ class RotNet(TurnedViews):
     """
 
     sides = 1
+    uses_projection = False
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)

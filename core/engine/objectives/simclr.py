@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from core.engine.augment.share import Share, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.nt_xent import nt_xent
@@ -22,16 +23,25 @@ class SimCLR(Objective):
         self.classes = 1
         self.weak = WeakViews(config.weak)
 
-    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        images = torch.cat([self.weak(x, generator), self.weak(x, generator)])
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        x = own(x, share)
+        images = torch.cat([self.weak(x, generator, share=share) for _ in range(2)])
         labels = torch.zeros(len(images), dtype=torch.long, device=x.device)
         return Views(images, labels, torch.arange(len(images), device=x.device).roll(len(x)))
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        roi: Tensor | None = None,
+        weak: bool = True,
+        share: Share | None = None,
     ) -> tuple[Tensor, Tensor]:
+        x = own(x, share)
         labels = torch.zeros(len(x), dtype=torch.long, device=x.device)
-        return self.weak(x, generator) if weak else x, labels
+        return self.weak(x, generator, share=share) if weak else x, labels
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
         term = nt_xent(z, views.partners, self.config.tau)

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from core.engine.progress import Report, Stop
+
 
 class Diverged(ValueError):
     """Raised when a loss or weights are no longer finite; the message says at which step and what to change."""
@@ -17,18 +19,23 @@ class Training(abc.ABC):
     """One training in memory. `step` is the number of steps done, of `steps` in all.
 
     networks, optimisers: by the name that a checkpoint keeps them under. title: for sentences. remedy: what to change
-    after the training has diverged.
+    after the training has diverged. report, should_stop: the loop's, for what takes long before a step.
     """
 
     title: ClassVar[str]
     remedy: str = "a lower learning rate"
     step: int = 0
     steps: int
+    report: Report | None = None
+    should_stop: Stop | None = None
     networks: dict[str, nn.Module]
     optimisers: dict[str, torch.optim.Optimizer]
 
     def prepare(self) -> None:
-        """Do what must come before step `step`, such as estimating centres; a second call changes nothing."""
+        """Do what must come before step `step`, such as estimating centres; a second call changes nothing.
+
+        Raises Stopped when asked to stop meanwhile; called again, it begins anew.
+        """
         return
 
     @abc.abstractmethod

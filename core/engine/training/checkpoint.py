@@ -66,6 +66,11 @@ def history(folder: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines.read(about["history"]).splitlines()]
 
 
+def has_diverged(folder: Path) -> bool:
+    """Whether the training in a folder ended because its numbers broke down, so that there is nothing to go on from."""
+    return "diverged" in (_read(folder) or {})
+
+
 def clear(folder: Path) -> None:
     """Remove a checkpoint and its history."""
     for path in (folder / NAME, folder / HISTORY, *folder.glob("checkpoint-*.safetensors")):

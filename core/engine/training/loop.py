@@ -31,12 +31,11 @@ def run(
     longer finite. A training that diverged is not gone on with: its checkpoint keeps the history and the reason.
     """
     keep_freed_memory()
+    training.report, training.should_stop = report, should_stop
     last = training.steps if last is None else min(last, training.steps)
     try:
         while training.step < last:
             if should_stop is not None and should_stop():
-                if checkpoints is not None:
-                    checkpoints.save(training)
                 raise Stopped(
                     f"{training.title} was stopped after {training.step} of {training.steps} steps; "
                     "started again, it goes on from there"
@@ -51,6 +50,10 @@ def run(
             if checkpoints is not None:
                 checkpoints.save_if_due(training)
         training.check()
+    except Stopped:
+        if checkpoints is not None:
+            checkpoints.save(training)
+        raise
     except Diverged as error:
         if checkpoints is not None:
             checkpoints.give_up(training, str(error))

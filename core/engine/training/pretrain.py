@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.engine import processes
 from core.engine.backbones.encoder import Encoder, load_centres, load_encoder
 from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
 from core.engine.progress import Report, Stop
@@ -26,7 +27,7 @@ __all__ = ["PRETRAIN_PRESETS", "PretrainConfig", "PretrainResult", "pretrain"]
 
 @dataclass
 class PretrainResult:
-    """encoder in eval mode, centres float32 (k+1, D) or None, history one dict per step (what `report` was given).
+    """encoder in eval mode, centres float32 (k+1, D) or None.
 
     collapsed: whether the features lay in one point when training ended; message says so, or how it went.
     """
@@ -34,9 +35,13 @@ class PretrainResult:
     encoder: Encoder
     centres: Tensor | None
     folder: Path
-    history: list[dict[str, Any]]
     collapsed: bool
     message: str
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One dict per step (what `report` was given), read from the folder when it is asked for."""
+        return checkpoint.history(self.folder)
 
 
 def pretrain(
@@ -63,6 +68,9 @@ def pretrain(
     training that never stopped. `max_steps`: return after so many steps in all, as if stopped. A checkpoint is written
     at least every `checkpoint_seconds`. Snapshots of the encoder lie in folder/epochs/0000, 0001, ...
 
+    Started by torchrun, all processes call this with the same arguments: together they do the steps of one process,
+    whose batch they share evenly, and the first alone writes, reports and is asked to stop.
+
     Raises Stopped, once a checkpoint is written, when `should_stop` turns true; Diverged, and keeps no encoder, when
     the loss or the weights are no longer finite; ValueError on images or a folder that do not fit the configuration.
     """
@@ -74,6 +82,8 @@ def pretrain(
         holdout = None
     if pool is not None:
         _check(pool, pool_roi, config, "donors' images")
+    device, should_stop = processes.place(device), processes.agreed(should_stop)
+    first = processes.is_first()
     training = Pretraining(config, Data(images, roi, pool, pool_roi), device)
     if config.frozen and training.encoder.origin["source"] == "random":
         raise ValueError(
@@ -90,6 +100,7 @@ def pretrain(
     if holdout is not None:
         about["holdout"] = fingerprint(holdout, holdout_roi)
     checkpoints = checkpoint.Checkpoints(folder, about, checkpoint_seconds)
+    processes.from_first()  # what the first has written before is there for all
     found = checkpoint.load(folder)
     if found is not None:
         _same(found[0], checkpoints.about, folder)
@@ -98,20 +109,28 @@ def pretrain(
             return _result(training, folder)
     encoders = Encoders(training, folder)
     if training.step == 0:
+        training.report, training.should_stop = report if first else None, should_stop
         training.prepare()
-        encoders.snapshot()
+        if first:
+            encoders.snapshot()
 
     def epoch_done() -> dict[str, float]:
         if training.step % training.per_epoch:
             return {}
         training.check()
+        if not first:
+            return {}
         numbers = {} if holdout is None else validate(training, holdout, holdout_roi)
         encoders.epoch_done(numbers)
         return numbers
 
-    loop.run(training, checkpoints, report, should_stop, last=max_steps, after=epoch_done)
-    encoders.keep()
-    checkpoints.save(training, finished=training.step == training.steps)
+    if first:
+        loop.run(training, checkpoints, report, should_stop, last=max_steps, after=epoch_done)
+        encoders.keep()
+        checkpoints.save(training, finished=training.step == training.steps)
+    else:
+        loop.run(training, None, None, should_stop, last=max_steps, after=epoch_done)
+    processes.from_first()
     return _result(training, folder)
 
 
@@ -161,6 +180,4 @@ def _result(training: Pretraining, folder: Path) -> PretrainResult:
     if watch.past and not watch.alarm:
         message = f"Trained {training.step} of {training.steps} steps. For a while this was wrong: {watch.past}"
     encoder = load_encoder(folder, training.device)
-    return PretrainResult(
-        encoder, load_centres(folder), folder, checkpoint.history(folder), watch.alarm is not None, message
-    )
+    return PretrainResult(encoder, load_centres(folder), folder, watch.alarm is not None, message)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +20,9 @@ from core.engine.registry import OBJECTIVES
 from core.engine.tensors import autocast, gains_by_bf16, to_batch
 from core.engine.training.base import Training
 from core.engine.training.collapse import CollapseWatch, feature_state, remedies
+from core.engine.training.estimating import estimated_centres
 from core.engine.training.generators import CENTRES, ORDER, STEP, generator
+from core.engine.training.joint import JointStep
 from core.engine.training.schedule import build_optimiser, learning_rate, set_rate
 from core.engine.training.stages import parameter_groups, still_layers, train_mode
 
@@ -68,6 +68,7 @@ class Pretraining(Training):
         self.optimiser = build_optimiser(config, self._learning())
         self.still = still_layers(self.encoder, config.frozen, config.frozen_norm)
         self.half = config.autocast and gains_by_bf16(device, self.encoder)
+        self.joint = JointStep(self.encoder, self.objective, self.features, self.per_step)
         self.networks = {"encoder": self.encoder, "objective": self.objective}
         self.optimisers = {"optimiser": self.optimiser}
         self.remedy = remedies(config)
@@ -111,54 +112,37 @@ class Pretraining(Training):
         again = c.centres == kinds.REESTIMATED and self.step % (c.reestimate_every * self.per_epoch) == 0
         if self.centred == self.step or (self.centres is not None and not again):
             return
-        self.centred = self.step
         dim, count, draws = c.encoder.dim, self.objective.classes, generator(c.seed, CENTRES, self.step)
         if c.centres == kinds.RANDOM:
             found = kinds.random_centres(count, dim, c.centre_scale, draws)
         elif c.centres == kinds.EQUIDISTANT:
             found = kinds.equidistant_centres(count, dim, c.centre_scale, draws)
         else:
-            found = self._estimated(draws)
-        self.centres = found.to(self.device)
-
-    def _estimated(self, draws: torch.Generator) -> Tensor:
-        """By the encoder as it is, with the statistics of each batch (as in training), which leave no trace in it."""
-        count, wanted = len(self.data.images), self.config.centre_images or len(self.data.images)
-        chosen = torch.randperm(count, generator=draws)[:wanted].numpy()
-        encoder = train_mode(copy.deepcopy(self.encoder), self.still)
-
-        def features(images: Tensor) -> Tensor:
-            with autocast(self.device, self.half):
-                return encoder(images.contiguous(memory_format=self.format)).float()
-
-        def batches() -> Iterator[tuple[Tensor, Tensor]]:
-            for part in np.array_split(chosen, math.ceil(len(chosen) / self.per_step)):
-                x, inside = self.data.batch(part, self.device)
-                yield self.objective.samples(x, draws, inside, self.config.centre_weak)
-
-        return kinds.estimate_centres(features, batches(), self.objective.classes)
+            found = estimated_centres(self, draws)
+        self.centres, self.centred = found.to(self.device), self.step
 
     def views(self) -> Views:
-        """This step's input."""
+        """This step's input, or this process's share of it."""
         x, inside = self.data.batch(self.rows(self.step), self.device)
         with torch.no_grad():
-            return self.objective.views(x, generator(self.config.seed, STEP, self.step), inside)
+            return self.objective.views(x, generator(self.config.seed, STEP, self.step), inside, self.joint.share)
 
     def advance(self) -> dict[str, Any]:
         """Do one step and return its numbers. A loss that is not finite changes no weight."""
         rate = learning_rate(self.config, self.step, self.steps)
         set_rate(self.optimiser, rate)
         train_mode(self.encoder, self.still), self.objective.train()
-        views = self.views()
-        outcome = self.objective.loss(*self.features(views.images), views, self.centres)
+        h, z, views = self.joint(self.views())
+        outcome = self.objective.loss(h, z, views, self.centres)
         numbers = self._numbers(outcome, views)  # the only wait for the device in a step
         if math.isfinite(numbers["loss"]):
             self.optimiser.zero_grad(set_to_none=True)
             outcome.loss.backward()
+            self.joint.after_backward()
             self.optimiser.step()
         self.step += 1
         epochs = {"epoch": math.ceil(self.step / self.per_epoch), "epochs": self.epochs}
-        return {**epochs, "lr": rate, "seen": len(views.images), **numbers, "memory": most_memory(self.device)}
+        return {**epochs, "lr": rate, "seen": len(h), **numbers, "memory": most_memory(self.device)}
 
     def _numbers(self, outcome: Outcome, views: Views) -> dict[str, Any]:
         labels, classes = views.labels, self.objective.classes

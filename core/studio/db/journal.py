@@ -6,12 +6,37 @@ import math
 
 from core.studio.db.store import Row, Store, now
 
+KEPT = 2000  # steps of a run whose metrics stay, at most about twice as many
+RECENT = 1000  # steps before the last that stay whole
+
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
     """(step, name, value) rows in one transaction; a step written again (after a resume) replaces itself."""
     keep = [(run_id, step, name, value if math.isfinite(value) else None) for step, name, value in rows]
     with store.write() as db:
         db.conn.executemany("INSERT OR REPLACE INTO metrics (run, step, name, value) VALUES (?, ?, ?, ?)", keep)
+
+
+def stride_of(last: int, most: int) -> int:
+    """The power of two by which steps 1..last are thinned to at most 2 * most; a longer run changes it seldom."""
+    stride = 1
+    while last // stride > 2 * most:
+        stride *= 2
+    return stride
+
+
+def thin_metrics(store: Store, run_id: str, last: int) -> None:
+    """Keep about KEPT steps of a run's metrics: each `stride_of`-th, the first two, those of the last RECENT steps.
+
+    What is stored once an epoch (val_...) stays. The page draws fewer points, at strides that this one divides.
+    """
+    stride = stride_of(last, KEPT)
+    if stride > 1:
+        store.execute(
+            "DELETE FROM metrics WHERE run = ? AND step > 2 AND step <= ? AND step % ? != 0 "
+            "AND substr(name, 1, 4) != 'val_'",
+            [run_id, last - RECENT, stride],
+        )
 
 
 def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[int, float]]]:

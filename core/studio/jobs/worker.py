@@ -31,6 +31,11 @@ NICE = 3  # a training keeps its threads, but gives way to what a person waits f
 _terminated = threading.Event()
 
 
+def stop(*_: object) -> None:
+    """Ask the job that this process executes to stop at a checkpoint."""
+    _terminated.set()
+
+
 class Wish:
     """should_stop() for a step: looks into the store, but not at every training step."""
 
@@ -174,7 +179,7 @@ def main() -> int:
     parser.add_argument("--home", required=True)
     parser.add_argument("--queue", choices=QUEUES, help="both, one after the other, if left out")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: _terminated.set())
+    signal.signal(signal.SIGTERM, stop)
     if args.queue == LONG:
         give_way()
     run_queue(Store(Home.at(args.home)), *([args.queue] if args.queue else []))

@@ -13,12 +13,12 @@ from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.store import Store
 from core.studio.ingest.cache import rows_of
-from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Report, Stop, Work, loading, never, nothing, step
 from core.studio.runs import records as runs
 from core.studio.runs import weights
 from core.studio.runs._timed import Timed
+from core.studio.runs.encoder_training import train_encoder
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
 from core.studio.runs.scoring import score_new, score_run
@@ -73,29 +73,9 @@ def pretrain_run(
             _save_untrained(run, folder)
             weights.seal(folder)
             return runs.get_run(store, run_id)
-        from core.engine.training.pretrain import pretrain
-
-        config = PretrainConfig.from_dict(run["config"])
-        arrays = load_arrays(store, run["study"], config.size, loading(report))
-        train, held = arrays.index("train"), arrays.index("holdout", label="normal")
-        if not len(train):
-            raise ValueError(f"study {run['study']} has no normal images to train on")
-        pool, pool_roi = pool_of(store, config, loading(report))
-        result = pretrain(
-            rows_of(arrays.images, train),
-            config,
-            folder,
-            holdout=rows_of(arrays.images, held) if len(held) else None,
-            roi=rows_of(arrays.roi, train),
-            holdout_roi=rows_of(arrays.roi, held) if len(held) else None,
-            pool=pool,
-            pool_roi=pool_roi,
-            device=place,
-            report=report,
-            should_stop=should_stop,
-        )
+        result, images = train_encoder(store, run, place, should_stop, report)
         weights.seal(folder)
-        summary = {"message": result.message, "collapsed": bool(result.collapsed), "images": len(train)}
+        summary = {"message": result.message, "collapsed": bool(result.collapsed), "images": images}
         runs.update_run(store, run_id, summary={**run["summary"], **summary})
         if result.message:
             journal.log(store, run_id, result.message)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from core.studio.db.journal import stride_of
 from core.studio.db.store import Store
 
 POINTS = 500  # of a series, at most about twice as many
 MATRIX = ("aug_confusion", "class_distances")
-
-
-def stride_of(last: int) -> int:
-    """The power of two by which steps are thinned, so that a longer run changes it seldom."""
-    stride = 1
-    while last // stride > 2 * POINTS:
-        stride *= 2
-    return stride
 
 
 def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
@@ -23,7 +16,7 @@ def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
     everything is given anew and "reset" is true.
     """
     last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
-    wanted = stride_of(last or 0)
+    wanted = stride_of(last or 0, POINTS)
     reset = stride != wanted or (last or 0) < after
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = :run AND step > :after AND (step % :stride = 0 OR step <= 2 "

@@ -26,6 +26,7 @@ from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.augment.medmix.shapes import coverage, depth
 from core.engine.augment.mixed import Mixed
+from core.engine.augment.share import Share
 from core.engine.augment.strong import Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
@@ -62,12 +63,17 @@ class MedMix(Strong):
         draws = Draws.draw(len(x), self.k, generator)
         return self._mix(x, torch.arange(len(x)), counts, draws, roi)
 
-    def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
+    def classes(
+        self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Mixed:
         """As `Strong.classes`, all classes painted together, from the draws that one after another would take."""
         several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
         draws = Draws.stack([several[0], *several])  # A_0 has no lesions: its draws are not looked at
-        image = torch.arange(len(x)).repeat_interleave(k + 1)
-        return self._mix(x, image, torch.arange(k + 1).repeat(len(x)), draws, roi)
+        image, counts = torch.arange(len(x)).repeat_interleave(k + 1), torch.arange(k + 1).repeat(len(x))
+        if share is not None:
+            rows = torch.arange(len(image))[share.times(k + 1).rows]
+            image, counts, draws = image[rows], counts[rows], draws.pick(rows)
+        return self._mix(x, image, counts, draws, roi)
 
     def _mix(self, x: Tensor, image: Tensor, counts: Tensor, draws: Draws, roi: Tensor | None) -> Mixed:
         """T images: number t is x[image[t]] with counts[t] lesions. image, counts (T,) and draws on the CPU."""

@@ -75,7 +75,7 @@ class IGD(Detector):
                 continue
             items = Items(images, grid, device)
             if not model.tuned:
-                items.cache(model.encoder, config.batch)
+                items.cache(model.encoder, config.batch, partial / name if partial else None)
 
             train(
                 model,

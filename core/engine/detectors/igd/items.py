@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,7 +15,8 @@ from core.engine.detectors.igd.patches import Grid
 from core.engine.tensors import to_batch
 from core.engine.training.generators import ORDER, PATCHES, generator
 
-CACHE = 256 * 2**20  # bytes of backbone features kept for a frozen encoder; beyond that they are computed anew
+CACHE = 256 * 2**20  # bytes of backbone features kept for a frozen encoder; beyond that they lie in a file
+MAPPED = 32 * 2**30  # bytes of that file; beyond that features are computed anew
 
 
 class Items:
@@ -38,12 +41,12 @@ class Items:
         """
         x = to_batch(self.images[chosen.numpy()], self.device)
         if self.grid is None:
-            return x, None if self.features is None else self.features[chosen, 0]
+            return x, None if self.features is None else self.features[chosen, 0].to(self.device)
         x = self.grid.cut(x)
         p = self.each if picks == 0 else min(picks, self.each)
         which = torch.rand(len(chosen), self.each, generator=generator(seed, PATCHES, step)).argsort(1)[:, :p]
         rows = torch.arange(len(chosen))[:, None]
-        h = None if self.features is None else self.features[chosen[:, None], which].flatten(0, 1)
+        h = None if self.features is None else self.features[chosen[:, None], which].flatten(0, 1).to(self.device)
         return x[rows, which].flatten(0, 1), h
 
     def all(self, batch: int) -> Iterator[Tensor]:
@@ -53,16 +56,36 @@ class Items:
             yield x if self.grid is None else self.grid.cut(x).flatten(0, 1)
 
     @torch.inference_mode()
-    def backbone(self, encoder: Encoder, batch: int) -> Tensor:
-        """(N * P, F): backbone features of every item, in eval mode."""
-        was, out = encoder.training, []
+    def blocks(self, encoder: Encoder, batch: int) -> Iterator[Tensor]:
+        """Backbone features of every item, once, in order and in eval mode: (batch * P, F) at a time."""
+        if self.features is not None:
+            for part in self.features.split(batch):
+                yield part.flatten(0, 1)
+            return
+        was = encoder.training
         encoder.eval()
         for x in self.all(batch):
-            out.append(encoder.backbone(x))
+            yield encoder.backbone(x)
         encoder.train(was)
-        return torch.cat(out).clone()
 
-    def cache(self, encoder: Encoder, batch: int) -> None:
-        """Keep the features of a frozen encoder if there is room; afterwards `take` gives them too."""
-        if len(self) * self.each * encoder.features * 4 <= CACHE:
-            self.features = self.backbone(encoder, batch).view(len(self), self.each, -1)
+    def cache(self, encoder: Encoder, batch: int, folder: Path | None = None) -> None:
+        """Keep the features of a frozen encoder where there is room; afterwards `take` gives them too.
+
+        In memory up to CACHE bytes; up to MAPPED bytes in a file of `folder`, read as it is asked for.
+        """
+        shape = (len(self), self.each, encoder.features)
+        size = 4 * math.prod(shape)
+        if size > (CACHE if folder is None else MAPPED):
+            return
+        if size <= CACHE:
+            kept = torch.empty(shape, device=self.device)
+        else:
+            assert folder is not None
+            folder.mkdir(parents=True, exist_ok=True)
+            kept = torch.from_numpy(np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape))
+        done = 0
+        for h in self.blocks(encoder, batch):
+            part = kept[done : done + len(h) // self.each]
+            part.copy_(h.view(part.shape))
+            done += len(part)
+        self.features = kept

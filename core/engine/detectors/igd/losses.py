@@ -65,11 +65,12 @@ def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
 
 
 def centre_of(z: Tensor, least: float = 0.1) -> Tensor:
-    """mu_gamma (the text after Eq. 12): the mean code, (N, 128) -> (128,).
+    """mu_gamma (the text after Eq. 12): the mean code, (N, 128) -> (128,), pushed away from zero."""
+    return pushed(z.mean(0), least)
 
-    Coordinates within `least` of zero are pushed to +-`least`, where zero is +.
-    """
-    c = z.mean(0)
+
+def pushed(c: Tensor, least: float = 0.1) -> Tensor:
+    """c (D,), coordinates within `least` of zero moved to +-`least`, where zero is +."""
     return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
 
 

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
-from core.engine.detectors.igd.losses import Reconstruction, centre_of, gauss, sigma_of
+from core.engine.detectors.igd.losses import Reconstruction, gauss
 from core.engine.detectors.igd.networks import Code, Critic, Generator
+from core.engine.detectors.igd.statistics import classifier
 from core.engine.losses.ms_ssim import fit_levels
 
 
@@ -53,10 +54,9 @@ class IGDModel(nn.Module):
         """c and sigma of the classifier from all normal items (re-estimated every ten epochs, and once at the end)."""
         was = self.training
         self.eval()
-        h = items.features.flatten(0, 1) if items.features is not None else items.backbone(self.encoder, batch)
-        z = self.code(h)
-        self.centre.copy_(centre_of(z))
-        self.sigma.copy_(sigma_of(z, self.centre, batch * items.each))
+        centre, sigma = classifier(self.code(h) for h in items.blocks(self.encoder, batch))
+        self.centre.copy_(centre)
+        self.sigma.copy_(sigma)
         self.train(was)
 
     @torch.inference_mode()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from core.engine.detectors.igd.statistics import feature_scale
 
 
 class Code(nn.Module):
@@ -25,10 +28,11 @@ class Code(nn.Module):
         self.register_buffer("shift", torch.zeros(features))
         self.register_buffer("scale", torch.ones(()))
 
-    def adapt(self, h: Tensor) -> None:
-        """h (N, F): backbone features of the normal images."""
-        self.shift.copy_(h.mean(0))
-        self.scale.copy_(1 / h.var(0, unbiased=False).mean().sqrt().clamp(min=1e-6))
+    def adapt(self, blocks: Iterable[Tensor]) -> None:
+        """blocks: backbone features (n, F) of the normal images, a few at a time."""
+        shift, scale = feature_scale(blocks)
+        self.shift.copy_(shift)
+        self.scale.copy_(scale)
 
     def forward(self, h: Tensor) -> Tensor:
         return self.linear((h - self.shift) * self.scale)

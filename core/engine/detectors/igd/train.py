@@ -88,9 +88,7 @@ class IGDTraining(Training):
         """Scale the features before the first step; estimate the classifier's centre and sigma where that is due."""
         config, epoch = self.config, self.step // self.per_epoch
         if self.step == 0:
-            h, items = self.items.features, self.items
-            h = items.backbone(self.model.encoder, config.batch) if h is None else h.flatten(0, 1)
-            self.model.code.adapt(h)
+            self.model.code.adapt(self.items.blocks(self.model.encoder, config.batch))
         if self.step % self.per_epoch == 0 and epoch % config.reestimate == 0:
             self.model.estimate(self.items, config.batch)
 

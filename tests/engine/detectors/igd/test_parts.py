@@ -80,7 +80,7 @@ def test_generator_and_critic_sizes(size):
 
 def test_code_starts_on_the_scale_of_the_features():
     code, h = Code(32, 8), torch.randn(200, 32) * 1e-3 + 5
-    code.adapt(h)
+    code.adapt(h.split(3))
     assert torch.allclose(((h - code.shift) * code.scale).var(0).mean(), torch.ones(()), atol=0.02)
 
 

@@ -1,0 +1,127 @@
+"""Processes that work as one, as `torchrun` starts them: which of them this is, and what they exchange.
+
+Without a group there is one process, and every function here returns what it was given. All of a group's processes
+call the same functions in the same order. A process that dies closes its connections, which ends the others' next
+exchange in an error; one that hangs does so after TIMEOUT.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+TIMEOUT = timedelta(minutes=10)  # longest wait for another process
+_control: list[dist.ProcessGroup] = []  # for what the CPU decides, where tensors go through NCCL
+
+
+def wanted() -> int:
+    """How many processes torchrun has started for this command; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def join(device: torch.device | str = "cpu") -> None:
+    """Enter the group that torchrun started; without torchrun, or when this process is in it already, nothing."""
+    if wanted() > 1 and not joined():
+        backend = "nccl" if torch.device(device).type == "cuda" else "gloo"
+        place(device)
+        dist.init_process_group(backend, timeout=TIMEOUT)
+        _control[:] = [dist.new_group(backend="gloo", timeout=TIMEOUT)]
+
+
+def place(device: torch.device | str) -> torch.device:
+    """This process's device: of several that share a machine with GPUs, each takes its own."""
+    device = torch.device(device)
+    if device.type == "cuda" and wanted() > 1:
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    return device
+
+
+def leave() -> None:
+    """Leave the group."""
+    if joined():
+        _control.clear()
+        dist.destroy_process_group()
+
+
+def joined() -> bool:
+    """Whether this process is in a group."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def world() -> int:
+    """How many processes work as one."""
+    return dist.get_world_size() if joined() else 1
+
+
+def rank() -> int:
+    """This one's number, from 0."""
+    return dist.get_rank() if joined() else 0
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes files and the database."""
+    return rank() == 0
+
+
+def from_first(value: Any = None) -> Any:
+    """What the first process gives; the others' argument is not looked at. Serves as a barrier."""
+    if world() == 1:
+        return value
+    kept = [value]
+    dist.broadcast_object_list(kept, src=0, group=_control[0] if _control else None)
+    return kept[0]
+
+
+def agreed(question: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    """The first process's answer to a question, for all; the others' question is not asked."""
+    if world() == 1:
+        return question
+    return lambda: bool(from_first(question is not None and question() if is_first() else None))
+
+
+def gather(x: Tensor) -> Tensor:
+    """x (M, ...) of the same shape on each process -> (world, M, ...), by rank, with the gradient for each."""
+    if world() == 1:
+        return x[None]
+    found: Tensor = _Gather.apply(x)
+    return found
+
+
+def total(x: Tensor) -> Tensor:
+    """The sum over all processes, without a gradient."""
+    if world() > 1:
+        x = x.clone()
+        dist.all_reduce(x)
+    return x
+
+
+def collect(value: Any) -> list[Any]:
+    """What each process gives, by rank, as objects."""
+    if world() == 1:
+        return [value]
+    found: list[Any] = [None] * world()
+    dist.all_gather_object(found, value, group=_control[0] if _control else None)
+    return found
+
+
+class _Gather(torch.autograd.Function):
+    """All-gather; backward, each process gets the sum of all gradients for its own rows."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(world())]
+        dist.all_gather(parts, x.contiguous())
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        gradient = gradients[0].contiguous()
+        dist.all_reduce(gradient)
+        return gradient[rank()]

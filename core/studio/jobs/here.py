@@ -1,0 +1,46 @@
+"""A job that the calling process executes itself, for a command that torchrun has started several times."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from core.studio.db.store import Store, now
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
+from core.studio.jobs.processes import start_of
+from core.studio.jobs.records import get_job
+
+GONE_ON_WITH = ("interrupted", "failed", "paused", "cancelled")  # jobs that did not get to their end
+
+
+def unfinished(store: Store, run: str) -> int | None:
+    """The last job on a run, if it ended before it was done."""
+    jobs.reap(store)
+    for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
+        if any(step["run"] == run for step in json.loads(row["chain"])):
+            return row["id"] if row["status"] in GONE_ON_WITH else None
+    return None
+
+
+def execute(store: Store, job: int) -> dict:
+    """Execute a queued job in this process; returns its row. SIGTERM stops it at a checkpoint.
+
+    Raises ValueError, and cancels the job, where another job of its queue is at work.
+    """
+    rows = store.query(
+        "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
+        "started = coalesce(started, :now), finished = NULL, error = NULL WHERE id = :job AND status = 'queued' "
+        "AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.status = 'running' AND r.queue = jobs.queue) RETURNING id",
+        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "job": job},
+    )
+    if not rows:
+        jobs.cancel(store, job)
+        raise ValueError("another training is at work in this home: wait for it, or pause it")
+    before = signal.signal(signal.SIGTERM, worker.stop)
+    try:
+        worker.execute(store, get_job(store, job))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return get_job(store, job)

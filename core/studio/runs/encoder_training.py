@@ -1,0 +1,54 @@
+"""The engine's pre-training on the images of a run's study."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.engine import processes
+from core.engine.objectives.config import PretrainConfig
+from core.studio.db.store import Store
+from core.studio.ingest.cache import rows_of
+from core.studio.ingest.donors import pool_of
+from core.studio.ingest.studies import load_arrays
+from core.studio.jobs.steps import Report, Stop, loading, never, nothing
+from core.studio.runs import records as runs
+
+if TYPE_CHECKING:
+    import torch
+
+    from core.engine.training.pretrain import PretrainResult
+
+
+def train_encoder(
+    store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing
+) -> tuple[PretrainResult, int]:
+    """The engine's pre-training of a run on its study's normal images: its result, and how many images there were.
+
+    Where several processes work as one, the first prepares the images and the others wait for them.
+    """
+    from core.engine.training.pretrain import pretrain
+
+    config = PretrainConfig.from_dict(run["config"])
+    if not processes.is_first():
+        processes.from_first()
+    arrays = load_arrays(store, run["study"], config.size, loading(report))
+    train, held = arrays.index("train"), arrays.index("holdout", label="normal")
+    if not len(train):
+        raise ValueError(f"study {run['study']} has no normal images to train on")
+    pool, pool_roi = pool_of(store, config, loading(report))
+    if processes.is_first():
+        processes.from_first()
+    result = pretrain(
+        rows_of(arrays.images, train),
+        config,
+        runs.run_folder(store, run["id"]),
+        holdout=rows_of(arrays.images, held) if len(held) else None,
+        roi=rows_of(arrays.roi, train),
+        holdout_roi=rows_of(arrays.roi, held) if len(held) else None,
+        pool=pool,
+        pool_roi=pool_roi,
+        device=device,
+        report=report,
+        should_stop=should_stop,
+    )
+    return result, len(train)

@@ -1,0 +1,32 @@
+"""`bench all`: one list with each benchmark's figure and whether its aim is met. Times are never checked here."""
+
+from __future__ import annotations
+
+import pytest
+
+from app import benches as bench
+from core.engine.benches import igd_score
+
+
+def test_each_aim_belongs_to_a_benchmark():
+    assert set(bench.AIMS) <= set(bench.titles())
+
+
+def test_rows_say_what_was_found_and_what_failed(monkeypatch):
+    def run(name, quick, device):
+        if name == "start":
+            raise RuntimeError("no page")
+        return {"bench": name, "ratio": {"pretrain": 1.05, "augment": 3.0}.get(name, 10.0)}
+
+    monkeypatch.setattr(bench, "run", run)
+    rows = {row["name"]: row for row in bench.run_all()["benches"]}
+    assert set(rows) == set(bench.AIMS)
+    assert rows["pretrain"]["met"] and not rows["augment"]["met"] and rows["padim-fit"]["met"]
+    assert rows["start"]["error"] == "RuntimeError: no page" and rows["start"]["met"] is False
+    with pytest.raises(ValueError, match="no benchmark with an aim is called 'fuzz'"):
+        bench.run_all(only=["fuzz"])
+
+
+def test_igd_scores_the_same_in_batches_as_one_by_one():
+    row = igd_score.run(quick=True)
+    assert row["difference"] < 1e-3 and row["patches"] == 25

@@ -1,0 +1,40 @@
+"""`torchrun launch.py pretrain`: two processes make one run, as one process would."""
+
+import os
+import subprocess
+import sys
+
+from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.studio.db import journal
+from core.studio.jobs import queue as jobs
+from core.studio.runs import records as runs
+from core.studio.runs import together
+from tests.conftest import ROOT
+
+SMALL = {"size": 32, "batch": 4, "k": 1, "steps": 4, "centre_images": 6}
+SMALL |= {"encoder.arch": "test_resnet", "encoder.hidden": 16, "encoder.dim": 16, "encoder.init": "random"}
+
+
+def test_two_processes_train_one_encoder(store, home, tiny_study):
+    settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "launch.py"]
+    line += ["pretrain", tiny_study, "--preset", "quick", "--home", str(home.path), "--device", "cpu", *settings]
+    done = subprocess.run(
+        line, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=250, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = runs.list_runs(store, tiny_study)
+    assert run["status"] == "done" and (runs.run_folder(store, run["id"]) / "encoder.json").exists()
+    assert [step for step, _ in journal.metrics(store, run["id"])["loss"]] == [1, 2, 3, 4]
+    assert [job["status"] for job in jobs.list_jobs(store)] == ["done"]
+
+
+def test_the_same_command_goes_on_with_what_did_not_end(store, tiny_study):
+    config = PRETRAIN_PRESETS["quick"].replace(size=32).to_dict()
+    run, job = together.begin(store, tiny_study, config, None, "cpu")
+    store.execute("UPDATE jobs SET status = 'running', pid = 1, pid_start = 'another boot' WHERE id = ?", [job])
+    assert together.begin(store, tiny_study, config, None, "cpu") == (run, job)
+    assert jobs.get_job(store, job)["status"] == "queued"
+    store.execute("UPDATE jobs SET status = 'done' WHERE id = ?", [job])
+    other, _ = together.begin(store, tiny_study, config, None, "cpu")
+    assert other != run

@@ -1,0 +1,39 @@
+"""Under torchrun a killed process ends the training in an error, and the next call goes on from the last checkpoint."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.engine.training import checkpoint
+from core.engine.training.pretrain import pretrain
+from tests.engine._images import normals
+from tests.engine.distributed._train import CONFIG, STEPS
+
+SCRIPT = Path(__file__).with_name("_train.py")
+BOUND = 200  # seconds for start, steps and end on a loaded machine; a hang would last TIMEOUT, ten minutes
+
+
+def torchrun(*words):
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT), *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(line, env=environment, timeout=BOUND, capture_output=True, text=True)
+
+
+def test_it_ends_and_is_gone_on_with(tmp_path):
+    folder = tmp_path / "joint"
+    assert torchrun(str(folder), "3").returncode != 0
+    assert json.loads((folder / checkpoint.NAME).read_text())["step"] == 3
+    assert not (folder / "encoder.json").exists()
+
+    done = torchrun(str(folder))
+    assert done.returncode == 0, done.stderr
+    assert [line["step"] for line in checkpoint.history(folder)] == list(range(1, STEPS + 1))
+
+    alone = pretrain(normals(8), CONFIG, tmp_path / "alone")
+    # Rounding differs, and grows from step to step; the first after the resume still shows that nothing was lost.
+    losses = [[line["loss"] for line in lines[:4]] for lines in (checkpoint.history(folder), alone.history)]
+    assert losses[0] == pytest.approx(losses[1], abs=0.05)
