@@ -7,11 +7,16 @@ score: an image is flagged (score > threshold(q)) exactly when its percentile is
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from typing_extensions import Self
+
+from core.engine.metrics.quantiles import quantiles
+
+CHUNK = 64  # maps read at once
 
 
 class Conformal(NamedTuple):
@@ -53,6 +58,8 @@ class Calibration:
     ) -> Self:
         """scores (N,) and maps (N, h, w) of N >= 1 held-out normals; maps count only inside roi (N, S, S).
 
+        Maps may lie in a file: a few at a time are read, in float32.
+
         The colour scale starts at the median pixel of normal images and is full at the `image_quantile` of their
         maxima: for a detector whose score is the map's maximum, full colour appears only where the image is flagged.
         """
@@ -63,13 +70,20 @@ class Calibration:
             raise ValueError("calibration takes at least one held-out normal image, and finite scores only")
         pixels = None
         if maps is not None:
-            inside = np.ones(maps.shape, bool) if roi is None else roi_at(roi, maps.shape[1:])
-            seen = [np.asarray(m, dtype=np.float64)[i] for m, i in zip(maps, inside, strict=True) if i.any()]
-            if not seen:
+
+            def parts() -> Iterator[np.ndarray]:
+                """The cells that count, of one map after another."""
+                for start in range(0, len(maps), CHUNK):
+                    some = np.asarray(maps[start : start + CHUNK], np.float32)
+                    inside = None if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
+                    for i, m in enumerate(some):
+                        yield m if inside is None else m[inside[i]]
+
+            highest = np.sort([part.max() for part in parts() if part.size])
+            if not len(highest):
                 raise ValueError("no held-out heat map has a cell inside its region of interest")
-            every = np.concatenate(seen)
-            lo, threshold = np.quantile(every, [0.5, pixel_quantile / 100])
-            hi = max(_quantile(np.sort([m.max() for m in seen]), image_quantile), threshold)
+            lo, threshold = quantiles(parts, [0.5, pixel_quantile / 100])
+            hi = max(_quantile(highest, image_quantile), threshold)
             pixels = PixelScale(float(lo), float(hi), float(threshold))
         return cls(tuple(scores.tolist()), pixels)
 

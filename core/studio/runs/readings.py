@@ -13,6 +13,7 @@ from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
 
 FLAG_PERCENTILE = 95.0
+MOST_EXTRAS = 16  # numbers of one image that are kept under one name beside its score
 
 
 def size_of(store: Store, run: dict) -> int:
@@ -57,7 +58,7 @@ def write_readings(
         row = {"run": run_id, "case_id": int(case_id), "created": now(), **pack_map(maps[i])}
         row |= {name: (bool(v[i]) if v.dtype == bool else float(v[i])) for name, v in columns.items()}
         # Per-image terms of the score; whole maps among them are already in `map`.
-        small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= 16}
+        small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= MOST_EXTRAS}
         rows.append({**row, "extra": json.dumps(small)})
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)

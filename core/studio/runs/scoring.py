@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Sequence
+from typing import IO
 
 import numpy as np
 from safetensors import SafetensorError
@@ -24,7 +26,7 @@ from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import records as runs
 from core.studio.runs import weights
-from core.studio.runs.readings import FLAG_PERCENTILE, size_of, write_readings
+from core.studio.runs.readings import FLAG_PERCENTILE, MOST_EXTRAS, size_of, write_readings
 
 CHUNK = 64  # images scored between two looks at should_stop
 
@@ -59,12 +61,16 @@ def score_run(
         raise ValueError(
             f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
         )
-    maps, scores, extras = _whole(detector, arrays, held, should_stop)
-    calibrations = {
-        "plain": Calibration.of(scores["plain"], maps),
-        "roi": Calibration.of(scores["roi"], maps, np.array(rows_of(arrays.roi, held))),
-    }
-    _write(store, run_id, arrays.case_ids[held], (maps, scores, extras), calibrations)
+    with tempfile.TemporaryFile(dir=runs.run_folder(store, run_id)) as file:
+        maps, scores, extras = _whole(detector, arrays, held, should_stop, file)
+        calibrations = {
+            "plain": Calibration.of(scores["plain"], maps),
+            "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, held)),
+        }
+        for start in range(0, len(held), CHUNK):
+            part = slice(start, start + CHUNK)
+            some = ({name: values[part] for name, values in kept.items()} for kept in (scores, extras))
+            _write(store, run_id, arrays.case_ids[held[part]], (maps[part], *some), calibrations)
     test = arrays.index("test")
     for start in range(0, len(test), CHUNK):
         part = test[start : start + CHUNK]
@@ -99,14 +105,19 @@ def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
     return prediction.maps, {kind: np.asarray(values, np.float64) for kind, values in scores.items()}, extras
 
 
-def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop) -> Seen:
-    parts = []
+def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop, file: IO[bytes]) -> Seen:
+    """As `look` of all rows `index`, the maps in `file` and the extras without those that are maps themselves."""
+    scores, extras, shape = [], [], (0, 0)
     for start in range(0, len(index), CHUNK):
         _check(should_stop)
         part = index[start : start + CHUNK]
-        parts.append(look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part))))
-    maps, scores, extras = zip(*parts, strict=True)
-    return np.concatenate(maps), _joined(scores), _joined(extras)
+        seen = look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part)))
+        maps, shape = np.ascontiguousarray(seen[0], np.float32), seen[0].shape[1:]
+        file.write(maps.tobytes())
+        scores.append(seen[1])
+        extras.append({name: values for name, values in seen[2].items() if values[0].size <= MOST_EXTRAS})
+    file.flush()
+    return np.memmap(file, np.float32, "r", shape=(len(index), *shape)), _joined(scores), _joined(extras)
 
 
 def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
