@@ -36,6 +36,9 @@ class Share:
         return Share(self.start * count, self.stop * count, self.total * count)
 
 
+Part = Share | None  # None: the whole batch
+
+
 def own(x: Rows, share: Share | None) -> Rows:
     """The rows of x (B, ...) that are of the share; all where there is none."""
     return x if share is None or x is None else x[share.rows]  # type: ignore[return-value]

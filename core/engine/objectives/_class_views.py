@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.classes import make_classes
-from core.engine.augment.share import Share
+from core.engine.augment.share import Part, Share
 from core.engine.augment.strong import Strong
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
@@ -55,12 +55,7 @@ class ClassViews(Objective):
         return Views(images, labels.repeat(2), partners)
 
     def samples(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        roi: Tensor | None = None,
-        weak: bool = True,
-        share: Share | None = None,
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
         images, labels = self.mixed(x, generator, roi, share)
         return self._weak(images, generator, share) if weak else images, labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.engine.augment.share import Share, own
+from core.engine.augment.share import Part, Share, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.base import Objective, Views
@@ -37,12 +37,7 @@ class TurnedViews(Objective):
         return Views(images, labels, partners)
 
     def samples(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        roi: Tensor | None = None,
-        weak: bool = True,
-        share: Share | None = None,
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
         """Copies turned by 0..3 quarters anticlockwise, running fastest: (4 B, 3, S, S), and labels (4 B,)."""
         x = own(x, share)

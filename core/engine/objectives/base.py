@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from core.engine.augment.share import Share
+from core.engine.augment.share import Part, Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.config import PretrainConfig
 
@@ -83,12 +83,7 @@ class Objective(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def samples(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        roi: Tensor | None = None,
-        weak: bool = True,
-        share: Share | None = None,
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
         """One view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.engine.augment.share import Share, own
+from core.engine.augment.share import Part, Share, own
 from core.engine.objectives._position import draw_pairs
 from core.engine.objectives.base import Views
 from core.engine.objectives.pmsacl import PMSACL
@@ -47,12 +47,7 @@ class LocalPMSACL(PMSACL):
         return Views(torch.cat([views.images, *pairs]), views.labels, views.partners, own(places, share))
 
     def samples(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        roi: Tensor | None = None,
-        weak: bool = True,
-        share: Share | None = None,
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
         patches, inside, _ = self.pairs(x, generator, roi)
         return super().samples(patches[0], generator, inside, weak, share)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.engine.augment.share import Share, own
+from core.engine.augment.share import Part, Share, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.nt_xent import nt_xent
@@ -32,12 +32,7 @@ class SimCLR(Objective):
         return Views(images, labels, torch.arange(len(images), device=x.device).roll(len(x)))
 
     def samples(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        roi: Tensor | None = None,
-        weak: bool = True,
-        share: Share | None = None,
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
         x = own(x, share)
         labels = torch.zeros(len(x), dtype=torch.long, device=x.device)
