@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 TIMEOUT = timedelta(minutes=10)  # longest wait for another process
-_control: list[dist.ProcessGroup] = []  # for what the CPU decides, where tensors go through NCCL
+_control: list[Any] = []  # for what the CPU decides, where tensors go through NCCL
 
 
 def wanted() -> int:

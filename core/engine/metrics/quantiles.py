@@ -33,17 +33,17 @@ def quantiles(parts: Callable[[], Iterable[np.ndarray]], wanted: Sequence[float]
     for part in parts():
         keys = _keys(part)
         high = keys >> 16
-        for b, counts in lower.items():
-            counts += np.bincount(keys[high == b] & (HALF - 1), minlength=HALF)
+        for one, counts in lower.items():
+            counts += np.bincount(keys[high == one] & (HALF - 1), minlength=HALF)
 
     def value(rank: int) -> float:
-        b = bucket[rank]
-        place = rank - (int(below[b - 1]) if b else 0)
-        return _value(b << 16 | int(np.searchsorted(np.cumsum(lower[b]), place, side="right")))
+        one = bucket[rank]
+        place = rank - (int(below[one - 1]) if one else 0)
+        return _value(one << 16 | int(np.searchsorted(np.cumsum(lower[one]), place, side="right")))
 
     found = []
-    for q, (low, high) in zip(wanted, ends, strict=True):
-        a, b, t = value(low), value(high), (count - 1) * q - low
+    for q, (first, last) in zip(wanted, ends, strict=True):
+        a, b, t = value(first), value(last), (count - 1) * q - first
         found.append(a + (b - a) * t if t < 0.5 else b - (b - a) * (1 - t))  # as NumPy joins two neighbours
     return found
 

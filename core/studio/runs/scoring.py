@@ -68,9 +68,9 @@ def score_run(
             "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, held)),
         }
         for start in range(0, len(held), CHUNK):
-            part = slice(start, start + CHUNK)
-            some = ({name: values[part] for name, values in kept.items()} for kept in (scores, extras))
-            _write(store, run_id, arrays.case_ids[held[part]], (maps[part], *some), calibrations)
+            rows = slice(start, start + CHUNK)
+            seen = (maps[rows], _cut(scores, rows), _cut(extras, rows))
+            _write(store, run_id, arrays.case_ids[held[rows]], seen, calibrations)
     test = arrays.index("test")
     for start in range(0, len(test), CHUNK):
         part = test[start : start + CHUNK]
@@ -118,6 +118,10 @@ def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_st
         extras.append({name: values for name, values in seen[2].items() if values[0].size <= MOST_EXTRAS})
     file.flush()
     return np.memmap(file, np.float32, "r", shape=(len(index), *shape)), _joined(scores), _joined(extras)
+
+
+def _cut(values: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
+    return {name: of[rows] for name, of in values.items()}
 
 
 def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
