@@ -58,7 +58,7 @@ class Calibration:
     ) -> Self:
         """scores (N,) and maps (N, h, w) of N >= 1 held-out normals; maps count only inside roi (N, S, S).
 
-        Maps may lie in a file: a few at a time are read, in float32.
+        Maps may lie in a file: a few at a time are read. Their quantiles are those of float32.
 
         The colour scale starts at the median pixel of normal images and is full at the `image_quantile` of their
         maxima: for a detector whose score is the map's maximum, full colour appears only where the image is flagged.
@@ -74,7 +74,7 @@ class Calibration:
             def parts() -> Iterator[np.ndarray]:
                 """The cells that count, of one map after another."""
                 for start in range(0, len(maps), CHUNK):
-                    some = np.asarray(maps[start : start + CHUNK], np.float32)
+                    some = np.asarray(maps[start : start + CHUNK])
                     inside = None if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
                     for i, m in enumerate(some):
                         yield m if inside is None else m[inside[i]]
