@@ -21,7 +21,7 @@ class Reporter:
         self.rows: list[tuple[int, str, float]] = []
         self.fraction, self.message, self.written = 0.0, f"{job['step']} starts", 0.0
         self.shown: str | None = None
-        self.stride = 1  # of the metrics' steps that are stored
+        self.thinned = 0  # the step at which the stored metrics were thinned last
 
     def __call__(self, values: dict) -> None:
         step, steps = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
@@ -38,10 +38,9 @@ class Reporter:
     def flush(self) -> None:
         if self.rows and self.job["run"] and self.job["step"] in TRAINS:
             journal.write_metrics(self.store, self.job["run"], self.rows)
-            stride = journal.stride_of(last := self.rows[-1][0], journal.KEPT)
-            if stride > self.stride:  # the run has doubled, or goes on: then this is asked once
+            if (last := self.rows[-1][0]) - self.thinned >= journal.RECENT:
                 journal.thin_metrics(self.store, self.job["run"], last)
-                self.stride = stride
+                self.thinned = last
         self.rows = []
         share = (self.job["position"] + self.fraction) / len(self.job["chain"])
         execution.progress(self.store, self.job["id"], share, self.message)

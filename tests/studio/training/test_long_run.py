@@ -40,4 +40,4 @@ def test_the_worker_thins_as_a_run_grows(store, run, monkeypatch):
             reporter({"step": i, "steps": 4000, "loss": 1.0})
         reporter.flush()
         most.append(stored(store, run))
-    assert max(most) <= 2 * 50 + 20 + 2
+    assert max(most) <= 2 * 50 + 2 * 20 + 2
