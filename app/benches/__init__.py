@@ -31,6 +31,7 @@ def run(
     device: str = "auto",
     only: list[str] | None = None,
     seconds: float | None = None,
+    soak: bool = False,
 ) -> dict:
     """The benchmark's result with its name and seconds. ValueError names the benchmarks there are, or their parts."""
     modules = _modules()
@@ -49,6 +50,10 @@ def run(
         if "seconds" not in inspect.signature(function).parameters:
             raise ValueError(f"the benchmark {key!r} has no length: leave --seconds out")
         options["seconds"] = seconds
+    if soak:
+        if "soak" not in inspect.signature(function).parameters:
+            raise ValueError(f"the benchmark {key!r} has no soak: leave --soak out")
+        options["soak"] = True
     started = time.monotonic()
     result = function(**options)
     return {"bench": key, **result, "seconds": round(time.monotonic() - started, 2)}

@@ -1,14 +1,12 @@
 """Load: twenty readers decide case after case beside a training, for ten minutes or --seconds; in milliseconds.
 
-Each reader opens the case, fetches its picture, thinks for a moment and decides, as the page does.
+Each reader opens the case, fetches its picture, thinks for a moment and decides, as the page does. --soak: an hour
+with longer thoughts, for the curve of the server's memory.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -16,14 +14,13 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
 
 import cv2
 import numpy as np
 
 from app.access.sessions import Sessions
+from app.benches._readers import STUDY, Heard, connect, read
 from core.studio.benches._fault import missing
 from core.studio.db.home import Home
 from core.studio.db.store import Store
@@ -33,30 +30,25 @@ from core.studio.review import accounts
 from core.studio.training import requests as training
 
 ROOT = Path(__file__).resolve().parents[2]
-STUDY, SECONDS, READERS, THINKS = "load", 600.0, 20, (0.3, 1.2)
+SECONDS, SOAK, READERS = 600.0, 3600.0, 20
+THINKS, SLOW = (0.3, 1.2), (3.0, 9.0)  # seconds between picture and decision; of a soak
+SAMPLES = 120  # points of the memory's curve
+Thinks = tuple[float, float]
 
 
-@dataclass
-class Heard:
-    """What one reader measured: seconds of each call by kind, what went wrong, the reviews that were answered."""
-
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {"case": [], "picture": [], "decision": []})
-    errors: list[str] = field(default_factory=list)
-    reviews: list[int] = field(default_factory=list)
-
-
-def run(quick: bool = False, seconds: float | None = None) -> dict:
+def run(quick: bool = False, seconds: float | None = None, soak: bool = False) -> dict:
     """{"readers", "errors", "lost", "decisions", "decision_ms": {"p50", "p95", "most"}, "case_ms", "picture_ms",
 
-    "memory_mb": of the server, at the start and at the end, "training": its state}.
+    "memory_mb": of the server, [second, MB] by time, "memory_mb_per_hour": its slope over the second half,
+    "load_average": of the machine, [mean, most], "training": its state}.
     """
-    length = seconds if seconds is not None else (4.0 if quick else SECONDS)
+    length = seconds if seconds is not None else (4.0 if quick else SOAK if soak else SECONDS)
     with tempfile.TemporaryDirectory(prefix="pmsacl-load-") as folder:
         store = _home(Path(folder), 60 if quick else 400)
         job = _train(store, Path(folder), quick)
         server, url = _serve(store)
         try:
-            return _measure(store, server, url, length, 4 if quick else READERS, job)
+            return _measure(store, server, url, length, 4 if quick else READERS, SLOW if soak else THINKS, job)
         finally:
             server.terminate()
             server.wait(30)
@@ -100,7 +92,7 @@ def _serve(store: Store) -> tuple[subprocess.Popen[str], str]:
     end = time.monotonic() + 120
     while time.monotonic() < end:
         with suppress(OSError):
-            connection = _connect(url)
+            connection = connect(url)
             connection.request("GET", "/sign-in")
             if connection.getresponse().status == 200:
                 return server, url
@@ -108,73 +100,47 @@ def _serve(store: Store) -> tuple[subprocess.Popen[str], str]:
     raise RuntimeError("the server did not come up")
 
 
-def _connect(url: str) -> http.client.HTTPConnection:
-    parts = urlsplit(url)
-    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
-
-
-def _measure(store: Store, server, url: str, seconds: float, readers: int, job: int) -> dict:
+def _measure(store: Store, server, url: str, seconds: float, readers: int, thinks: Thinks, job: int) -> dict:
     sessions = Sessions(store)
     heard, threads = [], []
-    start, end = threading.Barrier(readers + 1), time.monotonic() + 3600
-    stop = threading.Event()
+    start, stop = threading.Barrier(readers + 1), threading.Event()
     for number in range(readers):
         name = f"reader{number}"
         accounts.add_reader(store, name, "a long password", "reader")
         heard.append(Heard())
         cookie = f"{sessions.COOKIE}={sessions.start(name)}"
-        threads.append(threading.Thread(target=_read, args=(url, cookie, number, heard[-1], start, stop)))
+        given = (url, cookie, number, thinks, heard[-1], start, stop)
+        threads.append(threading.Thread(target=read, args=given))
     for one in threads:
         one.start()
     start.wait(60)
-    before = _memory_mb(server.pid)
-    began = time.monotonic()
-    stop.wait(min(seconds, end - began))
+    curve, loads = _watch(server.pid, seconds)
     trained = jobs.get_job(store, job)["status"]
-    after = _memory_mb(server.pid)
     stop.set()
     for one in threads:
         one.join(90)
-    return {**_summed(store, heard), "readers": readers, "memory_mb": [before, after], "training": trained}
+    machine = {"memory_mb": curve, "memory_mb_per_hour": _slope(curve), "load_average": loads, "training": trained}
+    return {**_summed(store, heard), "readers": readers, "seconds_between": list(thinks), **machine}
 
 
-def _read(url: str, cookie: str, seed: int, heard: Heard, start: threading.Barrier, stop: threading.Event) -> None:
-    draw = random.Random(seed)
-    connection = _connect(url)
-    case, listed = 0, {"study": STUDY, "split": "test"}
+def _watch(pid: int, seconds: float) -> tuple[list[list[float]], list[float]]:
+    """The server's memory by time, and the machine's load average: its mean and its most."""
+    curve, loads = [], []
+    began = time.monotonic()
+    while (now := time.monotonic() - began) <= seconds:
+        memory = _memory_mb(pid)
+        if memory is not None:
+            curve.append([round(now, 1), memory])
+        if hasattr(os, "getloadavg"):
+            loads.append(os.getloadavg()[0])
+        time.sleep(min(max(seconds / SAMPLES, 0.1), max(seconds - now, 0.01)))
+    return curve, [round(statistics.mean(loads), 1), round(max(loads), 1)] if loads else []
 
-    def call(kind: str, method: str, path: str, body: dict | None = None) -> bytes:
-        started = time.monotonic()
-        head = {"Cookie": cookie, "Content-Type": "application/json"}
-        connection.request(method, path, None if body is None else json.dumps(body), head)
-        answer = connection.getresponse()
-        content = answer.read()
-        heard.seconds[kind].append(time.monotonic() - started)
-        if answer.status != 200:
-            raise RuntimeError(f"{path} answered {answer.status}: {content[:200]!r}")
-        return content
 
-    start.wait(60)
-    while not stop.is_set():
-        try:
-            if not case:
-                asked = urlencode({**listed, "case": 0, "back": 0, "unread": 1})
-                found = json.loads(call("case", "GET", f"/api/review/step?{asked}"))["case"]
-                if not found:
-                    return
-                case = found["id"]
-            call("picture", "GET", f"/api/case/{case}/pack")
-            if stop.wait(draw.uniform(*THINKS)):
-                return
-            decision = draw.choice(["normal", "abnormal", "unsure"])
-            body = {"case": case, "decision": decision, "token": f"{seed}-{case}-{draw.random()}", "list": listed}
-            done = json.loads(call("decision", "POST", "/api/review/decide", body))
-            heard.reviews.append(done["review"])
-            case = (done["next"] or {}).get("id", 0)
-        except Exception as error:
-            heard.errors.append(f"{type(error).__name__}: {error}"[:200])
-            connection.close()
-            case = 0
+def _slope(curve: list[list[float]]) -> float | None:
+    """MB per hour by least squares over the second half, when what is loaded once has been loaded."""
+    half = np.array(curve[len(curve) // 2 :])
+    return None if len(half) < 3 else round(float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) * 3600, 1)
 
 
 def _summed(store: Store, heard: list[Heard]) -> dict:

@@ -66,8 +66,15 @@ class Store:
         return db
 
     def query(self, sql: str, params: Params = ()) -> list[Row]:
-        """All rows, as dictionaries. For reading only."""
-        return list(self.db.query(sql, params))
+        """All rows, as dictionaries; a statement that writes and returns rows is committed."""
+        db = self.db
+        if not sql.startswith("SELECT "):
+            return list(db.query(sql, params))
+        # sqlite-utils puts a savepoint around each query: three statements, each of which gives other threads the
+        # interpreter. A page asks some fifty queries for one decision, so a plain read is executed by itself.
+        cursor = db.conn.execute(sql, params)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def one(self, sql: str, params: Params = ()) -> Row | None:
         """The first row, or None."""

@@ -10,3 +10,9 @@ def test_readers_decide_at_once():
     assert found["errors"] == 0, found["first_errors"]
     assert found["lost"] == 0 and found["decisions"] > 0
     assert set(found["decision_ms"]) == {"p50", "p95", "most"}
+    assert all(memory > 0 for _, memory in found["memory_mb"])
+
+
+def test_the_slope_of_the_memory_is_that_of_the_second_half():
+    curve = [[s, 100.0 * s if s < 50 else 5000 + (s - 50) / 60] for s in range(101)]
+    assert load._slope(curve) == 60.0 and load._slope(curve[:2]) is None
