@@ -79,13 +79,14 @@ def _ours(error: ValueError) -> bool:
 
 
 def _broken(args, error: Exception) -> int:
+    from core.studio.db import logged
     from core.studio.db.home import Home
 
     text = f"Something is broken here ({type(error).__name__}: {error})"
     try:
         file = Home.at(getattr(args, "home", None)).path / "errors.log"
         with file.open("a", encoding="utf-8") as out:
-            out.write("".join(traceback.format_exception(error)) + "\n")
+            out.write(logged.trace_of(error) + "\n")
     except (OSError, ValueError) as also:
         return fail(args, f"{text}; no details could be kept: {getattr(also, 'strerror', None) or also}", 1)
     return fail(args, f"{text}; the details are in {file}", 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from core.studio.db import logged
 from core.studio.db.store import now
 from core.studio.review.blind import Hidden
 from core.studio.review.readers import NotAllowed
@@ -96,6 +96,6 @@ def add_handlers(server: FastAPI, home: Path) -> None:
             return passing
         with suppress(OSError), (home / "errors.log").open("a", encoding="utf-8") as out:
             where = getattr(request.scope.get("route"), "path", "")  # not the address: it may hold names
-            out.write(f"{now()} {request.method} {where}\n{''.join(traceback.format_exception(error))}\n")
+            out.write(f"{now()} {request.method} {where}\n{logged.trace_of(error)}\n")
         text = f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."
         return _answer(text, 500)

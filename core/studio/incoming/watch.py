@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from core.studio.db import audit
+from core.studio.db import audit, logged
 from core.studio.db.store import Store, now
 from core.studio.ingest.layouts import files_under
 from core.studio.ingest.studies import study_row
@@ -203,7 +203,7 @@ class Lookout:
             try:
                 look(self._store)
             except Exception as error:  # a full disk or a busy database now must not end the watching for good
-                text = f"{type(error).__name__}: {error}"
+                text = f"{type(error).__name__}: {logged.text_of(error)}"
                 if text != reported:
                     print(f"Watched folders: {text}", file=sys.stderr, flush=True)
                 reported = text

@@ -14,9 +14,9 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from pathlib import Path
 
+from core.studio.db import logged
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.jobs import execution, memory, times
@@ -106,7 +106,7 @@ def execute(store: Store, job: dict) -> str:
                 return status
             except Exception as error:
                 reporter.flush()
-                print(traceback.format_exc(), file=sys.stderr, flush=True)
+                print(logged.trace_of(error), file=sys.stderr, flush=True)
                 sentence, full = explain(error), memory.ran_out(error)
             if full:  # outside of the handler, whose error holds on to what the step had in memory
                 memory.release()

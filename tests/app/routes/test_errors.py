@@ -41,6 +41,15 @@ def test_what_nobody_foresaw_is_said_and_kept_for_the_administrator(room):  # no
     assert "RuntimeError: inside" in (store.home.path / "errors.log").read_text()
 
 
+def test_the_log_names_no_file(room):  # noqa: F811
+    store, _ = room
+    client = client_of(store, single_user=True)
+    client.app.get("/patient/{name}")(lambda name: {}[f"{name}.png"])
+    assert client.get("/patient/mueller-anna").status_code == 500
+    kept = (store.home.path / "errors.log").read_text()
+    assert "KeyError" in kept and "mueller" not in kept
+
+
 def test_sentences_of_models():
     with pytest.raises(ValidationError) as raised:
         bodies.Labels(labels=5)
