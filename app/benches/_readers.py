@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 STUDY = "load"
+KEPT = 3.0  # seconds; the server keeps an idle connection for 5
 
 
 @dataclass
@@ -63,8 +64,11 @@ def read(
                     continue
                 case = found["id"]
             call("picture", "GET", f"/api/case/{case}/pack")
-            if stop.wait(draw.uniform(*thinks)):
+            pause = draw.uniform(*thinks)
+            if stop.wait(pause):
                 return
+            if pause > KEPT:  # the server has closed the connection meanwhile: a browser would open another by itself
+                connection.close()
             decision = draw.choice(["normal", "abnormal", "unsure"])
             body = {"case": case, "decision": decision, "token": f"{seed}-{case}-{draw.random()}", "list": listed}
             done = json.loads(call("decision", "POST", "/api/review/decide", body))
