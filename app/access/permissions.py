@@ -63,6 +63,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/review/redo": "POST",
         "/api/review/mask/{case_id}": "POST",
         "/api/review/restore/{mask_id}": "POST",
+        "/api/review/segment/{case_id}": "POST",
         "/api/review/settings": "POST",
         "/api/review/threshold": "POST",
         "/api/review/timeline/{case_id}": "GET",

@@ -32,6 +32,7 @@ def run(
     only: list[str] | None = None,
     seconds: float | None = None,
     soak: bool = False,
+    data: str | None = None,
 ) -> dict:
     """The benchmark's result with its name and seconds. ValueError names the benchmarks there are, or their parts."""
     modules = _modules()
@@ -42,18 +43,16 @@ def run(
     options: dict = {"quick": quick}
     if "device" in inspect.signature(function).parameters:
         options["device"] = device
-    if only:
-        if "only" not in inspect.signature(function).parameters:
-            raise ValueError(f"the benchmark {key!r} has no parts: leave --only out")
-        options["only"] = tuple(only)
-    if seconds is not None:
-        if "seconds" not in inspect.signature(function).parameters:
-            raise ValueError(f"the benchmark {key!r} has no length: leave --seconds out")
-        options["seconds"] = seconds
-    if soak:
-        if "soak" not in inspect.signature(function).parameters:
-            raise ValueError(f"the benchmark {key!r} has no soak: leave --soak out")
-        options["soak"] = True
+    for option, given, lack in (
+        ("only", tuple(only) if only else None, "has no parts"),
+        ("seconds", seconds, "has no length"),
+        ("soak", soak or None, "has no soak"),
+        ("data", data, "makes its own images"),
+    ):
+        if given is not None:
+            if option not in inspect.signature(function).parameters:
+                raise ValueError(f"the benchmark {key!r} {lack}: leave --{option} out")
+            options[option] = given
     started = time.monotonic()
     result = function(**options)
     return {"bench": key, **result, "seconds": round(time.monotonic() - started, 2)}

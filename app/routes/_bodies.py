@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.routes._types import LONGEST_TEXT, Id, Line, Name, Settings
+from app.routes._types import LONGEST_TEXT, Finite, Id, Int, Line, Name, Settings
 
 
 class Body(BaseModel):
@@ -208,3 +208,11 @@ class Finding(Body):
     label: Name
     comment: Line = ""
     box: Annotated[list[float], Field(min_length=4, max_length=4)] | None = None
+
+
+class Clicks(Body):
+    """clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it."""
+
+    run: Name = ""
+    clicks: Annotated[list[tuple[Finite, Finite, bool]], Field(max_length=200)] = []
+    window: tuple[Int, Int, Int, Int] | None = None

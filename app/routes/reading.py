@@ -35,14 +35,16 @@ def routes(ctx) -> APIRouter:
         run = run_of(body.study)
         hidden = blind.is_blind(store, body.study) or body.blind
         shuffled = body.shuffled or hidden  # the worklist's own order follows the score
-        reading_sessions.end(store, name)
-        chosen = session_choice.chosen(
-            store, body.study, name, run, body.choice, body.count, shuffled, secrets.randbits(63)
-        )
-        number = reading_sessions.start(
-            store, body.study, name, chosen, blind=hidden, neutral=body.neutral, shuffled=shuffled,
-            choice=body.choice, run=run,
-        )  # fmt: skip
+        seed = secrets.randbits(63)
+        with store.write():  # refused as a whole: the open session then goes on
+            held = reading_sessions.end(store, name)
+            chosen = session_choice.chosen(store, body.study, name, run, body.choice, body.count, shuffled, seed)
+            if not chosen and held is not None:
+                raise ValueError("There is no case of that kind to read. Your open session goes on.")
+            number = reading_sessions.start(
+                store, body.study, name, chosen, blind=hidden, neutral=body.neutral, shuffled=shuffled,
+                choice=body.choice, run=run,
+            )  # fmt: skip
         return {"ok": True, "session": number, "cases": len(chosen)}
 
     @router.post("/end")

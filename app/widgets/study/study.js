@@ -5,6 +5,7 @@ import { finder } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { planCard } from '../../static/plan.js';
 import { bin } from './bin.js';
+import { cover } from './covered.js';
 import { importing } from './importing.js';
 import { nextSteps } from './next.js';
 import { counts, facts, parts, showReport, tile } from './overview.js';
@@ -22,6 +23,8 @@ export async function mount(root, studio) {
   const next = nextSteps(root, studio, () => orToast(look()));
   const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
 
+  const covered = cover($('.covered'), studio, () => orToast(show()));
+
   async function tiles() {
     turn += 1;
     const mine = turn;
@@ -33,8 +36,17 @@ export async function mount(root, studio) {
   async function show(forms = true) {
     const { study } = studio;
     $('.empty').hidden = Boolean(study);
-    $('.there').hidden = !study;
-    if (!study) return;
+    if (!study) {
+      $('.covered').hidden = $('.there').hidden = true;
+      return;
+    }
+    const hidden = await covered();
+    if (study !== studio.study) return;
+    $('.there').hidden = hidden;
+    if (hidden) {
+      for (const name of ['.title', '.facts', '.counts', '.report', '.tiles']) $(name).replaceChildren();
+      return;
+    }
     const overview = await api(`/api/study/${study}/overview`);
     if (study !== studio.study) return;
     $('.title').textContent = overview.study.name;

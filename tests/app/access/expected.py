@@ -26,7 +26,7 @@ EXPECTED = {
         GET /api/reading/{session}/summary""",
     SIGHTED: """
         GET /api/case/{case_id}/mask.png | GET /api/case/{case_id}/mask.bits | GET /api/case/{case_id}/heat
-        GET /api/case/{case_id}/explain
+        GET /api/case/{case_id}/explain | POST /api/review/segment/{case_id}
         GET /api/case/{case_id}/nearest | POST /api/review/mask/{case_id} | POST /api/review/restore/{mask_id}
         GET /api/review/draft/{case_id} | POST /api/review/draft/{case_id} | DELETE /api/review/draft/{case_id}
         GET /api/clusters/runs | GET /api/clusters/maps | POST /api/clusters/maps | GET /api/clusters/maps/{key}

@@ -75,8 +75,11 @@ def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, r
     page.reload()
     page.wait_for_function(f"{WIDGET}?.review?.picture")
     assert page.evaluate(f"[...{WIDGET}.review.list.rows.values()].map((r) => r.row.name)") == shown, "the same session"
-    html = page.locator(".widget-review").inner_html()  # the Study tab is the owner's, and shows the study as it is
+    page.get_by_role("tab", name="Study", exact=True).click()
+    page.get_by_text("A blind session is open").wait_for()
+    html = page.content()
     assert not any(name in html or sha[:10] in html for _, name, sha in real)
+    page.get_by_role("button", name="Go on reading").click()
     ids = page.evaluate(f"[...{WIDGET}.review.list.rows.keys()]")
     assert not set(ids) & {row[0] for row in real}
     for key in "nau":
@@ -96,6 +99,19 @@ def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, r
         assert part in text
     summary.get_by_role("button", name="Close").click()
     assert page.evaluate(f"{WIDGET}.review.setup.session") is None and page.locator(".rv-ai").is_visible()
+
+
+def test_the_study_tab_is_covered_until_the_session_is_ended_there(page, page_url):
+    enter(page, page_url, SESSIONS)
+    begin(page, 2)
+    page.get_by_role("tab", name="Study", exact=True).click()
+    page.get_by_text("A blind session is open").wait_for()
+    assert not page.locator(".study-main .there").is_visible() and not page.locator(".study-main .tile").count()
+    page.get_by_role("button", name="End the session").click()
+    page.locator(".study-main .there").wait_for()
+    page.locator(".study-main .tile").first.wait_for()
+    page.get_by_role("tab", name="Review", exact=True).click()
+    page.wait_for_function(f"{WIDGET}.review.setup && !{WIDGET}.review.setup.session")
 
 
 def test_turning_blind_reading_off_shows_at_once(page, page_url):

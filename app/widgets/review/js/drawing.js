@@ -2,11 +2,12 @@
 import { enqueue, post, postBytes } from '../../../static/api.js';
 import * as layers from './layers.js';
 import { overlap } from './measure.js';
+import { grow, ready } from './segment.js';
 import { pack } from './shapes.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 
-export const DRAWING = ['brush', 'erase', 'polygon', 'take'];
+export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
 
 /** @param {ReviewView} review @param {string} tool */
 export function takeTool(review, tool) {
@@ -21,18 +22,23 @@ export function takeTool(review, tool) {
       editor.origin = { source: 'hand' };
       editor.size = Math.max(3, Math.min(editor.size, Math.round(Math.min(picture.w, picture.h) / 4)));
     }
-    editor.take = (p) => {
-      const { heat } = review;
-      if (!heat) return;
-      if (!editor.takeComponent(heat.map, heat.field, heat.level, p))
-        review.say('The heat map lies below the threshold there. Lower it, or click inside the contour.');
-      else if (!review.lesion && editor.history.length === 1)
-        editor.origin = { source: 'run', run: review.run, threshold: heat.level };
-    };
+    editor.take = tool === 'click' ? (p, value) => grow(review, p, value === 1) : (p) => takeComponent(review, p);
+    if (tool === 'click') ready(review);
   }
   if (tool !== 'polygon') editor.points = [];
   review.cursor();
   review.redraw();
+}
+
+/** Adds the part of the heat map at or above the threshold under a spot. @param {ReviewView} review
+ * @param {import('./shapes.js').Spot} p */
+function takeComponent(review, p) {
+  const { heat, editor } = review;
+  if (!heat) return;
+  if (!editor.takeComponent(heat.map, heat.field, heat.level, p))
+    review.say('The heat map lies below the threshold there. Lower it, or click inside the contour.');
+  else if (!review.lesion && editor.history.length === 1)
+    editor.origin = { source: 'run', run: review.run, threshold: heat.level };
 }
 
 /** Gives up the drawing and its draft. @param {ReviewView} review */

@@ -23,7 +23,7 @@ export class Editor {
     this.tool = null;
     /** @type {Spot | null} */
     this.cursor = null;
-    /** @type {((p: Spot) => void) | null} what the tool `take` does at a spot */
+    /** @type {((p: Spot, value: number) => void) | null} what the tools `take` and `click` do at a spot */
     this.take = null;
     /** @type {{before: Uint8Array, last: Spot, box: Box | null, value: number} | null} the stroke being drawn */
     this.active = null;
@@ -153,7 +153,7 @@ export class Editor {
         this.kept(0);
       }
       this.changed();
-    } else if (this.tool === 'take') this.take?.(p);
+    } else if (this.tool === 'take' || this.tool === 'click') this.take?.(p, event?.shiftKey ? 0 : value);
   }
 
   /** @param {Spot} p */

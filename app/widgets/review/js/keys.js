@@ -27,6 +27,7 @@ export const ACTS = [
   ['zoomin', '+', 'Zoom in'],
   ['zoomout', '-', 'Zoom out'],
   ['peak', 'k', 'In a recording: the next peak of the score'],
+  ['click', 'g', 'Grow a region from clicks (Alt or Shift: outside the lesion)'],
   ['brush', 'b', 'Brush'],
   ['erase', 'e', 'Eraser'],
   ['polygon', 'p', 'Polygon (Enter closes it)'],

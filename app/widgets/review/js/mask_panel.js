@@ -8,6 +8,7 @@ import { reveal } from './reference.js';
 
 /** @type {[name: string, title: string, key: string][]} */
 const TOOLS = [
+  ['click', 'Click', 'G'],
   ['brush', 'Brush', 'B'],
   ['erase', 'Erase', 'E'],
   ['polygon', 'Polygon', 'P'],
@@ -28,7 +29,8 @@ export function maskPanel(review) {
     'Restore',
   );
   const tools = TOOLS.map(([name, text, key]) => ({ name, button: toggle(text, key, () => review.act(name)) }));
-  const take = tools[tools.length - 1].button;
+  const [click, take] = ['click', 'take'].map((name) => tools.filter((t) => t.name === name)[0].button);
+  click.title = 'Click a lesion: its region grows by likeness. Click again to add, with Alt or Shift to take away (G)';
   take.title = 'Click a region of the heat map to take it at the threshold (T)';
   const size = slider('Size', {
     min: 1,

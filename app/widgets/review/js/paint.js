@@ -3,6 +3,7 @@
 // CPU, where Gradio's overlays, drawn by the server, take 50 to 280 ms. `python launch.py bench review` measures it.
 
 import { LINES } from './colours.js';
+import { placed } from './segment.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('./layers.js').Layer} Layer */
@@ -159,6 +160,11 @@ function drawing(context, review, scale) {
     const first = new Path2D();
     first.arc(editor.points[0].x, editor.points[0].y, (4 * ratio) / scale, 0, 2 * Math.PI);
     trace(context, first, LINES.edit, 1.6, scale);
+  }
+  for (const { x, y, positive } of placed(review)) {
+    const dot = new Path2D();
+    dot.arc(x, y, (3.5 * ratio) / scale, 0, 2 * Math.PI);
+    trace(context, dot, positive ? LINES.edit : '#fff', 2.4, scale);
   }
   if (editor.cursor && (editor.tool === 'brush' || editor.tool === 'erase')) {
     const ring = new Path2D();

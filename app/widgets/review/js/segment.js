@@ -1,0 +1,101 @@
+// Click-to-segment: the studio grows a region from the clicks, and it becomes a step of the drawing. Undo takes a click
+// back; a stroke of the brush ends the region, and the next click begins another one beside it.
+import { fetched, Refused, Unreachable } from '../../../static/api.js';
+import { boxOf } from './regions.js';
+import { join, unpack } from './shapes.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+/** @typedef {{x: number, y: number, positive: boolean}} Click in the image's pixels */
+/** @typedef {[x0: number, y0: number, x1: number, y1: number]} Window in the image's pixels, ends excluded */
+/** @typedef {{clicks: Click[], base: Uint8Array, window: Window | null}} Grown base: the mask before the first click */
+
+const LEAST = 48; // pixels of a window's side
+const WHOLE = 0.7; // a window that holds more of the image is the whole of it
+
+/** The region that each step of a drawing grew. @type {WeakMap<import('./editor.js').Entry, Grown>} */
+const steps = new WeakMap();
+/** Clicks that are on their way. @type {{review: ReviewView, clicks: Click[]} | null} */
+let asked = null;
+/** @type {Promise<unknown>} */
+let last = Promise.resolve();
+
+/** The region that the last step grew, if the last step was a click. @param {ReviewView} review */
+function grown({ editor }) {
+  const entry = editor.history.at(-1);
+  return entry ? steps.get(entry) : undefined;
+}
+
+/** The clicks to show. @param {ReviewView} review @returns {Click[]} */
+export function placed(review) {
+  if (review.editor.tool !== 'click') return [];
+  return asked?.review === review ? asked.clicks : grown(review)?.clicks || [];
+}
+
+/** What is in sight of the image; null where that is nearly all of it. @param {ReviewView} review @returns {Window | null} */
+function inSight({ view, picture }) {
+  if (!picture) return null;
+  const { w, h } = picture;
+  const a = view.toImage(0, 0);
+  const b = view.toImage(view.pane.w, view.pane.h);
+  const [x0, y0] = [Math.max(0, Math.floor(a.x)), Math.max(0, Math.floor(a.y))];
+  const [x1, y1] = [Math.min(w, Math.ceil(b.x)), Math.min(h, Math.ceil(b.y))];
+  if ((x1 - x0) * (y1 - y0) > WHOLE * w * h || x1 - x0 < LEAST || y1 - y0 < LEAST) return null;
+  return [x0, y0, x1, y1];
+}
+
+/** @param {ReviewView} review @param {Click[]} clicks @param {Window | null} window @returns {Promise<Uint8Array>} */
+async function region(review, clicks, window) {
+  const { detail, run, picture } = review;
+  const body = { run: run || '', clicks: clicks.map((c) => [c.x, c.y, c.positive]), window };
+  const response = await fetched(`/api/review/segment/${detail?.id}`, body);
+  const bits = new Uint8Array(await response.arrayBuffer());
+  return unpack(bits, (picture?.w || 0) * (picture?.h || 0));
+}
+
+/** Lets the studio prepare for the first click. @param {ReviewView} review */
+export function ready(review) {
+  last = last.then(() => region(review, [], inSight(review))).catch(() => {});
+}
+
+/** A click: inside the lesion, or outside. @param {ReviewView} review @param {import('./shapes.js').Spot} p
+ * @param {boolean} positive */
+export function grow(review, p, positive) {
+  const { picture, detail } = review;
+  if (!picture || !detail || p.x < 0 || p.y < 0 || p.x >= picture.w || p.y >= picture.h) return;
+  last = last.then(() => one(review, detail.id, { x: p.x, y: p.y, positive }));
+  return last;
+}
+
+/** @param {ReviewView} review @param {number} id of the case that was clicked @param {Click} click */
+async function one(review, id, click) {
+  const { editor } = review;
+  if (review.detail?.id !== id || !editor.mask) return;
+  const before = grown(review);
+  if (!before && !click.positive)
+    return review.say('Click inside the lesion first; then a click with Alt or Shift takes away.');
+  const window = before ? before.window : inSight(review);
+  const clicks = [...(before?.clicks || []), click];
+  const base = before?.base || editor.mask.slice();
+  const at = editor.history.length;
+  asked = { review, clicks };
+  review.draw();
+  try {
+    const found = await region(review, clicks, window);
+    if (review.detail?.id !== id || !editor.mask || editor.history.length !== at) return;
+    editor.step((mask) => {
+      const box = boxOf(mask, editor.w, editor.h);
+      mask.set(base);
+      for (let i = 0; i < found.length; i += 1) if (found[i]) mask[i] = 1;
+      return join(box, boxOf(mask, editor.w, editor.h));
+    });
+    const entry = editor.history.at(-1);
+    if (entry && editor.history.length > at) steps.set(entry, { clicks, base, window });
+    else review.say('This click changes nothing: the region is as it was.');
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    review.say(error.message, 'bad');
+  } finally {
+    asked = null;
+    review.redraw();
+  }
+}

@@ -1,0 +1,73 @@
+"""Fits the weights of region.py: simulated clicks on images whose lesions are known, and logistic regression.
+
+The clicks that come second and later depend on what the weights before them answered, so it goes in rounds, and every
+round learns from all before it (DAgger: Ross et al., AISTATS 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from core.engine.segment.lattice import Lattice
+from core.engine.segment.region import Click, evidence, region
+from core.engine.segment.simulate import clicked
+
+FIRST = (-2.0, *(0.0,) * 13, -2.0)  # a ball by edges of colour
+EVERY = 12  # of the cells, one is learnt from: neighbours say the same
+
+
+def fit_weights(samples: Sequence[tuple[Lattice, np.ndarray]], rounds: int = 3, clicks: int = 5) -> np.ndarray:
+    """Weights float64 (15,) from lattices and the true masks, bool (H, W), of their images.
+
+    Raises ValueError without samples.
+    """
+    if not samples:
+        raise ValueError("there are no images to learn from")
+    weights = np.array(FIRST)
+    seen, lesion = list[np.ndarray](), list[np.ndarray]()
+    for _ in range(rounds):
+        for number, (one, truth) in enumerate(samples):
+            x0, y0, x1, y1 = one.box
+            part = truth[y0:y1, x0:x1].astype(np.float32)
+            cells = cv2.resize(part, (one.w, one.h), interpolation=cv2.INTER_AREA).ravel() > 0.5
+
+            answer = _Learner(one, truth, cells, weights, number, seen, lesion)
+            clicked(truth, answer, clicks)
+        weights = _regression(np.concatenate(seen), np.concatenate(lesion))
+    return weights
+
+
+@dataclass
+class _Learner:
+    """Answers clicks with the weights so far, and keeps what was seen of some cells and whether they are lesion."""
+
+    lattice: Lattice
+    truth: np.ndarray
+    cells: np.ndarray
+    weights: np.ndarray
+    start: int
+    seen: list[np.ndarray]
+    lesion: list[np.ndarray]
+
+    def __call__(self, given: Sequence[Click]) -> np.ndarray:
+        part = slice(self.start % EVERY, None, EVERY)
+        self.seen.append(evidence(self.lattice, given)[part])
+        self.lesion.append(self.cells[part])
+        return region(self.lattice, given, self.truth.shape, self.weights)
+
+
+def _regression(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Weights of a logistic regression; the last column of x is 1."""
+    scale = x.std(0) + 1e-6
+    scale[-1] = 1.0
+    middle = x.mean(0)
+    middle[-1] = 0.0
+    found = LogisticRegression(C=1.0, max_iter=300, fit_intercept=False).fit((x - middle) / scale, y)
+    weights = found.coef_[0] / scale
+    weights[-1] -= float(weights[:-1] @ middle[:-1])
+    return weights

@@ -1,0 +1,115 @@
+"""What clicks are judged by: an image's features, colours and edges on a lattice of cells. Made once per window.
+
+Edges are costs of stepping from a cell to one of its eight neighbours, so that the cheapest way between two cells is
+short inside a region and long across its border (geodesic distance: Bai and Sapiro, ICCV 2007).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import torch
+from scipy import sparse
+from torch.nn import functional as F
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.tensors import to_batch
+
+SIDE = 320  # of the window as the encoder sees it, its longer side; a multiple of 32
+STRIDES = (16, 32)  # of the feature maps
+CELLS = 2600  # of the lattice, about
+STEP = 0.1  # least cost of a step, in parts of the mean edge: a region without any edge does not grow for ever
+
+Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels of the image, ends excluded
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """h x w cells over a window of an image, row by row.
+
+    box: the window. features: {stride: float32 (cells, C)}, each row of length 1. colours: float32 (cells, 3), Lab in
+    standard deviations of the window. places: float32 (cells, 2), x and y in units of the window's side. steps: cost
+    of a step between neighbours, sparse (cells, cells), one by colour and one by features of the finer stride.
+    """
+
+    h: int
+    w: int
+    box: Box
+    features: dict[int, np.ndarray]
+    colours: np.ndarray
+    places: np.ndarray
+    steps: tuple[sparse.csr_matrix, sparse.csr_matrix]
+
+    def cells(self, spots: np.ndarray) -> np.ndarray:
+        """Spots (N, 2), x and y in the image's pixels -> the cell of each, those outside the window at its border."""
+        x0, y0, x1, y1 = self.box
+        spots = np.asarray(spots, np.float64).reshape(-1, 2)
+        across = np.clip((spots[:, 0] - x0) * self.w / (x1 - x0), 0, self.w - 1).astype(int)
+        down = np.clip((spots[:, 1] - y0) * self.h / (y1 - y0), 0, self.h - 1).astype(int)
+        return down * self.w + across
+
+
+@torch.inference_mode()
+def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Lattice:
+    """The lattice of an image uint8 (H, W, 3), or of its part in `box`.
+
+    Raises ValueError if the box holds less than 8 x 8 pixels of the image.
+    """
+    x0, y0, x1, y1 = box = box or (0, 0, image.shape[1], image.shape[0])
+    if not (0 <= x0 <= x1 - 8 and 0 <= y0 <= y1 - 8 and x1 <= image.shape[1] and y1 <= image.shape[0]):
+        raise ValueError(f"the window {box} holds less than 8 x 8 pixels of the image")
+    part = np.ascontiguousarray(image[y0:y1, x0:x1])
+    dense = (CELLS / (part.shape[0] * part.shape[1])) ** 0.5
+    h, w = (max(4, round(n * dense)) for n in part.shape[:2])
+    colours = _colours(part, h, w)
+    features = _features(encoder, part, h, w)
+    first, second, length = _neighbours(h, w)
+    apart = 1 - (features[STRIDES[0]][first] * features[STRIDES[0]][second]).sum(1)
+    edges = np.sqrt(((colours[first] - colours[second]) ** 2).sum(1)), apart
+    y, x = np.mgrid[:h, :w]
+    places = np.stack([x, y], 2).reshape(-1, 2).astype(np.float32) / np.sqrt(h * w)
+    steps = [_costs(first, second, edge, length / np.sqrt(h * w), h * w) for edge in edges]
+    return Lattice(h, w, box, features, colours, places, (steps[0], steps[1]))
+
+
+def _colours(part: np.ndarray, h: int, w: int) -> np.ndarray:
+    lab = cv2.cvtColor(_resized(part, h, w), cv2.COLOR_RGB2LAB).astype(np.float32)
+    return ((lab - lab.mean((0, 1))) / (lab.std() + 1)).reshape(-1, 3)
+
+
+def _features(encoder: Encoder, part: np.ndarray, h: int, w: int) -> dict[int, np.ndarray]:
+    zoom = SIDE / max(part.shape[:2])
+    height, width = (max(64, round(n * zoom / 32) * 32) for n in part.shape[:2])
+    seen = to_batch(_resized(part, height, width)[None], encoder.mean.device)
+    found = {}
+    for stride, m in encoder.maps(seen, STRIDES).items():
+        m = m.float()  # (1, C, height / stride, width / stride)
+        m = (m - m.mean((2, 3), keepdim=True)) / (m.std((2, 3), keepdim=True) + 1e-6)
+        m = F.normalize(F.interpolate(m, size=(h, w), mode="bilinear"), dim=1)
+        found[stride] = m[0].flatten(1).T.contiguous().cpu().numpy()
+    return found
+
+
+def _resized(part: np.ndarray, h: int, w: int) -> np.ndarray:
+    smaller = h * w < part.shape[0] * part.shape[1]
+    return cv2.resize(part, (w, h), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
+
+
+def _neighbours(h: int, w: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each pair of neighbouring cells once, and how far apart they lie, in cells."""
+    at = np.arange(h * w).reshape(h, w)
+    straight = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
+    slanted = [(at[:-1, :-1], at[1:, 1:]), (at[1:, :-1], at[:-1, 1:])]
+    pairs = [(a.ravel(), b.ravel(), 1.0) for a, b in straight] + [(a.ravel(), b.ravel(), 2**0.5) for a, b in slanted]
+    length = np.concatenate([np.full(len(a), far, np.float32) for a, _, far in pairs])
+    return np.concatenate([a for a, _, _ in pairs]), np.concatenate([b for _, b, _ in pairs]), length
+
+
+def _costs(
+    first: np.ndarray, second: np.ndarray, edge: np.ndarray, length: np.ndarray, cells: int
+) -> sparse.csr_matrix:
+    cost = length * (STEP + edge / max(float(edge.mean()), 1e-6))
+    one_way = sparse.coo_matrix((cost, (first, second)), (cells, cells)).tocsr()
+    return (one_way + one_way.T).tocsr()
