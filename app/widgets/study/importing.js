@@ -159,8 +159,6 @@ export function importing(root, studio) {
     offer(await droppedFiles(event));
   };
   dropAnywhere(offer);
-  zone.onkeydown = (/** @type {KeyboardEvent} */ event) =>
-    event.target === zone && event.key === 'Enter' && $('.whole').click();
   $('.pick-folder').onclick = () => $('.whole').click();
   $('.pick-files').onclick = () => $('.files').click();
   for (const input of [$('.files'), $('.whole')]) input.onchange = () => offer(chosenFiles(input));
