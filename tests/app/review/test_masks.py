@@ -41,38 +41,43 @@ def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, revi
     assert page.evaluate(f"[...{WIDGET}.review.lesion.pixels].join('')") == drawn["all"]
 
 
-def test_clicks_grow_a_region_that_undo_takes_back_and_the_brush_corrects(page, page_url, review_home):
+# Where on the page the pixel of the drawn mask lies that is set, or not, and furthest from the middle of the image.
+FURTHEST = """(set) => {
+  const { editor, view, panes } = WIDGET.review;
+  const box = panes[0].canvas.getBoundingClientRect();
+  let best = null;
+  for (let y = 8; y < editor.h - 8; y += 1) for (let x = 8; x < editor.w - 8; x += 1) {
+    const far = Math.hypot(x - editor.w / 2, y - editor.h / 2);
+    if (editor.mask[y * editor.w + x] === set && (!best || far > best.far)) best = { x, y, far };
+  }
+  return [box.x + (best.x + 0.5) * view.scale + view.dx, box.y + (best.y + 0.5) * view.scale + view.dy];
+}""".replace("WIDGET", WIDGET)
+
+
+def test_clicks_grow_a_region_that_undo_takes_back_and_the_brush_corrects(page, page_url):
     enter(page, page_url)
-    page.wait_for_function(f"{WIDGET}.review.heat")
+    page.keyboard.press("f")
     page.keyboard.press("g")
-    pixels = f"{WIDGET}.review.editor.mask.reduce((a, b) => a + b)"
-    steps = f"{WIDGET}.review.editor.history.length"
+    mask, steps = f"{WIDGET}.review.editor.mask", f"{WIDGET}.review.editor.history.length"
+    pixels = f"{mask}.reduce((a, b) => a + b)"
+
+    def click(x: float, y: float, after: int) -> int:
+        page.mouse.click(x, y)
+        page.wait_for_function(f"{steps} === {after}", timeout=120_000)
+        return page.evaluate(pixels)
+
     start = page.evaluate(pixels)
     box = page.locator(".rv-pane canvas").first.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.click(x, y)
-    page.wait_for_function(f"{steps} === 1", timeout=60_000)
-    first = page.evaluate(pixels)
+    first = click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, 1)
     assert first > start
     page.keyboard.down("Alt")
-    page.mouse.click(x + 30, y + 20)  # outside
+    assert click(*page.evaluate(FURTHEST, 1), 2) < first, "a click outside the lesion takes away"
     page.keyboard.up("Alt")
-    page.wait_for_function(f"{steps} === 2", timeout=60_000)
-    at = f"{box['width'] / 2 + 30}, {box['height'] / 2 + 20}"
-    there = f"""(() => {{ const r = {WIDGET}.review, p = r.view.toImage({at});
-        return r.editor.mask[Math.floor(p.y) * r.editor.w + Math.floor(p.x)]; }})()"""
-    assert page.evaluate(there) == 0
     page.keyboard.press("z")
     page.wait_for_function(f"{steps} === 1")
     assert page.evaluate(pixels) == first
     page.keyboard.press("b")
-    page.mouse.click(x - 60, y - 40)
-    page.wait_for_function(f"{steps} === 2 && {WIDGET}.review.drafts.cases.size")
-    corrected = page.evaluate(pixels)
+    corrected = click(*page.evaluate(FURTHEST, 0), 2)
     page.keyboard.press("g")
-    page.mouse.click(x + 70, y + 50)  # a second region, beside what was corrected
-    page.wait_for_function(f"{steps} === 3", timeout=60_000)
-    assert page.evaluate(pixels) > corrected
-    page.evaluate(
-        "[...document.querySelectorAll('.rv-editing button')].find((b) => b.textContent === 'Discard').click()"
-    )
+    assert click(*page.evaluate(FURTHEST, 0), 3) > corrected, "a second region, beside what was corrected"
+    page.locator(".rv-editing").get_by_role("button", name="Discard").click()
