@@ -38,7 +38,7 @@ def grabcut(image: np.ndarray, box: Box, clicks: Sequence[Click], radius: float 
         cv2.circle(mask, (x, y), sure, cv2.GC_FGD if positive else cv2.GC_BGD, -1)
     models = np.zeros((1, 65)), np.zeros((1, 65))
     cv2.setRNGSeed(0)
-    cv2.grabCut(part, mask, None, *models, ROUNDS, cv2.GC_INIT_WITH_MASK)
+    cv2.grabCut(part, mask, (0, 0, 0, 0), *models, ROUNDS, cv2.GC_INIT_WITH_MASK)
     lesion = np.isin(mask, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
     _, parts = cv2.connectedComponents(lesion)
     held = {int(parts[y, x]) for x, y, positive in spots if positive} - {0}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from core.engine.backbones.encoder import Encoder, EncoderConfig, build_encoder
 from core.engine.backbones.inference import inference_copy
 from core.engine.benches._grabcut import RADII, grabcut
 from core.engine.segment.fit import fit_weights
-from core.engine.segment.lattice import Box, lattice
-from core.engine.segment.region import region
+from core.engine.segment.lattice import Box, Lattice, lattice
+from core.engine.segment.region import Click, region
 from core.engine.segment.simulate import clicked
 
 CLICKS = 5
@@ -105,6 +106,10 @@ def _grabcut(one: Lesion, radius: float | None = None) -> list[float]:
     return clicked(one.truth, lambda clicks: grabcut(one.image, one.box, clicks, radius), CLICKS)
 
 
+def _region(cells: Lattice, one: Lesion, clicks: Sequence[Click]) -> np.ndarray:
+    return region(cells, clicks, one.truth.shape)
+
+
 def _measured(encoder: Encoder, lesions: list[Lesion]) -> dict[str, Any]:
     found, taken, made = [], [], []
     for one in lesions:
@@ -112,7 +117,7 @@ def _measured(encoder: Encoder, lesions: list[Lesion]) -> dict[str, Any]:
         cells = lattice(encoder, one.image, one.box)
         made.append(time.perf_counter() - started)
         started = time.perf_counter()
-        found.append(clicked(one.truth, lambda c, cells=cells, one=one: region(cells, c, one.truth.shape), CLICKS))
+        found.append(clicked(one.truth, partial(_region, cells, one), CLICKS))
         taken.append((time.perf_counter() - started) / CLICKS)
     out: dict[str, Any] = {
         "lesions": len(lesions),
