@@ -31,7 +31,14 @@ export class Worklist {
     this.loading = false;
     this.nonce = Symbol('load');
     this.filters = filters(this.asked, (values) => this.change(values));
-    this.box = el('div', { class: 'rv-rows', role: 'list', 'aria-label': 'Worklist', onscroll: () => this.more() });
+    this.box = el('div', {
+      class: 'rv-rows',
+      role: 'list',
+      'aria-label': 'Worklist',
+      tabindex: 0, // scrolled by keyboard; a click goes on to the case and leaves the keys to it
+      onscroll: () => this.more(),
+      onclick: () => this.box.blur(),
+    });
     this.bar = el('div', { class: 'rv-bar' });
     this.tally = el('div', { class: 'rv-tally num' });
     this.session = sessionBar(review);
