@@ -6,23 +6,20 @@ What a signed-in reader may do is decided by app/access/permissions.py.
 from __future__ import annotations
 
 import re
+import secrets
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 
+from app.access import policy
 from app.access.limits import BodyLimit
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
 OPEN = ("/sign-in", "/page/static/", "/favicon")
-# Gradio evaluates its templates and writes style attributes, hence the two `unsafe` words; nothing comes from outside.
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' data: blob:; worker-src 'self' blob:; "
-    "object-src 'none'; base-uri 'self'; frame-ancestors 'self'"
-)
+OWN_PAGES = ("/sign-in", "/tour")
 
 
 class Guard:
@@ -74,13 +71,14 @@ class Guard:
 
     def _dressed(self, scope, send):
         """`send` that adds the headers, and the page's own head to Gradio's page (which would add it too late)."""
-        is_page = scope["path"] == "/" and scope["method"] == "GET"
+        is_gradio = scope["path"] == "/" and scope["method"] == "GET"
+        is_page = is_gradio or scope["path"] in OWN_PAGES
         start, body = {}, bytearray()
 
         async def dressed(message):
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message["headers"])
-                headers["Content-Security-Policy"] = POLICY
+                headers["Content-Security-Policy"] = policy.ANSWER
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers["Referrer-Policy"] = "same-origin"
                 if is_page and "text/html" in Headers(raw=message["headers"]).get("content-type", ""):
@@ -91,8 +89,15 @@ class Guard:
                 body.extend(message.get("body", b""))
                 if message.get("more_body"):
                     return
-                page = bytes(body).replace(b"<head>", b"<head>" + self.head, 1)
-                MutableHeaders(raw=start["headers"])["Content-Length"] = str(len(page))
+                page = bytes(body)
+                headers = MutableHeaders(raw=start["headers"])
+                if is_gradio:
+                    nonce = secrets.token_urlsafe(16)
+                    page = policy.with_nonce(page.replace(b"<head>", b"<head>" + self.head, 1), nonce)
+                    headers["Content-Security-Policy"] = policy.of_gradio(nonce)
+                else:
+                    headers["Content-Security-Policy"] = policy.of_own_page(page)
+                headers["Content-Length"] = str(len(page))
                 await send(start)
                 await send({"type": "http.response.body", "body": page})
                 return

@@ -85,7 +85,8 @@ def test_strangers_see_nothing(shared):
 def test_sign_in_and_out(shared, browser):
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
-    page.goto(shared.url)
+    assert "unsafe" not in page.goto(shared.url).headers["content-security-policy"]
+    assert page.locator("h1").evaluate("e => getComputedStyle(e).display") == "flex", "its own style is let in"
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill("a wrong password")
     page.get_by_role("button", name="Sign in").click()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from app.access import limits
+from app.access import limits, policy
 from app.access.guard import Guard
 from tests.loops import run_apart
 
@@ -95,3 +98,19 @@ def test_limits_by_route(path, limit):
 
 def test_sockets_are_closed():
     assert ask(kind="websocket") == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_scripts_in_a_page_are_given_the_nonce_and_text_inside_them_is_left():
+    page = b'<head><script type="module" src="a.js"></script><SCRIPT>x = "<script>"</SCRIPT></head><scripted>'
+    wanted = b'<head><script nonce="n" type="module" src="a.js"></script><script nonce="n">x = "<script>"</SCRIPT>'
+    assert policy.with_nonce(page, "n") == wanted + b"</head><scripted>"
+
+
+def test_an_own_pages_styles_are_named_by_their_hash():
+    found = policy.of_own_page(b"<style>a{b:c}</style><style>d</style>")
+    wanted = [base64.b64encode(hashlib.sha256(text).digest()).decode() for text in (b"a{b:c}", b"d")]
+    assert all(f"'sha256-{digest}'" in found for digest in wanted) and "unsafe" not in found
+
+
+def test_an_answer_that_is_no_page_runs_nothing():
+    assert ask()[1][b"content-security-policy"].startswith(b"default-src 'none'; img-src")

@@ -1,0 +1,39 @@
+"""Content security policies: what a browser may run and load of each kind of answer. Nothing comes from outside.
+
+No policy allows inline script. Gradio's page carries its configuration in script elements, which are given a nonce
+that is made anew for each answer, and evaluates its templates, hence 'unsafe-eval' there; it writes style attributes,
+hence 'unsafe-inline' for styles. The studio's own pages need neither.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+_FRAMES = "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+_DATA = "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' data: blob:; worker-src 'self' blob:"
+_STYLE = re.compile(rb"<style[^>]*>(.*?)</style>", re.DOTALL)
+_SCRIPT = re.compile(rb"<script\b([^>]*>.*?</script)", re.DOTALL | re.IGNORECASE)
+
+ANSWER = f"default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; {_FRAMES}"
+"""Data, pictures, scripts and style sheets: whatever is opened by itself runs nothing."""
+
+
+def of_own_page(html: bytes) -> str:
+    """For a page of the studio's own: scripts from its files alone, and the style elements that are in it."""
+    digests = (base64.b64encode(hashlib.sha256(s).digest()).decode() for s in _STYLE.findall(html))
+    styles = " ".join(f"'sha256-{d}'" for d in digests)
+    sources = f"script-src 'self'; style-src 'self' {styles}".strip()
+    return f"default-src 'none'; {sources}; {_DATA}; frame-src 'self'; {_FRAMES}"
+
+
+def of_gradio(nonce: str) -> str:
+    """For Gradio's page, whose script elements have been given the nonce."""
+    sources = f"script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
+    return f"default-src 'self'; {sources}; {_DATA}; {_FRAMES}"
+
+
+def with_nonce(html: bytes, nonce: str) -> bytes:
+    """The page with the nonce on each of its script elements; what stands inside of one stays as it is."""
+    return _SCRIPT.sub(rb'<script nonce="%s"\1' % nonce.encode(), html)
