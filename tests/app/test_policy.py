@@ -32,7 +32,8 @@ def test_every_tab_keeps_to_the_policy_and_what_is_injected_does_not_run(page, p
     for tab in TABS:
         go(page, page_url, tab)
         assert page.evaluate("window.refused") == [], tab
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x: onerror=\"window.ran = 1\">')")
+    image = '<img src="data:image/png,none" onerror="window.ran = 1">'
+    page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", image)
     page.evaluate(
         "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran=1'}))"
     )
