@@ -6,12 +6,13 @@ for bit, and every step is reported exactly once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,7 +24,7 @@ from core.studio.training import live
 from tests.app.conftest import STUDY, Served
 
 pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or two minutes
-EPOCHS = 24
+EPOCHS = 8  # a training is held while a person is slow, so that few steps are enough
 CONFIG = PRETRAIN_PRESETS["quick"].replace(size=32, batch=4, epochs=EPOCHS, k=2, snapshot_every=EPOCHS)
 
 
@@ -49,10 +50,22 @@ def steps(home, run: str) -> list[int]:
     return [step for step, _ in journal.metrics(store.open(str(home)), run).get("loss", [])]
 
 
-def at_work(home, run: str) -> None:
-    """Waits until some steps are done and more are to come."""
+def worker_of(home, run: str) -> int:
+    return next(job["pid"] for job in jobs.list_jobs(store.open(str(home)), "running") if job["run"] == run)
+
+
+@contextlib.contextmanager
+def held(home, run: str) -> Iterator[int]:
+    """The process id of the training's worker, which is stopped after some steps, with more to come, and let go on."""
     wait(lambda: steps(home, run), "the first step")
-    assert runs.get_run(store.open(str(home)), run)["status"] == "running", "it ended before it could be disturbed"
+    pid = worker_of(home, run)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert runs.get_run(store.open(str(home)), run)["status"] == "running", "it ended before it could be disturbed"
+        yield pid
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # the test has killed it
+            os.kill(pid, signal.SIGCONT)
 
 
 def outcome(home, run: str) -> dict:
@@ -98,9 +111,10 @@ def test_cancelled_and_resumed(page, page_url, served, untouched):
     open_room(page, page_url)
     run = begin(page_url)
     page.locator(f"tr[data-run='{run}']").click()
-    at_work(served.home, run)
-    page.get_by_role("button", name="Cancel", exact=True).click()
-    page.locator("dialog").get_by_role("button", name="Cancel the run").click()
+    with held(served.home, run):
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        with page.expect_response("**/cancel"):
+            page.locator("dialog").get_by_role("button", name="Cancel the run").click()
     shown(page, run, "stopped")
     done = len(steps(served.home, run))
     assert 0 < done < len(untouched["steps"])
@@ -116,9 +130,10 @@ def test_reloaded_and_steered_from_a_second_browser(page, page_url, served, brow
         open_room(one, page_url)
     run = begin(page_url)
     second.locator(f"tr[data-run='{run}']").click()
-    at_work(served.home, run)
-    page.reload(wait_until="commit")
-    second.get_by_role("button", name="Pause").click()
+    with held(served.home, run):
+        page.reload(wait_until="commit")
+        with second.expect_response("**/pause"):
+            second.get_by_role("button", name="Pause").click()
     for one in (second, page):
         shown(one, run, "paused")
     before = steps(served.home, run)
@@ -134,9 +149,8 @@ def test_the_worker_is_killed(page, page_url, served, untouched):
     open_room(page, page_url)
     run = begin(page_url)
     page.locator(f"tr[data-run='{run}']").click()
-    at_work(served.home, run)
-    job = next(j for j in jobs.list_jobs(store.open(str(served.home)), "running") if j["run"] == run)
-    os.kill(job["pid"], signal.SIGKILL)
+    with held(served.home, run) as worker:
+        os.kill(worker, signal.SIGKILL)
     shown(page, run, "interrupted")
     page.get_by_role("button", name="Resume").click()
     shown(page, run, "done")
@@ -147,10 +161,10 @@ def test_the_app_is_killed_and_started_again(page, small_home, untouched):
     own = Served(small_home)  # a server that may be killed: the others' stays
     try:
         run = begin(own.url)
-        at_work(small_home, run)
         port = int(own.url.rsplit(":", 1)[1].strip("/"))
-        own.kill()
-        done = len(steps(small_home, run))
+        with held(small_home, run):
+            own.kill()
+            done = len(steps(small_home, run))
         wait(lambda: len(steps(small_home, run)) > done, "a step without the app")
         own.start(port)
         open_run(page, own.url, run)
