@@ -10,9 +10,11 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,12 +56,26 @@ def worker_of(home, run: str) -> int:
     return next(job["pid"] for job in jobs.list_jobs(store.open(str(home)), "running") if job["run"] == run)
 
 
+def stop_between_writes(home, pid: int) -> None:
+    """Stops the process where it holds no lock of the database, so that others can write."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        wait(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "its stop")
+        with contextlib.closing(sqlite3.connect(home / "studio.sqlite", timeout=0)) as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError:  # locked, by this process or by another
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def held(home, run: str) -> Iterator[int]:
     """The process id of the training's worker, which is stopped after some steps, with more to come, and let go on."""
     wait(lambda: steps(home, run), "the first step")
     pid = worker_of(home, run)
-    os.kill(pid, signal.SIGSTOP)
+    stop_between_writes(home, pid)
     try:
         assert runs.get_run(store.open(str(home)), run)["status"] == "running", "it ended before it could be disturbed"
         yield pid
