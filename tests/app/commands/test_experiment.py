@@ -11,7 +11,7 @@ from tests.conftest import plain_folder
 
 
 def asked(**options):
-    return SimpleNamespace(**{"data": None, "study": None, **options})
+    return SimpleNamespace(**{"data": None, "study": None, "patients": None, **options})
 
 
 @pytest.mark.parametrize("name", ["chest_xray_2", "Colon Pictures", "plain"])
