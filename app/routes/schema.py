@@ -42,6 +42,8 @@ def typescript(schema: dict[str, Any]) -> str:
         return " | ".join(json.dumps(one) for one in schema["enum"])
     kind = schema["type"]
     if kind == "array":
+        if "prefixItems" in schema:  # a tuple
+            return f"[{', '.join(map(typescript, schema['prefixItems']))}]"
         return f"Array<{typescript(schema['items'])}>"
     if kind == "object":
         inner = schema.get("additionalProperties")
