@@ -71,7 +71,6 @@ RING = """() => {
         type: parseFloat(getComputedStyle(document.querySelector('.tour-say p')).fontSize),
         words: document.querySelector('.tour-say').scrollHeight <= document.querySelector('.tour-bar').clientHeight};
 }"""
-WIDE = f"({RING})()?.width > 60"
 
 
 def test_all_steps_there_and_back_and_reset(page, toured):
