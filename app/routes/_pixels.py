@@ -9,7 +9,7 @@ from typing import TypeVar
 import cv2
 import numpy as np
 
-from core.studio.ingest.originals import image_of, raw_of
+from core.studio.ingest.originals import Source, raw_of
 from core.studio.ingest.unreadable import Unreadable
 
 T = TypeVar("T")
@@ -24,12 +24,12 @@ def readable(body: Callable[[], T]) -> T:
 
 
 @functools.lru_cache(maxsize=64)
-def png(path: str, frame: int, size: int, sha256: str) -> bytes:
+def png(source: Source, size: int) -> bytes:
     """PNG of the full image, or of one that fits into size x size.
 
-    Compression level 1: large images take longer to compress than to send. sha256: part of the cache's key.
+    Compression level 1: large images take longer to compress than to send.
     """
-    image = image_of({"path": path, "frame": frame, "sha256": sha256})
+    image = source.image()
     long = max(image.shape[:2])
     if 0 < size < long:
         shape = (max(1, round(image.shape[1] * size / long)), max(1, round(image.shape[0] * size / long)))
@@ -60,7 +60,7 @@ def bits(pixels: np.ndarray) -> tuple[dict, bytes]:
 
 def region(case: dict, side: int) -> tuple[dict, bytes]:
     """`bits` of the region of interest, at no more than `side` pixels a side; side 0: at the image's own size."""
-    pixels = readable(lambda: _roi(case["path"], case["frame"], case["sha256"]))
+    pixels = readable(lambda: _roi(Source.of(case)))
     long = max(pixels.shape)
     if 0 < side < long:
         shape = (max(1, round(pixels.shape[1] * side / long)), max(1, round(pixels.shape[0] * side / long)))
@@ -86,7 +86,7 @@ def _uint16(values: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 @functools.lru_cache(maxsize=32)
-def _roi(path: str, frame: int, sha256: str) -> np.ndarray:
+def _roi(source: Source) -> np.ndarray:
     from core.engine.roi import find_roi
 
-    return find_roi(image_of({"path": path, "frame": frame, "sha256": sha256}))
+    return find_roi(source.image())

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from app.routes import _pixels as pixels
 from app.routes._aliases import aliases_of
 from app.routes._types import Id, Name, Side
+from core.studio.ingest.originals import Source
 from core.studio.review import blind, masks, scales
 from core.studio.review.decisions import case_row
 from core.studio.runs import explained, nearest
@@ -42,14 +43,14 @@ def routes(ctx) -> APIRouter:
     def image(request: Request, case_id: Id, size: Side = 0):
         case = open_case(request, case_id)
         tag = f"{case['mark']}-{case['frame']}-{size}"
-        return _send(request, tag, lambda: pixels.png(case["path"], case["frame"], size, case["sha256"]), "image/png")
+        return _send(request, tag, lambda: pixels.png(Source.of(case), size), "image/png")
 
     @router.get("/thumb.png")
     def thumb(request: Request, case_id: Id, size: Side = 72):
         case = open_case(request, case_id)
         size = min(max(size, 16), 512)
         tag = f"{case['mark']}-{case['frame']}-{size}"
-        return _send(request, tag, lambda: pixels.png(case["path"], case["frame"], size, case["sha256"]), "image/png")
+        return _send(request, tag, lambda: pixels.png(Source.of(case), size), "image/png")
 
     @router.get("/raw")
     def raw(request: Request, case_id: Id):
@@ -134,7 +135,7 @@ def _send(request: Request, tag: str, body, kind: str, head: dict | None = None)
 
 
 def _full(case: dict) -> bytes:
-    return pixels.readable(lambda: pixels.png(case["path"], case["frame"], 0, case["sha256"]))
+    return pixels.readable(lambda: pixels.png(Source.of(case), 0))
 
 
 def _try(part):

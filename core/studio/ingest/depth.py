@@ -7,6 +7,11 @@ import numpy as np
 CONTAINERS = (8, 10, 12, 14, 16)  # bits that a scanner's values fill
 
 
+def container(values: np.ndarray) -> int:
+    """Bits of the smallest of CONTAINERS that holds all values, whole numbers from 0 to 65535."""
+    return next(bits for bits in CONTAINERS if int(values.max()) < 1 << bits)
+
+
 def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.ndarray:
     """Stored values to 8 bits by a scale, what lies outside it clipped.
 
@@ -18,8 +23,7 @@ def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.nd
         part = (np.nan_to_num(deep.astype(np.float64)) - low) / max(high - low, 1e-12)
         return (np.clip(part, 0, 1) * 255).round().astype(np.uint8)
     if deep.dtype.kind == "u" or (deep.dtype.kind == "i" and deep.min() >= 0 and deep.max() < 65536):
-        bits = next(b for b in CONTAINERS if int(deep.max()) < 1 << b)
-        return (deep.astype(np.uint32) >> (bits - 8)).astype(np.uint8)
+        return (deep.astype(np.uint32) >> (container(deep) - 8)).astype(np.uint8)
     deep = np.nan_to_num(deep.astype(np.float64))
     low, high = float(deep.min()), float(deep.max())
     return ((deep - low) * (255.0 / max(high - low, 1e-12))).round().astype(np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,24 @@ def check(path: str | os.PathLike[str], sha256: str | None) -> None:
         return
     if found != sha256:
         raise Replaced("another file has taken its place since the import")
+
+
+class Source(NamedTuple):
+    """What a case's image is read from, as a key of what is made of it."""
+
+    path: str
+    frame: int
+    sha256: str | None
+    scale: str | None
+
+    @classmethod
+    def of(cls, case: Row) -> Source:
+        """Of a case's row."""
+        return cls(*(case[name] for name in cls._fields))
+
+    def image(self) -> np.ndarray:
+        """`image_of` the case."""
+        return image_of(self._asdict())
 
 
 def image_of(case: Row) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from core.studio.ingest import dicom
 from core.studio.ingest.decode import Probe, read_raw
-from core.studio.ingest.depth import CONTAINERS
+from core.studio.ingest.depth import container
 
 TAILS = (0.1, 99.9)  # percentiles of an image whose values have no container: a few stray pixels do not count
 
@@ -37,17 +37,14 @@ def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured
     header: the dataset of a DICOM file. Whole numbers from 0 to 65535 ask for the container of 8, 10, 12, 14 or 16
     bits that holds them, other values for their own range without the tails.
     """
-    if header is not None and (dicom.has_window(header) or head.bits <= 8):
-        return None
-    if header is None and head.bits <= 8:
+    if head.bits <= 8 or (header is not None and dicom.has_window(header)):
         return None
     values = read_raw(path, frame)
     if values.dtype == np.uint8 or (header is not None and values.ndim == 3):
         return None
     who = f"{head.format}, {head.bits} bits" if header is None else _scanner(header)
     if header is None and values.dtype == np.uint16:
-        bits = next(b for b in CONTAINERS if int(values.max()) < 1 << b)
-        return Measured(who, 0.0, float((1 << bits) - 1))
+        return Measured(who, 0.0, float((1 << container(values)) - 1))
     low, high = np.percentile(np.nan_to_num(values.astype(np.float64)), TAILS)
     return Measured(who, float(low), float(high))
 
@@ -76,7 +73,7 @@ def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict
 
 def of_case(case: Mapping[str, Any]) -> tuple[float, float] | None:
     """The scale kept in a case's row, None for images of 8 bits and for studies that came before scales did."""
-    if not case.get("scale"):
+    if not case["scale"]:
         return None
     low, high = json.loads(case["scale"])
     return float(low), float(high)

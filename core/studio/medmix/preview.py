@@ -95,7 +95,7 @@ class Samples:
     def normals(self, study: str, seed: int, count: int) -> list[dict]:
         """`count` training normals, drawn from the seed; ValueError if the study has none."""
         cases = self.store.query(
-            "SELECT id, name, path, frame FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
+            "SELECT id, name, path, frame, scale FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
             'ORDER BY "row"',
             [study],
         )

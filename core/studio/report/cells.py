@@ -17,7 +17,7 @@ from core.studio.db.store import Store, now
 from core.studio.experiments.plans import Arm
 from core.studio.experiments.runner import fitted
 from core.studio.ingest.patients import patients_of
-from core.studio.ingest.studies import load_arrays
+from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.jobs.steps import never
 from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
@@ -94,22 +94,25 @@ def _rows(store: Store, study: str, fit: str, bootstrap: int) -> dict[tuple[str,
     return found
 
 
-def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Scores (N,) of the test cases whose label is known, and those labels (N,) 0/1."""
+def _test(store: Store, cell: Cell) -> tuple[str, StudyArrays, np.ndarray]:
+    """A cell's study, its arrays, and the rows of the test cases whose label is known."""
     run = runs.get_run(store, cell.fit)
     arrays = load_arrays(store, run["study"], size_of(store, run))
-    test = known_test(arrays)
+    return run["study"], arrays, known_test(arrays)
+
+
+def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (N,) of the test cases whose label is known, and those labels (N,) 0/1."""
+    _, arrays, test = _test(store, cell)
     labels = (arrays.label[test] == "abnormal").astype(int)
     return read_scores(store, cell.fit, arrays.case_ids[test], roi), labels
 
 
 def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | None:
     """Whose image each of those test cases is, or None where no patient is known. masked: of those of `dice_of`."""
-    run = runs.get_run(store, cell.fit)
-    arrays = load_arrays(store, run["study"], size_of(store, run))
-    test = known_test(arrays)
+    study, arrays, test = _test(store, cell)
     test = test[arrays.has_mask[test].astype(bool)] if masked else test
-    return patients_of(store, run["study"], arrays.case_ids[test])
+    return patients_of(store, study, arrays.case_ids[test])
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
@@ -117,9 +120,7 @@ def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
     lies inside the region of interest. Empty without masks.
     """
     level = cell.rows[protocol, roi].get("pixel_threshold")
-    run = runs.get_run(store, cell.fit)
-    arrays = load_arrays(store, run["study"], size_of(store, run))
-    test = known_test(arrays)
+    _, arrays, test = _test(store, cell)
     sick = test[arrays.has_mask[test].astype(bool)]
     if level is None or not len(sick):
         return np.zeros(0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from core.studio.db.store import Store
-from core.studio.ingest.originals import image_of
+from core.studio.ingest.originals import Source
 from core.studio.runs import records as runs
 from core.studio.runs.snapshots import encoder_run
 
@@ -36,17 +36,17 @@ def segment(
         x0, y0, x1, y1 = window
         window = (max(x0, 0), max(y0, 0), min(x1, shape[1]), min(y1, shape[0]))
     folder = _encoder_folder(store, run) if run else None
-    made = _lattice(folder, case["path"], case["frame"], case["sha256"], window)
+    made = _lattice(folder, Source.of(case), window)
     if not clicks:
         return np.zeros(shape, bool)
     return region(made, [Click(*one) for one in clicks], shape)
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _lattice(folder: Path | None, path: str, frame: int, sha256: str, window: Window | None):
+def _lattice(folder: Path | None, source: Source, window: Window | None):
     from core.engine.segment.lattice import lattice
 
-    return lattice(_encoder(folder), image_of({"path": path, "frame": frame, "sha256": sha256}), window)
+    return lattice(_encoder(folder), source.image(), window)
 
 
 def _encoder_folder(store: Store, run: str) -> Path | None:

@@ -154,7 +154,7 @@ def score_new(
     if not kept:
         return score_run(store, run_id, device, should_stop, report)["cases"]
     cases = store.query(
-        "SELECT id, name, path, frame, sha256 FROM cases c WHERE study = ? AND split = 'test' AND NOT EXISTS "
+        "SELECT id, name, path, frame, sha256, scale FROM cases c WHERE study = ? AND split = 'test' AND NOT EXISTS "
         '(SELECT 1 FROM readings r WHERE r.run = ? AND r.case_id = c.id) ORDER BY "row"',
         [run["study"], run_id],
     )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from core.studio.ingest.decode import read_image
-from core.studio.ingest.originals import shown
+from core.studio.ingest.originals import Source, shown
 from core.studio.ingest.studies import add_cases, import_study, load_arrays
 from tests.studio.ingest.dicoms import write_dicom
 
@@ -70,3 +70,13 @@ def test_a_window_in_the_file_comes_first(store, tmp_path):
     import_study(store, "x", tmp_path / "x")
     (case,) = cases(store, "x")
     assert case["scale"] is None and np.array_equal(shown(case), read_image(path))
+
+
+def test_a_row_without_its_scale_is_refused_and_a_source_keeps_it(store, tmp_path):
+    deep(tmp_path / "x", "a.png", 255)
+    deep(tmp_path / "x", "b.png", 256)
+    import_study(store, "x", tmp_path / "x")
+    for case in cases(store, "x"):
+        assert np.array_equal(Source.of(case).image(), shown(case))
+    with pytest.raises(KeyError, match="scale"):
+        shown({"path": case["path"], "frame": 0})
