@@ -7,14 +7,11 @@ score: an image is flagged (score > threshold(q)) exactly when its percentile is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from typing_extensions import Self
-
-from core.engine.metrics.quantiles import quantiles
 
 CHUNK = 64  # maps read at once
 
@@ -52,38 +49,30 @@ class Calibration:
         scores: np.ndarray,
         maps: np.ndarray | None = None,
         roi: np.ndarray | None = None,
+        patients: np.ndarray | None = None,
         *,
         pixel_quantile: float = 99.0,
         image_quantile: float = 95.0,
     ) -> Self:
         """scores (N,) and maps (N, h, w) of N >= 1 held-out normals; maps count only inside roi (N, S, S).
 
-        Maps may lie in a file: a few at a time are read. Their quantiles are those of float32.
+        patients (N,): whose image each is; by default each image is one patient's. Maps may lie in a file: a few at a
+        time are read.
 
-        The colour scale starts at the median pixel of normal images and is full at the `image_quantile` of their
-        maxima: for a detector whose score is the map's maximum, full colour appears only where the image is flagged.
+        Pixels are marked above what is usual for normal images: half of all patients have more than
+        100 - `pixel_quantile` per cent of their usual image above it. A quantile of all pixels together would be set by
+        the few images, or the one patient, that the detector finds odd all over, and then nothing else is ever marked.
+        The colour scale starts at the usual median, and is full at the `image_quantile` of the maps' maxima: for a
+        detector whose score is the map's maximum, full colour appears only where the image is flagged.
         """
-        from core.engine.detectors.heatmap import roi_at  # torch, which the page's process does not load
-
         scores = np.sort(np.asarray(scores, dtype=np.float64).ravel())
         if not len(scores) or not np.isfinite(scores).all():
             raise ValueError("calibration takes at least one held-out normal image, and finite scores only")
         pixels = None
         if maps is not None:
-
-            def parts() -> Iterator[np.ndarray]:
-                """The cells that count, of one map after another."""
-                for start in range(0, len(maps), CHUNK):
-                    some = np.asarray(maps[start : start + CHUNK])
-                    inside = None if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
-                    for i, m in enumerate(some):
-                        yield m if inside is None else m[inside[i]]
-
-            highest = np.sort([part.max() for part in parts() if part.size])
-            if not len(highest):
-                raise ValueError("no held-out heat map has a cell inside its region of interest")
-            lo, threshold = quantiles(parts, [0.5, pixel_quantile / 100])
-            hi = max(_quantile(highest, image_quantile), threshold)
+            where, of_images = _of_images(maps, roi, pixel_quantile)
+            lo, threshold = _usual(of_images[:, :2], where if patients is None else np.asarray(patients)[where])
+            hi = max(_quantile(np.sort(of_images[:, 2]), image_quantile), threshold)
             pixels = PixelScale(float(lo), float(hi), float(threshold))
         return cls(tuple(scores.tolist()), pixels)
 
@@ -154,3 +143,26 @@ class Calibration:
 def _quantile(ascending: np.ndarray, q: float) -> float:
     """The lowest value with at least q per cent of all at or below it; no value is made up between two."""
     return ascending[max(math.ceil(len(ascending) * q / 100 - 1e-9), 1) - 1]
+
+
+def _of_images(maps: np.ndarray, roi: np.ndarray | None, quantile: float) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (n,) of the maps with a cell inside their region of interest, and for each of these, float64 (n, 3), its
+    cells' median, `quantile` per cent and maximum. ValueError if there is none.
+    """
+    from core.engine.detectors.heatmap import roi_at  # torch, which the page's process does not load
+
+    found = {}
+    for start in range(0, len(maps), CHUNK):
+        some = np.asarray(maps[start : start + CHUNK])
+        inside = np.ones(some.shape, bool) if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
+        for i, (cells, counts) in enumerate(zip(some, inside, strict=True), start):
+            if counts.any():
+                found[i] = np.quantile(cells[counts].astype(np.float64), [0.5, quantile / 100, 1])
+    if not found:
+        raise ValueError("no held-out heat map has a cell inside its region of interest")
+    return np.array(list(found)), np.array(list(found.values()))
+
+
+def _usual(values: np.ndarray, patients: np.ndarray) -> np.ndarray:
+    """values (N, k), patients (N,) -> (k,), the median of all patients' medians."""
+    return np.median([np.median(values[patients == one], axis=0) for one in np.unique(patients)], axis=0)

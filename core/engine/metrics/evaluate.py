@@ -16,7 +16,7 @@ from core.engine.metrics.thresholds import PIXEL_RULES, PROTOCOLS, most_accurate
 
 GROUPS, GROUP = 5, 100  # Hyper-Kvasir's localisation figures: five random groups of 100 abnormal images
 QUANTILE = 95.0  # of held-out normals' scores
-PIXEL_QUANTILE = 99.0  # of held-out normals' pixels
+PIXEL_QUANTILE = 99.0  # of a usual held-out normal's pixels
 
 
 class CannotEvaluate(ValueError):
@@ -38,15 +38,17 @@ def evaluate(
     bootstrap: int = 1000,
     holdout_roi: np.ndarray | None = None,
     patients: np.ndarray | None = None,
+    holdout_patients: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """One row for the report.
 
     scores (N,), larger is more abnormal; labels (N,) 0/1; maps float (N, h, w) at their own resolution; masks uint8
-    (N, S, S); has_mask bool (N,), abnormal images whose mask is known (default: those with a lesion pixel); roi uint8
-    (N, S, S), pixels outside are left out (the scores must have been taken inside already); holdout_*: of held-out
-    normals; patients (N,): whose image each is, then intervals are of patients drawn again, not of images. Image
-    figures are over all N. Pixel AUROC is over the normal images and those with a mask; Dice, IoU (means over images)
-    and PRO are over the abnormal images with a mask. A figure that cannot be had is None.
+    (N, S, S); has_mask bool (N,), abnormal images whose mask is known (default: those with a lesion pixel); roi
+    uint8 (N, S, S), pixels outside are left out (the scores must have been taken inside already); holdout_*: of
+    held-out normals; patients (N,): whose image each is, then intervals are of patients drawn again, not of images,
+    and holdout_patients likewise, then the pixel threshold is the median over patients. Image figures are over all
+    N. Pixel AUROC is over the normal images and those with a mask; Dice, IoU (means over images) and PRO are over
+    the abnormal images with a mask. A figure that cannot be had is None.
 
     Keys: auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, each with a 95 % bootstrap
     interval under NAME_ci; threshold, pixel_threshold, five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal,
@@ -57,7 +59,7 @@ def evaluate(
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels).astype(int)
     if len(scores) != len(labels) or not len(scores) or not np.isfinite(scores).all():
         raise CannotEvaluate("an evaluation takes one finite score and one label per image, and at least one image")
-    held = _holdout(protocol, pixel_rule, maps, holdout_scores, holdout_maps, holdout_roi)
+    held = _holdout(protocol, pixel_rule, maps, holdout_scores, holdout_maps, holdout_roi, holdout_patients)
     if protocol == "paper" or held is None:  # `_holdout` has refused the other protocol without held-out scores
         drawn = validation_draw(labels, seed)
         threshold = most_accurate(scores[drawn], labels[drawn])
@@ -86,6 +88,7 @@ def _holdout(
     scores: np.ndarray | None,
     held_maps: np.ndarray | None,
     roi: np.ndarray | None,
+    patients: np.ndarray | None,
 ) -> Calibration | None:
     if protocol == "held-out" and scores is None:
         raise CannotEvaluate("the held-out protocol needs scores of held-out normals: hold some out, or use 'paper'")
@@ -94,7 +97,7 @@ def _holdout(
     if scores is None and held_maps is None:
         return None
     scores = np.zeros(1) if scores is None else scores
-    return Calibration.of(scores, held_maps, roi, image_quantile=QUANTILE, pixel_quantile=PIXEL_QUANTILE)
+    return Calibration.of(scores, held_maps, roi, patients, image_quantile=QUANTILE, pixel_quantile=PIXEL_QUANTILE)
 
 
 def _detection_intervals(

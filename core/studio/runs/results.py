@@ -39,6 +39,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
         protocol=protocol,
         patients=patients_of(store, run["study"], arrays.case_ids[test]),
+        holdout_patients=patients_of(store, run["study"], arrays.case_ids[held]),
         **options,
     )
     row["conformal"] = conformal(unseen, scores[labels == 0])

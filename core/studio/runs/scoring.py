@@ -21,6 +21,7 @@ from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
 from core.studio.ingest.cache import prepare, rows_of
 from core.studio.ingest.originals import image_of
+from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing
@@ -63,9 +64,10 @@ def score_run(
         )
     with tempfile.TemporaryFile(dir=runs.run_folder(store, run_id)) as file:
         maps, scores, extras = _whole(detector, arrays, held, should_stop, file)
+        patients = patients_of(store, run["study"], arrays.case_ids[held])
         calibrations = {
-            "plain": Calibration.of(scores["plain"], maps),
-            "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, held)),
+            "plain": Calibration.of(scores["plain"], maps, patients=patients),
+            "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, held), patients),
         }
         for start in range(0, len(held), CHUNK):
             rows = slice(start, start + CHUNK)
