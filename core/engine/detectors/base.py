@@ -41,10 +41,11 @@ class Prediction:
 class FitContext:
     """What surrounds a fit, the same for every detector.
 
-    roi: uint8 (N, S, S), 1 inside the region of interest of each image. report: called after every step.
-    should_stop: asked before every step. folder: where a fit that takes long keeps its state, so that a later call with
-    the same arguments goes on from there. shared: whether torchrun's processes, all of which fit, each pass a part of
-    the images; detectors that cannot join their statistics pass all of them on each.
+    roi: uint8 (N, S, S), 1 inside the region of interest of each image. patients (N,): whose image each is, if that
+    is known: a detector that leaves images out, to judge itself by, leaves out whole patients. report: called after
+    every step. should_stop: asked before every step. folder: where a fit that takes long keeps its state, so that a
+    later call with the same arguments goes on from there. shared: whether torchrun's processes, all of which fit,
+    each pass a part of the images; detectors that cannot join their statistics pass all of them on each.
     """
 
     roi: np.ndarray | None = None
@@ -53,10 +54,16 @@ class FitContext:
     should_stop: Stop | None = None
     folder: Path | None = None
     shared: bool = False
+    patients: np.ndarray | None = None
 
     def replace(self, **changes: Any) -> Self:
         """A copy with changes, for the fit of a part."""
         return dataclasses.replace(self, **changes)
+
+    def of(self, places: np.ndarray) -> Self:
+        """Around the images at `places` (n,) only."""
+        each = {"roi": self.roi, "patients": self.patients}
+        return self.replace(**{name: values[places] for name, values in each.items() if values is not None})
 
 
 class Detector(abc.ABC):

@@ -25,7 +25,7 @@ from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.heatmap import counted, roi_at, upsample
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
-from core.engine.detectors.members import Scale, part_unseen
+from core.engine.detectors.members import Scale, places_unseen
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.files import write_json
@@ -84,19 +84,25 @@ class Blend(Detector):
         scales: dict[str, Scale],
         readings: dict[str, Scale],
         colours: dict[str, MeanColour],
+        kept: np.ndarray | None = None,
     ) -> None:
-        """colours: of whole images, `colour`, and of regions of interest, `colour_roi`; none without config.colour."""
+        """colours: of whole images, `colour`, and of regions of interest, `colour_roi`; none without config.colour.
+        kept: places, among the images of the fit, of those that the members hold; None for blends that did not say.
+        """
         self.config, self.members, self.scales, self.readings = config, members, scales, readings
-        self.colours = colours
+        self.colours, self.kept = colours, kept
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: BlendConfig, context: FitContext = FitContext()) -> Self:
         """One pass of the encoder over images uint8 (N, S, S, 3). Raises ValueError under 16 images."""
-        (seen, inside), (unseen, unseen_roi) = part_unseen(images, context.roi, config.unseen, config.seed)
+        kept, left_out = places_unseen(len(images), config.unseen, config.seed, context.patients)
+        seen, around = images[kept], context.of(kept)
+        unseen, unseen_roi = images[left_out], context.of(left_out).roi
         wanted = [(kind, getattr(config, name)) for name, kind in KINDS.items()]
-        fitted = fit_together(encoder, seen, wanted, context.replace(roi=inside))
-        colours = {"colour": MeanColour.fit(seen), "colour_roi": MeanColour.fit(seen, inside)} if config.colour else {}
-        detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {}, colours)
+        fitted = fit_together(encoder, seen, wanted, around)
+        regions = {"colour": None, "colour_roi": around.roi} if config.colour else {}
+        colours = {name: MeanColour.fit(seen, roi) for name, roi in regions.items()}
+        detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {}, colours, kept)
         parts = detector._parts(unseen, 32, unseen_roi)
         for name in config.maps:
             maps = parts[name].maps
@@ -156,6 +162,7 @@ class Blend(Detector):
         for name, member in self.members.items():
             member.save(folder / name)
         about: dict[str, Any] = {"config": self.config.to_dict()}
+        about["kept"] = None if self.kept is None else self.kept.tolist()
         about["colours"] = {name: colour.to_dict() for name, colour in self.colours.items()}
         about |= {part: {n: s.to_dict() for n, s in getattr(self, part).items()} for part in ("scales", "readings")}
         write_json(folder / ABOUT, about)
@@ -167,7 +174,8 @@ class Blend(Detector):
         members = {name: kind.load(folder / name, device) for name, kind in KINDS.items()}
         scales, readings = ({n: Scale.from_dict(s) for n, s in about[part].items()} for part in ("scales", "readings"))
         colours = {name: MeanColour.from_dict(one) for name, one in about.get("colours", {}).items()}
-        return cls(BlendConfig.from_dict(about["config"]), members, scales, readings, colours)
+        kept = None if about.get("kept") is None else np.array(about["kept"])
+        return cls(BlendConfig.from_dict(about["config"]), members, scales, readings, colours, kept)
 
 
 def _scale(values: np.ndarray) -> Scale:

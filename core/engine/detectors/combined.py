@@ -95,13 +95,12 @@ class Combined(Detector):
         cls, encoder: Encoder, images: np.ndarray, config: CombinedConfig, context: FitContext = FitContext()
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. ValueError under 16 images."""
-        (seen, inside), unseen = part_unseen(images, context.roi, config.validation, config.seed)
-        context = context.replace(roi=inside)
-        padim = PaDiM.fit(encoder, seen, config.padim, context.replace(report=None))
+        (seen, around), unseen = part_unseen(images, context, config.validation, config.seed)
+        padim = PaDiM.fit(encoder, seen, config.padim, around.replace(report=None))
         if context.folder is not None:
             # Where the head is saved: saving it removes the state of its training.
-            context = context.replace(folder=context.folder / "head")
-        head = LesionHead.fit(encoder, seen, config.head.replace(seed=config.seed), context)
+            around = around.replace(folder=context.folder / "head")
+        head = LesionHead.fit(encoder, seen, config.head.replace(seed=config.seed), around)
         members = Members.of({"head": head, "padim": padim}, *unseen)
         detector = cls(config, members, Weights(config.weight, config.weight))
         if config.learn:

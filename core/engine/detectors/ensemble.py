@@ -63,13 +63,13 @@ class Ensemble(Detector):
         cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext = FitContext()
     ) -> Self:
         """images uint8 (N, S, S, 3), normal. A member that is finished is kept in `folder` and not trained again."""
-        (seen, inside), unseen = part_unseen(images, context.roi, config.validation, config.seed)
+        (seen, around), unseen = part_unseen(images, context, config.validation, config.seed)
         heads: dict[str, LesionHead] = {}
         for i in range(config.members):
             own = config.head.replace(seed=config.seed + i)
             place = None if context.folder is None else context.folder / f"{i}"
             report = part_of(context.report, i * own.steps, config.members * own.steps)
-            part = context.replace(roi=inside, folder=place, report=report)
+            part = around.replace(folder=place, report=report)
             heads[str(i)] = _finished(encoder, seen, own, part) or LesionHead.fit(encoder, seen, own, part)
             if place is not None:
                 heads[str(i)].save(place)

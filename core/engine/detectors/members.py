@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import Self
 
 from core.engine.config import Config
-from core.engine.detectors.base import Detector, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.heatmap import roi_at, upsample
 
 
@@ -84,23 +84,39 @@ class Members:
         return cls(detectors, {name: Scale.from_dict(values) for name, values in scales.items()})
 
 
-Part = tuple[np.ndarray, np.ndarray | None]  # images uint8 (N, S, S, 3) and their roi (N, S, S), if there is one
+def part_unseen(
+    images: np.ndarray, context: FitContext, share: float, seed: int
+) -> tuple[tuple[np.ndarray, FitContext], tuple[np.ndarray, np.ndarray | None]]:
+    """What members are fitted on, images uint8 (N, S, S, 3) with their context; and at least 4 images that they never
+    see, with their region of interest, if there is one. ValueError under 16 images.
+    """
+    seen, unseen = places_unseen(len(images), share, seed, context.patients)
+    return (images[seen], context.of(seen)), (images[unseen], context.of(unseen).roi)
 
 
-def part_unseen(images: np.ndarray, roi: np.ndarray | None, share: float, seed: int) -> tuple[Part, Part]:
-    """(what members are fitted on, at least 4 images that they never see). ValueError under 16 images."""
-    parts = places_unseen(len(images), share, seed)
-    kept, left_out = ((images[part], None if roi is None else roi[part]) for part in parts)
-    return kept, left_out
-
-
-def places_unseen(count: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def places_unseen(
+    count: int, share: float, seed: int, patients: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Places, among `count` images, of those that members are fitted on and of those that they never see.
 
-    Raises ValueError under 16 images.
+    patients (count,): whose image each is. Raises ValueError under 16 images.
     """
     if count < 16:
         raise ValueError(f"several detectors together take at least 16 normal images; there are {count}")
-    order = np.random.default_rng(seed).permutation(count)
-    unseen = np.sort(order[: max(4, round(share * count))])
-    return np.setdiff1d(order, unseen), unseen
+    return leave_out(count, max(4, round(share * count)), seed, patients)
+
+
+def leave_out(count: int, least: int, seed: int, patients: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(places kept, places left out), ascending, of `count` images: `least` are left out, or of whole patients (count,)
+    as few as have that many, unless that would be more than half of all.
+    """
+    draw = np.random.default_rng(seed)
+    order = draw.permutation(count)
+    out = np.sort(order[:least])
+    if patients is not None and least:
+        _, whose, sizes = np.unique(patients, return_inverse=True, return_counts=True)
+        drawn = draw.permutation(len(sizes))
+        whole = drawn[: int(np.searchsorted(np.cumsum(sizes[drawn]), least)) + 1]
+        if 2 * sizes[whole].sum() <= count:
+            out = np.flatnonzero(np.isin(whose, whole))
+    return np.setdiff1d(order, out), out

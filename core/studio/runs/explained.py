@@ -66,8 +66,10 @@ def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarra
 
     found = DETECTORS.get(method).load(folder, "cpu")
     if isinstance(found, Blend):
-        seen, _ = places_unseen(count, found.config.unseen, found.config.seed)
-        found, places = found.members["fine"], seen
+        places = found.kept
+        if places is None:
+            places, _ = places_unseen(count, found.config.unseen, found.config.seed)
+        found = found.members["fine"]
     else:
         places = np.arange(count)
     assert isinstance(found, Nearest)

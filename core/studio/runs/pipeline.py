@@ -13,6 +13,7 @@ from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.store import Store
 from core.studio.ingest.cache import rows_of
+from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Report, Stop, Work, loading, never, nothing, step
 from core.studio.runs import records as runs
@@ -107,12 +108,13 @@ def fit_run(
     with Timed(store, run_id, str(place)):
         arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
         train = arrays.index("train")
+        patients = patients_of(store, run["study"], arrays.case_ids[train])
         settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k != "size"}
         fitted = detector.fit(
             load_encoder(runs.run_folder(store, parent["id"]), place),
             rows_of(arrays.images, train),
             detector.Config.from_dict(settings),
-            FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder),
+            FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder, patients=patients),
         )
         fitted.save(folder)
         weights.seal(folder)

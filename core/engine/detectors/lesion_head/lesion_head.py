@@ -27,6 +27,7 @@ from core.engine.detectors.lesion_head.score import Validation, choose_rule, sum
 from core.engine.detectors.lesion_head.synth import Pairs
 from core.engine.detectors.lesion_head.train import PARTIAL, train
 from core.engine.detectors.lesion_head.validation import SyntheticValidation
+from core.engine.detectors.members import leave_out
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import autocast, pick_device, to_batch
@@ -60,17 +61,16 @@ class LesionHead(Detector):
         if len(images) < 8:
             raise ValueError(f"the lesion head learns from at least 8 normal images; there are {len(images)}")
         device, roi = pick_device(str(context.device)), context.roi
-        order = np.random.default_rng(config.seed).permutation(len(images))
-        held = np.sort(order[: max(2, round(config.validation * len(images)))] if config.validation else order[:0])
-        kept = np.setdiff1d(order, held)
-        inside = None if roi is None else roi[kept]
+        least = max(2, round(config.validation * len(images))) if config.validation else 0
+        kept, held = leave_out(len(images), least, config.seed, context.patients)
+        around = context.of(kept)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             net = LesionNet(copy.deepcopy(encoder), config.width, config.k + 1)
         net.encoder.requires_grad_(True)
-        net.centres.copy_(cls._centres(encoder, images[kept], inside, config, device))
+        net.centres.copy_(cls._centres(encoder, images[kept], around.roi, config, device))
         source = fitted_on(encoder, images, roi)
-        net = train(net, images[kept], config, context.replace(roi=inside, device=device), source)
+        net = train(net, images[kept], config, around.replace(device=device), source)
         head = cls(net, config, ScoreRule(), device, source)
         if len(held):
             head.rule = head._choose(images[held], None if roi is None else roi[held])
