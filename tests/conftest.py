@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+# A ResNet of 0.4 million weights with a map at each stride: a step takes a seventh of ResNet-18's.
+ARCH = "test_resnet"
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +116,7 @@ def scored_padim(store, study: str) -> tuple[str, str]:
     """(encoder run, fit run) of PaDiM on an encoder that was not trained, scored."""
     from core.studio.runs import pipeline
 
-    encoder = pipeline.create_untrained(store, study, 32)
+    encoder = pipeline.create_untrained(store, study, 32, arch=ARCH)
     fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
     pipeline.pretrain_run(store, encoder)
     pipeline.fit_run(store, fit, "cpu")

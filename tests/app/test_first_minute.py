@@ -14,6 +14,7 @@ from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.runs import pipeline
 from tests.app.conftest import Served, small_folder
+from tests.conftest import ARCH
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_the_first_minute_says_what_is_made_and_opens_on_the_first_result(page, 
 
     # It is drawn: the study opens, a look is under way, MedMix can be tried.
     study = studies.import_study(opened, "demo", small_folder(tmp_path / "drawn", 8, 2, 2)).study
-    encoder = pipeline.create_untrained(opened, study, 32)
+    encoder = pipeline.create_untrained(opened, study, 32, arch=ARCH)
     fit = pipeline.create_fit(opened, encoder, "padim", name="First look")
     looking = jobs.submit(opened, pipeline.chain(None, [fit]), start=False)
     execution.advance(opened, drawing)

@@ -14,6 +14,7 @@ from core.studio.demo import tour
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.app.conftest import Served
+from tests.conftest import ARCH
 
 STEPS = json.loads((APP / "widgets" / "tour" / "steps.json").read_text())["steps"]
 pytestmark = pytest.mark.timeout(1200)  # seconds; a quiet machine takes one or two minutes
@@ -38,7 +39,7 @@ def toured(tmp_path_factory):
     home: Path = tmp_path_factory.mktemp("tour") / "home"
     opened = store.open(str(home))
     demo.make_demo(opened, 0, COUNTS, side=128)
-    encoder = pipeline.create_untrained(opened, "demo", 32)
+    encoder = pipeline.create_untrained(opened, "demo", 32, arch=ARCH)
     looked = pipeline.create_fit(opened, encoder, "padim", {"channels": 20}, name="First look")
     pipeline.pretrain_run(opened, encoder, "cpu")
     pipeline.fit_run(opened, looked, "cpu")

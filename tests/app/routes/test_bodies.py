@@ -31,7 +31,8 @@ def asked(room):  # noqa: F811
     store, _ = room
     ctx = NamedByHeader(home=store.home, single_user=True, _store=store)
     found = [route for module in routes.router_modules() for route in module.routes(ctx).routes]
-    return store, client_of(store, single_user=True), found
+    with client_of(store, single_user=True) as client:  # one loop for all requests, which are thousands
+        yield store, client, found
 
 
 def send(client, method: str, path: str, body):

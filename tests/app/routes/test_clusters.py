@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained
 from tests.app.routes.clients import client_of
+from tests.conftest import ARCH
 from tests.studio.clusters.conftest import snapshots
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
@@ -16,7 +17,7 @@ def test_trained_encoders_come_before_untrained_ones(room):  # noqa: F811
         run = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32, "k": 3})
         snapshots(runs.run_folder(store, run), 1)
         trained.append(run)
-    bare = create_untrained(store, STUDY, 32)
+    bare = create_untrained(store, STUDY, 32, arch=ARCH)
     snapshots(runs.run_folder(store, bare), 1)
     listed = client_of(store).get("/api/clusters/runs", params={"study": STUDY}).json()["runs"]
     assert [r["id"] for r in listed] == [trained[1], trained[0], bare]

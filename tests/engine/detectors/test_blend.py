@@ -11,6 +11,7 @@ from core.engine.detectors.blend import Blend, BlendConfig
 from core.engine.detectors.heatmap import upsample
 from core.engine.detectors.members import part_unseen
 from core.engine.metrics.detection import mean_colour_scores
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
 SMALL = (
@@ -23,7 +24,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def fitted():
     images = normals(24, 64)
-    return Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL), images
+    return Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), images, SMALL), images
 
 
 def test_on_unseen_normals_every_part_has_mean_0_and_deviation_1(fitted):
@@ -54,7 +55,7 @@ def test_only_the_region_of_interest_counts():
     images = normals(24, 64)
     roi = np.zeros((24, 64, 64), np.uint8)
     roi[:, :, 24:] = 1
-    detector = Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL, FitContext(roi=roi))
+    detector = Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), images, SMALL, FitContext(roi=roi))
     marked = images[:4].copy()
     marked[:, :, :12] = 255
     score = {
@@ -87,13 +88,13 @@ def test_mean_colour_is_one_of_the_readings(fitted):
     ]
     assert len(scaled) == 4
     np.testing.assert_allclose(detector.image_score(prediction), np.mean(scaled, 0), rtol=1e-4)
-    without = Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL.replace(colour=False))
+    without = Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), images, SMALL.replace(colour=False))
     assert set(without._read(without.predict(bright), None)) == {"pooled", "mean", "top"}
 
 
 def test_a_blend_that_was_saved_before_it_saw_colours_scores_as_it_did(fitted, tmp_path):
     _, images = fitted
-    before = Blend.fit(build_encoder(EncoderConfig(seed=2)), images, SMALL.replace(colour=False))
+    before = Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), images, SMALL.replace(colour=False))
     before.save(tmp_path)
     about = json.loads((tmp_path / "blend.json").read_text())
     del about["colours"], about["config"]["colour"], about["kept"]

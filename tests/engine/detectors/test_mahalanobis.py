@@ -10,12 +10,13 @@ from core.engine.detectors.base import FitContext
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig, Scatter
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
 
 @pytest.fixture(scope="module")
 def encoder():
-    return build_encoder(EncoderConfig(seed=3))
+    return build_encoder(EncoderConfig(arch=ARCH, seed=3))
 
 
 def pooled_of(encoder, images):

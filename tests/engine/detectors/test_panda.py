@@ -9,12 +9,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.detectors.panda import PANDA, PANDAConfig, PANDANet, compactness
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
 
 @pytest.fixture(scope="module")
 def encoder():
-    return build_encoder(EncoderConfig(seed=1))
+    return build_encoder(EncoderConfig(arch=ARCH, seed=1))
 
 
 def features_of(net, images):
@@ -38,7 +39,7 @@ def test_the_score_is_the_sum_of_distances_to_two_neighbours(encoder):
 
 
 def test_the_last_two_blocks_learn_and_nothing_else(encoder):
-    net = PANDANet(build_encoder(EncoderConfig(seed=1)), 8)
+    net = PANDANet(build_encoder(EncoderConfig(arch=ARCH, seed=1)), 8)
     learnt = {name.split(".")[1] for name, p in net.encoder.named_parameters() if p.requires_grad}
     assert learnt == {"layer3", "layer4"}
     before = {k: v.clone() for k, v in encoder.state_dict().items()}

@@ -9,6 +9,7 @@ from core.engine.training import checkpoint
 from core.engine.training.base import Diverged
 from core.engine.training.collapse import CollapseWatch, feature_state, remedies
 from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
 
@@ -71,14 +72,16 @@ def test_remedies_name_what_the_configuration_has():
 
 def train(tmp_path, **changes):
     preset = changes.pop("preset")
-    config = PRETRAIN_PRESETS[preset].replace(size=32, batch=8, k=3, snapshot_every=50, **changes)
+    config = PRETRAIN_PRESETS[preset].replace(
+        size=32, batch=8, k=3, snapshot_every=50, **{"encoder.arch": ARCH}, **changes
+    )
     return pretrain(normals(32), config, tmp_path)
 
 
 def test_a_provoked_collapse_is_reported(tmp_path):
     """Centres re-estimated each epoch and a learning rate too high: no such run ends as if all were well."""
     try:
-        result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.05, epochs=6)
+        result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.3, epochs=6)
         ended, message = result.collapsed, result.message
     except Diverged as error:  # on some processors the features fall to one point, on others they burst apart
         ended, message = True, str(error)

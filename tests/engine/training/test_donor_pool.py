@@ -9,13 +9,16 @@ import torch
 from core.engine.training import checkpoint
 from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
 from core.engine.training.pretraining import Data, Pretraining
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
 PLAIN = {"p_jitter": 0.0, "p_noise": 0.0, "p_fisheye": 0.0, "p_wave": 0.0}
 CONFIG = PRETRAIN_PRESETS["quick"].replace(
     size=32, batch=3, epochs=1, k=1, **{f"medmix.{k}": v for k, v in PLAIN.items()}
 )
-CONFIG = CONFIG.replace(**{"medmix.donor": "foreign", "medmix.donor_study": "blue", "medmix.size": (0.4, 0.5)})
+CONFIG = CONFIG.replace(
+    **{"encoder.arch": ARCH, "medmix.donor": "foreign", "medmix.donor_study": "blue", "medmix.size": (0.4, 0.5)}
+)
 PLAINLY = {"weak.p_jitter": 0.0, "weak.p_grey": 0.0, "weak.p_blur": 0.0}
 BLUE = np.zeros((5, 32, 32, 3), np.uint8)
 BLUE[..., 2] = 255

@@ -11,12 +11,13 @@ from core.engine.tensors import to_batch
 from core.engine.training.generators import VALIDATION, generator
 from core.engine.training.pretraining import Data, Pretraining
 from core.engine.training.validation import better, validate
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
 
 @pytest.fixture(scope="module")
 def trainer():
-    config = PRETRAIN_PRESETS["quick"].replace(size=32, batch=4, k=2, autocast=False)
+    config = PRETRAIN_PRESETS["quick"].replace(size=32, batch=4, k=2, autocast=False, **{"encoder.arch": ARCH})
     trainer = Pretraining(config, Data(normals(8), None), torch.device("cpu"))
     trainer.prepare()
     trainer.advance()

@@ -6,9 +6,10 @@ import torch
 from safetensors.torch import load_file
 
 from core.engine.training.pretrain import PRETRAIN_PRESETS
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
-TINY = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=2, k=1, snapshot_every=1)
+TINY = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=2, k=1, snapshot_every=1, **{"encoder.arch": ARCH})
 IMAGES = normals(10)  # 3 steps an epoch, one image left over
 
 

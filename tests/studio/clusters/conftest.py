@@ -14,6 +14,7 @@ from core.studio.db.store import Store
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.runs import records as runs
+from tests.conftest import ARCH
 
 POINTS = PointsConfig(train=20, holdout=20, mixed=12, test_normal=20, abnormal=20)
 
@@ -35,7 +36,7 @@ def frames(folder, count: int, lesion: bool, seed: int):
 def snapshots(folder, epochs: int, seed: int = 0):
     """An encoder that drifts from epoch to epoch, as training would have it."""
     for e in range(epochs):
-        encoder = build_encoder(EncoderConfig(seed=seed))
+        encoder = build_encoder(EncoderConfig(arch=ARCH, seed=seed))
         draw = torch.Generator().manual_seed(1)
         with torch.no_grad():
             for p in encoder.parameters():

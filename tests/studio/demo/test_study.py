@@ -17,6 +17,7 @@ from core.studio.jobs import worker
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_pretrain, pretrain_run
 from core.studio.runs.snapshots import snapshots
+from tests.conftest import ARCH
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
@@ -103,7 +104,11 @@ def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypa
 def test_the_film_shows_every_epoch_that_is_saved(store, tmp_path):
     """What is asked for before the training is what the training leaves."""
     study = demo.make_demo(store, counts={"train": 24, "test_normal": 2, "test_abnormal": 2}, side=64)
-    run = create_pretrain(store, study, PRETRAIN_PRESETS["quick"].replace(size=32, epochs=3, snapshot_every=2, batch=8))
+    run = create_pretrain(
+        store,
+        study,
+        PRETRAIN_PRESETS["quick"].replace(size=32, epochs=3, snapshot_every=2, batch=8, **{"encoder.arch": ARCH}),
+    )
     pretrain_run(store, run, "cpu")
     config = MapConfig.from_dict(demo.film(store, run))
     assert list(config.epochs) == [s.epoch for s in snapshots(store, runs.get_run(store, run))] == [0, 2, 3]

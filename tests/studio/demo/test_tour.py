@@ -25,7 +25,7 @@ from core.studio.runs.pipeline import (
     pretrain_run,
     score_run,
 )
-from tests.conftest import plain_folder
+from tests.conftest import ARCH, plain_folder
 
 COUNTS = {"train": 12, "test_normal": 3, "test_abnormal": 3}
 
@@ -56,7 +56,7 @@ def test_an_empty_home_gets_the_study_a_first_look_and_no_training(store, small)
 
 def test_the_clearest_lesion_is_found_and_the_first_look_outlives_a_reset(store, small):
     demo.make_demo(store)
-    encoder = create_untrained(store, "demo", 32)
+    encoder = create_untrained(store, "demo", 32, arch=ARCH)
     looked = create_fit(store, encoder, "padim", {"channels": 20}, name="First look")
     pretrain_run(store, encoder, "cpu")
     fit_run(store, looked, "cpu")
@@ -95,7 +95,7 @@ def rows(store, study: str) -> dict:
 
 def used(store, study: str) -> None:
     """A study as somebody leaves it: trained, scored, reviewed, a mask redrawn, tagged."""
-    encoder = create_untrained(store, study, 32)
+    encoder = create_untrained(store, study, 32, arch=ARCH)
     pretrain_run(store, encoder, "cpu")
     fit = create_fit(store, encoder, "padim")
     fit_run(store, fit, "cpu")

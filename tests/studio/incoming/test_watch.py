@@ -13,7 +13,7 @@ from core.studio.ingest import studies
 from core.studio.review import worklist
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
-from tests.conftest import picture, wait, write
+from tests.conftest import ARCH, picture, wait, write
 from tests.studio.incoming.conftest import look, run_jobs, states
 
 
@@ -88,7 +88,7 @@ def test_the_run_is_checked_and_a_missing_folder_is_said(watched, clock, tmp_pat
         watch.set_watch(store, study, str(tmp_path / "nowhere"), "root")
     with pytest.raises(ValueError, match="give the folder"):
         watch.set_watch(store, study, "  ", "root")
-    encoder = pipeline.create_untrained(store, study, 32)
+    encoder = pipeline.create_untrained(store, study, 32, arch=ARCH)
     with pytest.raises(ValueError, match="no finished fit"):
         watch.set_watch(store, study, str(folder), "root", run=encoder)
     folder.rmdir()

@@ -16,7 +16,7 @@ from core.studio.medmix import preview as medmix_view
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import pretrain_run
 from core.studio.training import requests as training
-from tests.conftest import plain_folder, write
+from tests.conftest import ARCH, plain_folder, write
 
 BLUE = {"donor": "foreign", "donor_study": "blue", "p_jitter": 0.0, "p_noise": 0.0, "blend": "paste"}
 
@@ -96,7 +96,7 @@ def test_a_map_shows_them(two):
     config = PRETRAIN_PRESETS["quick"].to_dict() | {"size": 32}
     config["medmix"] |= BLUE
     run = runs.create_run(two, "tiny", "pretrain", "pmsacl", config)
-    save_encoder(build_encoder(EncoderConfig()), runs.run_folder(two, run))
+    save_encoder(build_encoder(EncoderConfig(arch=ARCH)), runs.run_folder(two, run))
     asked = MapConfig(method="pca", feature="projected", points=PointsConfig(mixed=4)).to_dict()
     key = STEPS["embed"](Work(two, run, {"config": asked, "device": "cpu"}))
     mixed = np.asarray(open_map(two, key).points.mixed_images())

@@ -10,11 +10,13 @@ from core.studio.jobs import execution, orphans
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained, pretrain_run
+from tests.conftest import ARCH
 
 KILLED = """
 import sys, time
 from core.studio.db import store
 from core.studio.runs import pipeline
+from tests.conftest import ARCH
 import core.engine.backbones.encoder as encoder
 encoder.build_encoder = lambda *_: (print("at it", flush=True), time.sleep(600))
 pipeline.pretrain_run(store.open(sys.argv[1]), sys.argv[2], "cpu")
@@ -22,7 +24,7 @@ pipeline.pretrain_run(store.open(sys.argv[1]), sys.argv[2], "cpu")
 
 
 def test_a_killed_command_leaves_an_interrupted_run(store, tiny_study):
-    run = create_untrained(store, tiny_study, 32)
+    run = create_untrained(store, tiny_study, 32, arch=ARCH)
     line = [sys.executable, "-c", KILLED, str(store.home.path), run]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline().strip() == "at it"
@@ -39,7 +41,7 @@ def test_a_killed_command_leaves_an_interrupted_run(store, tiny_study):
 
 
 def test_a_job_at_work_keeps_its_run(store, tiny_study):
-    run = create_untrained(store, tiny_study, 32)
+    run = create_untrained(store, tiny_study, 32, arch=ARCH)
     jobs.submit(store, [{"step": "pretrain", "run": run}], start=False)
     execution.claim(store)
     runs.update_run(store, run, status="running")
@@ -49,7 +51,7 @@ def test_a_job_at_work_keeps_its_run(store, tiny_study):
 def test_the_server_marks_them_when_it_starts(store, tiny_study):
     from app.server import build
 
-    run = create_untrained(store, tiny_study, 32)
+    run = create_untrained(store, tiny_study, 32, arch=ARCH)
     runs.update_run(store, run, status="running")
     build(store.home.path).state.ctx.store().close()
     assert runs.get_run(store, run)["status"] == "interrupted"

@@ -13,6 +13,7 @@ from core.studio.review import blind, cases, decisions
 from core.studio.review.exports.tables import export_csv
 from core.studio.runs import certainty, nearest, pipeline
 from core.studio.runs import records as runs
+from tests.conftest import ARCH
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def scored(store, tmp_path):
             image = 255 - image if "abnormal" in part else image
             cv2.imwrite(str(folder / f"{part.replace('/', '-')}-{i:02}.png"), image)
     import_study(store, "small", tmp_path / "images", copy=True)
-    encoder = pipeline.create_untrained(store, "small", 32)
+    encoder = pipeline.create_untrained(store, "small", 32, arch=ARCH)
     fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
     pipeline.pretrain_run(store, encoder)
     pipeline.fit_run(store, fit, "cpu")

@@ -9,13 +9,13 @@ from core.engine.registry import DETECTORS
 from core.studio.ingest.cache import load_arrays
 from core.studio.runs import explained, pipeline
 from core.studio.runs import records as runs
-from tests.conftest import scored_padim
+from tests.conftest import ARCH, scored_padim
 
 
 @pytest.fixture
 def fitted(store, tiny_study):
     """fitted(method, config) -> the run."""
-    encoder = pipeline.create_untrained(store, tiny_study, 32)
+    encoder = pipeline.create_untrained(store, tiny_study, 32, arch=ARCH)
     pipeline.pretrain_run(store, encoder)
 
     def fit(method: str, config: dict) -> str:

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from core.studio.db import journal
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
+from tests.conftest import ARCH
 
 SMALL = {
     "local_from": 32, "width": 4, "critic_width": 4, "latent": 8, "batch": 8, "max_steps": 1, "patches": 1,
@@ -22,7 +23,7 @@ def fitted(store, encoder, **changes):
 
 
 def untrained(store, study, seed):
-    run = pipeline.create_untrained(store, study, 64, seed)
+    run = pipeline.create_untrained(store, study, 64, seed, arch=ARCH)
     pipeline.pretrain_run(store, run)
     return run
 

@@ -4,10 +4,11 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.runs import look
 from core.studio.runs import records as runs
+from tests.conftest import ARCH
 
 
 def test_a_look_scores_every_case_and_keeps_its_encoder(store, tiny_study):
-    encoder = look.create_untrained(store, tiny_study, 32, init="random")
+    encoder = look.create_untrained(store, tiny_study, 32, init="random", arch=ARCH)
     made = {"encoder": encoder, "fit": look.create_fit(store, encoder, "padim", name=look.NAME)}
     jobs.submit(store, look.look_steps(store, made, device="cpu"), start=False)
     worker.run_queue(store)

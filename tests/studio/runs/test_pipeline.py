@@ -15,9 +15,11 @@ from core.studio.jobs import worker
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
 from core.studio.runs.readings import pack_map, read_maps, unpack_map
-from tests.conftest import plain_folder, scored_padim, wait
+from tests.conftest import ARCH, plain_folder, scored_padim, wait
 
-TINY = PRETRAIN_PRESETS["quick"].replace(size=32, epochs=2, batch=6, snapshot_every=1, centre_images=6)
+TINY = PRETRAIN_PRESETS["quick"].replace(
+    size=32, epochs=2, batch=6, snapshot_every=1, centre_images=6, **{"encoder.arch": ARCH}
+)
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_maps_survive_the_store(store, scored):
 
 
 def test_what_is_out_of_order_is_said(store, tiny_study, tmp_path):
-    encoder = pipeline.create_untrained(store, tiny_study, 32)
+    encoder = pipeline.create_untrained(store, tiny_study, 32, arch=ARCH)
     fit = pipeline.create_fit(store, encoder, "padim")
     with pytest.raises(ValueError, match="must be trained"):
         pipeline.fit_run(store, fit)
@@ -100,7 +102,7 @@ def weights(store, run):
 
 
 def test_kill_minus_nine_in_mid_training_then_resume_gives_the_same_weights(store, tiny_study):
-    config = TINY.replace(epochs=8)
+    config = TINY.replace(epochs=16)
     calm, killed = (pipeline.create_pretrain(store, tiny_study, config) for _ in range(2))
     load_arrays(store, tiny_study, 32)
     job = jobs.submit(store, pipeline.chain(killed, device="cpu"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import plain_folder
+from tests.conftest import ARCH, plain_folder
 
 
 @pytest.fixture
@@ -15,4 +15,6 @@ def run(store, tmp_path):
 
     plain_folder(tmp_path / "images", 8, 2, 2)
     studies.import_study(store, "tiny", tmp_path / "images")
-    return pipeline.create_pretrain(store, "tiny", PRETRAIN_PRESETS["quick"].replace(size=32, batch=2))
+    return pipeline.create_pretrain(
+        store, "tiny", PRETRAIN_PRESETS["quick"].replace(size=32, batch=2, **{"encoder.arch": ARCH})
+    )

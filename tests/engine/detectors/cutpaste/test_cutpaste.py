@@ -10,12 +10,15 @@ from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.detectors.cutpaste.cutpaste import CLASSES, CutPaste, grad_cam
 from core.engine.detectors.mahalanobis import Normal
 from core.engine.training.generators import STEP, generator
+from tests.conftest import ARCH
 from tests.engine._images import normals
 
 
 def test_three_classes_and_the_score_is_the_mahalanobis_distance():
     images, others = normals(16, 32), normals(5, 32, seed=8)
-    fitted = CutPaste.fit(build_encoder(EncoderConfig(seed=1)), images, CutPaste.presets["quick"].replace(steps=2))
+    fitted = CutPaste.fit(
+        build_encoder(EncoderConfig(arch=ARCH, seed=1)), images, CutPaste.presets["quick"].replace(steps=2)
+    )
     assert fitted.net.head[-1].out_features == CLASSES == 3
 
     def features(part):
@@ -40,7 +43,7 @@ def test_grad_cam_is_autograds():
 def test_it_learns_the_three_classes_of_a_batch():
     config = CutPaste.presets["quick"].replace(lr=0.02, latent=32)
     torch.manual_seed(0)
-    net = CutPaste.build(build_encoder(EncoderConfig(seed=1)), config, 32).train()
+    net = CutPaste.build(build_encoder(EncoderConfig(arch=ARCH, seed=1)), config, 32).train()
     training = CutPaste.Training(net, normals(8, 32), config, torch.device("cpu"), "CutPaste")
     training.step = training.steps // 4  # the rate is near its highest
     x = torch.from_numpy(normals(8, 32)).permute(0, 3, 1, 2).float() / 255

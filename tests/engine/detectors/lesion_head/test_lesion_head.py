@@ -16,6 +16,7 @@ from core.engine.detectors.lesion_head.train import LesionTraining, lesion_loss
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.base import Diverged
+from tests.conftest import ARCH
 
 FAST = LesionHeadConfig(steps=4, batch=4, width=16, validation=0.2, autocast=False)
 
@@ -28,7 +29,7 @@ def normals(n=20, side=32, seed=0):
 
 
 def encoder():
-    return build_encoder(EncoderConfig(seed=0))
+    return build_encoder(EncoderConfig(arch=ARCH, seed=0))
 
 
 def same(a, b):
@@ -146,7 +147,7 @@ def test_a_stopped_fit_of_other_arguments_begins_anew(tmp_path, changed):
         LesionHead.fit(net, images, FAST, stop)
     if changed == "encoder":
         with torch.no_grad():
-            net.net.conv1.weight[0, 0, 0, 0] += 1e-3
+            next(net.net.parameters())[0, 0, 0, 0] += 1e-3
     else:
         array = images.copy() if changed == "image" else roi.copy()
         array[7, 0, 0] ^= 1
