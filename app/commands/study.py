@@ -12,7 +12,7 @@ def add(subparsers) -> None:
     one.add_argument("name")
     one.add_argument("folder")
     one.add_argument("--copy", action="store_true", help="copy the images into the home instead of referring to them")
-    one.add_argument("--layout", help="table, plain, mvtec or flat; found by looking at the folder")
+    one.add_argument("--layout", help="table, plain, bmad, mvtec or flat; found by looking at the folder")
     one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
     _sampling(one)
     one.add_argument(

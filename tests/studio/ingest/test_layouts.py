@@ -44,6 +44,27 @@ def test_mvtec(tmp_path):
     assert {e.tags for e in entries} == {(), ("hole",), ("scratch",)}
 
 
+@pytest.mark.parametrize("masks", [True, False], ids=["brain", "histopathology"])
+def test_bmad(tmp_path, masks):
+    """As its README draws the two shapes: with img and label below, and images alone."""
+    inner = "img/" if masks else ""
+    places = ("train/good", "valid/good", "valid/Ungood", "test/good", "test/Ungood")
+    for number, place in enumerate(places):
+        write(tmp_path / f"{place}/{inner}0000{number}_60.png", picture(number)[0])
+    if masks:
+        for name in ("valid/Ungood/label/00002_60", "test/Ungood/label/00004_60", "test/Ungood/label/00009_60"):
+            write(tmp_path / f"{name}.png", picture(0)[0][..., 0])
+    layout, entries = read_layout(tmp_path)
+    assert layout == "bmad"
+    assert kinds(e for e in entries if not e.problem) == [
+        ("00000_60.png", "train", "normal", None),
+        ("00001_60.png", "holdout", "normal", None),
+        ("00003_60.png", "test", "normal", None),
+        ("00004_60.png", "test", "abnormal", "00004_60.png" if masks else None),
+    ]
+    assert [e.path.name for e in entries if e.problem] == (["00009_60.png"] if masks else [])
+
+
 def test_flat(tmp_path):
     for name in ("b.png", "a.png", "inner/c.png", ".hidden.png", "notes.txt"):
         write(tmp_path / name, picture(0)[0]) if name.endswith("png") else (tmp_path / name).write_text("x")
@@ -88,7 +109,7 @@ def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
         read_layout(tmp_path / "nowhere")
     with pytest.raises(BadFolder, match="expected train/normal"):
         read_layout(tmp_path)
-    with pytest.raises(BadFolder, match="there are: table, plain, mvtec, flat"):
+    with pytest.raises(BadFolder, match="there are: table, plain, bmad, mvtec, flat"):
         read_layout(tmp_path, "spiral")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.studio.ingest.decode import SUFFIXES
 
-ORDER = ("table", "plain", "mvtec", "flat")
+ORDER = ("table", "plain", "bmad", "mvtec", "flat")
 _NOT_IMAGES = {
     ".txt",
     ".md",
@@ -115,5 +115,6 @@ def read_layout(folder: Path, layout: str | None = None) -> tuple[str, Entries]:
                 return name, found
     raise BadFolder(
         f"no images found in {folder}: expected train/normal and test/normal, test/abnormal, test/mask; or train/good "
-        "and test/*, ground_truth/*; or a folder of normal images; or a CSV with columns path, split, label, mask"
+        "and test/*, ground_truth/*; or train/good, valid/good, test/good, test/Ungood; or a folder of normal images; "
+        "or a CSV with columns path, split, label, mask"
     )
