@@ -14,6 +14,7 @@ TABS = {  # the widget of each, in app/widgets: title
     "clusters": "Clusters",
     "review": "Review",
     "results": "Results",
+    "report": "Report",
 }
 BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
 <span class="research">research use, not a medical device</span>

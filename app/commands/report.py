@@ -26,30 +26,30 @@ def add(subparsers) -> None:
 
 
 def run(args) -> int:
-    from core.studio.ingest.studies import show_study
-    from core.studio.jobs import queue as jobs
+    from core.studio.report import asked
     from core.studio.report.report import make_report
-    from core.studio.report.tables import TABLES, tables_of
+    from core.studio.report.tables import tables_of
 
     store = open_store(args)
-    study = show_study(store, args.study)["id"]
-    names = args.tables.split(",") if args.tables else list(TABLES)
-    rows = [label.strip() for label in args.rows.split(",")] if args.rows else None
-    tables = [table for table in tables_of(names, args.budget, rows) if table.arms]
-    out = Path(args.out) if args.out else store.home.path / "reports" / study
-    options = {
-        "study": study,
-        "seeds": list(range(args.first_seed, args.first_seed + args.seeds)),
-        "size": args.size or (64 if args.budget == "quick" else 256),
-        "budget": args.budget,
-        "protocol": args.protocol,
-        "dataset": args.dataset,
-        "device": args.device,
-        "bootstrap": args.bootstrap,
-    }
+    settings = asked.settings(
+        store,
+        args.study,
+        tables=args.tables.split(",") if args.tables else None,
+        rows=[label.strip() for label in args.rows.split(",")] if args.rows else None,
+        seeds=args.seeds,
+        first_seed=args.first_seed,
+        budget=args.budget,
+        size=args.size,
+        protocol=args.protocol,
+        dataset=args.dataset,
+        device=args.device,
+        bootstrap=args.bootstrap,
+        out=str(Path(args.out).absolute()) if args.out else None,
+    )
     if args.background:
-        asked = {**options, "tables": names, "rows": rows, "out": str(out.absolute())}
-        job = jobs.submit(store, [{"step": "report", "run": "", "args": asked}])
-        return finish(args, {"job": job, "status": "queued"}, f"Queued as job {job}; it will write {out}/report.html")
-    payload = make_report(store, tables=tables, out=out, report=lambda values: say(args, values["message"]), **options)
+        job = asked.submit(store, settings)
+        return finish(args, {"job": job, "status": "queued"}, f"Queued as job {job}; it will write {settings['out']}")
+    tables = [t for t in tables_of(settings.pop("tables"), args.budget, settings.pop("rows")) if t.arms]
+    out = Path(settings.pop("out"))
+    payload = make_report(store, tables=tables, out=out, report=lambda v: say(args, v["message"]), **settings)
     return finish(args, payload, f"Written: {payload['out']}/report.html, report.csv, report.tex")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.routes._types import LONGEST_TEXT, Finite, Id, Int, Line, Name, Settings
+from app.routes._types import LONGEST_TEXT, Finite, Id, Int, Line, Name, Seeds, Settings
 
 
 class Body(BaseModel):
@@ -208,6 +208,15 @@ class Finding(Body):
     label: Name
     comment: Line = ""
     box: Annotated[list[float], Field(min_length=4, max_length=4)] | None = None
+
+
+class Report(Body):
+    """tables: by name, none for all of them."""
+
+    tables: Annotated[list[Name], Field(max_length=20)] = []
+    seeds: Seeds = 2
+    budget: Literal["quick", "paper"] = "quick"
+    protocol: Literal["paper", "held-out"] = "paper"
 
 
 class Clicks(Body):

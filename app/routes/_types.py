@@ -37,6 +37,7 @@ def _clean(values: dict[str, Any]) -> dict[str, Any]:
 
 Id = Annotated[int, Interval(ge=0, le=LARGEST)]
 Int = Annotated[int, Interval(ge=-LARGEST, le=LARGEST)]
+Seeds = Annotated[int, Interval(ge=1, le=20)]
 Finite = Annotated[float, Interval(ge=-1e300, le=1e300)]
 Side = Annotated[int, Interval(ge=0, le=100_000)]  # pixels
 Name = Annotated[str, StringConstraints(max_length=300)]

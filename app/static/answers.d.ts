@@ -681,3 +681,34 @@ export interface PostBytes {
   (path: `/api/review/mask/${number}`, params: Params, content: Uint8Array): Promise<Answer<SavedMask>>;
   (path: `/api/review/draft/${number}`, params: Params, content: Uint8Array): Promise<Answer<unknown>>;
 }
+
+export interface ReportSeed {
+  seed: number;
+  fit: string | null;
+  encoder: string | null;
+}
+export interface ReportRow {
+  label: string;
+  values: Record<string, { mean: number; deviation: number | null }>;
+  paper: Record<string, number>;
+  seeds: ReportSeed[];
+  seconds: number | null;
+  collapsed: number;
+  failed: string;
+}
+export interface ReportTable {
+  name: string;
+  title: string;
+  heads: { metric: string; title: string }[];
+  rows: ReportRow[];
+}
+export interface ReportBoard {
+  choices: { tables: { name: string; title: string }[]; budgets: string[] };
+  tables: ReportTable[];
+  done: number;
+  wanted: number;
+  job: { id: number; status: string; progress: number; message: string } | null;
+  files: string[];
+  made: string | null;
+  beside: { dataset: string; own: boolean };
+}

@@ -62,6 +62,16 @@ const Studio = {
     Studio.openTab('review');
     Studio.emit('case', id);
   },
+  openRun(id) {
+    Studio.address({ tab: 'training', run: id });
+    Studio.openTab('training');
+    Studio.emit('run', id);
+  },
+  openReadings(run) {
+    Studio.address({ tab: 'review' });
+    Studio.openTab('review');
+    Studio.emit('readings', run);
+  },
   address(changes) {
     const url = new URL(location.href);
     for (const [key, value] of Object.entries(changes)) {

@@ -48,6 +48,10 @@ export interface Studio {
   bridge(props: { value: string }, trigger: (event: string) => void): void;
   openTab(name: string): void;
   openCase(id: number): void;
+  /** A run in the Training tab. */
+  openRun(id: string): void;
+  /** The cases as a detector's run reads them, in the Review tab. */
+  openReadings(run: string): void;
   address(changes: Record<string, string | number | null>): void;
   mount(root: HTMLElement, module: string, props: unknown): Promise<void>;
   shown(element: HTMLElement): boolean;

@@ -164,6 +164,10 @@ export async function mount(root, studio) {
   for (const event of ['tab', 'scored']) studio.on(event, renew);
   // In the tour's frame the keys stay with the tour.
   studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
+  studio.on('readings', (run) => {
+    review.preferred = run;
+    if (review.setup && opened === studio.study) review.useRun(run);
+  });
   studio.on('case', (id) => opened && review.goTo(id));
   new ResizeObserver(show).observe(root);
   // The tab fills what the page leaves of the window.

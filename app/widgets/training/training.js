@@ -67,6 +67,7 @@ export async function mount(root, studio) {
   $('.compare').onclick = () => orToast(comparison.open(list.ticked));
   $('.back').onclick = () => choose(chosen);
   studio.on('status', ({ beside }) => list.hint(beside));
+  studio.on('run', (id) => orToast(refresh().then(() => choose(id))));
   studio.on('study', () => {
     chosen = null;
     list.ticked.clear();

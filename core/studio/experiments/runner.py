@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from core.engine.backbones.remembered import remembering
+from core.engine.config import Config
 from core.engine.detectors.lesion_head.validation import judge
 from core.engine.progress import Stop
 from core.engine.registry import DETECTORS
@@ -104,47 +105,79 @@ def _digest(values: dict) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
-def _named(store: Store, study: str, name: str) -> dict | None:
-    return next((r for r in runs.list_runs(store, study) if r["name"] == name), None)
+def _named(store: Store, study: str, name: str) -> list[dict]:
+    """Runs whose names are like that, oldest first; % stands for anything."""
+    query = (
+        "SELECT id FROM runs WHERE study = ? AND name LIKE ? AND binned IS NULL AND archived = 0 ORDER BY created, id"
+    )
+    return [runs.get_run(store, row["id"]) for row in store.query(query, [study, name])]
 
 
-def _same(store: Store, study: str, config: PretrainConfig) -> dict | None:
-    """An experiment's training of that very configuration: one that is older than a setting has another digest."""
-    trained = (r for r in runs.list_runs(store, study, "pretrain") if r["name"].startswith("experiment "))
-    return next((r for r in trained if r["config"]["epochs"] and PretrainConfig.from_dict(r["config"]) == config), None)
+def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: PretrainConfig | None) -> dict | None:
+    """The run of an arm's encoder; one that is older than a setting has another digest in its name."""
+    found = _named(store, study, name)
+    if not found and config:
+        like = _named(store, study, f"experiment {arm.encoder} % seed {seed}")
+        found = [r for r in like if r["config"]["epochs"] and PretrainConfig.from_dict(r["config"]) == config]
+    return found[0] if found else None
+
+
+def _encoder_of(arm: Arm, seed: int, size: int) -> tuple[str, PretrainConfig | None]:
+    """The name of the run that holds an arm's encoder, and how it is trained, if it is."""
+    if arm.encoder == UNTRAINED:
+        changes = " ".join(arm.pretrain.values())
+        return f"experiment untrained {changes} {size} px seed {seed}".replace("  ", " "), None
+    own = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
+    config = PRETRAIN_PRESETS[arm.preset].replace(**{**own, **arm.pretrain})
+    return f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}", config
+
+
+def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
+    """The name of the run that holds an arm's detector on an encoder's run, and its configuration."""
+    kind = DETECTORS.get(arm.detector)
+    config = getattr(kind, "presets", {}).get(arm.fit_preset) or kind.Config()
+    own = {"seed": seed} if "seed" in config.to_dict() else {}
+    config = config.replace(**{**own, **arm.fit})
+    side = f" {arm.fit_size} px" if arm.fit_size else ""
+    return f"experiment {arm.detector}{side} {_digest(config.to_dict())} on {encoder}", config
+
+
+def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
+    """The runs of an arm's encoder and of its detector as far as they were made; nothing is run."""
+    name, config = _encoder_of(arm, seed, size)
+    encoder = _trained(store, study, arm, seed, name, config)
+    fits = _named(store, study, _fit_of(arm, encoder["id"], seed)[0]) if encoder else []
+    return encoder, fits[0] if fits else None
+
+
+def is_scored(run: dict) -> bool:
+    """Whether a detector's run is fitted and has scored its study."""
+    return run["status"] == "done" and "threshold" in run["summary"]
 
 
 def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str, should_stop: Stop = never) -> str:
-    if arm.encoder == UNTRAINED:
-        changes = {k.removeprefix("encoder."): v for k, v in arm.pretrain.items()}
-        name = f"experiment untrained {' '.join(changes.values())} {size} px seed {seed}".replace("  ", " ")
-        found = _named(store, study, name)
-        run = found["id"] if found else create_untrained(store, study, size, seed, **changes)
-        runs.update_run(store, run, name=name)
+    name, config = _encoder_of(arm, seed, size)
+    found, _ = kept(store, study, arm, seed, size=size)
+    if found:
+        run = found["id"]
+    elif config:
+        run = create_pretrain(store, study, config, name)
     else:
-        own = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
-        config = PRETRAIN_PRESETS[arm.preset].replace(**{**own, **arm.pretrain})
-        name = f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}"
-        found = _named(store, study, name) or _same(store, study, config)
-        run = found["id"] if found else create_pretrain(store, study, config, name)
+        changes = {k.removeprefix("encoder."): v for k, v in arm.pretrain.items()}
+        run = create_untrained(store, study, size, seed, **changes)
+        runs.update_run(store, run, name=name)
     if runs.get_run(store, run)["status"] not in ("done", "collapsed"):
         pretrain_run(store, run, device, should_stop)
     return run
 
 
 def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str, should_stop: Stop = never) -> str:
-    kind = DETECTORS.get(arm.detector)
-    presets = getattr(kind, "presets", {})
-    config = presets.get(arm.fit_preset) or kind.Config()
-    own = {"seed": seed} if "seed" in config.to_dict() else {}
-    config = config.replace(**{**own, **arm.fit})
+    name, config = _fit_of(arm, encoder, seed)
     study = runs.get_run(store, encoder)["study"]
-    side = f" {arm.fit_size} px" if arm.fit_size else ""
-    name = f"experiment {arm.detector}{side} {_digest(config.to_dict())} on {encoder}"
     found = _named(store, study, name)
-    run = found["id"] if found else create_fit(store, encoder, arm.detector, config, name, arm.fit_size)
+    run = found[0]["id"] if found else create_fit(store, encoder, arm.detector, config, name, arm.fit_size)
     if runs.get_run(store, run)["status"] != "done":
         fit_run(store, run, device, should_stop)
-    if "threshold" not in runs.get_run(store, run)["summary"]:
+    if not is_scored(runs.get_run(store, run)):
         score_run(store, run, device, should_stop)
     return run

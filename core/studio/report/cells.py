@@ -15,7 +15,7 @@ from core.engine.metrics.localisation import overlaps
 from core.engine.progress import Stop, Stopped
 from core.studio.db.store import Store, now
 from core.studio.experiments.plans import Arm
-from core.studio.experiments.runner import fitted
+from core.studio.experiments.runner import fitted, is_scored, kept
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.jobs.steps import never
@@ -26,6 +26,7 @@ from core.studio.runs.results import evaluate_run, evaluations, known_test
 # The two ways to draw lines: with the paper's draw of 50 and 50 test images, and from held-out normals alone.
 RULES = {"paper": "best-dice", "held-out": "held-out"}
 KEPT = "report_peak_memory"
+Rows = dict[tuple[str, bool], dict[str, Any]]
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Cell:
     seconds: float | None = None
     memory: int | None = None
     collapsed: bool = False
-    rows: dict[tuple[str, bool], dict[str, Any]] = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
     error: str = ""
 
 
@@ -70,27 +71,43 @@ def run_cell(
     run = runs.get_run(store, fit)
     if run["created"] >= started and KEPT not in run["summary"]:
         runs.update_run(store, fit, summary={**run["summary"], KEPT: peak_bytes()})
-        run = runs.get_run(store, fit)
+    return _cell(store, arm, seed, fit, _rows(store, study, fit, bootstrap))
+
+
+def kept_cell(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> Cell | None:
+    """The cell as `run_cell` made it before, or None; nothing is run."""
+    _, fit = kept(store, study, arm, seed, size=size)
+    rows = _kept_rows(store, study, fit["id"]) if fit and is_scored(fit) else {}
+    return _cell(store, arm, seed, fit["id"], rows) if fit and len(rows) == 2 * len(RULES) else None
+
+
+def _cell(store: Store, arm: Arm, seed: int, fit: str, rows: Rows) -> Cell:
+    run = runs.get_run(store, fit)
     encoder = runs.get_run(store, run["parent"])
     spent = (encoder["seconds"], run["seconds"], run["summary"].get("score_seconds"))
     return Cell(
         arm.label, seed, fit, encoder["id"], sum(filter(None, spent)), run["summary"].get(KEPT),
-        encoder["status"] == "collapsed", _rows(store, study, fit, bootstrap),
+        encoder["status"] == "collapsed", rows,
     )  # fmt: skip
 
 
-def _rows(store: Store, study: str, fit: str, bootstrap: int) -> dict[tuple[str, bool], dict[str, Any]]:
+def _kept_rows(store: Store, study: str, fit: str) -> Rows:
+    """What was evaluated on the test images that the study has now, by the rules of the two protocols."""
     query = "SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
     images = store.first(query, [study])["n"]
-    kept = {(r["protocol"], r["roi"]): r for r in evaluations(store, study, fit)}
-    found = {}
+    return {
+        (r["protocol"], r["roi"]): r
+        for r in evaluations(store, study, fit)
+        if r["pixel_rule"] == RULES[r["protocol"]] and r["n_normal"] + r["n_abnormal"] == images
+    }
+
+
+def _rows(store: Store, study: str, fit: str, bootstrap: int) -> Rows:
+    found = _kept_rows(store, study, fit)
     for protocol, rule in RULES.items():
         for roi in (False, True):
-            row = kept.get((protocol, roi))
-            same = row is not None and row["pixel_rule"] == rule and row["n_normal"] + row["n_abnormal"] == images
-            if row is None or not same:
-                row = evaluate_run(store, fit, roi, protocol, pixel_rule=rule, bootstrap=bootstrap)
-            found[protocol, roi] = row
+            if (protocol, roi) not in found:
+                found[protocol, roi] = evaluate_run(store, fit, roi, protocol, pixel_rule=rule, bootstrap=bootstrap)
     return found
 
 

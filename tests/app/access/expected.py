@@ -41,6 +41,7 @@ EXPECTED = {
         GET /api/clusters/maps/{key}/placed/{new}/{image}/thumb.png
         GET /api/clusters/maps/{key}/placed/{new}/{image}/image.png
         GET /api/export/{study}/warning | POST /api/export/{study}/{kind} | GET /api/results/{study} | GET /api/bin
+        GET /api/report/{study} | GET /api/report/{study}/file.{kind}
         POST /api/study/drop | GET /api/study/{study}/overview | GET /api/study/{study}/sample
         GET /api/study/{study}/next
         GET /api/study/case/{case_id}/tile.png | GET /api/study/case/{case_id}/outlines
@@ -54,7 +55,7 @@ EXPECTED = {
         POST /api/bin/run/{run_id}/restore | PUT /api/study/drop/{token} | POST /api/training/run/{run_id}/{action}""",
     ADMINISTRATORS: """
         POST /api/study/import/{task}/stop | POST /api/status/stop/{job} | POST /api/study/{study}/kind
-        POST /api/bin/study/{study}/restore
+        POST /api/bin/study/{study}/restore | POST /api/report/{study}
         GET /api/audit | POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
         POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign
         POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}

@@ -17,9 +17,10 @@ from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.experiments.plans import UNTRAINED, Arm
 from core.studio.jobs.steps import STEPS, Work, is_long
-from core.studio.report import cells
+from core.studio.report import asked, cells
+from core.studio.report.board import board
 from core.studio.report.report import make_report
-from core.studio.report.tables import Table
+from core.studio.report.tables import TABLES, Table
 from core.studio.runs.records import list_runs
 from core.studio.training.requests import training_forms
 from tests.engine.training.tiny import TINY
@@ -70,6 +71,14 @@ def test_the_report_is_run_once_and_written_in_three_forms(store, tiny_study, tm
     assert dae["values"]["auroc"] == pytest.approx([np.mean(values), np.std(values, ddof=1)])
     tex = (tmp_path / "report.tex").read_text()
     assert tex.count(r"\begin{table}") == 2 and "(0.705)" in tex and f"{np.mean(values):.3f}" in tex
+
+    monkeypatch.setitem(TABLES, "detection", lambda: TABLE)
+    written = asked.settings(store, tiny_study, tables=["detection"], seeds=2, size=32)
+    shown = board(store, tiny_study, written, roi=False)
+    assert shown["done"] == 4 and shown["wanted"] == 6
+    ours, _, failed = shown["tables"][0]["rows"]
+    assert ours["values"]["auroc"]["mean"] == padim["values"]["auroc"][0] and ours["paper"] == padim["paper"]
+    assert [one["fit"] for one in ours["seeds"]] == padim["fits"] and not any(one["fit"] for one in failed["seeds"])
 
     # A second time everything is found: no run, no training, no evaluation.
     before = [r["id"] for r in list_runs(store, tiny_study)]

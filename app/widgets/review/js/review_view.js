@@ -43,6 +43,8 @@ export class ReviewView {
     this.study = null;
     /** @type {string | null} */
     this.run = null;
+    /** @type {string | null} the run that another tab asked for */
+    this.preferred = null;
     /** @type {import('../../../static/answers').ReviewSetup | null} */
     this.setup = null;
     this.show = { ...SHOW };
@@ -138,7 +140,8 @@ export class ReviewView {
     if (!setup.ok) return this.say(setup.error, 'bad');
     this.setup = setup;
     Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false });
-    this.run = setup.runs[0]?.id || null;
+    const asked = setup.runs.find((/** @type {{id: string}} */ r) => r.id === this.preferred);
+    this.run = (asked || setup.runs[0])?.id || null;
     this.side.mask.freshLabels();
     detectors(this.side, this);
     this.opened();

@@ -1,0 +1,84 @@
+// One table of the report: rows of methods, our figures beside the paper's, and a button for each seed that is made.
+import { el } from '../../static/dom.js';
+import { fixed, seconds } from '../../static/format.js';
+
+/** @typedef {import('../../static/answers').ReportTable} Table */
+/** @typedef {import('../../static/answers').ReportRow} Row */
+/** @typedef {import('../../static/answers').ReportSeed} Seed */
+
+/** The highest mean of a column, to three decimals. @param {Table} table @param {string} metric */
+export const best = ({ rows }, metric) =>
+  fixed(Math.max(...rows.map((row) => row.values[metric]?.mean ?? Number.NEGATIVE_INFINITY)));
+
+/**
+ * @param {Table} table
+ * @param {(seed: Seed) => void} open
+ */
+export function board(table, open) {
+  const top = Object.fromEntries(table.heads.map(({ metric }) => [metric, best(table, metric)]));
+
+  /** @param {Row} row @param {string} metric */
+  function value(row, metric) {
+    const ours = row.values[metric];
+    const text = ours && fixed(ours.mean);
+    const spread = ours?.deviation == null ? '' : ` ± ${fixed(ours.deviation)}`;
+    const paper = row.paper[metric];
+    return el(
+      'td',
+      { class: text === top[metric] ? 'num rp-best' : 'num' },
+      `${text || '–'}${spread} `,
+      paper != null && el('small', { title: 'the paper' }, fixed(paper)),
+    );
+  }
+
+  /** @param {Row} row */
+  const dots = (row) =>
+    row.seeds.map((one) =>
+      one.fit
+        ? el(
+            'button',
+            {
+              title: `Seed ${one.seed}: open`,
+              'aria-label': `${row.label}, seed ${one.seed}`,
+              onclick: () => open(one),
+            },
+            String(one.seed),
+          )
+        : el('i', { title: `Seed ${one.seed}: not made yet` }),
+    );
+
+  /** @param {Row} row */
+  const line = (row) =>
+    el(
+      'tr',
+      {},
+      el('td', {}, row.label, row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`)),
+      row.failed
+        ? el('td', { class: 'rp-failed', colspan: table.heads.length + 1 }, `Not made: ${row.failed}`)
+        : [table.heads.map(({ metric }) => value(row, metric)), el('td', { class: 'num' }, seconds(row.seconds))],
+      el('td', {}, el('span', { class: 'rp-seeds' }, dots(row))),
+    );
+
+  return el(
+    'section',
+    { class: 'panel rp-board' },
+    el('h2', {}, table.title),
+    el(
+      'table',
+      {},
+      el(
+        'thead',
+        {},
+        el(
+          'tr',
+          {},
+          el('th', { scope: 'col' }, 'Method'),
+          table.heads.map(({ title }) => el('th', { scope: 'col' }, title)),
+          el('th', { scope: 'col' }, 'Time'),
+          el('th', { scope: 'col' }, 'Seeds'),
+        ),
+      ),
+      el('tbody', {}, table.rows.map(line)),
+    ),
+  );
+}

@@ -1,0 +1,108 @@
+// The Report tab: the paper's tables as far as they are made, and the job that makes the rest.
+import { api } from '../../static/api.js';
+import { choose, orToast } from '../../static/dialogs.js';
+import { el, fill, finder } from '../../static/dom.js';
+import { moment, plural } from '../../static/format.js';
+import { board } from './boards.js';
+
+const PERIOD = 8000; // milliseconds between two looks while a report is made
+const GOING = ['queued', 'running', 'paused', 'interrupted'];
+/** @type {Record<string, string>} */
+const FILES = { html: 'Open the page', csv: 'CSV', tex: 'LaTeX' };
+/** @type {Record<string, string>} */
+const WAITS = { queued: 'waits for what runs before it', paused: 'paused', interrupted: 'interrupted' };
+
+/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+export async function mount(root, studio) {
+  const $ = finder(root);
+  /** @type {Set<string>} tables that are left out */
+  const without = new Set();
+  let shown = '';
+
+  const base = () => `/api/report/${encodeURIComponent(studio.study || '')}`;
+  /** @param {import('../../static/answers').ReportBoard} report */
+  const wanted = (report) => report.choices.tables.map((t) => t.name).filter((name) => !without.has(name));
+
+  /** Asks where to go: to the cases that a cell's detector read, or to the runs that made it. */
+  async function open(/** @type {import('../../static/answers').ReportSeed} */ { seed, fit, encoder }) {
+    /** @type {Record<string, [string, string]>} */
+    const ways = {
+      cases: ['Its cases', 'in Review, with heat maps and scores'],
+      fit: ["The detector's run", 'in Training'],
+      encoder: ["The encoder's run", 'in Training, with its curves'],
+    };
+    const way = fit && encoder ? await choose(`Seed ${seed}`, ways, 'cases', 'Open') : null;
+    if (!fit || !encoder) return;
+    if (way === 'cases') studio.openReadings(fit);
+    else if (way) studio.openRun(way === 'fit' ? fit : encoder);
+  }
+
+  /** @param {import('../../static/answers').ReportBoard} report */
+  function going({ job, done, wanted: all }) {
+    const busy = job !== null && GOING.includes(job.status);
+    $('.rp-going').hidden = !busy;
+    $('.make').disabled = busy || !all;
+    $('.make').textContent = done < all ? `Make ${plural(all - done, 'missing cell')}` : 'Write the report';
+    if (!busy) return;
+    $('.rp-going progress').value = job.progress;
+    $('.rp-going p').textContent = WAITS[job.status] || job.message;
+    $('.stop').onclick = () => orToast(api(`/api/status/stop/${job.id}`, {}).then(() => show(true)));
+  }
+
+  /** @param {import('../../static/answers').ReportBoard} report */
+  function files({ files: kinds, made }) {
+    const link = (/** @type {string} */ kind) =>
+      el('a', { href: `${base()}/file.${kind}`, target: '_blank', rel: 'noopener' }, FILES[kind]);
+    const there = Object.keys(FILES).filter((kind) => kinds.includes(kind));
+    fill($('.rp-files'), made && el('span', { class: 'dim' }, `Written ${moment(made)}`), there.map(link));
+  }
+
+  /** @param {import('../../static/answers').ReportBoard} report */
+  function chips(report) {
+    const chip = (/** @type {{name: string, title: string}} */ { name, title }) => {
+      const turn = () => {
+        if (!without.delete(name)) without.add(name);
+        orToast(show(true));
+      };
+      return el('button', { type: 'button', 'aria-pressed': String(!without.has(name)), onclick: turn }, title);
+    };
+    fill($('.rp-tables'), report.choices.tables.map(chip));
+  }
+
+  async function show(force = false) {
+    const { study } = studio;
+    if (!study || !studio.shown(root)) return;
+    const asked = { budget: $('.budget').value, seeds: $('.seeds').value || '1', protocol: $('.protocol').value };
+    /** @type {import('../../static/answers').ReportBoard} */
+    const report = await api(`${base()}?${new URLSearchParams({ ...asked, roi: $('.roi').value })}`);
+    if (study !== studio.study) return;
+    const text = JSON.stringify([report, study, [...without]]);
+    if (text === shown && !force) return;
+    shown = text;
+    const some = report.tables.filter((t) => !without.has(t.name));
+    const cells = some.flatMap((t) => t.rows).flatMap((r) => r.seeds);
+    chips(report);
+    files(report);
+    const { dataset, own } = report.beside;
+    $('.rp-beside').textContent = `In grey: the paper's, on ${dataset}${own ? '' : ', other images than these'}.`;
+    going({ ...report, wanted: cells.length, done: cells.filter((c) => c.fit).length });
+    fill(
+      $('.rp-boards'),
+      some.map((table) => board(table, (seed) => orToast(open(seed)))),
+    );
+    $('.make').onclick = () => {
+      const body = { ...asked, seeds: Number(asked.seeds), tables: wanted(report) };
+      orToast(api(base(), body).then(() => show(true)));
+    };
+  }
+
+  for (const name of ['budget', 'seeds', 'protocol', 'roi']) $(`.${name}`).onchange = () => orToast(show(true));
+  for (const event of ['started', 'study']) studio.on(event, () => orToast(show(true)));
+  studio.on('tab', (tab) => tab === 'report' && orToast(show(true)));
+  const look = async () => {
+    if (!$('.rp-going').hidden) await show().catch(console.debug);
+    setTimeout(look, PERIOD);
+  };
+  new ResizeObserver(() => !shown && orToast(show())).observe(root);
+  look();
+}

@@ -1,0 +1,58 @@
+"""What is asked of a report, by verb or page: its settings, and where it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from core.studio.db.store import Store
+from core.studio.ingest.studies import show_study
+from core.studio.jobs import queue as jobs
+from core.studio.report.tables import TABLES, tables_of
+
+SIZES = {"quick": 64, "paper": 256}  # side of the images, in pixels
+FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json": "report.json"}
+
+
+def settings(
+    store: Store,
+    study: str,
+    *,
+    tables: list[str] | None = None,
+    rows: list[str] | None = None,
+    seeds: int = 5,
+    first_seed: int = 0,
+    budget: str = "quick",
+    size: int | None = None,
+    protocol: str = "paper",
+    **others: Any,
+) -> dict[str, Any]:
+    """The step's args, checked. tables, rows: by name, None for all; others: as `make_report` takes them.
+
+    Raises NotFound for a study that there is not, ValueError for a table, row or budget.
+    """
+    names = tables or list(TABLES)
+    tables_of(names, budget, rows)
+    known = show_study(store, study)["id"]
+    asked = {"study": known, "tables": names, "rows": rows, "seeds": list(range(first_seed, first_seed + seeds))}
+    asked |= {"size": size or SIZES[budget], "budget": budget, "protocol": protocol, "out": str(folder(store, known))}
+    return {**asked, **{name: value for name, value in others.items() if value is not None}}
+
+
+def folder(store: Store, study: str) -> Path:
+    """Where a study's report is written unless told otherwise."""
+    return store.home.path / "reports" / study
+
+
+def submit(store: Store, asked: dict[str, Any]) -> int:
+    """Queue a report; returns its job. Raises ValueError while another of the study is on its way."""
+    before = job_of(store, asked["study"])
+    if before and before["status"] in ("queued", "running", "paused", "interrupted"):
+        raise ValueError(f"a report on this study is {before['status']} already: let it end, or stop it")
+    return jobs.submit(store, [{"step": "report", "run": "", "args": asked}])
+
+
+def job_of(store: Store, study: str) -> dict[str, Any] | None:
+    """The newest job that makes a study's report, ended or not."""
+    made = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
+    return max(made, key=lambda job: job["id"], default=None)

@@ -1,0 +1,74 @@
+"""The report as far as it has come: every cell of its tables, what is made, and what made it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from core.studio.db.store import Store
+from core.studio.report import asked
+from core.studio.report.cells import Cell, kept_cell
+from core.studio.report.published import dataset_of
+from core.studio.report.summary import HEADS, Line, lines_of
+from core.studio.report.tables import Table, tables_of
+
+
+def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
+    """{"tables", "done", "wanted", "files", "job", "beside"} of `asked.settings`; nothing is run.
+
+    tables: [{"name", "title", "heads", "rows"}]; a row has its label, values and paper by metric, each seed's runs
+    (fit and encoder, None where none is made), mean seconds, and why the last report could not make it. files: those
+    of the last report. beside: whose published numbers stand beside ours, and whether they are of these images.
+    """
+    known = dataset_of(study)
+    whose, protocol, last = known or "hyperkvasir", settings["protocol"], _last(store, study)
+    tables = []
+    done = wanted = 0
+    for table in tables_of(settings["tables"], settings["budget"], settings["rows"]):
+        cells = {
+            (arm.label, seed): kept_cell(store, study, arm, seed, size=settings["size"])
+            for arm in table.arms
+            for seed in settings["seeds"]
+        }
+        made = [cell for cell in cells.values() if cell]
+        done, wanted = done + len(made), wanted + len(cells)
+        failed = {row["label"]: row["error"] for row in last.get("tables", {}).get(table.name, []) if row["error"]}
+        rows = [
+            _row(line, {seed: cells[line.label, seed] for seed in settings["seeds"]}, failed.get(line.label, ""))
+            for line in lines_of(table, made, whose, roi, protocol)
+        ]
+        tables.append({**_about(table), "rows": rows})
+    written = {kind: name for kind, name in asked.FILES.items() if (asked.folder(store, study) / name).is_file()}
+    return {
+        "tables": tables, "done": done, "wanted": wanted, "job": _brief(asked.job_of(store, study)),
+        "files": sorted(written), "made": last.get("made"), "beside": {"dataset": whose, "own": known is not None},
+    }  # fmt: skip
+
+
+def _about(table: Table) -> dict[str, Any]:
+    heads = [{"metric": metric, "title": HEADS[metric]} for metric in table.metrics]
+    return {"name": table.name, "title": table.title, "heads": heads}
+
+
+def _row(line: Line, cells: dict[int, Cell | None], failed: str) -> dict[str, Any]:
+    """failed: why the last report has nothing of it; said only while nothing is made."""
+    seeds = [
+        {"seed": seed, "fit": cell.fit if cell else None, "encoder": cell.encoder if cell else None}
+        for seed, cell in cells.items()
+    ]
+    values = {metric: {"mean": mean, "deviation": deviation} for metric, (mean, deviation) in line.values.items()}
+    return {
+        "label": line.label, "values": values, "paper": line.paper, "seeds": seeds, "seconds": line.seconds,
+        "collapsed": line.collapsed, "failed": "" if line.seeds else failed,
+    }  # fmt: skip
+
+
+def _brief(job: dict[str, Any] | None) -> dict[str, Any] | None:
+    if job is None:
+        return None
+    return {"id": job["id"], "status": job["status"], "progress": job["progress"], "message": job["message"] or ""}
+
+
+def _last(store: Store, study: str) -> dict[str, Any]:
+    file = asked.folder(store, study) / asked.FILES["json"]
+    return json.loads(file.read_text()) if file.is_file() else {}

@@ -1,0 +1,48 @@
+"""The routes of the Report tab: the board, one report at a time, and the files that were written."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.studio.report import asked
+from tests.app.routes.clients import client_of
+from tests.studio.review.conftest import STUDY, room  # noqa: F401
+
+
+@pytest.fixture
+def client(room):  # noqa: F811
+    return client_of(room[0], single_user=True), room[0]
+
+
+def test_the_board_counts_what_is_missing(client):
+    ask, _ = client
+    shown = ask.get(f"/api/report/{STUDY}?seeds=1").json()
+    assert shown["done"] == 0 and shown["wanted"] == sum(len(t["rows"]) for t in shown["tables"]) > 40
+    assert [t["name"] for t in shown["choices"]["tables"]] == [t["name"] for t in shown["tables"]]
+    assert ask.get("/api/report/nobody").status_code == 400
+    assert ask.get(f"/api/report/{STUDY}?seeds=0").status_code == 422
+    assert "budgets" in ask.get(f"/api/report/{STUDY}?budget=lavish").json()["error"]
+
+
+def test_a_report_is_queued_once(client):
+    ask, store = client
+    body = {"tables": ["ssl"], "seeds": 3, "protocol": "held-out"}
+    job = ask.post(f"/api/report/{STUDY}", json=body).json()["job"]
+    args = asked.job_of(store, STUDY)["args"]
+    assert args["tables"] == ["ssl"] and args["seeds"] == [0, 1, 2] and args["protocol"] == "held-out"
+    assert ask.get(f"/api/report/{STUDY}").json()["job"]["id"] == job
+    again = ask.post(f"/api/report/{STUDY}", json=body)
+    assert again.status_code == 400 and "queued already" in again.json()["error"]
+
+
+def test_files_are_there_when_they_are_written(client):
+    ask, store = client
+    assert ask.get(f"/api/report/{STUDY}/file.html").status_code == 400
+    assert ask.get(f"/api/report/{STUDY}/file.exe").status_code == 400
+    folder = asked.folder(store, STUDY)
+    folder.mkdir(parents=True)
+    for name in asked.FILES.values():
+        (folder / name).write_text("{}")
+    page, table = (ask.get(f"/api/report/{STUDY}/file.{kind}") for kind in ("html", "csv"))
+    assert page.headers["content-disposition"].startswith("inline") and page.text == "{}"
+    assert table.headers["content-disposition"].startswith("attachment")
