@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from core.studio.clusters import fit_progress
+from core.studio.clusters.compiled import umap_library
 from core.studio.clusters.config import MapConfig
 
 MOVED_EXAGGERATION = 1.0  # a map that starts from another needs no early exaggeration: its clusters already stand
@@ -89,9 +90,7 @@ def _tsne_radius(n: int) -> float:
 
 
 def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, report) -> np.ndarray:
-    import umap  # takes seconds and compiles at the first fit: never in the page's process
-
-    model = umap.UMAP(
+    model = umap_library().UMAP(
         n_neighbors=min(config.neighbours, len(features) - 1),
         min_dist=config.min_dist,
         random_state=config.seed,

@@ -41,6 +41,16 @@ def test_same_seed_same_map_in_two_processes(x):
     assert here == there
 
 
+def test_what_a_umap_compiles_is_kept_for_the_next_process(x):
+    maps.fit_map(x, MapConfig(method="umap", seed=7))
+    import umap.umap_
+
+    for function in (umap.umap_.smooth_knn_dist, umap.umap_.compute_membership_strengths):
+        used = function.stats
+        assert used.cache_hits or used.cache_misses, "neither read nor written"
+        assert list(Path(used.cache_path).glob(f"*{function.__name__}*.nbc"))
+
+
 def test_maps_are_centred_at_one_scale(x):
     for method in ("pca", "tsne"):
         coords = maps.fit_map(x, MapConfig(method=method))

@@ -88,7 +88,7 @@ def test_no_epochs_means_the_last(world, made):
 def test_neighbours_equal_brute_force_in_the_maps_own_features(world, feature):
     m = library.open_map(world.store, world.embed(feature=feature))
     x = np.asarray(explore.features(world.store, m), np.float64)
-    assert x.shape == (len(m.points), {"backbone": 512}.get(feature, 128))
+    assert x.shape == (len(m.points), 96 if feature == "backbone" else 128)
     distance, index = NearestNeighbors(n_neighbors=6, algorithm="brute").fit(x).kneighbors()
     for i in (0, len(x) // 2, len(x) - 1):
         found = explore.neighbours(world.store, m, i, k=6)

@@ -102,7 +102,7 @@ def weights(store, run):
 
 
 def test_kill_minus_nine_in_mid_training_then_resume_gives_the_same_weights(store, tiny_study):
-    config = TINY.replace(epochs=16)
+    config = TINY.replace(epochs=10)
     calm, killed = (pipeline.create_pretrain(store, tiny_study, config) for _ in range(2))
     load_arrays(store, tiny_study, 32)
     job = jobs.submit(store, pipeline.chain(killed, device="cpu"))
