@@ -33,8 +33,8 @@ def slow(work):
         time.sleep(0.05)
     with finished.open("a") as out:
         out.write(f"{work.args['n']} ")
-steps.STEPS.names()
-steps._STEPS.update(pretrain=slow, score=slow)
+steps.step("pretrain", long=True)(slow)
+steps.step("score")(slow)
 worker.run_queue(store.open(home), queue)
 """
 

@@ -29,9 +29,8 @@ def slow(work):
             raise Stopped
         work.report({"step": i, "steps": 600, "loss": i})
         time.sleep(0.05)
-steps.STEPS.names()
-steps._STEPS["pretrain"] = slow
-steps._STEPS["score"] = lambda work: None
+steps.step("pretrain", long=True)(slow)
+steps.step("score")(lambda work: None)
 import signal
 signal.signal(signal.SIGTERM, lambda *_: worker._terminated.set())
 worker.run_queue(store.open(sys.argv[1]))
