@@ -233,6 +233,7 @@ export interface CaseDetail {
   frames?: number;
   recording?: number;
   modality?: string;
+  spacing?: { x: number; y: number; at: 'patient' | 'detector' } | null;
   readings?: Record<string, Reading | null>;
   masks?: MaskVersion[];
   findings?: Finding[];

@@ -31,6 +31,10 @@ function viewActs(review) {
     fit: () => view.fit(),
     full: () => view.oneToOne(),
     zoomin: () => zoom(1.25),
+    ruler: () => {
+      review.ruler.toggle();
+      review.cursor();
+    },
     zoomout: () => zoom(0.8),
     lower: () => threshold.set(threshold.current() - NUDGE),
     higher: () => threshold.set(threshold.current() + NUDGE),
@@ -60,7 +64,8 @@ function caseActs(review) {
     redo: () => (editor.mask ? editor.redo() : undoOrRedo(review, 'redo')),
     Enter: () => editor.points.length && editor.finish(),
     Escape: () => {
-      if (editor.points.length) editor.points = [];
+      if (review.ruler.active) review.ruler.toggle();
+      else if (editor.points.length) editor.points = [];
       else if (editor.tool) editor.tool = null;
       else if (editor.mask && !editor.dirty) leave(review);
       review.cursor();
@@ -98,6 +103,7 @@ export async function mount(root, studio) {
     ...caseActs(review),
     comment: () => stage.comment.focus(),
     help: () => help.open(),
+    screen: () => stage.screen(),
     peak: () => recording.peak(),
   };
   const act = (/** @type {string} */ name) =>

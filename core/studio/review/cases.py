@@ -6,7 +6,7 @@ import json
 
 from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
-from core.studio.ingest import volumes
+from core.studio.ingest import spacing, volumes
 from core.studio.review import blind, decisions, findings, masks, reading_sessions, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.runs import certainty
@@ -80,6 +80,7 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
     out |= {
         "frame": case["frame"],
         "modality": case["modality"],
+        "spacing": spacing.of_case(case),
         "label": case["label"],
         "split": case["split"],
         "tags": json.loads(case["tags"]),

@@ -37,6 +37,7 @@ export class CaseLoader {
       review.editor.close();
       review.editor.tool = null;
       review.nearest = null;
+      review.ruler.line = null;
       review.display.nextCase();
     }
     const waits = maskWaits(review, detail);

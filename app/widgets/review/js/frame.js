@@ -6,6 +6,8 @@ import { choice, inMiddle } from './parts.js';
 import { nameOf } from './reference.js';
 import { gestures } from './view.js';
 
+const RULER = 'M1 11.5 11.5 1 15 4.5 4.5 15ZM4 8.5l1.6 1.6M6.5 6l1.6 1.6M9 3.5l1.6 1.6';
+const CORNERS = 'M1.5 6V1.5H6M10 1.5h4.5V6M14.5 10v4.5H10M6 14.5H1.5V10';
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
 
 /** Where a case stands with this reader. @param {import('../../../static/answers').CaseDetail | null} detail */
@@ -60,6 +62,18 @@ export function frame(review, keys, act) {
   );
   const button = (/** @type {string} */ text, /** @type {string} */ tip, /** @type {string} */ name) =>
     el('button', { type: 'button', title: tip, onclick: () => act(name) }, text);
+  const icon = (
+    /** @type {string} */ d,
+    /** @type {string} */ name,
+    /** @type {string} */ tip,
+    /** @type {string} */ key,
+  ) =>
+    el(
+      'button',
+      { type: 'button', class: 'rv-icon', 'aria-label': name, title: tip, onclick: () => act(key) },
+      el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d })),
+    );
+  const ruler = icon(RULER, 'Ruler', 'Measure a length (W)', 'ruler');
   const top = el(
     'div',
     { class: 'rv-top' },
@@ -71,6 +85,8 @@ export function frame(review, keys, act) {
     zoom,
     button('Fit', 'Fit the image (F)', 'fit'),
     button('1:1', 'One image pixel on one screen pixel (0)', 'full'),
+    ruler,
+    icon(CORNERS, 'Whole screen', 'The image over the whole screen, and back (V)', 'screen'),
     layouts.row,
     button('?', 'Keys (?)', 'help'),
   );
@@ -108,7 +124,7 @@ export function frame(review, keys, act) {
     const caption = el('span', { class: 'rv-caption' }, Reflect.get(CAPTIONS, kind) || '');
     const box = el('div', { class: 'rv-pane' }, canvas, caption);
     gestures(canvas, review.view, {
-      tool: () => (review.editor.tool ? review.editor : null),
+      tool: () => (review.ruler.active ? review.ruler : review.editor.tool ? review.editor : null),
       windowing: (dx, dy) => {
         const now = review.display.window();
         const gain = (review.picture?.top || 255) / 400;
@@ -152,7 +168,9 @@ export function frame(review, keys, act) {
     sized();
   };
   review.cursor = () => {
-    for (const { canvas } of review.panes) canvas.style.cursor = review.editor.tool ? 'crosshair' : 'grab';
+    ruler.setAttribute('aria-pressed', String(review.ruler.active));
+    for (const { canvas } of review.panes)
+      canvas.style.cursor = review.editor.tool || review.ruler.active ? 'crosshair' : 'grab';
   };
   review.painted = () => {
     zoom.textContent = review.picture ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %` : '';
@@ -183,5 +201,6 @@ export function frame(review, keys, act) {
       flash.className = 'rv-flash';
     }, ms);
   };
-  return { element, stage, panes, comment: bar.comment, line };
+  const screen = () => (document.fullscreenElement ? document.exitFullscreen() : element.requestFullscreen());
+  return { element, stage, panes, screen, comment: bar.comment, line };
 }

@@ -24,6 +24,8 @@ export const ACTS = [
   ['invert', 'i', 'Invert the image'],
   ['fit', 'f', 'Fit the image into the pane'],
   ['full', '0', 'One image pixel on one screen pixel'],
+  ['screen', 'v', 'The image over the whole screen, and back'],
+  ['ruler', 'w', 'Ruler: drag to measure a length'],
   ['zoomin', '+', 'Zoom in'],
   ['zoomout', '-', 'Zoom out'],
   ['peak', 'k', 'In a recording: the next peak of the score'],

@@ -42,6 +42,7 @@ export function paint(review) {
     if (pane.kind !== 'image') lines(context, review, scale, picture);
     if (pane.kind !== 'mask') marks(context, review, scale);
     if (pane.kind !== 'mask') drawing(context, review, scale);
+    review.ruler.draw(context, scale, review.detail?.spacing);
   }
 }
 

@@ -9,6 +9,7 @@ import { Drafts } from './drafts.js';
 import { Editor } from './editor.js';
 import { Worklist } from './list.js';
 import { paint } from './paint.js';
+import { Ruler } from './ruler.js';
 import { Threshold } from './threshold.js';
 import { View } from './view.js';
 
@@ -85,6 +86,7 @@ export class ReviewView {
     this.panes = [];
     this.view = new View(() => this.draw());
     this.editor = new Editor(() => this.redraw());
+    this.ruler = new Ruler(() => this.draw());
     this.list = new Worklist(this);
     this.drafts = new Drafts(this);
     this.cases = new CaseLoader(this);

@@ -1,0 +1,81 @@
+// The ruler: a line dragged over the image, with its length in pixels, and in millimetres where the file says how large
+// a pixel is.
+import { LINES } from './colours.js';
+
+/** @typedef {import('./shapes.js').Spot} Spot */
+/** @typedef {import('../../../static/answers').CaseDetail['spacing']} Spacing */
+
+const LABEL = 13; // pixels of the text
+
+/**
+ * A length in words.
+ * @param {Spot} a @param {Spot} b in image pixels
+ * @param {Spacing} [spacing] millimetres of a pixel
+ */
+export function length(a, b, spacing) {
+  const pixels = `${Math.hypot(b.x - a.x, b.y - a.y).toFixed(1)} px`;
+  if (!spacing) return pixels;
+  const mm = Math.hypot((b.x - a.x) * spacing.x, (b.y - a.y) * spacing.y);
+  return `${mm.toFixed(1)} mm${spacing.at === 'detector' ? ' at the detector' : ''} (${pixels})`;
+}
+
+export class Ruler {
+  /** @param {() => void} changed */
+  constructor(changed) {
+    this.changed = changed;
+    this.active = false;
+    /** @type {[Spot, Spot] | null} */
+    this.line = null;
+  }
+
+  /** Takes the ruler in hand, or puts it away with its line. */
+  toggle() {
+    this.active = !this.active;
+    if (!this.active) this.line = null;
+    this.changed();
+  }
+
+  /** @param {Spot} p */
+  down(p) {
+    this.line = [p, p];
+    this.changed();
+  }
+
+  /** @param {Spot} p */
+  move(p) {
+    if (this.line) this.line = [this.line[0], p];
+    this.changed();
+  }
+
+  up() {}
+
+  /**
+   * @param {CanvasRenderingContext2D} context whose unit is an image pixel
+   * @param {number} scale screen pixels of one
+   * @param {Spacing} [spacing]
+   */
+  draw(context, scale, spacing) {
+    if (!this.line) return;
+    const [a, b] = this.line;
+    const unit = (devicePixelRatio || 1) / scale;
+    const ends = new Path2D();
+    ends.moveTo(a.x, a.y);
+    ends.lineTo(b.x, b.y);
+    for (const { x, y } of this.line) ends.rect(x - 2 * unit, y - 2 * unit, 4 * unit, 4 * unit);
+    context.font = `600 ${LABEL * unit}px system-ui, sans-serif`;
+    const text = length(a, b, spacing);
+    const place = [b.x + 8 * unit, b.y - 6 * unit];
+    for (const [colour, width] of /** @type {[string, number][]} */ ([
+      [LINES.halo, 3.4],
+      [LINES.edit, 1.6],
+    ])) {
+      context.strokeStyle = colour;
+      context.lineWidth = width * unit;
+      context.stroke(ends);
+    }
+    context.strokeStyle = LINES.halo;
+    context.strokeText(text, place[0], place[1]);
+    context.fillStyle = LINES.edit;
+    context.fillText(text, place[0], place[1]);
+  }
+}

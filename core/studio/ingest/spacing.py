@@ -1,0 +1,52 @@
+"""How large a pixel is, where a DICOM file says so: for lengths in millimetres."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from core.studio.ingest import dicom
+from core.studio.ingest.unreadable import Unreadable
+
+KEPT = 1024  # files whose answer is remembered
+
+
+class Spacing(TypedDict):
+    """x, y: millimetres from one pixel's centre to the next. at: `patient`, or `detector`, where a projection's shadow
+    was measured and what casts it is smaller.
+    """
+
+    x: float
+    y: float
+    at: str
+
+
+def of_case(case: Mapping[str, Any]) -> Spacing | None:
+    """Of a case's row (path, sha256); None for what is no DICOM, says nothing, or cannot be read any more."""
+    return _of(case["path"], case["sha256"])
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _of(path: str, sha256: str | None) -> Spacing | None:
+    """sha256: part of the cache's key, as another file may come to that path."""
+    try:
+        return of_header(dicom.header(Path(path))) if dicom.is_dicom(Path(path)) else None
+    except (OSError, Unreadable):
+        return None
+
+
+def of_header(ds: Any) -> Spacing | None:
+    """PixelSpacing (PS3.3 10.7.1.1), of all frames where a multi-frame file shares it, else ImagerPixelSpacing."""
+    groups = (ds.get("SharedFunctionalGroupsSequence") or [None])[0]
+    measures = (groups.get("PixelMeasuresSequence") or [None])[0] if groups is not None else None
+    for source, name, at in (
+        (ds, "PixelSpacing", "patient"),
+        (measures, "PixelSpacing", "patient"),
+        (ds, "ImagerPixelSpacing", "detector"),
+    ):
+        found = source.get(name) if source is not None else None
+        if found and len(found) == 2 and all(float(value) > 0 for value in found):
+            return {"x": float(found[1]), "y": float(found[0]), "at": at}  # rows come first
+    return None
