@@ -12,10 +12,12 @@ from core.studio.experiments.report import markdown, summarise
 from core.studio.experiments.runner import run_plan
 from core.studio.report.claims import claims_markdown, claims_of_rows
 from core.studio.runs.records import list_runs
+from tests.conftest import ARCH
 
+NARROW = {"encoder.arch": ARCH}
 ARMS = [
-    Arm("PaDiM", "padim", UNTRAINED, fit={"channels": 20}),
-    Arm("head", "lesion-head", UNTRAINED, fit={"steps": 3, "batch": 4, "width": 16}),
+    Arm("PaDiM", "padim", UNTRAINED, pretrain=NARROW, fit={"channels": 20}),
+    Arm("head", "lesion-head", UNTRAINED, pretrain=NARROW, fit={"steps": 3, "batch": 4, "width": 16}),
 ]
 
 
@@ -76,7 +78,8 @@ def test_the_families_experiment_never_judges_by_what_it_trains_on():
 
 
 def test_claims_are_tested_on_the_same_images(store, tiny_study):
-    arms = [Arm("one", "padim", UNTRAINED, fit={"channels": 20}), Arm("two", "padim", UNTRAINED, fit={"channels": 8})]
+    one, two = (Arm(n, "padim", UNTRAINED, pretrain=NARROW, fit={"channels": c}) for n, c in (("one", 20), ("two", 8)))
+    arms = [one, two]
     rows = run_plan(store, tiny_study, arms, [0], size=32, device="cpu", bootstrap=0)
     found = claims_of_rows(store, arms, [("one", "two"), ("one", "absent")], rows)
     by_arm = {r["label"]: r for r in rows if r["roi"]}

@@ -23,6 +23,7 @@ from core.studio.report.report import make_report
 from core.studio.report.tables import TABLES, Table
 from core.studio.runs.records import list_runs
 from core.studio.training.requests import training_forms
+from tests.conftest import ARCH
 from tests.engine.training.tiny import TINY
 
 BROKEN = Arm("Missing weights", "padim", UNTRAINED, pretrain={"encoder.init": "/nowhere.pth"})
@@ -31,8 +32,8 @@ TABLE = Table(
     "Anomaly detection",
     ("auroc", "specificity", "dice"),
     (
-        Arm("PaDiM", "padim", UNTRAINED, fit={"channels": 20}),
-        Arm("DAE", "dae", UNTRAINED, fit={"steps": 3, "width": 4, "batch": 4}),
+        Arm("PaDiM", "padim", UNTRAINED, pretrain={"encoder.arch": ARCH}, fit={"channels": 20}),
+        Arm("DAE", "dae", UNTRAINED, pretrain={"encoder.arch": ARCH}, fit={"steps": 3, "width": 4, "batch": 4}),
         BROKEN,
     ),
     (("PaDiM", "DAE"), ("PaDiM", "Missing weights")),

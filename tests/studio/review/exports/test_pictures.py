@@ -16,8 +16,8 @@ from core.studio.review.exports.pictures import export_coco, export_png
 from tests.studio.ingest.dicoms import write_dicom
 
 
-@pytest.mark.parametrize("shape", [(288, 384), (1024, 1024), (2848, 4288)])
-def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape):
+@pytest.mark.parametrize("shape, block", [((288, 384), 8), ((1024, 1024), 16), ((2848, 4288), 32)])
+def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape, block):
     folder = tmp_path / "flat"
     folder.mkdir()
     Image.fromarray(np.full((*shape, 3), 90, np.uint8)).save(folder / "a.png", compress_level=1)
@@ -25,7 +25,8 @@ def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape):
     bare.execute("UPDATE cases SET split = 'test'")
     case = bare.one("SELECT id FROM cases")["id"]
     rng = np.random.default_rng(0)
-    mask = np.kron(rng.random((shape[0] // 8, shape[1] // 8)) > 0.7, np.ones((8, 8), bool)).astype(np.uint8)
+    blocks = rng.random((shape[0] // block, shape[1] // block)) > 0.7
+    mask = np.kron(blocks, np.ones((block, block), bool)).astype(np.uint8)
     mask[0, 0] = mask[-1, -1] = mask[3, 5] = 1
     masks.save(bare, case, mask, "ann")
     export_png(bare, study, tmp_path / "png", "root")
