@@ -1,6 +1,7 @@
 """python -m app.routes.schema: what each route takes as its body, as TypeScript (--json: as JSON Schema).
 
-Made from the models of _bodies.py, for the type checker of the page's scripts.
+With --write: the types of what the routes answer, into app/static/answers.d.ts, for the type checker of the page's
+scripts. Made from the models of _bodies.py and _answers.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-from typing import Any
 
-from app.context import Context
+from app.context import APP, Context
 from app.routes import _bodies as bodies
 from app.routes import router_modules
+from app.routes._typescript import declaration
 
+ANSWERS = APP / "static" / "answers.d.ts"
 HEAD = "// Made by `python -m app.routes.schema` from app/routes/_bodies.py. What the page sends, by method and path."
 
 
@@ -34,30 +36,10 @@ def body_of_routes(ctx: Context) -> dict[str, type[bodies.Body]]:
     return dict(sorted(found.items(), key=lambda row: row[0].split(" ")[::-1]))
 
 
-def typescript(schema: dict[str, Any]) -> str:
-    """The type that a JSON Schema describes; only what pydantic writes for _bodies.py is known."""
-    if "anyOf" in schema:
-        return " | ".join(typescript(one) for one in schema["anyOf"])
-    if "enum" in schema:
-        return " | ".join(json.dumps(one) for one in schema["enum"])
-    kind = schema["type"]
-    if kind == "array":
-        if "prefixItems" in schema:  # a tuple
-            return f"[{', '.join(map(typescript, schema['prefixItems']))}]"
-        return f"Array<{typescript(schema['items'])}>"
-    if kind == "object":
-        inner = schema.get("additionalProperties")
-        return f"Record<string, {typescript(inner) if isinstance(inner, dict) else 'unknown'}>"
-    return {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}[kind]
-
-
 def interface(model: type[bodies.Body]) -> str:
-    schema = model.model_json_schema()
-    needed = schema.get("required", [])
-    rows = [f"  {k}{'' if k in needed else '?'}: {typescript(v)};" for k, v in schema["properties"].items()]
+    """The model as TypeScript, with what its docstring says."""
     note = inspect.cleandoc(model.__doc__) if model.__doc__ and model.__doc__ != bodies.Body.__doc__ else ""
-    lines = [f"/** {' '.join(note.split())} */"] if note else []
-    return "\n".join([*lines, f"export interface {model.__name__} {{", *rows, "}"])
+    return declaration(model.__name__, model.model_json_schema(), note)
 
 
 def page(ctx: Context) -> str:
@@ -70,7 +52,13 @@ def page(ctx: Context) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="JSON Schema of each route's body")
+    parser.add_argument("--write", action="store_true", help=f"write {ANSWERS.name}, the types of the answers")
     args = parser.parse_args()
+    if args.write:
+        from app.routes._answers import typescript  # here: the server imports this module and needs no answer's model
+
+        ANSWERS.write_text(typescript.page(), encoding="utf-8")
+        return
     import tempfile
 
     from core.studio.db.home import Home

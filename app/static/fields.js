@@ -4,13 +4,15 @@ import { api } from './api.js';
 import { el } from './dom.js';
 
 /** @typedef {import('./answers').Field} Field */
+/** @typedef {import('./answers').NumberField} NumberField */
+/** @typedef {import('./answers').ChoiceField} ChoiceField */
 /** @typedef {{beside?: HTMLElement, body?: HTMLElement, inline?: HTMLElement, put: (value: any) => void}} Control */
-/** @typedef {(field: Field, id: string, changed: (value: any) => void) => Control} Maker */
+/** @template {Field} [F=Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
 
 /** A number without needless digits. @param {number} v */
 export const tidy = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(4))));
 
-/** Where a value lies on a slider, and which value a place on it stands for. @param {Pick<Field, 'log' | 'min' | 'kind'>} field */
+/** Where a value lies on a slider, and which value a place on it stands for. @param {Pick<NumberField, 'log' | 'kind'> & {min: number}} field */
 export function sliderScale({ log, min, kind }) {
   const round = (/** @type {number} */ v) => (kind === 'integer' ? Math.round(v) : Number(v.toPrecision(6)));
   return {
@@ -20,10 +22,11 @@ export function sliderScale({ log, min, kind }) {
   };
 }
 
-/** @type {Maker} */
+/** @type {Maker<NumberField>} */
 function number(f, id, changed) {
   const box = el('input', { type: 'number', id, step: f.log ? 'any' : f.step, min: f.min, max: f.max });
-  if (f.min == null || (f.kind === 'integer' && f.max - f.min > 1000)) {
+  const { min, max } = f;
+  if (min === null || max === null || (f.kind === 'integer' && max - min > 1000)) {
     box.onchange = () => changed(Number(box.value));
     return {
       beside: box,
@@ -32,11 +35,11 @@ function number(f, id, changed) {
       },
     };
   }
-  const scale = sliderScale(f);
+  const scale = sliderScale({ ...f, min });
   const bar = el('input', {
     type: 'range',
-    min: scale.place(f.min),
-    max: scale.place(f.max),
+    min: scale.place(min),
+    max: scale.place(max),
     step: f.log ? 0.01 : f.step,
     'aria-label': f.label,
   });
@@ -60,7 +63,7 @@ function number(f, id, changed) {
   };
 }
 
-/** @type {Maker} */
+/** @type {Maker<import('./answers').RangeField>} */
 function range(f, id, changed) {
   const bars = ['lowest', 'highest'].map((name, i) =>
     el('input', {
@@ -106,7 +109,7 @@ const putOption = (select) => (/** @type {string} */ v) => {
   select.value = v;
 };
 
-/** @type {Maker} */
+/** @type {Maker<ChoiceField>} */
 function choice(f, id, changed) {
   const options = f.options.map((o) => el('option', { value: o }, o));
   const select = el('select', { id, onchange: () => changed(select.value) }, options);
@@ -131,10 +134,10 @@ function study(_, id, changed) {
   return { beside: select, put: putOption(select) };
 }
 
-/** A click chooses one; with Shift or Ctrl it adds to or takes from those chosen. @type {Maker} */
+/** A click chooses one; with Shift or Ctrl it adds to or takes from those chosen. @type {Maker<ChoiceField>} */
 function several(f, id, changed) {
   const buttons = f.options.map((o, i) =>
-    el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names?.[o] || o),
+    el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names[o] || o),
   );
   const pressed = (/** @type {Element} */ b) => b.getAttribute('aria-pressed') === 'true';
   const press = (/** @type {Element} */ b, /** @type {boolean} */ on) => b.setAttribute('aria-pressed', String(on));
@@ -173,10 +176,9 @@ function flag(_, id, changed) {
   };
 }
 
-/** @type {Maker} */
+/** @type {Maker<import('./answers').NumbersField>} */
 function numbers(f, id, changed) {
-  /** @type {string[]} */
-  const names = f.names;
+  const { names } = f;
   const boxes = names.map((name, i) =>
     el('input', {
       type: 'number',
@@ -216,5 +218,5 @@ function text(_, id, changed) {
   };
 }
 
-/** @type {Record<Field['kind'], Maker>} */
+/** @type {Record<Field['kind'], Maker<any>>} */
 export const CONTROLS = { number, integer: number, range, choice, study, several, flag, numbers, text };

@@ -3,8 +3,8 @@
 /** @param {number} v @param {number} lo @param {number} hi */
 export const clamp = (v, lo, hi) => Math.min(hi, Math.max(lo, v));
 
-/** A share in 0..1 as per cent. @param {number} v @param {number} [digits] */
-export const percent = (v, digits = 1) => `${(100 * v).toFixed(digits)} %`;
+/** A share in 0..1 as per cent; a dash where there is none. @param {number | null} v @param {number} [digits] */
+export const percent = (v, digits = 1) => (v === null ? '–' : `${(100 * v).toFixed(digits)} %`);
 
 /** A number with `digits` decimals; a dash where there is none. @param {number | null | undefined} v @param {number} [digits] */
 export const fixed = (v, digits = 3) => (v == null || !Number.isFinite(v) ? '–' : v.toFixed(digits));

@@ -1,5 +1,7 @@
 // What the page's scripts share: elements, forms, charts, and the object that every widget is mounted with.
-import type { Field } from './answers';
+import type { Group, Point, Series } from './answers';
+
+export type { Group, Point, Series };
 
 declare global {
   interface Window {
@@ -57,16 +59,17 @@ export interface Studio {
   shown(element: HTMLElement): boolean;
 }
 
-/** A group of settings, as core/studio says it. */
-export interface Group {
-  title: string;
-  fields: Field[];
-}
 export type Values = Record<string, any>;
+export type Params = Record<string, unknown>;
 
-/** [step, value]; null where the run has no number. */
-export type Point = [number, number | null];
-export type Series = Record<string, Point[]>;
+export interface Failure {
+  ok: false;
+  error: string;
+  status?: number;
+}
+/** What `get`, `post`, `postBytes` and `discard` come back with: they never throw. */
+export type Answer<T> = (T & { ok: true }) | Failure;
+
 export interface Line {
   name: string;
   points: Point[];

@@ -29,7 +29,7 @@ export function roc({ roc: curve, point }) {
     text(10, 90, 'sensitivity', 'middle', { transform: 'rotate(-90 10 90)' }),
   ];
   const drawn = { viewBox: '0 0 300 300', role: 'img', 'aria-label': 'ROC with the operating point' };
-  if (!curve) return el('svg', drawn, frame, text(161, 139, 'needs normal and abnormal cases'));
+  if (!curve || !point) return el('svg', drawn, frame, text(161, 139, 'needs normal and abnormal cases'));
   const path = curve.map((p, i) => `${i ? 'L' : 'M'}${at(p).join(' ')}`).join(' ');
   const [cx, cy] = at(point);
   return el(

@@ -24,7 +24,7 @@ export async function mount(root, studio) {
   const wide = (/** @type {string} */ title, /** @type {import('../../static/types').Child} */ content) =>
     el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
 
-  /** @param {import('../../static/answers').Results} r */
+  /** @param {import('../../static/answers').ResultsOfRun} r */
   function operatingPoint({ labels, promise }) {
     const dot = 'the dot is the threshold, the 95th percentile of held-out normals';
     return el(
@@ -37,7 +37,7 @@ export async function mount(root, studio) {
     );
   }
 
-  /** @param {import('../../static/answers').Results} r */
+  /** @param {import('../../static/answers').ResultsOfRun} r */
   function flagged(r) {
     const option = (/** @type {import('../../static/answers').ScoredRun} */ x) =>
       el('option', { value: x.id, selected: x.id === r.run }, `${x.title} · ${x.name} · ${day(x.created)}`);
@@ -74,7 +74,7 @@ export async function mount(root, studio) {
     }
     if (asked !== study) return;
     const out = exports(study, r.blind, link, () => show(true));
-    if (!r.runs.length) {
+    if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
       fill(page, el('div', { class: 'panel rs-wide' }, unscored(studio)), readers, out);
       return;

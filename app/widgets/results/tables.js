@@ -3,15 +3,17 @@ import { el } from '../../static/dom.js';
 import { fixed, percent, plural } from '../../static/format.js';
 
 /** @typedef {import('../../static/answers').Share} Share */
-/** @typedef {import('../../static/answers').Kappa} Kappa */
+/** @typedef {Pick<import('../../static/answers').FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
 /** @typedef {import('../../static/types').Child} Child */
 /** @typedef {{cell: Child, class?: string, title?: string | null}} Cell */
 
 /** @param {Share} s */
-const share = (s) => (s.value === null ? '–' : percent(s.value));
+const share = (s) => percent(s.value);
 /** @param {Share} s */
 const interval = ({ value, low, high, hits, n }) =>
-  value === null ? '' : `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}, ${hits} of ${n}`;
+  value === null || low === null || high === null
+    ? ''
+    : `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}, ${hits} of ${n}`;
 /** @param {Kappa} k */
 const kappa = ({ kappa: value, low, high }) =>
   value === null ? '–' : `${fixed(value, 2)}${low === null ? '' : ` (${fixed(low, 2)} to ${fixed(high, 2)})`}`;
@@ -98,7 +100,7 @@ export function agreement({ pairs, fleiss, differ }, link) {
   );
 }
 
-/** Second decisions of a blind study against the first. @param {import('../../static/answers').Minds} minds */
+/** Second decisions of a blind study against the first. @param {import('../../static/answers').ResultsOfRun['minds']} minds */
 export function changedMinds(minds) {
   const rows = Object.entries(minds).map(([reader, v]) => [
     { cell: reader },

@@ -6,7 +6,7 @@ import { check, form } from './manage_parts.js';
 const NONE = 'Accounts are made with “python launch.py reader add NAME”; the studio is then opened with “--readers”.';
 
 /**
- * @param {import('../../static/answers').Dealt} dealt
+ * @param {import('../../static/answers').Assignments} dealt
  * @param {{assign: (readers: string[], perCase: number) => void, unassign: (reader: string) => void}} on
  */
 export function readersForm({ readers, free, cases }, { assign, unassign }) {

@@ -5,7 +5,7 @@ import { fixed } from '../../static/format.js';
 /** @typedef {import('../../static/answers').Evaluation} Evaluation */
 /** @typedef {[name: string, value: string | number | null | undefined]} Pair */
 
-/** @type {[keyof Evaluation, string][]} */
+/** @type {[Exclude<keyof Evaluation, 'protocol' | 'roi'>, string][]} */
 const FIGURES = [
   ['auroc', 'AUROC'],
   ['ap', 'AP'],
@@ -37,7 +37,7 @@ export function block(title, name) {
   return { element, inside };
 }
 
-/** Which class was taken for which. @param {{step: number, rows: number[][]}} confusion */
+/** Which class was taken for which. @param {{step: number, rows: (number | null)[][]}} confusion */
 export function confusionTable({ step, rows }) {
   const grid = el('div', {
     class: 'matrix',
@@ -46,8 +46,8 @@ export function confusionTable({ step, rows }) {
   });
   const head = (/** @type {number} */ n) => el('span', { class: 'dim' }, `A${n}`);
   const cells = rows.map((row, n) => {
-    const sum = row.reduce((a, b) => a + b, 0) || 1;
-    const shade = (/** @type {number} */ v) => `background:rgba(124,196,212,${(0.7 * v) / sum})`;
+    const sum = row.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0) || 1;
+    const shade = (/** @type {number | null} */ v) => `background:rgba(124,196,212,${(0.7 * (v ?? 0)) / sum})`;
     return [head(n), row.map((v) => el('span', { style: shade(v) }, String(v)))];
   });
   return fill(

@@ -8,12 +8,14 @@ import { lesionsLike } from './lesions_like.js';
 /** @param {import('./run_view.js').RunView} view */
 export function wireActions(view) {
   const { $, forms, changed, clone } = view;
-  /** Resolves to what the server says, or to null after a toast. @param {string} action */
-  const act = async (action, value = '') => {
-    const answer = await orToast(api(`/api/training/run/${view.id}/${action}`, { value }));
+  /** Resolves to what the server says, or to null after a toast. @template T @param {Promise<T>} asked */
+  const answered = async (asked) => {
+    const answer = await orToast(asked);
     await view.look().catch(() => {});
     return answer;
   };
+  const act = (/** @type {string} */ action, value = '') =>
+    answered(api(`/api/training/run/${view.id}/${action}`, { value }));
   const actAndTell = (/** @type {string} */ action, value = '') => act(action, value).then(() => changed());
   for (const action of ['pause', 'resume']) $(`.${action}`).onclick = () => actAndTell(action);
 
@@ -36,7 +38,7 @@ export function wireActions(view) {
     changed($('.archived').checked ? undefined : null);
   };
   $('.delete').onclick = async () => {
-    const frees = await act('frees');
+    const frees = await answered(api(`/api/training/run/${view.id}/frees`, {}));
     if (!frees) return;
     const fits = view.children().length;
     const also = fits ? ` and the ${plural(fits, 'fit')} on it` : '';
@@ -51,7 +53,7 @@ export function wireActions(view) {
     changed(null);
   };
   $('.repeat').onclick = async () => {
-    const made = await act('repeat');
+    const made = await answered(api(`/api/training/run/${view.id}/repeat`, {}));
     if (made) changed(made.run);
   };
   $('.clone').onclick = () => clone(view.run());

@@ -8,6 +8,8 @@ import unicodedata
 
 from core.studio.db.store import NotFound, Store, parsed
 
+_SETTINGS = ("blind", "deidentify", "import", "kind", "labels")  # of a study, as NAME:STUDY
+
 
 def slug(name: str) -> str:
     """'My Colon study' -> 'my-colon-study'. Raises ValueError if nothing is left."""
@@ -81,6 +83,7 @@ def delete_study(store: Store, study: str) -> None:
     with store.write() as db:
         db.execute("UPDATE runs SET parent = NULL WHERE study = ?", [study])
         db.execute("DELETE FROM studies WHERE id = ?", [study])
+        db.conn.executemany("DELETE FROM settings WHERE key = ?", [[f"{name}:{study}"] for name in _SETTINGS])
     for folder in [store.home.path / f for f in folders] + [store.home.cache / study, store.home.files / study]:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -39,7 +39,7 @@ def asked(room, monkeypatch):  # noqa: F811
     for kind, id in OWNED.items():
         owners.set_owner(store, kind, [id], "ann")
     monkeypatch.setattr(demo, "make_demo", lambda *args, **options: STUDY)
-    monkeypatch.setattr(tour, "prepare", lambda *args, **options: {})
+    monkeypatch.setattr(tour, "prepare", lambda store, *args, **options: tour.state(store))
     server = whole_server(store)
     clients = {name: visitor(server, name) for name in (None, "ann", "bob", "root")}
     case = store.one("SELECT id FROM cases WHERE split = 'test' AND label = 'abnormal'")["id"]

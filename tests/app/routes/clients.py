@@ -8,8 +8,23 @@ from fastapi.testclient import TestClient
 from app import routes
 from app.context import Context
 from app.routes import errors
+from tests.app.routes.answers import Checked
 
 PASSWORD = "a long password"
+
+
+class Client(TestClient):
+    """Asks, and fails with an AssertionError where an answer is not what its model says."""
+
+    def __init__(self, app, **options):
+        self.checked = Checked(app)
+        super().__init__(self.checked, **options)
+
+    def send(self, *args, **options):
+        answer = super().send(*args, **options)
+        wrong, self.checked.wrong = self.checked.wrong, []
+        assert not wrong, "\n".join(wrong)
+        return answer
 
 
 class NamedByHeader(Context):
@@ -19,13 +34,13 @@ class NamedByHeader(Context):
         return request.headers.get("x-user", "ann")
 
 
-def client_of(store, single_user: bool = False) -> TestClient:
+def client_of(store, single_user: bool = False) -> Client:
     """Every route of the page, without Gradio and without the guard."""
     ctx = NamedByHeader(home=store.home, single_user=single_user, _store=store)
     server = FastAPI()
     errors.add_handlers(server, store.home.path)
     routes.include_all(server, ctx)
-    return TestClient(server, raise_server_exceptions=False)
+    return Client(server, raise_server_exceptions=False)
 
 
 def whole_server(store, single_user: bool = False) -> FastAPI:
@@ -35,9 +50,9 @@ def whole_server(store, single_user: bool = False) -> FastAPI:
     return build(store.home, single_user)
 
 
-def visitor(server: FastAPI, name: str | None = None, **options) -> TestClient:
+def visitor(server: FastAPI, name: str | None = None, **options) -> Client:
     """A browser: signed in as `name`, or as nobody."""
-    client = TestClient(server, base_url="http://localhost", raise_server_exceptions=False, **options)
+    client = Client(server, base_url="http://localhost", raise_server_exceptions=False, **options)
     if name is not None:
         sessions = server.state.ctx.sessions
         client.cookies.set(sessions.COOKIE, sessions.start(name))

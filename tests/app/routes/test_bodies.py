@@ -71,7 +71,7 @@ def test_bodies_that_are_none_are_422(asked):
 
 
 def test_no_value_of_a_body_breaks_a_route(asked, monkeypatch):
-    monkeypatch.setattr(dryrun, "dry_run", lambda *args: {})  # a process of its own
+    monkeypatch.setattr(dryrun, "dry_run", lambda *args: {"fits": False, "message": ""})  # a process of its own
     _, client, found = asked
     wrong = []
     for route in found:

@@ -6,7 +6,6 @@ import cv2
 import numpy as np
 import pytest
 from fastapi import FastAPI
-from fastapi.testclient import TestClient
 
 from app.routes import cases as routes_case
 from core.engine.roi import find_roi
@@ -15,6 +14,7 @@ from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.review import blind, decisions, masks
 from core.studio.review.aliases import Aliases
+from tests.app.routes.clients import Client
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
 
@@ -41,7 +41,7 @@ def room(tmp_path):
     server.add_exception_handler(
         ValueError, lambda request, error: routes_case.Response(json.dumps({"error": str(error)}), 400)
     )
-    yield store, run, TestClient(server)
+    yield store, run, Client(server)
     store.close()
 
 

@@ -190,8 +190,11 @@ def test_a_deleted_study_leaves_nothing(store, tiny_study):
     run = runs.create_run(store, tiny_study, "pretrain", "untrained", {})
     runs.create_run(store, tiny_study, "fit", "padim", {}, run)
     studies.load_arrays(store, tiny_study, 32)
+    for name in ("blind", "kind", "labels"):
+        store.set_setting(f"{name}:{tiny_study}", True)
     studies.delete_study(store, tiny_study)
     assert studies.list_studies(store) == [] and runs.list_runs(store) == []
+    assert store.query("SELECT key FROM settings WHERE key LIKE ?", [f"%:{tiny_study}"]) == []
     assert not (store.home.runs / run).exists() and not (store.home.cache / tiny_study).exists()
 
 

@@ -4,6 +4,8 @@ import { el } from '../../../static/dom.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
 /** @typedef {import('../../../static/answers').PointDetail} PointDetail */
+/** @typedef {Omit<PointDetail, 'case' | 'box' | 'reading'> & Partial<Pick<PointDetail, 'box' | 'reading'>> & {far?: boolean,
+ *   case: {name: string, split?: string, tags: string[]} | null}} Shown a point of the map, or a new image on it */
 /** @typedef {import('../../../static/answers').Neighbour} Neighbour */
 
 export class Detail {
@@ -73,7 +75,7 @@ export class Detail {
     this.near(pane, neighbours);
   }
 
-  /** @param {PointDetail} said @param {string} base the point's address */
+  /** @param {Shown} said @param {string} base the point's address */
   render(said, base) {
     const name = said.case?.name || 'case removed';
     const frame = el(
@@ -185,7 +187,7 @@ export class Detail {
     );
   }
 
-  /** @param {PointDetail} said */
+  /** @param {Shown} said */
   link(said) {
     if (said.lesions || !said.case || said.case.split !== 'test') return null;
     return el(

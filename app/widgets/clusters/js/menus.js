@@ -105,7 +105,11 @@ export class Menus {
       el(
         'div',
         { class: 'line' },
-        el('button', { class: 'item', onclick: () => this.run(() => this.restore(view.state)) }, view.name),
+        el(
+          'button',
+          { class: 'item', onclick: () => this.run(() => this.restore(/** @type {any} */ (view.state))) },
+          view.name,
+        ),
         el(
           'button',
           {

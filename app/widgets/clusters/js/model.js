@@ -43,7 +43,7 @@ export const FEATURES = { centred: 'centred', projected: 'projected', backbone: 
 
 /** A map's name in menus: method, features, run, epochs, seed.
  * @param {{config: import('../../../static/answers').MapConfig, run_name: string, epochs: (number | {epoch: number})[],
- *   count: number}} map */
+ *   count: number | null}} map */
 export function titleOf({ config, run_name: run, epochs, count }) {
   const e = epochs.map((x) => (typeof x === 'object' ? x.epoch : x));
   const when = e.length > 1 ? `epochs ${e[0]}\u2013${e[e.length - 1]}` : `epoch ${e[0]}`;
@@ -55,6 +55,7 @@ export function titleOf({ config, run_name: run, epochs, count }) {
 /** What the points can be coloured by, by name. @param {{base: `/api/clusters/maps/${string}`} & Pick<MapData, 'added' | 'sets'>} map
  * @param {string | null} fit the run whose scores are among them */
 export async function loadColumns(map, fit) {
+  /** @type {'' | `?${string}`} */
   const query = fit ? `?fit=${encodeURIComponent(fit)}` : '';
   const { columns } = await api(`${map.base}/columns${query}`);
   return new Map(columns.map((c) => [c.name, widen(c, map)]));

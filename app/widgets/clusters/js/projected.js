@@ -1,7 +1,7 @@
 // New images on a map: they join its points at the end, in a class of their own, so that every tool knows them.
 import { api, fetched } from '../../../static/api.js';
 
-/** @typedef {import('../../../static/answers').PlacedSet} PlacedSet */
+/** @typedef {import('../../../static/answers').Projection & {coords: Float32Array}} ProjectedSet */
 
 const PREFIX = 'Placed: ';
 /** The class of a set's points. @param {{title: string}} set */
@@ -23,12 +23,13 @@ function idOf(text) {
  * @param {`/api/clusters/maps/${string}`} base */
 export async function loadSets(base) {
   const { sets } = await api(`${base}/placed`);
-  const ready = sets.filter((s) => s.ready);
-  await Promise.all(
-    ready.map(async (set) => {
-      const answer = await fetched(`${base}/placed/${set.key}/coords`);
-      set.coords = new Float32Array(await answer.arrayBuffer());
-    }),
+  const ready = await Promise.all(
+    sets
+      .filter((s) => s.ready)
+      .map(async (set) => {
+        const answer = await fetched(`${base}/placed/${set.key}/coords`);
+        return { ...set, coords: new Float32Array(await answer.arrayBuffer()) };
+      }),
   );
   return { sets: ready, waiting: sets.filter((s) => !s.ready) };
 }
@@ -37,7 +38,7 @@ export async function loadSets(base) {
  * Puts the sets behind the map's own `n` points: coords epoch by epoch, ids, cases, lesions, the address of each.
  * @param {{base: string, coords: Float32Array, n: number, epochs: number, ids: ArrayLike<number> & Iterable<number>,
  *   cases: number[], lesions: number[]}} map coords: (epochs, n, 2)
- * @param {PlacedSet[]} sets
+ * @param {ProjectedSet[]} sets
  */
 export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
   const more = sets.reduce((sum, s) => sum + s.names.length, 0);

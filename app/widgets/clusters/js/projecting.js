@@ -3,7 +3,8 @@ import { api } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { closeOnEscape, el, finder } from '../../../static/dom.js';
 
-/** @typedef {import('../../../static/answers').PlacedSet} PlacedSet */
+/** @typedef {import('./projected.js').ProjectedSet} ProjectedSet */
+/** @typedef {import('../../../static/answers').Projections['sets'][number]} Row */
 
 export class Projecting {
   /** @param {HTMLDetailsElement} root @param {import('./cluster_view.js').ClusterView} clusters */
@@ -64,7 +65,7 @@ export class Projecting {
     if (map.waiting.some((s) => ['queued', 'running'].includes(s.job_status || ''))) this.watch(map.key);
     else if (!this.wanted) this.say(undefined);
   }
-  /** @param {PlacedSet} set */
+  /** @param {ProjectedSet} set */
   summary(set) {
     const far = set.far[set.far.length - 1].filter(Boolean).length;
     const lost = set.left_out.length ? ` ${set.left_out.length} files could not be read.` : '';
@@ -90,7 +91,7 @@ export class Projecting {
     }
   }
 
-  /** @param {PlacedSet | undefined} row the set that is being worked on */
+  /** @param {Row | undefined} row the set that is being worked on */
   say(row) {
     const working = this.$('.on-way');
     working.hidden = !row;
@@ -128,7 +129,7 @@ export class Projecting {
     for (const pane of this.clusters.shown) if (pane.map.key === key) await this.clusters.again(pane);
     this.render();
   }
-  /** @param {PlacedSet} set */
+  /** @param {ProjectedSet} set */
   async off(set) {
     const { map } = this.pane;
     try {

@@ -110,7 +110,8 @@ export async function undo(review) {
 /** @param {ReviewView} review @param {'undo' | 'redo'} which */
 export function undoOrRedo(review, which) {
   return enqueue(async () => {
-    const answer = await post(`/api/review/${which}`, { study: review.study, list: review.list.params() });
+    const body = { study: review.study, list: review.list.params() };
+    const answer = which === 'undo' ? await post('/api/review/undo', body) : await post('/api/review/redo', body);
     if (!answer.ok) return review.say(answer.error);
     const { decision } = answer;
     review.last = null;

@@ -7,9 +7,9 @@ import { lookup } from './windows.js';
 /** @typedef {{buffer: ArrayBuffer, headers: import('./heat.js').Headers}} Stored bytes and what describes them */
 /** @typedef {import('./windows.js').Window} Window */
 
-/** @param {{id: number, v: string, bits: number}} detail */
+/** @param {{id: number, v: string, bits: number | null}} detail */
 export async function load(detail) {
-  if (detail.bits > 8) {
+  if (detail.bits !== null && detail.bits > 8) {
     const raw = await bytes(`/api/case/${detail.id}/raw?v=${detail.v}`);
     if (raw) return opened({ raw });
   }

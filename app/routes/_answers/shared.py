@@ -1,0 +1,103 @@
+"""What the answers of several rooms share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict
+from typing_extensions import TypeAliasType, TypedDict
+
+
+class Answer(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic reads it from the class
+
+
+class Done(Answer):
+    """Nothing but that it is done."""
+
+
+Values = dict[str, Any]  # settings, as core/engine or the page names them
+Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
+Polygons = list[list[tuple[float, float]]]  # x, y in parts of the image's width and height
+Decision = TypeAliasType("Decision", Literal["normal", "abnormal", "unsure"])
+Split = TypeAliasType("Split", Literal["train", "holdout", "test"])
+Label = TypeAliasType("Label", Literal["normal", "abnormal", "unknown"])
+ReviewStage = TypeAliasType("ReviewStage", Literal["first", "second", "adjudication"])
+JobStatus = TypeAliasType(
+    "JobStatus", Literal["queued", "running", "paused", "interrupted", "failed", "cancelled", "done"]
+)
+
+
+class Job(Answer):
+    """here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere."""
+
+    id: int
+    status: JobStatus
+    run: str | None
+    verb: str
+    progress: float
+    message: str
+    error: str | None
+    wants: str
+    position: int
+    here: bool | None
+    ahead: bool | None
+    steps: list[str]
+
+
+class JobAsked(Answer):
+    """Of something that is made once. job: null where it is ready."""
+
+    key: str
+    ready: bool
+    job: int | None
+
+
+class StatusOfJob(Answer):
+    status: JobStatus
+
+
+class Share(Answer):
+    """hits of n, with the 95 % Wilson interval; null where n is 0."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    hits: int
+    n: int
+
+
+class Confusion(Answer):
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+    sensitivity: Share
+    specificity: Share
+    ppv: Share
+    npv: Share
+
+
+class Kappa(Answer):
+    kappa: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class Rights(Answer):
+    role: Literal["reader", "adjudicator", "administrator", "single"]
+    administer: bool
+    adjudicate: bool
+
+
+class ScoredRun(Answer):
+    """first: whether the run is the newest of its detector. encoder: the method of the run that it is a fit on."""
+
+    id: str
+    name: str
+    method: str
+    title: str
+    encoder: str | None
+    created: str
+    first: bool
