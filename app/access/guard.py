@@ -107,7 +107,7 @@ class Guard:
 
 
 def _netloc(origin: str) -> str | None:
-    """Host and port of an Origin header; None for "null" and for what is none."""
+    """Host and port of an Origin header; None for "null" and for what is no origin."""
     try:
         return urlsplit(origin).netloc or None
     except ValueError:

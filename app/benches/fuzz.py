@@ -94,7 +94,7 @@ def _fuzz(reader: Reader, inputs: int, seconds: float = math.inf) -> dict:
 
 
 def _changed(seeds: list[bytes]):
-    """A seed with some bytes changed, cut, doubled or put in; now and then bytes that are nothing."""
+    """A seed with some bytes changed, cut, doubled or put in; now and then random bytes."""
     from hypothesis import strategies as st
 
     place = st.floats(0, 1, exclude_max=True)

@@ -71,7 +71,7 @@ def _passing(error: BaseException) -> JSONResponse | None:
 
 
 def add_handlers(server: FastAPI, home: Path) -> None:
-    """home: where errors.log lies, for what nobody foresaw."""
+    """home: where errors.log lies, for unexpected errors."""
 
     @server.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:

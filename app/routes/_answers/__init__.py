@@ -25,13 +25,13 @@ from app.routes._answers import (
     training,
 )
 
-_ROOMS = (
+_MODULES = (
     status, studies, exports, manage, medmix, runs, training, reviews, cases, reading, results, clusters, points,
 )  # fmt: skip
 
 # "METHOD path": the model of the answer
-ANSWERS: dict[str, Any] = {route: model for room in _ROOMS for route, model in room.ANSWERS.items()}
+ANSWERS: dict[str, Any] = {route: model for module in _MODULES for route, model in module.ANSWERS.items()}
 # "METHOD path": media types of what is no JSON
-BINARY: dict[str, tuple[str, ...]] = {route: types for room in _ROOMS for route, types in room.BINARY.items()}
+BINARY: dict[str, tuple[str, ...]] = {route: types for module in _MODULES for route, types in module.BINARY.items()}
 # of those, the ones that begin with a length and a head in JSON, with the head's model
 HEADS: dict[str, Any] = cases.HEADS | medmix.HEADS

@@ -19,7 +19,7 @@ export function cover(box, studio, changed) {
   fill(
     box,
     el('h2', {}, 'A blind session is open'),
-    el('p', {}, 'What this study holds would tell the labels. It is shown again when the session has ended.'),
+    el('p', {}, 'What this study holds would reveal the labels. It is shown again when the session has ended.'),
     el(
       'div',
       {},

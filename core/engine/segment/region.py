@@ -1,6 +1,6 @@
 """The region that clicks ask for: each cell's chance by logistic regression on how near it is to the clicks.
 
-Nearness has six measures (`MEASURES`), taken to the positive clicks and, where there are any, to the negative ones.
+Similarity has six measures (`MEASURES`), taken to the positive clicks and, where there are any, to the negative ones.
 The regression's weights are in weights.py; fit.py makes them.
 """
 

@@ -80,7 +80,7 @@ def of_case(case: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _scanner(ds: Any) -> str:
-    """A digest of what says which device and kind of image it is; serial numbers tell two devices of a model apart."""
+    """A digest of what says which device and kind of image it is; serial numbers distinguish two devices of a model."""
     names = ("Modality", "Manufacturer", "ManufacturerModelName", "DeviceSerialNumber", "StationName", "Units")
     said = [str(ds.get(name) or "").strip() for name in (*names, "PhotometricInterpretation", "BitsStored")]
     return "scanner " + hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Runs whose process is gone without a word: no job has them, nobody works on them, and yet they said 'running'."""
+"""Runs marked 'running' whose process ended without recording it, and which no job has."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ test('a pack is taken apart into its parts', () => {
   assert.equal(mask?.headers.get('id'), 7);
 });
 
-test('names that say what an image shows are told from those that do not', () => {
+test('names that say what an image shows are distinguished from those that do not', () => {
   for (const name of ['abnormal_12.png', 'test/normal/3', 'polyp-4', 'Lesion 2', 'good 001', 'brain tumour 3'])
     assert.ok(namesLabel(name), name);
   for (const name of ['a08.png', 'IMG_2031', 'goodman 3', 'normalised 1', 'frame 12'])

@@ -55,7 +55,7 @@ def test_better_is_a_lower_l_aug():
 
 
 def test_the_loss_of_one_constant_feature_stands_beside_the_loss(trainer):
-    """What l_PMSACL falls to when no image is told from another: 8 views of one z, each centred by its own class."""
+    """What l_PMSACL falls to when no image differs from another: 8 views of one z, each centred by its own class."""
     views = trainer.views()
     with torch.no_grad():
         outcome = trainer.objective.loss(*trainer.features(views.images), views, trainer.centres)

@@ -1,4 +1,4 @@
-"""The ways through the code that CONTRIBUTING.md describes: every function named stands in the file named."""
+"""The paths through the code that CONTRIBUTING.md describes: every function named stands in the file named."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-WALKS = re.findall(r"```walk\n(.+?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
+PATHS = re.findall(r"```path\n(.+?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
 DEFINED = {
     ".py": r"^ *(?:async )?def {}\(",
     ".js": r"^(?:export )?(?:async )?function {0}\(|^export const {0} =|^  (?:async )?{0}\(.*\{{$",
 }
 
 
-@pytest.mark.parametrize("walk", WALKS, ids=("minibatch", "image", "decision"))
-def test_what_a_way_passes_is_there(walk):
-    for line in walk.splitlines():
+@pytest.mark.parametrize("steps", PATHS, ids=("minibatch", "image", "decision"))
+def test_the_functions_of_a_path_are_there(steps):
+    for line in steps.splitlines():
         path, _, names = line.partition(": ")
         file = ROOT / path
         text = file.read_text("utf-8")
