@@ -1,4 +1,4 @@
-"""Passwords are checked by few threads with a short queue: hashing takes long on purpose, and must not slow the page."""
+"""Passwords are checked by few threads with a short queue: hashing takes long on purpose and must not slow the page."""
 
 from __future__ import annotations
 

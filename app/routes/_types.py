@@ -49,7 +49,7 @@ _CURSOR: TypeAdapter[tuple[Id, str | int | float | None, Id]] = TypeAdapter(tupl
 
 
 def read_cursor(text: str) -> tuple:
-    """Where a page of the worklist ended: (part, value, case id) from JSON. Raises ValueError if the text is no cursor."""
+    """Where a page of the worklist ended: (part, value, case id) from JSON. Raises ValueError for another text."""
     try:
         return _CURSOR.validate_json(text)
     except ValidationError:
