@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -39,7 +39,8 @@ REST = "(path: string, body?: unknown, options?: RequestInit): Promise<any>"  # 
 
 def page() -> str:
     """The whole file."""
-    named = [(route, "validation", TypeAdapter(model)) for route, model in {**ANSWERS, **HEADS}.items()]
+    validated: Literal["validation"] = "validation"
+    named = [(route, validated, TypeAdapter(model)) for route, model in (ANSWERS | HEADS).items()]
     schemas, found = TypeAdapter.json_schemas(named)
     definitions = found["$defs"]
     models = {route: type_of(schema) for (route, _), schema in schemas.items()}
