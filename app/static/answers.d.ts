@@ -21,6 +21,9 @@ export interface Ahead {
   bits: number | null;
   name?: string;
 }
+export interface AskedReport {
+  job: number;
+}
 /** role: null without an account. */
 export interface AssignedReader {
   name: string;
@@ -33,6 +36,11 @@ export interface Assignments {
   readers: Array<AssignedReader>;
   cases: number;
   free: number;
+}
+/** Whose published numbers stand beside ours, and whether they are of these images. */
+export interface Beside {
+  dataset: string;
+  own: boolean;
 }
 export interface Bin {
   rows: Array<Binned>;
@@ -569,6 +577,10 @@ export interface Missing {
   images: Array<string>;
   maps: Array<string>;
 }
+export interface NamedTable {
+  name: string;
+  title: string;
+}
 export interface NearestCase {
   id: number;
   name: string;
@@ -877,6 +889,57 @@ export interface Report {
   patients?: number;
   straddling?: Array<Straddling>;
   first?: number | null;
+}
+/** done of wanted cells are made. files: kinds that the last report wrote, at `made`. */
+export interface ReportBoard {
+  choices: ReportChoices;
+  tables: Array<ReportTable>;
+  done: number;
+  wanted: number;
+  job: ReportJob | null;
+  files: Array<string>;
+  made: string | null;
+  beside: Beside;
+}
+export interface ReportChoices {
+  tables: Array<NamedTable>;
+  budgets: Array<string>;
+}
+export interface ReportHead {
+  metric: string;
+  title: string;
+}
+export interface ReportJob {
+  id: number;
+  status: JobStatus;
+  progress: number;
+  message: string;
+}
+/** values: ours by metric; paper: the published ones. collapsed: how many encoders. failed: why nothing is made. */
+export interface ReportRow {
+  label: string;
+  values: Record<string, ReportValue>;
+  paper: Record<string, number>;
+  seeds: Array<ReportSeed>;
+  seconds: number | null;
+  collapsed: number;
+  failed: string;
+}
+/** fit, encoder: the runs; null where none is made. */
+export interface ReportSeed {
+  seed: number;
+  fit: string | null;
+  encoder: string | null;
+}
+export interface ReportTable {
+  name: string;
+  title: string;
+  heads: Array<ReportHead>;
+  rows: Array<ReportRow>;
+}
+export interface ReportValue {
+  mean: number;
+  deviation: number | null;
 }
 export interface RestoredMask {
   mask: number;
@@ -1461,6 +1524,8 @@ export interface Api {
   (path: `/api/results/${string}${Query}`): To<Results>;
   (path: `/api/manage/${string}${Query}`): To<Managed>;
   (path: `/api/reading${Query}`): To<Sessions>;
+  (path: `/api/report/${string}${Query}`): To<ReportBoard>;
+  (path: `/api/report/${string}${Query}`, body: object): To<AskedReport>;
   (path: `/api/manage${Query}`): To<Rights>;
   (path: `/api/status${Query}`): To<Status>;
   (path: `/api/study/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
@@ -1507,6 +1572,7 @@ export interface Get {
   (path: `/api/results/${string}`, params?: Params): Promise<Answer<Results>>;
   (path: `/api/manage/${string}`, params?: Params): Promise<Answer<Managed>>;
   (path: `/api/reading`, params?: Params): Promise<Answer<Sessions>>;
+  (path: `/api/report/${string}`, params?: Params): Promise<Answer<ReportBoard>>;
   (path: `/api/manage`, params?: Params): Promise<Answer<Rights>>;
   (path: `/api/status`, params?: Params): Promise<Answer<Status>>;
   (path: `/api/audit`, params?: Params): Promise<Answer<Trail>>;
@@ -1558,6 +1624,7 @@ export interface Post {
   (path: `/api/study/drop`, body?: Params): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, body?: Params): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, body?: Params): Promise<Answer<TourState>>;
+  (path: `/api/report/${string}`, body?: Params): Promise<Answer<AskedReport>>;
 }
 export interface PostBytes {
   (path: `/api/clusters/maps/${string}/worklist`, params: Params, content: Uint8Array): Promise<Answer<OnWorklist>>;
@@ -1604,6 +1671,7 @@ export interface PostBytes {
   (path: `/api/study/drop`, params: Params, content: Uint8Array): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, params: Params, content: Uint8Array): Promise<Answer<TourState>>;
+  (path: `/api/report/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedReport>>;
 }
 export interface Discard {
   (path: `/api/clusters/maps/${string}/placed/${string}`): Promise<Answer<Done>>;
@@ -1636,6 +1704,7 @@ export interface Discard {
 //   POST /api/medmix/figure.{kind}: image/png, image/svg+xml, application/pdf
 //   POST /api/medmix/grid: application/octet-stream
 //   POST /api/medmix/presets.yaml: text/plain
+//   GET /api/report/{study}/file.{kind}: text/html, text/csv, application/x-tex, text/x-tex, application/json
 //   GET /api/review/draft/{case_id}: application/octet-stream
 //   POST /api/review/segment/{case_id}: application/octet-stream
 //   GET /api/study/case/{case_id}/tile.png: image/png

@@ -17,6 +17,7 @@ from app.routes._answers import (
     medmix,
     points,
     reading,
+    report,
     results,
     reviews,
     runs,
@@ -26,7 +27,8 @@ from app.routes._answers import (
 )
 
 _MODULES = (
-    status, studies, exports, manage, medmix, runs, training, reviews, cases, reading, results, clusters, points,
+    status, studies, exports, manage, medmix, runs, training, reviews, cases, reading, results, report, clusters,
+    points,
 )  # fmt: skip
 
 # "METHOD path": the model of the answer

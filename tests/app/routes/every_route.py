@@ -130,6 +130,8 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
         ask(f"GET /api/results/{STUDY}?run={fit}")["compared"] and ask(f"GET /api/results/{STUDY}?run={run}")["minds"]
     )
     assert ask("GET /api/audit")["events"]
+    ask(f"POST /api/report/{STUDY}", {"tables": ["ssl"], "seeds": 1})
+    assert ask(f"GET /api/report/{STUDY}?seeds=1")["job"]
 
 
 def ask_medmix(ask: Asked) -> None:
