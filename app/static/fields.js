@@ -4,15 +4,13 @@ import { api } from './api.js';
 import { el } from './dom.js';
 
 /** @typedef {import('./answers').Field} Field */
-/** @typedef {import('./answers').NumberField} NumberField */
-/** @typedef {import('./answers').ChoiceField} ChoiceField */
 /** @typedef {{beside?: HTMLElement, body?: HTMLElement, inline?: HTMLElement, put: (value: any) => void}} Control */
 /** @template {Field} [F=Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
 
 /** A number without needless digits. @param {number} v */
 export const tidy = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(4))));
 
-/** Where a value lies on a slider, and which value a place on it stands for. @param {Pick<NumberField, 'log' | 'kind'> & {min: number}} field */
+/** Where a value lies on a slider, and which value a place on it stands for. @param {Pick<import('./answers').NumberField, 'log' | 'kind'> & {min: number}} field */
 export function sliderScale({ log, min, kind }) {
   const round = (/** @type {number} */ v) => (kind === 'integer' ? Math.round(v) : Number(v.toPrecision(6)));
   return {
@@ -22,7 +20,7 @@ export function sliderScale({ log, min, kind }) {
   };
 }
 
-/** @type {Maker<NumberField>} */
+/** @type {Maker<import('./answers').NumberField>} */
 function number(f, id, changed) {
   const box = el('input', { type: 'number', id, step: f.log ? 'any' : f.step, min: f.min, max: f.max });
   const { min, max } = f;
@@ -109,7 +107,7 @@ const putOption = (select) => (/** @type {string} */ v) => {
   select.value = v;
 };
 
-/** @type {Maker<ChoiceField>} */
+/** @type {Maker<import('./answers').ChoiceField>} */
 function choice(f, id, changed) {
   const options = f.options.map((o) => el('option', { value: o }, o));
   const select = el('select', { id, onchange: () => changed(select.value) }, options);
@@ -134,7 +132,7 @@ function study(_, id, changed) {
   return { beside: select, put: putOption(select) };
 }
 
-/** A click chooses one; with Shift or Ctrl it adds to or takes from those chosen. @type {Maker<ChoiceField>} */
+/** A click chooses one; with Shift or Ctrl it adds to or takes from those chosen. @type {Maker<import('./answers').ChoiceField>} */
 function several(f, id, changed) {
   const buttons = f.options.map((o, i) =>
     el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names[o] || o),

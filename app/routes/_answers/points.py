@@ -12,10 +12,9 @@ from app.routes._answers.shared import (
     Done,
     JobAsked,
     JobStatus,
-    Label,
     Polygons,
     Rectangle,
-    Split,
+    SampleCase,
 )
 
 
@@ -42,13 +41,7 @@ class Neighbours(Answer):
     neighbours: list[Neighbour]
 
 
-class CaseOfPoint(Answer):
-    id: int
-    name: str
-    split: Split
-    label: Label
-    width: int
-    height: int
+class CaseOfPoint(SampleCase):
     tags: list[str]
 
 

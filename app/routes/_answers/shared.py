@@ -101,3 +101,12 @@ class ScoredRun(Answer):
     encoder: str | None
     created: str
     first: bool
+
+
+class SampleCase(Answer):
+    id: int
+    name: str
+    split: Split
+    label: Label
+    width: int
+    height: int

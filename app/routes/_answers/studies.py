@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator
 from typing_extensions import NotRequired, TypeAliasType
 
-from app.routes._answers.shared import Answer, Done, Label, Polygons, Split, Values
+from app.routes._answers.shared import Answer, Done, Polygons, SampleCase, Values
 
 
 class Task(Answer):
@@ -146,15 +146,6 @@ class Next(Answer):
 
 class Labels(Answer):
     labels: list[str]
-
-
-class SampleCase(Answer):
-    id: int
-    name: str
-    split: Split
-    label: Label
-    width: int
-    height: int
 
 
 class Sample(Answer):

@@ -19,6 +19,7 @@ class Client(TestClient):
     def __init__(self, app, **options):
         self.checked = Checked(app)
         super().__init__(self.checked, **options)
+        self.app = app  # as any other client has it
 
     def send(self, *args, **options):
         answer = super().send(*args, **options)
