@@ -90,6 +90,7 @@ export interface CaseDetail {
   mine: Array<OwnReview>;
   frame?: number;
   modality?: string | null;
+  spacing?: Spacing | null;
   label?: Label;
   split?: Split;
   tags?: Array<string>;
@@ -1196,6 +1197,12 @@ export interface Sizes {
   points: Array<SizePoint>;
   groups: Array<SizeGroup>;
   threshold: number;
+}
+/** Millimetres of a pixel; null where the file does not say. */
+export interface Spacing {
+  x: number;
+  y: number;
+  at: "patient" | "detector";
 }
 export type Split = "train" | "holdout" | "test";
 /** left: seconds. */

@@ -70,6 +70,14 @@ class Finding(Answer):
     box: Rectangle | None
 
 
+class Spacing(Answer):
+    """Millimetres of a pixel; null where the file does not say."""
+
+    x: float
+    y: float
+    at: Literal["patient", "detector"]
+
+
 class CaseDetail(Answer):
     """Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
     that is read blind."""
@@ -84,6 +92,7 @@ class CaseDetail(Answer):
     mine: list[OwnReview]
     frame: NotRequired[int]
     modality: NotRequired[str | None]
+    spacing: NotRequired[Spacing | None]
     label: NotRequired[Label]
     split: NotRequired[Split]
     tags: NotRequired[list[str]]
