@@ -34,8 +34,9 @@ def type_of(schema: Mapping[str, Any], free: str = "unknown") -> str:
 def _record(schema: Mapping[str, Any], free: str) -> str:
     inner = schema.get("additionalProperties")
     value = type_of(inner, free) if isinstance(inner, dict) else free
-    if "propertyNames" in schema:
-        return f"Partial<Record<{type_of(schema['propertyNames'], free)}, {value}>>"
+    names = schema.get("propertyNames", {})
+    if "enum" in names or "$ref" in names:  # else texts of some length
+        return f"Partial<Record<{type_of(names, free)}, {value}>>"
     return f"Record<string, {value}>"
 
 
