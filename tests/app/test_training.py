@@ -125,7 +125,7 @@ def test_dry_run_shows_time_and_memory(page, page_url, go):
 
 
 def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, served):
-    small(page, page_url, go, epochs=12)
+    small(page, page_url, go, epochs=6)
     page.get_by_label("Quick detectors, blended", exact=True).uncheck()
     run = begin(page)
     page.wait_for_function("Number(document.querySelector('.widget-training').dataset.step) >= 2", timeout=150_000)
