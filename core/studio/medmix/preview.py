@@ -150,7 +150,7 @@ def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> lis
     files = sorted(p for p in dropped.rglob("*") if p.is_file())
     if not files:
         raise ValueError("no image was dropped")
-    return [{"path": str(files[i % len(files)]), "frame": 0, "name": files[i % len(files)].name}
+    return [{"path": str(files[i % len(files)]), "frame": 0, "scale": None, "name": files[i % len(files)].name}
             for i in range(scene.samples)]  # fmt: skip
 
 

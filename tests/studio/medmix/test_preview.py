@@ -12,7 +12,7 @@ from core.studio.ingest import studies
 from core.studio.medmix import figure, probe
 from core.studio.medmix import preview as medmix_view
 from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, energy_distance
-from tests.conftest import plain_folder
+from tests.conftest import plain_folder, write
 
 
 @pytest.fixture
@@ -34,6 +34,12 @@ def test_same_seed_same_draws_another_setting_leaves_the_rest(samples):
     assert np.array_equal(a.images[0], c.images[0]) and not np.array_equal(a.images[1], c.images[1])
     assert a.names == c.names
     assert medmix_view.draw_grid(samples, scene(config=soft, seed=5)).names != a.names
+
+
+def test_dropped_files_take_the_place_of_the_studys_images(samples, tmp_path):
+    write(tmp_path / "drop/mine.png", np.full((40, 40, 3), (0, 0, 250), np.uint8))
+    assert [s["name"] for s in medmix_view.cases_of(samples, scene(), tmp_path / "drop")] == ["mine.png"] * 3
+    assert (medmix_view.draw_grid(samples, scene(), tmp_path / "drop").images[0] == (0, 0, 250)).all()
 
 
 def test_outlines_hold_what_changed(samples):
