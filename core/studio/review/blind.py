@@ -85,6 +85,11 @@ def standing(store: Store, reader: str) -> dict:
 
 
 def reads_blind(store: Store, reader: str) -> bool:
-    """Whether any study is read blind by `reader`: then the rooms that show what a study holds are closed to them."""
-    query = "SELECT 1 FROM settings WHERE key LIKE 'blind:%' AND value = 'true'"
+    """Whether any study is read blind by `reader`: then the rooms that show what a study holds are closed to them. One
+    that lies in the bin is read by nobody.
+    """
+    query = (
+        "SELECT 1 FROM studies s JOIN settings k ON k.key = 'blind:' || s.id "
+        "WHERE k.value = 'true' AND s.binned IS NULL LIMIT 1"
+    )
     return store.one(query) is not None and role_of(store, reader) not in SIGHTED

@@ -5,6 +5,7 @@ import pytest
 from core.studio.review import blind, cases, decisions, readers, results
 from core.studio.review.accounts import add_reader
 from core.studio.review.blind import Hidden
+from core.studio.runs import bin
 
 
 @pytest.fixture
@@ -52,6 +53,15 @@ def test_rights_follow_roles(blinded):
     assert readers.rights(store, "reader", True)["administer"] and blind.applies(store, "room", "reader")
     with pytest.raises(ValueError, match="Only an administrator"):
         readers.demand(store, "chief", False, "administer")
+
+
+def test_a_study_in_the_bin_is_read_by_nobody(blinded):
+    store, _ = blinded
+    assert blind.reads_blind(store, "ann") and not blind.reads_blind(store, "chief")
+    bin.put_study(store, "room", "root")
+    assert not blind.reads_blind(store, "ann")
+    bin.restore(store, "study", "room", "root")
+    assert blind.reads_blind(store, "ann")
 
 
 def test_double_reading_is_dealt_evenly_and_topped_up(room):
