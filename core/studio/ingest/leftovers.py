@@ -20,7 +20,8 @@ def sweep(store: Store, older: float = OLD) -> list[str]:
     uploads = list(home.cache.glob("dropped/*"))  # whose page may be open the whole day
     gone = []
     for path in [*copies, *partial, *uploads]:
-        if time.time() - _last_written(path) < older * (24 if path in uploads else 1):
+        age = max(0.0, time.time() - _last_written(path))  # a clock that was set back makes times to come
+        if age < older * (24 if path in uploads else 1):
             continue
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         gone.append(path.name)

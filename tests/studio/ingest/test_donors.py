@@ -80,7 +80,8 @@ def test_a_study_that_is_not_here_is_named_before_the_training(two):
 def test_an_experiments_training_older_than_the_setting_is_found_again(two):
     import json
 
-    from core.studio.experiments.runner import _same
+    from core.studio.experiments.plans import Arm
+    from core.studio.experiments.runner import kept
     from core.studio.runs.pipeline import create_pretrain
 
     config = PRETRAIN_PRESETS["quick"].replace(size=32)
@@ -88,8 +89,9 @@ def test_an_experiments_training_older_than_the_setting_is_found_again(two):
     old = config.to_dict()
     del old["medmix"]["donor_study"]
     two.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(old), run])
-    assert _same(two, "tiny", config)["id"] == run
-    assert _same(two, "tiny", config.replace(lr=0.5)) is None
+    encoder, fit = kept(two, "tiny", Arm("PaDiM", "padim"), 0, size=32)
+    assert encoder["id"] == run and fit is None
+    assert kept(two, "tiny", Arm("PaDiM", "padim", pretrain={"lr": 0.5}), 0, size=32) == (None, None)
 
 
 def test_a_map_shows_them(two):

@@ -30,3 +30,11 @@ def test_leftovers_go_by_their_age(store, tiny_folder):
     assert sorted(leftovers.sweep(store)) == sorted([*(f.name for f in left), "b"])
     assert drops[0].exists() and len(list((home.files / "tiny").rglob("*.png"))) == 36
     assert (next(home.cache.glob("tiny/32-*")) / "meta.json").exists()
+
+
+def test_files_from_a_time_to_come_are_new_and_go_when_all_shall(home, store):
+    """As after the machine's clock was set back."""
+    (home.files / "gone").mkdir(parents=True)
+    age(home.files / "gone", -2)
+    assert leftovers.sweep(store) == []
+    assert leftovers.sweep(store, older=0) == ["gone"]

@@ -70,7 +70,7 @@ export function frame(review, keys, act) {
   ) =>
     el(
       'button',
-      { type: 'button', class: 'rv-icon', 'aria-label': name, title: tip, onclick: () => act(key) },
+      { type: 'button', class: 'rv-glyph', 'aria-label': name, title: tip, onclick: () => act(key) },
       el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d })),
     );
   const ruler = icon(RULER, 'Ruler', 'Measure a length (W)', 'ruler');
