@@ -71,7 +71,7 @@ class Calibration:
         pixels = None
         if maps is not None:
             where, of_images = _of_images(maps, roi, pixel_quantile)
-            lo, threshold = _usual(of_images[:, :2], where if patients is None else np.asarray(patients)[where])
+            lo, threshold = _usual(of_images[:, :2], None if patients is None else np.asarray(patients)[where])
             hi = max(_quantile(np.sort(of_images[:, 2]), image_quantile), threshold)
             pixels = PixelScale(float(lo), float(hi), float(threshold))
         return cls(tuple(scores.tolist()), pixels)
@@ -163,6 +163,8 @@ def _of_images(maps: np.ndarray, roi: np.ndarray | None, quantile: float) -> tup
     return np.array(list(found)), np.array(list(found.values()))
 
 
-def _usual(values: np.ndarray, patients: np.ndarray) -> np.ndarray:
-    """values (N, k), patients (N,) -> (k,), the median of all patients' medians."""
+def _usual(values: np.ndarray, patients: np.ndarray | None) -> np.ndarray:
+    """values (N, k), patients (N,) -> (k,), the median of all patients' medians; of all images without patients."""
+    if patients is None:
+        return np.median(values, axis=0)
     return np.median([np.median(values[patients == one], axis=0) for one in np.unique(patients)], axis=0)

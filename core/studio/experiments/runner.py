@@ -157,7 +157,7 @@ def is_scored(run: dict) -> bool:
 
 def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str, should_stop: Stop = never) -> str:
     name, config = _encoder_of(arm, seed, size)
-    found, _ = kept(store, study, arm, seed, size=size)
+    found = _trained(store, study, arm, seed, name, config)
     if found:
         run = found["id"]
     elif config:

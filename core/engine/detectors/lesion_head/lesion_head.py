@@ -73,7 +73,7 @@ class LesionHead(Detector):
         net = train(net, images[kept], config, around.replace(device=device), source)
         head = cls(net, config, ScoreRule(), device, source)
         if len(held):
-            head.rule = head._choose(images[held], None if roi is None else roi[held])
+            head.rule = head._choose(images[held], context.of(held).roi)
         return head
 
     @staticmethod
