@@ -10,6 +10,7 @@ from core.studio.db.store import Store
 from core.studio.demo import study as demo
 from core.studio.jobs import orphans
 from core.studio.jobs import queue as jobs
+from core.studio.jobs.records import NOT_ENDED
 from core.studio.review import masks
 from core.studio.review.cases import scored_runs
 from core.studio.runs import records as runs
@@ -107,7 +108,7 @@ def _jobs(store: Store, *statuses: str) -> list[dict]:
 
 
 def _end_jobs(store: Store, seconds: float) -> None:
-    for job in _jobs(store, "queued", "running", "paused", "interrupted"):
+    for job in _jobs(store, *NOT_ENDED):
         jobs.cancel(store, job["id"])
     end = time.monotonic() + seconds
     while _jobs(store, "running"):

@@ -18,6 +18,7 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.layouts import files_under
 from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
+from core.studio.jobs.records import NOT_ENDED
 from core.studio.runs import records as runs
 
 SETTLE = 4.0  # seconds for which size and time of a file must not change
@@ -107,8 +108,8 @@ def open_job(store: Store, study: str) -> dict | None:
     """The study's import job that has not ended yet."""
     return store.one(
         "SELECT id, status, message FROM jobs WHERE step = 'import' AND json_extract(args, '$.study') = ? "
-        "AND status IN ('queued', 'running', 'paused', 'interrupted') ORDER BY id DESC LIMIT 1",
-        [study],
+        "AND status IN (?, ?, ?, ?) ORDER BY id DESC LIMIT 1",
+        [study, *NOT_ENDED],
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from core.studio.db.store import NotFound, Store, now, parsed
 from core.studio.jobs.processes import detached
 from core.studio.jobs.queues import QUEUES, queue_of
-from core.studio.jobs.records import JSON, TRAINS, at_position, finish, get_job, reap
+from core.studio.jobs.records import JSON, NOT_ENDED, TRAINS, at_position, finish, get_job, reap
 from core.studio.jobs.steps import STEPS
 
 __all__ = ["cancel", "ensure_worker", "get_job", "list_jobs", "pause", "reap", "resume", "submit"]
@@ -48,7 +48,7 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
 
 
 def _refuse_twice(store: Store, run: str) -> None:
-    rows = store.query("SELECT id, chain FROM jobs WHERE status IN ('queued', 'running', 'paused', 'interrupted')")
+    rows = store.query("SELECT id, chain FROM jobs WHERE status IN (?, ?, ?, ?)", NOT_ENDED)
     for row in rows:
         if any(s["run"] == run and s["step"] in TRAINS for s in json.loads(row["chain"])):
             raise ValueError(f"run {run} is already in job {row['id']}: resume or cancel that one")

@@ -9,6 +9,7 @@ from core.studio.db.store import NotFound, Store, now, parsed
 from core.studio.jobs.processes import is_alive
 
 JSON = ("chain", "args")
+NOT_ENDED = ("queued", "running", "paused", "interrupted")  # statuses of a job that can still go on
 TRAINS = ("pretrain", "fit")  # steps that make a run: its status follows the job's
 _RUN_STATUS = {
     "queued": "queued", "paused": "stopped", "cancelled": "stopped", "interrupted": "interrupted", "failed": "failed",

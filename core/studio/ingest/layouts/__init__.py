@@ -77,6 +77,22 @@ def by_stem(folder: Path) -> dict[str, Path]:
     return found
 
 
+def with_masks(parts: Iterable[tuple[str, Path, str]], masks: Path, place: str) -> Iterator[Entry]:
+    """The images of parts (split, folder, label), those that are not normal with the mask of their name in `masks`.
+
+    A mask that no image bears the name of is a problem; `place` says where its image was looked for.
+    """
+    by_name = by_stem(masks)
+    used = set()
+    for split, folder, label in parts:
+        for path in files_under(folder):
+            mask = by_name.get(path.stem) if split == "test" and label != "normal" else None
+            used.add(mask)
+            yield Entry(path, split, label, mask)
+    for mask in sorted(set(by_name.values()) - used):
+        yield Entry(mask, "test", problem=f"a mask without an image of its name in {place}")
+
+
 def layouts() -> list[str]:
     """Names of the layouts, in the order in which they are tried."""
     there = [m.name for m in pkgutil.iter_modules(__path__)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.studio.ingest.layouts import Entry, by_stem, files_under
+from core.studio.ingest.layouts import Entry, with_masks
 
 TITLE = "train/good, valid/good, test/good, test/Ungood, with img and label"
 
@@ -19,18 +19,16 @@ def fits(folder: Path) -> bool:
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    masks = by_stem(folder / "test" / "Ungood" / "label")
-    used = set()
-    for split, place, label in (
+    parts = (
         ("train", "train/good", "normal"),
         ("holdout", "valid/good", "normal"),
         ("test", "test/good", "normal"),
         ("test", "test/Ungood", "abnormal"),
-    ):
-        inner = folder / place / "img"
-        for path in files_under(inner if inner.is_dir() else folder / place):
-            mask = masks.get(path.stem) if label == "abnormal" else None
-            used.add(mask)
-            yield Entry(path, split, label, mask)
-    for mask in sorted(set(masks.values()) - used):
-        yield Entry(mask, "test", problem="a mask without an image of its name in test/Ungood/img")
+    )
+    images = ((split, _images(folder / place), label) for split, place, label in parts)
+    return with_masks(images, folder / "test" / "Ungood" / "label", "test/Ungood/img")
+
+
+def _images(part: Path) -> Path:
+    inner = part / "img"  # beside "label", in the sets with masks
+    return inner if inner.is_dir() else part
