@@ -16,7 +16,7 @@ def add(subparsers) -> None:
     parser.add_argument("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM")
     parser.add_argument("--seeds", type=int, default=5, help="the paper runs five")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--budget", default="quick", help="quick (minutes a row), or paper (its own settings)")
+    parser.add_argument("--budget", default="quick", help="quick (a narrow network), or paper (its own settings)")
     parser.add_argument("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)")
     parser.add_argument("--protocol", default="paper", choices=("paper", "held-out"), help="where thresholds come from")
     parser.add_argument("--dataset", help="whose published numbers: hyperkvasir, lag, liu, covidx (default: by name)")
@@ -27,8 +27,7 @@ def add(subparsers) -> None:
 
 def run(args) -> int:
     from core.studio.report import asked
-    from core.studio.report.report import make_report
-    from core.studio.report.tables import tables_of
+    from core.studio.report.report import make_asked
 
     store = open_store(args)
     settings = asked.settings(
@@ -49,7 +48,5 @@ def run(args) -> int:
     if args.background:
         job = asked.submit(store, settings)
         return finish(args, {"job": job, "status": "queued"}, f"Queued as job {job}; it will write {settings['out']}")
-    tables = [t for t in tables_of(settings.pop("tables"), args.budget, settings.pop("rows")) if t.arms]
-    out = Path(settings.pop("out"))
-    payload = make_report(store, tables=tables, out=out, report=lambda v: say(args, v["message"]), **settings)
-    return finish(args, payload, f"Written: {payload['out']}/report.html, report.csv, report.tex")
+    payload = make_asked(store, settings, report=lambda v: say(args, v["message"]))
+    return finish(args, payload, f"Written to {payload['out']}: {', '.join(asked.FILES.values())}")

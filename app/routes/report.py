@@ -8,9 +8,10 @@ from fastapi.responses import FileResponse
 from app.routes import _bodies as bodies
 from app.routes._types import Int, Name, Seeds
 from core.studio.db.store import NotFound
+from core.studio.ingest.studies import show_study
 from core.studio.report import asked
 from core.studio.report.board import board
-from core.studio.report.tables import BUDGETS, TABLES
+from core.studio.report.tables import TABLES
 
 
 def routes(ctx) -> APIRouter:
@@ -20,7 +21,7 @@ def routes(ctx) -> APIRouter:
     def show(study: str, seeds: Seeds = 2, budget: Name = "quick", protocol: Name = "paper", roi: Int = 0):
         store = ctx.store()
         settings = asked.settings(store, study, seeds=seeds, budget=budget, protocol=protocol)
-        choices = {"tables": [{"name": n, "title": f().title} for n, f in TABLES.items()], "budgets": BUDGETS}
+        choices = {"tables": [{"name": name, "title": make().title} for name, make in TABLES.items()]}
         return {"ok": True, "choices": choices, **board(store, settings["study"], settings, bool(roi))}
 
     @router.post("/{study}")
@@ -35,7 +36,7 @@ def routes(ctx) -> APIRouter:
     def file(study: str, kind: str):
         """The last report: html opens in the browser, csv, tex and json are downloads."""
         store = ctx.store()
-        path = asked.folder(store, asked.settings(store, study)["study"]) / asked.FILES.get(kind, "")
+        path = asked.folder(store, show_study(store, study)["id"]) / asked.FILES.get(kind, "")
         if not path.is_file():
             raise NotFound("this report has not been written yet")
         place = "inline" if kind == "html" else "attachment"

@@ -904,7 +904,6 @@ export interface ReportBoard {
 }
 export interface ReportChoices {
   tables: Array<NamedTable>;
-  budgets: Array<string>;
 }
 export interface ReportHead {
   metric: string;

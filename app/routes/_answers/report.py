@@ -14,7 +14,6 @@ class NamedTable(Answer):
 
 class ReportChoices(Answer):
     tables: list[NamedTable]
-    budgets: list[str]
 
 
 class ReportSeed(Answer):

@@ -8,6 +8,7 @@ from typing import Any
 from core.studio.db.store import Store
 from core.studio.ingest.studies import show_study
 from core.studio.jobs import queue as jobs
+from core.studio.jobs.records import NOT_ENDED
 from core.studio.report.tables import TABLES, tables_of
 
 SIZES = {"quick": 64, "paper": 256}  # side of the images, in pixels
@@ -40,14 +41,14 @@ def settings(
 
 
 def folder(store: Store, study: str) -> Path:
-    """Where a study's report is written unless told otherwise."""
+    """Where a study's report is written by default."""
     return store.home.path / "reports" / study
 
 
 def submit(store: Store, asked: dict[str, Any]) -> int:
     """Queue a report; returns its job. Raises ValueError while another of the study is on its way."""
     before = job_of(store, asked["study"])
-    if before and before["status"] in ("queued", "running", "paused", "interrupted"):
+    if before and before["status"] in NOT_ENDED:
         raise ValueError(f"a report on this study is {before['status']} already: let it end, or stop it")
     return jobs.submit(store, [{"step": "report", "run": "", "args": asked}])
 

@@ -8,7 +8,7 @@ from typing import Any
 from core.studio.db.store import Store
 from core.studio.report import asked
 from core.studio.report.cells import Cell, kept_cell
-from core.studio.report.published import dataset_of
+from core.studio.report.published import beside
 from core.studio.report.summary import HEADS, Line, lines_of
 from core.studio.report.tables import Table, tables_of
 
@@ -20,8 +20,8 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
     (fit and encoder, None where none is made), mean seconds, and why the last report could not make it. files: those
     of the last report. beside: whose published numbers stand beside ours, and whether they are of these images.
     """
-    known = dataset_of(study)
-    whose, protocol, last = known or "hyperkvasir", settings["protocol"], _last(store, study)
+    whose, own = beside(study)
+    protocol, last = settings["protocol"], _last(store, study)
     tables = []
     done = wanted = 0
     for table in tables_of(settings["tables"], settings["budget"], settings["rows"]):
@@ -38,10 +38,10 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
             for line in lines_of(table, made, whose, roi, protocol)
         ]
         tables.append({**_about(table), "rows": rows})
-    written = {kind: name for kind, name in asked.FILES.items() if (asked.folder(store, study) / name).is_file()}
+    written = [kind for kind, name in asked.FILES.items() if (asked.folder(store, study) / name).is_file()]
     return {
         "tables": tables, "done": done, "wanted": wanted, "job": _brief(asked.job_of(store, study)),
-        "files": sorted(written), "made": last.get("made"), "beside": {"dataset": whose, "own": known is not None},
+        "files": sorted(written), "made": last.get("made"), "beside": {"dataset": whose, "own": own},
     }  # fmt: skip
 
 

@@ -140,6 +140,17 @@ def published(table: str, dataset: str, row: str) -> dict[str, float]:
     return dict(zip(names, numbers.get(dataset, {}).get(row, ()), strict=False))
 
 
+def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
+    """Whose published numbers stand beside a study's, and whether they are of its own images.
+
+    By default the data set that the study is called after, else Hyper-Kvasir. ValueError for one without numbers.
+    """
+    known = dataset or dataset_of(study)
+    if known and known not in DATASETS:
+        raise ValueError(f"the paper has numbers of {', '.join(DATASETS)}, not {known!r}")
+    return known or "hyperkvasir", known is not None
+
+
 def dataset_of(study: str) -> str | None:
     """Which of the paper's data sets a study is called after, or None."""
     plain = study.replace("-", "").replace("_", "").lower()

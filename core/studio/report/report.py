@@ -13,12 +13,23 @@ from core.engine.progress import Report, Stop
 from core.studio.db.store import Store, now
 from core.studio.jobs.steps import never, nothing
 from core.studio.report import figures, formats
+from core.studio.report.asked import FILES
 from core.studio.report.cells import Cell, run_cell
 from core.studio.report.claims import judged_claims
 from core.studio.report.page import page
-from core.studio.report.published import DATASETS, dataset_of
+from core.studio.report.published import DATASETS, beside
 from core.studio.report.summary import lines_of
-from core.studio.report.tables import Table
+from core.studio.report.tables import Table, tables_of
+
+
+def make_asked(
+    store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
+) -> dict[str, Any]:
+    """The report of `asked.settings`; tables of which no row is wanted are left out. Returns as `make_report` does."""
+    others = {name: value for name, value in settings.items() if name not in ("tables", "rows", "out")}
+    tables = [t for t in tables_of(settings["tables"], settings["budget"], settings.get("rows")) if t.arms]
+    out = Path(settings["out"])
+    return make_report(store, tables=tables, out=out, report=report, should_stop=should_stop, **others)
 
 
 def make_report(
@@ -37,15 +48,12 @@ def make_report(
     report: Report = nothing,
     should_stop: Stop = never,
 ) -> dict[str, Any]:
-    """Write report.html, report.csv, report.tex and report.json to `out`; what the last holds is returned.
+    """Write `FILES` to `out`; what the JSON file holds is returned.
 
     dataset: whose published numbers stand beside ours (default: by the study's name, else Hyper-Kvasir's).
     An arm that cannot be run has its reason in its row, and the others go on. Raises Stopped when asked to stop.
     """
-    known = dataset or dataset_of(study)
-    beside = known or "hyperkvasir"
-    if beside not in DATASETS:
-        raise ValueError(f"the paper has numbers of {', '.join(DATASETS)}, not {beside!r}")
+    whose, own = beside(study, dataset)
     cells: dict[str, list[Cell]] = {table.name: [] for table in tables}
     wanted = [(seed, table, arm) for seed in seeds for table in tables for arm in table.arms]
     for done, (seed, table, arm) in enumerate(wanted):
@@ -56,21 +64,21 @@ def make_report(
     views: list[dict[str, Any]] = []
     for roi in (False, True):
         claims = judged_claims(store, tables, cells, roi, protocol)
-        lines = {t.name: lines_of(t, cells[t.name], beside, roi, protocol) for t in tables}
+        lines = {t.name: lines_of(t, cells[t.name], whose, roi, protocol) for t in tables}
         views.append({"roi": roi, "lines": lines, "claims": claims})
     about = {
         "study": study, "budget": budget, "seeds": seeds, "size": size, "protocol": protocol, "made": now(),
-        "dataset": DATASETS[beside], "own_dataset": known is not None,
+        "dataset": DATASETS[whose], "own_dataset": own,
     }  # fmt: skip
     every = [cell for part in cells.values() for cell in part]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "report.html").write_text(page(about, tables, views, figures.figures(store, study, size, every)))
-    (out / "report.csv").write_text(formats.csv_of(tables, cells))
-    (out / "report.tex").write_text(formats.latex(about, tables, views))
+    (out / FILES["html"]).write_text(page(about, tables, views, figures.figures(store, study, size, every)))
+    (out / FILES["csv"]).write_text(formats.csv_of(tables, cells))
+    (out / FILES["tex"]).write_text(formats.latex(about, tables, views))
     payload = {**about, "out": str(out), "missing": sorted({f"{c.label}: {c.error}" for c in every if c.error})}
     payload["tables"] = {t.name: [vars(line) for line in views[0]["lines"][t.name]] for t in tables}
     payload["claims"] = [{**vars(c), "roi": v["roi"], "holds": c.holds} for v in views for c in v["claims"]]
-    (out / "report.json").write_text(json.dumps(payload, indent=1, default=str) + "\n")
+    (out / FILES["json"]).write_text(json.dumps(payload, indent=1, default=str) + "\n")
     return payload
 
 

@@ -39,8 +39,7 @@ def test_what_the_last_report_could_not_make_is_said_until_it_is_made(store, tin
     assert shown["files"] == ["json"] and shown["made"].startswith("2026")
 
 
-def test_one_report_at_a_time(store, tiny_study, monkeypatch):
-    monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
+def test_one_report_at_a_time(store, tiny_study, no_worker):
     settings = asked.settings(store, tiny_study, seeds=1, device="cpu", dataset=None)
     job = asked.submit(store, settings)
     assert asked.job_of(store, tiny_study)["id"] == job and "dataset" not in settings
