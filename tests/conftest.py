@@ -23,6 +23,14 @@ def _no_users_home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def no_worker(monkeypatch):
+    """Jobs are queued and no worker is started by itself."""
+    from core.studio.jobs import queue
+
+    monkeypatch.setattr(queue, "ensure_worker", lambda store: [])
+
+
+@pytest.fixture
 def home(tmp_path):
     from core.studio.db.home import Home
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.jobs import queue
-
 
 @pytest.fixture(autouse=True)
-def _no_worker(monkeypatch):
-    monkeypatch.setattr(queue, "ensure_worker", lambda store: [])
+def _no_worker(no_worker):
+    pass

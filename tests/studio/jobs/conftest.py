@@ -15,12 +15,6 @@ from tests.conftest import scored_padim
 
 
 @pytest.fixture
-def no_worker(monkeypatch):
-    """No worker is started by itself; the tests start their own."""
-    monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
-
-
-@pytest.fixture
 def run(store, tiny_study):
     return runs.create_run(store, tiny_study, "pretrain", "pmsacl", {})
 
