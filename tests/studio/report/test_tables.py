@@ -45,6 +45,13 @@ def test_every_detector_has_a_row():
     assert {arm.preset for arm in detection.arms} == {arm.fit_preset for arm in detection.arms} == {"paper"}
 
 
+@pytest.mark.parametrize("budget", ["quick", "paper"])
+def test_only_what_the_quick_budget_trains_is_narrow(budget):
+    arms = [arm for table in tables_of(list(TABLES), budget) for arm in table.arms]
+    narrow = [arm.pretrain.get("encoder.arch") == "test_resnet" for arm in arms]
+    assert narrow == [budget == "quick" and arm.encoder != UNTRAINED for arm in arms]
+
+
 def test_a_study_is_known_by_its_name():
     assert dataset_of("hyper-kvasir-64") == "hyperkvasir" and dataset_of("lag") == "lag"
     assert dataset_of("covid-x") == "covidx" and dataset_of("demo") is None
