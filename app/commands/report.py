@@ -16,7 +16,7 @@ def add(subparsers) -> None:
     parser.add_argument("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM")
     parser.add_argument("--seeds", type=int, default=5, help="the paper runs five")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--budget", default="quick", help="quick (a narrow network, short trainings), or paper (its own settings)")
+    parser.add_argument("--budget", default="quick", help="quick (narrow network, short) or paper (its own settings)")
     parser.add_argument("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)")
     parser.add_argument("--protocol", default="paper", choices=("paper", "held-out"), help="where thresholds come from")
     parser.add_argument("--dataset", help="whose published numbers: hyperkvasir, lag, liu, covidx (default: by name)")
