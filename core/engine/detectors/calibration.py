@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import Self
 
+from core.engine.rows import Rows
+
 CHUNK = 64  # maps read at once
 
 
@@ -47,8 +49,8 @@ class Calibration:
     def of(
         cls,
         scores: np.ndarray,
-        maps: np.ndarray | None = None,
-        roi: np.ndarray | None = None,
+        maps: Rows | None = None,
+        roi: Rows | None = None,
         patients: np.ndarray | None = None,
         *,
         pixel_quantile: float = 99.0,
@@ -145,7 +147,7 @@ def _quantile(ascending: np.ndarray, q: float) -> float:
     return ascending[max(math.ceil(len(ascending) * q / 100 - 1e-9), 1) - 1]
 
 
-def _of_images(maps: np.ndarray, roi: np.ndarray | None, quantile: float) -> tuple[np.ndarray, np.ndarray]:
+def _of_images(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.ndarray, np.ndarray]:
     """Indices (n,) of the maps with a cell inside their region of interest, and for each of these, float64 (n, 3), its
     cells' median, `quantile` per cent and maximum. ValueError if there is none.
     """

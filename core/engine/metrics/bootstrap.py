@@ -11,6 +11,7 @@ import numpy as np
 from core.engine.metrics.pro import LIMIT
 
 BINS = 512  # pixel values are put into so many bins of equal rank; for intervals alone, never for a figure
+MOST_COUNTS = 2**24  # of images drawn that are looked at together
 MOST_PIXELS = 4_000_000  # of those in no lesion, more than this are thinned out evenly
 
 
@@ -57,7 +58,15 @@ def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tup
     """scores, labels (N,), counts (times, N) -> AUROC and average precision of each draw, both exact."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan))
-    drawn, abnormal = counts[:, order], labels[order].astype(bool)
+    abnormal = labels[order].astype(bool)
+    some = max(1, MOST_COUNTS // len(scores))
+    parts = [_detection(counts[i : i + some, order], abnormal, starts) for i in range(0, len(counts), some)]
+    areas, precisions = zip(*parts, strict=True)
+    return np.concatenate(areas), np.concatenate(precisions)
+
+
+def _detection(drawn: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of images by ascending score: drawn (times, N), abnormal bool (N,), starts: where each new score begins."""
     above = np.add.reduceat(drawn * abnormal, starts, axis=1)
     every = np.add.reduceat(drawn, starts, axis=1)
     found = np.cumsum(above[:, ::-1], 1)
@@ -82,13 +91,13 @@ def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tu
     return heavy.reshape(n, BINS).astype(np.float32), light.reshape(n, BINS).astype(np.float32)
 
 
-def pros(
-    heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, counts: np.ndarray, limit: float = LIMIT
-) -> np.ndarray:
-    """heavy, light (N, BINS) of `histograms` with region weights, regions (N,), counts (times, N) -> PRO per draw."""
-    total = counts @ regions.astype(np.float32)
-    heavy, light, total = ((x @ y)[total > 0] for x, y in ((counts, heavy), (counts, light), (counts, regions)))
-    overlap = np.cumsum(heavy[:, ::-1], 1, dtype=np.float64) / total[:, None]
+def pros(heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, limit: float = LIMIT) -> np.ndarray:
+    """heavy, light (times, K): region weights and healthy pixels by ascending bin, in the images of each draw; regions
+    (times,) -> PRO of each draw; those without a region are left out.
+    """
+    some = regions > 0
+    heavy, light, regions = heavy[some], light[some], regions[some]
+    overlap = np.cumsum(heavy[:, ::-1], 1, dtype=np.float64) / regions[:, None]
     step = light[:, ::-1].astype(np.float64)
     step /= step.sum(1, keepdims=True)
     false = np.cumsum(step, 1)

@@ -26,7 +26,7 @@ def overlaps(
     marked, masks = maps > threshold, masks > 0
     if valid is not None:
         marked, masks = marked & valid, masks & valid
-    both, one, other = (np.count_nonzero(x.reshape(len(x), -1), axis=1) for x in (marked & masks, marked, masks))
+    both, one, other = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
     with np.errstate(invalid="ignore", divide="ignore"):
         dice = np.where(other > 0, 2 * both / (one + other), np.nan)
         iou = np.where(other > 0, both / (one + other - both), np.nan)

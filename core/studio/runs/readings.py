@@ -96,3 +96,17 @@ def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
         query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ?"
         maps.append(unpack_map(store.first(query, [run_id, int(case_id)])))
     return np.stack(maps)
+
+
+class StoredMaps:
+    """A run's heat maps float32 (N, h, w) of the cases, read when they are asked for. case_ids: int (N >= 1,)."""
+
+    def __init__(self, store: Store, run_id: str, case_ids: np.ndarray) -> None:
+        self._store, self._run, self._ids = store, run_id, case_ids
+        self.shape = (len(case_ids), *read_maps(store, run_id, case_ids[:1]).shape[1:])
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: slice | np.ndarray) -> np.ndarray:
+        return read_maps(self._store, self._run, self._ids[index])

@@ -7,12 +7,13 @@ import time
 
 import numpy as np
 
+from core.engine.rows import Some
 from core.studio.db.store import Store, now, parsed
 from core.studio.ingest.cache import rows_of
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.runs import records as runs
-from core.studio.runs.readings import read_maps, read_scores, size_of
+from core.studio.runs.readings import StoredMaps, read_scores, size_of
 
 BASELINE = "mean-colour"
 
@@ -30,13 +31,13 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     row = evaluate(
         scores,
         labels,
-        read_maps(store, run_id, arrays.case_ids[test]),
-        np.asarray(arrays.masks[test]),
+        StoredMaps(store, run_id, arrays.case_ids[test]),
+        Some(arrays.masks, test),
         arrays.has_mask[test],
-        roi=np.asarray(arrays.roi[test]) if roi else None,
-        holdout_roi=np.array(rows_of(arrays.roi, held)) if roi else None,
+        roi=Some(arrays.roi, test) if roi else None,
+        holdout_roi=Some(arrays.roi, held) if roi else None,
         holdout_scores=unseen,
-        holdout_maps=read_maps(store, run_id, arrays.case_ids[held]),
+        holdout_maps=StoredMaps(store, run_id, arrays.case_ids[held]),
         protocol=protocol,
         patients=patients_of(store, run["study"], arrays.case_ids[test]),
         holdout_patients=patients_of(store, run["study"], arrays.case_ids[held]),

@@ -40,7 +40,7 @@ def test_pixel_figures_of_each_draw_match_the_exact_ones_to_a_bin():
     heavy, light = boot.histograms(maps, weights, masks == 0)
     pixels = boot.histograms(maps, masks.astype(np.float32), masks == 0)[0]
     counts = boot.draws(np.ones(12), 15, 0)
-    found = boot.pros(heavy, regions, light, counts)
+    found = boot.pros(counts @ heavy, counts @ regions, counts @ light)
     areas = boot.aurocs(counts @ light, counts @ pixels)
     for row, value, area in zip(counts.astype(int), found, areas, strict=True):
         drawn = np.repeat(np.arange(12), row)
