@@ -35,7 +35,10 @@ class Registry:
     _loaded: bool = False
 
     def register(self, name: str, **about: Any) -> Callable[[Member], Member]:
-        """Decorator. `about` is free text for people: title, section of the paper, ..."""
+        """Decorator. `about` is free text for people: title, section of the paper, ...
+
+        listed=False: `names()` leaves the member out, for it needs more than the others are given.
+        """
 
         def add(member: Member) -> Member:
             if name in self._members and self._members[name] is not member:
@@ -72,7 +75,7 @@ class Registry:
 
     def names(self) -> list[str]:
         self._load()
-        return sorted(self._members)
+        return sorted(name for name in self._members if self._about[name].get("listed", True))
 
 
 BACKBONES = Registry("backbone", "core.engine.backbones")

@@ -38,6 +38,19 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Marks:
+    """Images uint8 (M, S, S, 3) that readers found abnormal, with what they marked, masks uint8 (M, S, S), 1 inside.
+
+    roi uint8 (M, S, S) and patients (M,), as in `FitContext`, or None.
+    """
+
+    images: np.ndarray
+    masks: np.ndarray
+    roi: np.ndarray | None = None
+    patients: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class FitContext:
     """What surrounds a fit, the same for every detector.
 
@@ -45,7 +58,8 @@ class FitContext:
     is known: a detector that leaves images out, to judge itself by, leaves out whole patients. report: called after
     every step. should_stop: asked before every step. folder: where a fit that takes long keeps its state, so that a
     later call with the same arguments goes on from there. shared: whether torchrun's processes, all of which fit,
-    each pass a part of the images; detectors that cannot join their statistics pass all of them on each.
+    each pass a part of the images; detectors that cannot join their statistics pass all of them on each. marks: what
+    readers marked, for a detector that learns from it.
     """
 
     roi: np.ndarray | None = None
@@ -55,6 +69,7 @@ class FitContext:
     folder: Path | None = None
     shared: bool = False
     patients: np.ndarray | None = None
+    marks: Marks | None = None
 
     def replace(self, **changes: Any) -> Self:
         """A copy with changes, for the fit of a part."""

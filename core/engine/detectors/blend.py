@@ -91,6 +91,7 @@ class Blend(Detector):
         """
         self.config, self.members, self.scales, self.readings = config, members, scales, readings
         self.colours, self.kept = colours, kept
+        self.size = members["pooled"].size
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: BlendConfig, context: FitContext = FitContext()) -> Self:
