@@ -59,6 +59,7 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
     "fit": "core.studio.runs.pipeline",
     "score": "core.studio.runs.pipeline",
     "evaluate": "core.studio.runs.pipeline",
+    "compare": "core.studio.runs.learnt",
     "embed": "core.studio.clusters.step",
     "project": "core.studio.clusters.projection",
     "import": "core.studio.incoming.job",

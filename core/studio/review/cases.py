@@ -10,7 +10,10 @@ from core.studio.ingest import spacing, volumes
 from core.studio.review import blind, decisions, findings, masks, reading_sessions, scales
 from core.studio.review.worklist import Query, seen_by
 from core.studio.runs import certainty
+from core.studio.runs.marks import learnt_from
 from core.studio.runs.preferred import preference
+
+LEARNT_FROM = "The detector has learnt from this case, or from one like it: this is no evidence of how well it reads."
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
@@ -88,6 +91,9 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
         "masks": mask_rows,
         "findings": findings.of_case(store, case_id),
     }
+    for run_id, found in out["readings"].items():
+        if found and case_id in learnt_from(store, run_id):
+            found["words"] = f"{found['words']} {LEARNT_FROM}"
     if not blinded:
         out["others"] = store.query(
             "SELECT k.reader, k.stage, k.decision, r.comment FROM current_reviews k JOIN reviews r ON r.id = "

@@ -10,6 +10,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import pixel_scale
+from core.studio.runs.marks import learnt_from
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import conformal
@@ -37,15 +38,17 @@ def confusion(truth: np.ndarray, found: np.ndarray) -> dict:
 
 
 def readings(store: Store, study: str, run: str, roi: bool = True) -> list[dict]:
-    """Test cases the run has scored: id, name, label, score, percentile, flagged, highest score first."""
-    end = "_roi" if roi else ""
-    return store.query(
+    """Test cases the run has scored, highest score first, without those it has learnt from: id, name, label, score,
+    percentile, flagged."""
+    end, learnt = "_roi" if roi else "", learnt_from(store, run)
+    rows = store.query(
         f"SELECT c.id, c.name, c.label, r.score{end} AS score, r.percentile{end} AS percentile, r.flagged{end} "
         "AS flagged "
         f"FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.study = ? AND c.split = 'test' "
         f"AND r.score{end} IS NOT NULL ORDER BY score DESC, c.id",
         [run, study],
     )
+    return [row for row in rows if row["id"] not in learnt]
 
 
 def truth_of(store: Store, study: str, rows: list[dict], against: str) -> dict[int, bool]:
@@ -98,10 +101,12 @@ def promise(store: Store, study: str, run: str, roi: bool = True) -> dict | None
     """
     column = "score_roi" if roi else "score"
     rows = store.query(
-        f"SELECT c.split, r.{column} AS score FROM readings r JOIN cases c ON c.id = r.case_id "
+        f"SELECT c.id, c.split, r.{column} AS score FROM readings r JOIN cases c ON c.id = r.case_id "
         f"WHERE r.run = ? AND c.study = ? AND c.label = 'normal' AND r.{column} IS NOT NULL",
         [run, study],
     )
+    learnt = learnt_from(store, run)
+    rows = [r for r in rows if r["id"] not in learnt]
     of = {split: np.array([r["score"] for r in rows if r["split"] == split]) for split in ("holdout", "test")}
     if not len(of["holdout"]):
         return None
@@ -140,7 +145,8 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
 
     The heat map is brought to the mask's own resolution, as the viewer does.
     """
-    truth = truth_masks(store, study)
+    learnt = learnt_from(store, run)
+    truth = {case: mask for case, mask in truth_masks(store, study).items() if case not in learnt}
     level = pixel_scale(store, get_run(store, run))["threshold"]
     points = []
     for case_id, mask_id in sorted(truth.items()):

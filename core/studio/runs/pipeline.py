@@ -20,11 +20,13 @@ from core.studio.runs import records as runs
 from core.studio.runs import weights
 from core.studio.runs._timed import Timed
 from core.studio.runs.encoder_training import train_encoder
+from core.studio.runs.marks import marks_of
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
 from core.studio.runs.scoring import score_new, score_run
 
 UNTRAINED = "untrained"
+OF_THE_STUDIO = ("size", "marks")  # settings of a fit that are not its detector's
 
 
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
@@ -109,12 +111,13 @@ def fit_run(
         arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
         train = arrays.index("train")
         patients = patients_of(store, run["study"], arrays.case_ids[train])
-        settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k != "size"}
+        marks = marks_of(store, run, size_of(store, run))
+        settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k not in OF_THE_STUDIO}
         fitted = detector.fit(
             load_encoder(runs.run_folder(store, parent["id"]), place),
             rows_of(arrays.images, train),
             detector.Config.from_dict(settings),
-            FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder, patients=patients),
+            FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder, patients=patients, marks=marks),
         )
         fitted.save(folder)
         weights.seal(folder)
@@ -129,7 +132,10 @@ def fit_run(
 
 
 def _folder_of(store: Store, setting: str, value: Any) -> Any:
-    """`value`, or for an encoder given as a run of this home (`local_encoder`) that run's folder."""
+    """`value`, or for an encoder or a base given as a run of this home (`local_encoder`, `base_run`) its folder."""
+    if setting == "base_run" and value:
+        weights.check(store, value)
+        return str(runs.run_folder(store, value))
     if not setting.endswith("_encoder") or not isinstance(value, str) or not runs.exists(store, value):
         return value
     run = runs.get_run(store, value)

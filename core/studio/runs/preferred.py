@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 PREFERRED = ("blend", "lesion-head")
+LEARNT = "marked"
 
 
 def preference(method: str) -> int:
-    """Place of a detector in PREFERRED, from 0; those that are not of it come last and are equal."""
+    """Place of a detector in PREFERRED, from 0; those that are not of it come after and are equal.
+
+    One that has learnt from marks comes last: it is shown when somebody chooses it.
+    """
+    if method == LEARNT:
+        return len(PREFERRED) + 1
     return PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from core.studio.ingest.cache import rows_of
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.runs import records as runs
+from core.studio.runs.marks import learnt_from
 from core.studio.runs.readings import StoredMaps, read_scores, size_of
 
 BASELINE = "mean-colour"
@@ -25,7 +27,8 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     started = time.monotonic()
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
-    test, held = known_test(arrays), arrays.index("holdout", label="normal")
+    learnt = learnt_from(store, run_id)
+    test, held = known_test(arrays, learnt), arrays.index("holdout", label="normal")
     labels = (arrays.label[test] == "abnormal").astype(int)
     scores, unseen = (read_scores(store, run_id, arrays.case_ids[part], roi) for part in (test, held))
     row = evaluate(
@@ -47,6 +50,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     parent = runs.get_run(store, run["parent"])
     seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
     who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
+    row["learnt_from"] = int(np.isin(arrays.case_ids[arrays.index("test")], list(learnt)).sum())
     row = {**row, **who, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
     row["evaluate_seconds"] = round(time.monotonic() - started, 2)
     return keep_row(store, run["study"], run_id, row)
@@ -114,10 +118,12 @@ def conformal(held: np.ndarray, normals: np.ndarray, alpha: float = 0.05) -> dic
     }  # fmt: skip
 
 
-def known_test(arrays: StudyArrays) -> np.ndarray:
-    """Test rows whose label is known. Raises ValueError unless there are normals and abnormals among them."""
+def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
+    """Test rows whose label is known, but for cases that a run has learnt from. Raises ValueError unless there are
+    normals and abnormals among them.
+    """
     test = arrays.index("test")
-    test = test[arrays.label[test] != "unknown"]
+    test = test[(arrays.label[test] != "unknown") & ~np.isin(arrays.case_ids[test], list(but))]
     if len(set(arrays.label[test])) < 2:
         raise ValueError("evaluation needs normal and abnormal test images; this study has not both")
     return test

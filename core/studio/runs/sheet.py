@@ -15,6 +15,7 @@ from core.engine.detectors.heatmap import upsample
 from core.studio.db.store import Store
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
+from core.studio.runs.marks import unseen
 from core.studio.runs.readings import read_maps, size_of
 
 INK, PAPER = "#e6e9ec", "#14171a"
@@ -39,7 +40,7 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     rows = arrays.index("test")
-    rows = rows[arrays.has_mask[rows].astype(bool)]
+    rows = rows[arrays.has_mask[rows].astype(bool) & unseen(store, run_id, arrays.case_ids[rows])]
     if not len(rows):
         raise ValueError(f"study {run['study']} has no test case with a lesion mask")
     size = arrays.images.shape[1]

@@ -1,0 +1,157 @@
+"""Learning from corrections: a new fit beside an old one, and both compared on cases that the new one has not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from core.engine.detectors.calibration import Calibration
+from core.engine.registry import DETECTORS
+from core.studio.db.store import Store
+from core.studio.ingest.cache import rows_of
+from core.studio.ingest.patients import patients_of
+from core.studio.ingest.studies import load_arrays
+from core.studio.jobs import queue as jobs
+from core.studio.jobs.steps import Work, step
+from core.studio.runs import marks
+from core.studio.runs import records as runs
+from core.studio.runs.pipeline import chain
+from core.studio.runs.preferred import LEARNT
+from core.studio.runs.readings import read_maps, read_scores, size_of
+
+KEPT = "comparison"
+NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "pro": "PRO"}
+
+
+def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
+    """What there is to learn from: {"masks", "patients", "readers", "least"}; least: that many patients are needed."""
+    from core.engine.detectors.marked.choice import LEAST
+
+    found = marks.accepted(store, study, reader)
+    readers = sorted({row["reader"] for row in found})
+    return {"masks": len(found), "patients": len(set(marks.units(found).tolist())), "readers": readers, "least": LEAST}
+
+
+def seconds(store: Store, fit: str) -> float | None:
+    """About how long learning on from a fit takes, by what its own scoring and evaluation took; None if unknown."""
+    summary = runs.get_run(store, fit)["summary"]
+    if "score_seconds" not in summary:
+        return None
+    each = summary["score_seconds"] / max(1, summary["scored"])
+    return float(1.3 * summary["score_seconds"] + 0.3 * each * summary.get("images", 0) + 20)
+
+
+def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
+    """A new run, a fit named after `fit`, a scored one, that learns on from it by what readers marked.
+
+    Raises ValueError if that is no scored fit, has learnt from marks itself, or if too little is marked.
+    """
+    from core.engine.detectors.marked.config import MarkedConfig
+
+    base = runs.get_run(store, fit)
+    if base["kind"] != "fit" or base["status"] != "done" or "calibration" not in base["summary"]:
+        raise ValueError(f"{fit} has not scored the study: fit and score a detector first")
+    if base["method"] == LEARNT:
+        raise ValueError(f"{fit} has learnt from marks itself: learn on from {base['config']['base_run']}")
+    there = offered(store, base["study"], reader)
+    if there["patients"] < there["least"]:
+        raise ValueError(
+            f"It takes accepted masks of {there['least']} different patients or images, and there are "
+            f"{there['patients']}: mark what is abnormal, save it, and decide “abnormal”."
+        )
+    config = MarkedConfig(base=base["method"], base_run=fit).to_dict()
+    config |= {
+        "size": size_of(store, base),
+        "marks": marks.chosen(marks.accepted(store, base["study"], reader), reader),
+    }
+    name = f"{DETECTORS.title(base['method'])}, {there['masks']} marked"
+    return runs.create_run(store, base["study"], "fit", LEARNT, config, base["parent"], name)
+
+
+def learn(
+    store: Store, fit: str, reader: str | None = None, device: str = "auto", start: bool = True
+) -> dict[str, Any]:
+    """Queue learning on from a fit; returns {"job", "run"}."""
+    run = create_learnt(store, fit, reader)
+    steps = [*chain(fits=[run], device=device, aids=False), {"step": "compare", "run": run, "args": {"device": device}}]
+    return {"job": jobs.submit(store, steps, start=start), "run": run}
+
+
+def compare(store: Store, run_id: str) -> dict[str, Any]:
+    """The run beside the one that it learnt on from, over test cases that it has not seen; kept with the run.
+
+    {"base", "run", "cases", "left_out", "measures" (core.engine.metrics.paired), "verdict", "words"}. Labels are those
+    of the import, else what most readers decided. verdict: "better", "worse", "mixed", "same", or "few" where too few
+    cases are left to tell.
+    """
+    from core.engine.metrics.paired import Read, Truth, compared
+
+    run = runs.get_run(store, run_id)
+    base, arrays = run["config"]["base_run"], load_arrays(store, run["study"], size_of(store, run))
+    test = arrays.index("test")
+    kept = test[marks.unseen(store, run_id, arrays.case_ids[test])]
+    labels = _labels(store, run["study"], arrays.label[kept], arrays.case_ids[kept])
+    kept, labels = kept[labels >= 0], labels[labels >= 0]
+    cases = arrays.case_ids[kept]
+    found: dict[str, Any] = {"base": base, "run": run_id, "cases": len(kept), "left_out": len(test) - len(kept)}
+    if not len(kept):
+        found |= {"measures": {}, "verdict": "few"}
+    else:
+        truth = Truth(
+            labels, np.array(rows_of(arrays.masks, kept)), arrays.has_mask[kept], np.array(rows_of(arrays.roi, kept)),
+            patients_of(store, run["study"], cases),
+        )  # fmt: skip
+        old, new = (
+            Read(
+                read_scores(store, one, cases, True), read_maps(store, one, cases),
+                Calibration.from_dict(runs.get_run(store, one)["summary"]["calibration"]["roi"]),
+            )
+            for one in (base, run_id)
+        )  # fmt: skip
+        measures = compared(old, new, truth)
+        found |= {"measures": measures, "verdict": _verdict(measures)}
+    found["words"] = _words(found)
+    runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: found})
+    return found
+
+
+def _labels(store: Store, study: str, labels: np.ndarray, cases: np.ndarray) -> np.ndarray:
+    """1 abnormal, 0 normal, -1 unknown, int (N,): by the label, else by most readers' decisions."""
+    votes = {
+        row["case_id"]: int(np.sign(row["abnormal"] - row["normal"]))
+        for row in store.query("SELECT case_id, abnormal, normal FROM case_votes WHERE study = ?", [study])
+    }
+    said = np.array([{1: 1, -1: 0}.get(votes.get(int(case), 0), -1) for case in cases], int)
+    return np.where(labels == "abnormal", 1, np.where(labels == "normal", 0, said))
+
+
+def _verdict(measures: dict[str, dict[str, Any]]) -> str:
+    known = [m["interval"] for m in measures.values() if m["enough"] and m["interval"] is not None]
+    if not known:
+        return "few"
+    up, down = any(low > 0 for low, _ in known), any(high < 0 for _, high in known)
+    return "mixed" if up and down else "better" if up else "worse" if down else "same"
+
+
+def _words(found: dict[str, Any]) -> str:
+    on = f"on {found['cases']} cases that it did not learn from"
+    clear = {
+        name: m["interval"][0] > 0
+        for name, m in found["measures"].items()
+        if m["enough"] and m["interval"] is not None and (m["interval"][0] > 0 or m["interval"][1] < 0)
+    }
+    listed = {up: " and ".join(NAMES[name] for name, better in clear.items() if better == up) for up in (True, False)}
+    return {
+        "few": f"Too few cases to tell: {found['cases']} with a known label or decision that it did not learn from.",
+        "same": f"No clear difference {on}.",
+        "better": f"Better {on}, in {listed[True]}; nowhere clearly worse.",
+        "worse": f"Worse {on}, in {listed[False]}: keep the old one.",
+        "mixed": f"Better {on} in {listed[True]}, worse in {listed[False]}.",
+    }[found["verdict"]]
+
+
+@step("compare")
+def _compare_step(work: Work) -> None:
+    work.report({"message": "Comparing with the old one on cases that it did not learn from"})
+    compare(work.store, work.run)

@@ -1,0 +1,108 @@
+"""Learning from what readers marked: which masks count, a run of its own, and nothing it has seen in its figures."""
+
+import numpy as np
+import pytest
+
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
+from core.studio.review import cases as review_cases
+from core.studio.review import decisions, masks
+from core.studio.review import results as figures
+from core.studio.runs import learnt, marks, results
+from core.studio.runs import records as runs
+from tests.conftest import scored_padim
+
+
+def cases_of(store, study, label):
+    query = "SELECT * FROM cases WHERE study = ? AND split = 'test' AND label = ? ORDER BY id"
+    return store.query(query, [study, label])
+
+
+def mark(store, case, reader="ann", decision="abnormal", part=slice(10, 30), source="hand", run=None):
+    mask = np.zeros((case["height"], case["width"]), np.uint8)
+    mask[part, part] = 1
+    saved = masks.save(store, case["id"], mask, reader, source=source, run=run)
+    if decision:
+        decisions.decide(store, case["id"], reader, decision)
+    return saved["mask"]
+
+
+def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_study):
+    sick, well = (cases_of(store, tiny_study, label) for label in ("abnormal", "normal"))
+    used = mark(store, sick[0])
+    mark(store, sick[1], decision="normal")
+    mark(store, sick[2], decision=None)
+    decisions.decide(store, sick[2]["id"], "bob", "abnormal")  # somebody else's word
+    mark(store, sick[3], part=slice(0, 0))  # nothing is marked
+    mark(store, sick[4])
+    newer = mark(store, sick[4], "bob")
+    mark(store, well[0])
+    decisions.decide(store, well[0]["id"], "ann", "unsure")  # changed since
+    decisions.decide(store, sick[5]["id"], "ann", "abnormal")  # its imported mask is nobody's here
+    mark(store, well[1])
+    decisions.decide(store, well[1]["id"], "eve", "normal", adjudication=True)
+    found = marks.accepted(store, tiny_study)
+    assert [(row["case_id"], row["mask"]) for row in found] == [(sick[0]["id"], used), (sick[4]["id"], newer)]
+    assert [row["reader"] for row in marks.accepted(store, tiny_study, "ann")] == ["ann", "ann"]
+    offer = learnt.offered(store, tiny_study)
+    assert offer == {"masks": 2, "patients": 2, "readers": ["ann", "bob"], "least": 2}
+
+
+def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(store, tiny_study):
+    _, base = scored_padim(store, tiny_study)
+    results.evaluate_run(store, base)
+    sick = cases_of(store, tiny_study, "abnormal")
+    with pytest.raises(ValueError, match="different patients or images"):
+        learnt.create_learnt(store, base)
+    for case in sick[:3]:
+        mark(store, case)
+    store.execute("UPDATE cases SET patient = 'p' WHERE id IN (?, ?)", [sick[2]["id"], sick[3]["id"]])
+    made = learnt.learn(store, base, device="cpu", start=False)
+    worker.run_queue(store)
+    run = runs.get_run(store, made["run"])
+    assert jobs.get_job(store, made["job"])["status"] == "done" and run["status"] == "done", run
+    assert run["config"]["base_run"] == base and len(run["config"]["marks"]["masks"]) == 3
+    assert run["summary"]["rule"]["images"] == 3
+
+    seen = {case["id"] for case in sick[:4]}  # the fourth is of the third's patient
+    assert marks.learnt_from(store, made["run"]) == seen and not marks.learnt_from(store, base)
+    kept = results.evaluations(store, tiny_study, made["run"])[0]
+    assert kept["n_abnormal"] == len(sick) - 4 and kept["learnt_from"] == 4
+    assert results.evaluations(store, tiny_study, base)[0]["learnt_from"] == 0
+    assert not seen & {row["id"] for row in figures.readings(store, tiny_study, made["run"])}
+    assert not seen & {point["case"] for point in figures.dice_by_size(store, tiny_study, made["run"])["points"]}
+    beside = run["summary"]["comparison"]
+    assert beside["left_out"] == 4 and beside["cases"] == len(cases_of(store, tiny_study, "normal")) + 2
+    assert beside["verdict"] == "few" and "Too few" in beside["words"]
+    assert beside["measures"]["dice"]["images"] == 2
+
+    listed = review_cases.scored_runs(store, tiny_study)
+    assert listed[0]["id"] == base and listed[-1]["id"] == made["run"], "the old one stays the first"
+    shown = review_cases.detail(store, sick[3]["id"], "ann", base, listed)["readings"]
+    assert "learnt from this case" in shown[made["run"]]["words"]
+    assert "learnt from" not in shown[base]["words"]
+    with pytest.raises(ValueError, match="has learnt from marks itself"):
+        learnt.create_learnt(store, made["run"])
+
+
+def test_masks_that_are_gone_are_not_learnt_from(store, tiny_study):
+    _, base = scored_padim(store, tiny_study)
+    for case in cases_of(store, tiny_study, "abnormal")[:3]:
+        mark(store, case)
+    run = runs.get_run(store, learnt.create_learnt(store, base, "ann"))
+    assert marks.marks_of(store, run, 32).masks.shape == (3, 32, 32)
+    store.execute("DELETE FROM lesion_masks WHERE id = ?", [run["config"]["marks"]["masks"][0]])
+    with pytest.raises(ValueError, match="not all there"):
+        marks.marks_of(store, run, 32)
+    assert marks.marks_of(store, runs.get_run(store, base), 32) is None
+
+
+def test_labels_are_those_of_the_import_and_else_of_most_readers(store, tiny_study):
+    rows = cases_of(store, tiny_study, "normal")[:3]
+    for reader, said in (("ann", "abnormal"), ("bob", "abnormal"), ("eve", "normal")):
+        decisions.decide(store, rows[0]["id"], reader, said)
+    decisions.decide(store, rows[1]["id"], "ann", "normal")
+    ids = np.array([row["id"] for row in rows])
+    got = learnt._labels(store, tiny_study, np.array(["unknown", "unknown", "unknown"]), ids)
+    assert got.tolist() == [1, 0, -1]
+    assert learnt._labels(store, tiny_study, np.array(["normal", "abnormal", "unknown"]), ids).tolist() == [0, 1, -1]
