@@ -97,7 +97,8 @@ def _figures(read: Read, truth: Truth, counts: np.ndarray) -> tuple[dict[str, An
     point["pro"] = pro(maps[sick], lesion[sick], valid[sick])
     weights, regions = region_weights(lesion, valid)
     heavy, light = boot.histograms(maps, weights, valid & ~lesion)
-    drawn["pro"] = boot.pros(*(kept[:, sick] @ x[sick].astype(np.float32) for x in (heavy, regions, light)))
+    heavy, regions, healthy = (kept[:, sick] @ x[sick].astype(np.float32) for x in (heavy, regions, light))
+    drawn["pro"] = boot.pros(heavy, regions, healthy)
     point["pixel_auroc"] = pixel_auroc(maps, lesion, valid)
     heavy = boot.histograms(maps, (lesion & valid).astype(np.float32), valid & ~lesion)[0]
     drawn["pixel_auroc"] = boot.aurocs(kept @ light, kept @ heavy)
