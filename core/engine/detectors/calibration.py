@@ -13,21 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import Self
 
+from core.engine.detectors.conformal import Conformal, by_images
 from core.engine.rows import Rows
 
 CHUNK = 64  # maps read at once
-
-
-class Conformal(NamedTuple):
-    """threshold: flag what scores above it (infinite when `needed` is not met, and nothing can be flagged).
-
-    guarantee: the sentence to show. needed: held-out normals that the guarantee takes. held: how many there are.
-    """
-
-    threshold: float
-    guarantee: str
-    needed: int
-    held: int
 
 
 class PixelScale(NamedTuple):
@@ -97,41 +86,8 @@ class Calibration:
         return np.asarray(scores) > self.threshold(q)
 
     def conformal_threshold(self, alpha: float = 0.05, confidence: float | None = None) -> Conformal:
-        """Threshold that at most a share `alpha` of new normal images exceeds (split conformal prediction).
-
-        It holds whatever the distribution of scores, if new normal images are like the held-out ones (exchangeable).
-        Without `confidence` the share is the mean over draws of the held-out images: rank ceil((n + 1)(1 - alpha)), and
-        at least 1 / alpha - 1 of them. With it, the share is at most alpha in that proportion of draws: the share above
-        rank k is Beta(n + 1 - k, k), and the least k is taken for which that is at most alpha with this probability.
-        """
-        if not 0 < alpha < 1 or (confidence is not None and not 0 < confidence < 1):
-            raise ValueError("alpha and confidence are shares between 0 and 1, for example 0.05 and 0.95")
-        n = len(self.scores)
-        if confidence is None:
-            needed = math.ceil(1 / alpha - 1 - 1e-9)
-            rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
-            how = "on average over draws of held-out images"
-        else:
-            from scipy import stats  # here: it takes a second to load, and few ask for it
-
-            needed = math.ceil(math.log(1 - confidence) / math.log(1 - alpha) - 1e-9)
-            ranks = np.arange(1, n + 1)
-            enough = stats.beta.cdf(alpha, n + 1 - ranks, ranks) >= confidence
-            rank = int(ranks[enough][0]) if enough.any() else n + 1
-            how = f"with {100 * confidence:g} % confidence in the held-out images drawn"
-        if n < needed:
-            return Conformal(
-                math.inf,
-                f"No threshold can promise that at most {100 * alpha:g} % of normal images are flagged: it takes "
-                f"{needed} held-out normal images, and there are {n}. Hold out more.",
-                needed,
-                n,
-            )
-        sentence = (
-            f"At most {100 * alpha:g} % of normal images like the {n} held-out ones are flagged, {how} "
-            f"(at least {needed} are needed)."
-        )
-        return Conformal(float(self.scores[rank - 1]), sentence, needed, n)
+        """`conformal.by_images` of the held-out scores."""
+        return by_images(self.scores, alpha, confidence)
 
     def to_dict(self) -> dict[str, Any]:
         return {"scores": list(self.scores), "pixels": self.pixels._asdict() if self.pixels else None}

@@ -8,6 +8,7 @@ import numpy as np
 
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
+from core.studio.ingest.patients import patients_of
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import pixel_scale
 from core.studio.runs.marks import learnt_from
@@ -110,7 +111,8 @@ def promise(store: Store, study: str, run: str, roi: bool = True) -> dict | None
     of = {split: np.array([r["score"] for r in rows if r["split"] == split]) for split in ("holdout", "test")}
     if not len(of["holdout"]):
         return None
-    row = conformal(of["holdout"], of["test"])
+    held = np.array([r["id"] for r in rows if r["split"] == "holdout"])
+    row = conformal(of["holdout"], of["test"], patients_of(store, study, held))
     return {**row, "share": wilson(row["flagged"], row["normals"])}
 
 

@@ -46,7 +46,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         holdout_patients=patients_of(store, run["study"], arrays.case_ids[held]),
         **options,
     )
-    row["conformal"] = conformal(unseen, scores[labels == 0])
+    row["conformal"] = conformal(unseen, scores[labels == 0], patients_of(store, run["study"], arrays.case_ids[held]))
     parent = runs.get_run(store, run["parent"])
     seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
     who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
@@ -103,13 +103,16 @@ def has_known_test(store: Store, study: str) -> bool:
     return store.first(labels, [study])["n"] == 2
 
 
-def conformal(held: np.ndarray, normals: np.ndarray, alpha: float = 0.05) -> dict:
+def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05) -> dict:
     """The conformal threshold of held-out scores, and how many of the test's normals it flags: at most `alpha` of them
-    in the mean. {"alpha", "threshold" or None, "guarantee", "held", "needed", "flagged", "normals"}
-    """
-    from core.engine.detectors.calibration import Calibration
+    in the mean, by patients (those of `held`) where they are known.
 
-    bound = Calibration.of(held).conformal_threshold(alpha)
+    {"alpha", "threshold" or None, "guarantee", "held", "needed", "flagged", "normals"}
+    """
+    from core.engine.detectors.conformal import by_images, by_patients
+
+    held = np.asarray(held, np.float64)
+    bound = by_images(np.sort(held), alpha) if patients is None else by_patients(held, patients, alpha)
     flagged = int((np.asarray(normals) > bound.threshold).sum())
     threshold = float(bound.threshold) if np.isfinite(bound.threshold) else None  # JSON has no infinity
     return {

@@ -19,3 +19,10 @@ def test_too_few_held_out_normals_flag_nothing_and_say_so():
     assert row["flagged"] == 0 and row["threshold"] is None
     assert row["held"] == 5 and row["needed"] == 19
     assert str(row["needed"]) in row["guarantee"]
+
+
+def test_patients_are_counted_where_they_are_known():
+    held = np.arange(400.0)
+    row = conformal(held, np.array([500.0]), np.repeat(np.arange(10), 40))
+    assert (row["held"], row["needed"], row["flagged"]) == (10, 19, 0) and "patients" in row["guarantee"]
+    assert conformal(held, np.array([500.0]), np.repeat(np.arange(20), 20))["flagged"] == 1
