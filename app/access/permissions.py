@@ -102,6 +102,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/clusters/maps/{key}/placed/{new}/{image}/thumb.png": "GET",
         "/api/clusters/maps/{key}/placed/{new}/{image}/image.png": "GET",
         "/api/bin": "GET",
+        "/api/learn/{study}": "GET POST",
         "/api/report/{study}": "GET",
         "/api/report/{study}/file.{kind}": "GET",
         "/api/results/{study}": "GET",

@@ -201,6 +201,12 @@ class ReadingSession(Body):
     shuffled: bool = True
 
 
+class Learn(Body):
+    """fit: the scored fit to learn on from."""
+
+    fit: Name
+
+
 class Finding(Body):
     """box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike."""
 

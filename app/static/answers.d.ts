@@ -21,6 +21,10 @@ export interface Ahead {
   bits: number | null;
   name?: string;
 }
+export interface AskedLearning {
+  job: number;
+  run: string;
+}
 export interface AskedReport {
   job: number;
 }
@@ -450,6 +454,44 @@ export type Label = "normal" | "abnormal" | "unknown";
 export interface Labels {
   labels: Array<string>;
 }
+/** A scored fit that can be learnt on from. seconds: about how long that takes; null where it is not known. */
+export interface LearnFit {
+  id: string;
+  name: string;
+  title: string;
+  seconds: number | null;
+}
+/** masks, patients: accepted ones; it takes `least` patients, or images where these are not known. */
+export interface Learning {
+  masks: number;
+  patients: number;
+  readers: Array<string>;
+  least: number;
+  fits: Array<LearnFit>;
+  learnt: Array<LearntRun>;
+}
+/** Of the run and the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
+export interface LearntBeside {
+  base: string;
+  run: string;
+  cases: number;
+  left_out: number;
+  measures: Partial<Record<"auroc" | "pixel_auroc" | "dice" | "pro", MeasureBeside>>;
+  verdict: "better" | "worse" | "mixed" | "same" | "few";
+  words: string;
+}
+/** share: of the learnt map, 0 where it did not help on marked images left out; null until it is fitted. */
+export interface LearntRun {
+  id: string;
+  name: string;
+  created: string;
+  status: string;
+  base: string;
+  masks: number;
+  share: number | null;
+  job: Job | null;
+  comparison: LearntBeside | null;
+}
 export interface LeftOut {
   name: string;
   note: string;
@@ -569,6 +611,15 @@ export interface MaskVersion {
 export interface Matrix {
   step: number;
   rows: Array<Array<number | null>>;
+}
+/** interval: 95 %, of the difference. enough: whether there are enough images to tell. */
+export interface MeasureBeside {
+  old: number | null;
+  new: number | null;
+  difference: number | null;
+  interval: [number, number] | null;
+  images: number;
+  enough: boolean;
 }
 export interface MedMixForms {
   strong: Record<string, Strong>;
@@ -1532,6 +1583,8 @@ export interface Api {
   (path: `/api/reading${Query}`): To<Sessions>;
   (path: `/api/report/${string}${Query}`): To<ReportBoard>;
   (path: `/api/report/${string}${Query}`, body: object): To<AskedReport>;
+  (path: `/api/learn/${string}${Query}`): To<Learning>;
+  (path: `/api/learn/${string}${Query}`, body: object): To<AskedLearning>;
   (path: `/api/manage${Query}`): To<Rights>;
   (path: `/api/status${Query}`): To<Status>;
   (path: `/api/study/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
@@ -1579,6 +1632,7 @@ export interface Get {
   (path: `/api/manage/${string}`, params?: Params): Promise<Answer<Managed>>;
   (path: `/api/reading`, params?: Params): Promise<Answer<Sessions>>;
   (path: `/api/report/${string}`, params?: Params): Promise<Answer<ReportBoard>>;
+  (path: `/api/learn/${string}`, params?: Params): Promise<Answer<Learning>>;
   (path: `/api/manage`, params?: Params): Promise<Answer<Rights>>;
   (path: `/api/status`, params?: Params): Promise<Answer<Status>>;
   (path: `/api/audit`, params?: Params): Promise<Answer<Trail>>;
@@ -1631,6 +1685,7 @@ export interface Post {
   (path: `/api/study/${string}/add`, body?: Params): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, body?: Params): Promise<Answer<TourState>>;
   (path: `/api/report/${string}`, body?: Params): Promise<Answer<AskedReport>>;
+  (path: `/api/learn/${string}`, body?: Params): Promise<Answer<AskedLearning>>;
 }
 export interface PostBytes {
   (path: `/api/clusters/maps/${string}/worklist`, params: Params, content: Uint8Array): Promise<Answer<OnWorklist>>;
@@ -1678,6 +1733,7 @@ export interface PostBytes {
   (path: `/api/study/${string}/add`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, params: Params, content: Uint8Array): Promise<Answer<TourState>>;
   (path: `/api/report/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedReport>>;
+  (path: `/api/learn/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedLearning>>;
 }
 export interface Discard {
   (path: `/api/clusters/maps/${string}/placed/${string}`): Promise<Answer<Done>>;

@@ -13,6 +13,7 @@ from app.routes._answers import (
     cases,
     clusters,
     exports,
+    learn,
     manage,
     medmix,
     points,
@@ -28,7 +29,7 @@ from app.routes._answers import (
 
 _MODULES = (
     status, studies, exports, manage, medmix, runs, training, reviews, cases, reading, results, report, clusters,
-    points,
+    points, learn,
 )  # fmt: skip
 
 # "METHOD path": the model of the answer

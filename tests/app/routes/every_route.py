@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import blind, decisions
+from core.studio.review import blind, decisions, masks
 from core.studio.review.bundle import export_bundle
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
@@ -132,6 +134,15 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     assert ask("GET /api/audit")["events"]
     ask(f"POST /api/report/{STUDY}", {"tables": ["ssl"], "seeds": 1})
     assert ask(f"GET /api/report/{STUDY}?seeds=1")["job"]
+
+
+def ask_learn(ask: Asked, fit: str) -> None:
+    marked = ask.store.query("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])
+    for case in marked:
+        masks.save(ask.store, case["id"], np.ones((case["height"], case["width"]), np.uint8), "di")
+        decisions.decide(ask.store, case["id"], "di", "abnormal")
+    run = ask(f"POST /api/learn/{STUDY}", {"fit": fit})["run"]
+    assert ask(f"GET /api/learn/{STUDY}")["learnt"][0]["id"] == run
 
 
 def ask_medmix(ask: Asked) -> None:

@@ -6,6 +6,7 @@ import { gradient, MAPS } from './colours.js';
 import { explained } from './explained.js';
 import { findingsPanel } from './findings.js';
 import { STEPS } from './heat.js';
+import { learnButton } from './learn.js';
 import { maskPanel } from './mask_panel.js';
 import { choice, slider, toggle } from './parts.js';
 import { percentileScale } from './scale.js';
@@ -125,7 +126,7 @@ export function controls(review) {
   const ai = el(
     'section',
     { class: 'rv-ai' },
-    el('div', { class: 'rv-head' }, el('h3', {}, 'Reading')),
+    el('div', { class: 'rv-head' }, el('h3', {}, 'Reading'), learnButton(review)),
     detectors,
     scale.element,
     el('div', { class: 'rv-head rv-toggles' }, map.heat, map.contour, map.roi, map.nearest),

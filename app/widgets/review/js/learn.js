@@ -1,0 +1,184 @@
+// "Use what readers marked": what there is to learn from, the learning as it goes, and the new detector beside the old.
+import { api, get } from '../../../static/api.js';
+import { orToast, stage } from '../../../static/dialogs.js';
+import { el, fill } from '../../../static/dom.js';
+import { fixed, moment, plural } from '../../../static/format.js';
+import { about } from '../../../static/plan.js';
+import { detectors } from './controls.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+/** @typedef {import('../../../static/answers').Learning} Learning */
+/** @typedef {import('../../../static/answers').LearntRun} LearntRun */
+/** @typedef {import('../../../static/answers').MeasureBeside} Measure */
+
+const EVERY = 1000; // ms between two looks at how far it is
+const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
+const RULE =
+  'Accepted is a lesion mask that a reader saved on an image and called “abnormal”. A new detector learns from them ' +
+  'beside the old one, which stays as it is and stays the first. Both are then compared on cases that the new one ' +
+  'has not learnt from.';
+
+/** @param {string} name @param {Measure} m */
+function measure(name, m) {
+  const sign = (/** @type {number} */ v) => `${v < 0 ? '−' : '+'}${fixed(Math.abs(v))}`;
+  const range = m.interval && `${sign(m.interval[0])} to ${sign(m.interval[1])}`;
+  const apart = m.difference == null ? '–' : sign(m.difference);
+  return el(
+    'tr',
+    {},
+    el('th', {}, name),
+    [fixed(m.old), fixed(m.new), apart, range || '–'].map((text) => el('td', { class: 'num' }, text)),
+    el('td', { class: 'dim' }, `${plural(m.images, 'image')}${m.enough ? '' : ', too few'}`),
+  );
+}
+
+/** The table of both, in words first. @param {LearntRun} run */
+function comparison(run) {
+  const found = run.comparison;
+  if (!found) return null;
+  const head = ['', 'Old', 'New', 'Difference', '95 %', ''];
+  const rows = /** @type {[keyof typeof TITLES, string][]} */ (Object.entries(TITLES)).flatMap(([key, title]) => {
+    const figures = found.measures[key];
+    return figures ? [measure(title, figures)] : [];
+  });
+  return [
+    el('p', { class: 'rv-learn-words' }, found.words),
+    run.share === 0 &&
+      el('p', {}, 'Learning did not help on marked images left out: the new one reads just as the old one does.'),
+    rows.length > 0 &&
+      el(
+        'table',
+        { class: 'rv-summary' },
+        el(
+          'tr',
+          {},
+          head.map((text) => el('th', {}, text)),
+        ),
+        rows,
+      ),
+  ];
+}
+
+/** How far it is, or what came of it. @param {LearntRun} run @param {() => void} stop @param {() => void} read */
+function latest(run, stop, read) {
+  const { job } = run;
+  const going = job && ['queued', 'running'].includes(job.status);
+  const title = `${run.name}, ${moment(run.created)}`;
+  const halted = run.status !== 'done' && (job?.error || job?.message || `It is ${run.status}.`);
+  return el(
+    'section',
+    { class: 'rv-learnt', 'aria-label': 'What was learnt last' },
+    el('h3', {}, title),
+    going
+      ? [
+          el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting for its turn' : job.message),
+          el('progress', { max: 1, value: job.progress, 'aria-label': 'Learning' }),
+          el('button', { type: 'button', class: 'danger', onclick: stop }, 'Stop'),
+        ]
+      : [
+          comparison(run) || el('p', { class: 'rv-learn-words' }, halted || 'It was not compared.'),
+          run.comparison && el('button', { type: 'button', onclick: read }, 'Read with the new one'),
+        ],
+  );
+}
+
+/** @param {Learning} found */
+function offer(found) {
+  if (found.patients < found.least)
+    return (
+      `It takes accepted masks of ${found.least} different patients or images, and there ` +
+      `${found.patients === 1 ? 'is 1' : `are ${found.patients}`}: mark what is abnormal, save it, and decide “abnormal”.`
+    );
+  const of = found.patients === found.masks ? '' : ` of ${plural(found.patients, 'patient')}`;
+  return `${plural(found.masks, 'accepted mask')}${of}, by ${found.readers.join(', ')}.`;
+}
+
+/** @param {ReviewView} review */
+async function open(review) {
+  const { study } = review;
+  if (!study) return;
+  let due = 0;
+  const close = () => {
+    clearTimeout(due);
+    dialog.remove();
+  };
+  const dialog = el('dialog', { class: 'ask widget rv-over rv-learn', onclose: close });
+  const offered = el('p', {});
+  const time = el('span', { class: 'dim' });
+  const fits = el('select', { 'aria-label': 'Learn on from', onchange: () => timed() });
+  const last = el('div', {});
+  const learn = () => act(api(`/api/learn/${study}`, { fit: fits.value }));
+  const start = el('button', { type: 'button', class: 'main', onclick: learn }, 'Learn');
+  /** @type {Learning | null} */
+  let now = null;
+  const timed = () => {
+    const takes = now?.fits.find((f) => f.id === fits.value)?.seconds;
+    fill(time, takes ? `Takes ${about(takes)}.` : '');
+  };
+  const show = async () => {
+    const found = await get(`/api/learn/${study}`);
+    if (!found.ok) return review.say(found.error, 'bad');
+    if (!now) {
+      fill(fits, ...found.fits.map((f) => el('option', { value: f.id }, `${f.title} · ${f.name}`)));
+      if (review.run && found.fits.some((f) => f.id === review.run)) fits.value = review.run;
+    }
+    const [run] = found.learnt;
+    const before = now?.learnt[0];
+    now = found;
+    timed();
+    const going = run?.job && ['queued', 'running'].includes(run.job.status);
+    fill(offered, offer(found));
+    fits.disabled = start.disabled = !!going || found.patients < found.least || !found.fits.length;
+    if (JSON.stringify(run) !== JSON.stringify(before))
+      fill(last, run && latest(run, stopping(run.id), () => read(run.id)));
+    if (before && run?.comparison && before.id === run.id && !before.comparison) await renew(review, study);
+    if (going && dialog.isConnected) due = setTimeout(show, EVERY);
+  };
+  /** @param {Promise<unknown>} work */
+  const act = async (work) => {
+    start.disabled = true;
+    clearTimeout(due);
+    await orToast(work);
+    await show();
+  };
+  const stopping = (/** @type {string} */ run) => () => act(api(`/api/training/run/${run}/cancel`, {}));
+  const read = async (/** @type {string} */ run) => {
+    dialog.close();
+    await renew(review, study);
+    await review.useRun(run);
+  };
+  dialog.append(
+    el('h2', {}, 'Use what readers marked'),
+    offered,
+    el('p', { class: 'dim' }, RULE),
+    el('label', {}, 'Learn on from', fits),
+    time,
+    last,
+    el('menu', {}, el('button', { type: 'button', class: 'plain', onclick: () => dialog.close() }, 'Close'), start),
+  );
+  await show();
+  if (!now) return;
+  stage().append(dialog);
+  dialog.showModal();
+}
+
+/** The detectors to choose from, with what has come since; the one that is read with stays. @param {ReviewView} review @param {string} study */
+async function renew(review, study) {
+  const setup = await get('/api/review/open', { study });
+  if (!setup.ok || review.study !== study || !review.setup) return;
+  review.setup.runs = setup.runs;
+  detectors(review.side, review);
+}
+
+/** @param {ReviewView} review */
+export const learnButton = (review) =>
+  el(
+    'button',
+    {
+      type: 'button',
+      class: 'rv-learn-open',
+      title: 'Learn from accepted lesion masks, beside the detector that there is',
+      onclick: () => open(review),
+    },
+    'Use what readers marked',
+  );

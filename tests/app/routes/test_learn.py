@@ -1,0 +1,50 @@
+"""The routes of learning from marks: what there is to learn from, a job beside the old fit, and the comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.studio.jobs import worker
+from core.studio.review import blind, decisions, masks
+from tests.app.routes.clients import client_of
+from tests.conftest import scored_padim
+
+
+def mark(store, case: dict, reader: str = "ann") -> None:
+    mask = np.zeros((case["height"], case["width"]), np.uint8)
+    mask[10:30, 10:30] = 1
+    masks.save(store, case["id"], mask, reader)
+    decisions.decide(store, case["id"], reader, "abnormal")
+
+
+def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study):
+    _, fit = scored_padim(store, tiny_study)
+    sick = store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' AND label = 'abnormal'", [tiny_study])
+    client, path = client_of(store), f"/api/learn/{tiny_study}"
+    refused = client.post(path, json={"fit": fit})
+    assert refused.status_code == 400 and "different patients or images" in refused.json()["error"]
+    for case in sick[:3]:
+        mark(store, case)
+    there = client.get(path).json()
+    assert (there["masks"], there["patients"], there["readers"], there["learnt"]) == (3, 3, ["ann"], [])
+    assert [one["id"] for one in there["fits"]] == [fit]
+    made = client.post(path, json={"fit": fit}).json()
+    twice = client.get(path).json()["learnt"]
+    assert [one["id"] for one in twice] == [made["run"]] and twice[0]["job"]["status"] == "queued"
+    worker.run_queue(store)
+    found = client.get(path).json()
+    run = found["learnt"][0]
+    assert run["status"] == "done" and run["comparison"]["left_out"] == 3 and run["comparison"]["verdict"] == "few"
+    assert [one["id"] for one in found["fits"]] == [fit], "one cannot learn on from what has learnt"
+    runs = client.get(f"/api/review/open?study={tiny_study}").json()["runs"]
+    assert [one["id"] for one in runs] == [fit, made["run"]], "the old one stays the first"
+
+
+def test_a_fit_of_another_study_is_refused_and_blind_readers_learn_nothing(store, tiny_study):
+    store.execute("INSERT INTO studies (id, name, created) VALUES ('other', 'other', '')")
+    _, fit = scored_padim(store, tiny_study)
+    client = client_of(store)
+    refused = client.post("/api/learn/other", json={"fit": fit})
+    assert refused.status_code == 400 and "no fit of this study" in refused.json()["error"]
+    blind.set_blind(store, tiny_study, True, "root")
+    assert client.get(f"/api/learn/{tiny_study}").status_code == 403
