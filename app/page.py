@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import gradio as gr
 
 from app.context import APP, Context
@@ -35,7 +37,14 @@ def head() -> str:
     links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
     ground = f"html,body{{background:{PALETTE['ground']}!important;color:{PALETTE['text']};color-scheme:dark}}"
     script = f'<script type="module" src="{Context.asset("static/studio.js")}"></script>'
-    return f'<style>{variables()}{ground}</style><link rel="icon" href="/favicon.svg">{links}{script}'
+    return f'<style>{variables()}{ground}</style><link rel="icon" href="/favicon.svg">{links}{_import_map()}{script}'
+
+
+def _import_map() -> str:
+    """Gives each module that a module imports the address with its version, under which the browser may keep it."""
+    modules = (m.relative_to(APP).as_posix() for part in ("static", "widgets") for m in (APP / part).rglob("*.js"))
+    versioned = {f"/page/{module}": Context.asset(module) for module in sorted(modules)}
+    return f'<script type="importmap">{json.dumps({"imports": versioned})}</script>'
 
 
 def _start(ctx: Context):

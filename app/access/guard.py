@@ -20,6 +20,7 @@ LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 OWN_PAGES = ("/sign-in", "/tour")
+BUILT = "/assets/"  # Gradio's scripts and style sheets: a new version has a new name
 
 
 class Guard:
@@ -81,6 +82,8 @@ class Guard:
                 headers["Content-Security-Policy"] = policy.ANSWER
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers["Referrer-Policy"] = "same-origin"
+                if scope["path"].startswith(BUILT) and message["status"] == 200:
+                    headers["Cache-Control"] = "public, max-age=31536000, immutable"
                 if is_page and "text/html" in Headers(raw=message["headers"]).get("content-type", ""):
                     headers["Cache-Control"] = "no-store"
                     start.update(message)

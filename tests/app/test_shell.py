@@ -35,6 +35,8 @@ def test_page_is_dark_before_anything_is_painted(page, page_url):
 
 
 def test_address_opens_study_and_tab(page, page_url, go):
+    modules = []
+    page.on("request", lambda r: modules.append(r.url) if "/page/" in r.url and ".js" in r.url else None)
     go(page, page_url, "MedMix")
     assert page.evaluate("window.Studio.study") == STUDY
     assert "Not a medical device" in page.locator(".intended-use:visible").inner_text()
@@ -42,6 +44,7 @@ def test_address_opens_study_and_tab(page, page_url, go):
     page.reload()
     page.wait_for_selector(".widget-medmix[data-ready]")
     assert page.get_by_role("tab", name="MedMix", exact=True).get_attribute("aria-selected") == "true"
+    assert len(modules) > 10 and all(".js?v=" in url for url in modules), "none is asked for again at each load"
 
 
 def test_other_hosts_and_other_pages_are_refused(page_url):

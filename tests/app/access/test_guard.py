@@ -114,3 +114,9 @@ def test_an_own_pages_styles_are_named_by_their_hash():
 
 def test_an_answer_that_is_no_page_runs_nothing():
     assert ask()[1][b"content-security-policy"].startswith(b"default-src 'none'; img-src")
+
+
+def test_what_gradio_has_built_may_be_kept():
+    """Its names change with its contents."""
+    kept = [ask(path, "GET")[1].get(b"cache-control") for path in ("/assets/index-DphvyggB.js", "/api/x", "/")]
+    assert kept == [b"public, max-age=31536000, immutable", None, None]
