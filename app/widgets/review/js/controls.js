@@ -1,7 +1,6 @@
 // The panel at the right: what the score means, the heat map, the image, the lesion mask.
-import { el, fill } from '../../../static/dom.js';
-import { day, fixed, percent } from '../../../static/format.js';
-import { unscored } from '../../../static/plan.js';
+import { el } from '../../../static/dom.js';
+import { fixed, percent } from '../../../static/format.js';
 import { aboutPanel } from './about_panel.js';
 import { gradient, MAPS } from './colours.js';
 import { explained } from './explained.js';
@@ -10,7 +9,7 @@ import { STEPS } from './heat.js';
 import { imageControls } from './image_controls.js';
 import { learnButton } from './learn.js';
 import { maskPanel } from './mask_panel.js';
-import { choice, slider, toggle } from './parts.js';
+import { slider, toggle } from './parts.js';
 import { percentileScale } from './scale.js';
 import { tagPanel } from './tag_panel.js';
 import { turnButtons } from './turning.js';
@@ -140,31 +139,6 @@ export function controls(review) {
     veil,
     element,
   };
-}
-
-/** The buttons of the detectors, and a menu of their older runs. @param {Controls} side @param {ReviewView} review */
-export function detectors(side, review) {
-  const runs = review.setup?.runs || [];
-  const pick = choice(
-    'Detector',
-    runs.filter((r) => r.first).map((r) => [r.id, r.title, `${r.name} (${r.id})`]),
-    (id) => review.useRun(id),
-    review.run,
-  );
-  /** @type {Element[]} */
-  const nodes = [...pick.row.children];
-  const rest = runs.filter((r) => !r.first);
-  if (rest.length) {
-    const all = el(
-      'select',
-      { 'aria-label': 'Another run', title: 'Another run', onchange: () => all.value && review.useRun(all.value) },
-      el('option', { value: '' }, '…'),
-      rest.map((r) => el('option', { value: r.id }, `${r.name} · ${r.encoder || ''} · ${day(r.created)}`)),
-    );
-    all.value = rest.find((r) => r.id === review.run)?.id || '';
-    nodes.push(all);
-  }
-  fill(side.detectors, nodes.length ? nodes : unscored(review.studio));
 }
 
 /** @param {Controls} side @param {ReviewView} review */

@@ -4,7 +4,7 @@ import { orToast, stage } from '../../../static/dialogs.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed, moment, plural } from '../../../static/format.js';
 import { about } from '../../../static/plan.js';
-import { detectors } from './controls.js';
+import { detectors } from './detector_choice.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').Learning} Learning */

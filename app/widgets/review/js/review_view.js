@@ -3,7 +3,8 @@
 import { get } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { CaseLoader } from './cases.js';
-import { controls, detectors, reflect } from './controls.js';
+import { controls, reflect } from './controls.js';
+import { detectors } from './detector_choice.js';
 import { Display } from './display.js';
 import { Drafts } from './drafts.js';
 import { Editor } from './editor.js';
