@@ -124,6 +124,19 @@ export const discard = /** @type {any} */ (
   (/** @type {string} */ path) => settled(api(path, undefined, { method: 'DELETE' }))
 );
 
+/**
+ * Numbers questions that may overtake each other: call it at each question, and what it returns tells, when the answer is
+ * there, whether that question is still the last. An older answer that is shown would undo a choice made since.
+ */
+export function questions() {
+  let last = 0;
+  return () => {
+    last += 1;
+    const mine = last;
+    return () => mine === last;
+  };
+}
+
 // Everything that changes a review goes through one promise chain, so that ten keys hit fast become ten calls in their
 // order, each on the case that is then on screen.
 /** @type {Promise<unknown>} */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from pathlib import Path
 
@@ -128,3 +129,21 @@ def test_results_open_with_a_verdict_on_each_detector(page, page_url, scored):
         assert verdict["level"] in line.get_attribute("class").split()
     lines.nth(1).get_by_role("button").click()
     page.locator(".rs-verdict button[aria-pressed=true]", has_text=said[1]["title"]).wait_for()
+
+
+def test_an_answer_that_comes_late_does_not_undo_a_choice(page, page_url, scored):
+    second = asked(page_url)["verdicts"][1]["title"]
+    open_tab(page, page_url, "Results", STUDY)
+    chosen = page.locator(".rs-verdict button[aria-pressed=true]", has_text=second)
+    page.locator(".rs-verdict").nth(1).wait_for()
+    held = []
+    page.route(re.compile(r"/api/results/.*run=$"), lambda route: held.append(route))
+    page.get_by_role("tab", name="Study", exact=True).click()
+    page.get_by_role("tab", name="Results", exact=True).click()
+    page.locator(".rs-verdict button", has_text=second).click()
+    chosen.wait_for()
+    assert len(held) == 1, "the question asked before the choice is still open"
+    with page.expect_response(lambda r: r.url.endswith("run=")):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    assert chosen.is_visible()

@@ -1,5 +1,5 @@
 // The Report tab: the paper's tables as far as they are made, and the job that makes the rest.
-import { api } from '../../static/api.js';
+import { api, questions } from '../../static/api.js';
 import { choose, orToast } from '../../static/dialogs.js';
 import { el, fill, finder } from '../../static/dom.js';
 import { moment, plural } from '../../static/format.js';
@@ -69,13 +69,15 @@ export async function mount(root, studio) {
     fill($('.rp-tables'), report.choices.tables.map(chip));
   }
 
+  const question = questions();
   async function show(force = false) {
     const { study } = studio;
     if (!study || !studio.shown(root)) return;
     const asked = { budget: $('.budget').value, seeds: $('.seeds').value || '1', protocol: $('.protocol').value };
+    const newest = question();
     /** @type {import('../../static/answers').ReportBoard} */
     const report = await api(`${base()}?${new URLSearchParams({ ...asked, roi: $('.roi').value })}`);
-    if (study !== studio.study) return;
+    if (study !== studio.study || !newest()) return;
     const text = JSON.stringify([report, study, [...without]]);
     if (text === shown && !force) return;
     shown = text;

@@ -1,5 +1,5 @@
 // The Results tab: figures of one run of the study, as the server worked them out.
-import { api } from '../../static/api.js';
+import { api, questions } from '../../static/api.js';
 import { el, fill, finder } from '../../static/dom.js';
 import { day, fixed } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
@@ -14,6 +14,7 @@ export async function mount(root, studio) {
   /** @type {string | null} */
   let asked = null;
   let run = '';
+  const question = questions();
 
   const link = (/** @type {number} */ id, /** @type {string} */ name) =>
     el('button', { onclick: () => studio.openCase(id) }, name);
@@ -65,14 +66,15 @@ export async function mount(root, studio) {
     const { study } = studio;
     if (!study || !studio.shown(root) || (!force && asked === study)) return;
     asked = study;
+    const newest = question();
     let r;
     try {
       r = await api(`/api/results/${encodeURIComponent(study)}?run=${encodeURIComponent(run)}`);
     } catch (error) {
-      fill(page, el('p', { class: 'panel rs-wide' }, error.message));
+      if (newest()) fill(page, el('p', { class: 'panel rs-wide' }, error.message));
       return;
     }
-    if (asked !== study) return;
+    if (!newest()) return;
     const out = exports(study, r.blind, link, () => show(true));
     if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));

@@ -1,5 +1,5 @@
 // Several runs side by side: one curve of each, and the settings in which they differ.
-import { api } from '../../static/api.js';
+import { api, questions } from '../../static/api.js';
 import { Chart, COLOURS } from '../../static/chart.js';
 import { el, fill, finder } from '../../static/dom.js';
 
@@ -54,6 +54,7 @@ export class Comparison {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.$ = finder(root);
+    this.question = questions();
     this.chart = new Chart({ title: 'Compared' });
     /** @type {Compared | null} */
     this.compared = null;
@@ -64,7 +65,9 @@ export class Comparison {
   /** @param {Iterable<string>} ids of the runs */
   async open(ids) {
     const { $ } = this;
+    const newest = this.question();
     const compared = await api(`/api/training/compare?run=${[...ids].join(',')}`);
+    if (!newest()) return;
     this.compared = compared;
     const names = measuresOf(compared.series);
     const kept = $('.measure').value;

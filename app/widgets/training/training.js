@@ -1,5 +1,5 @@
 // The Training tab: the form of a new run, the list of runs, one run live, several compared.
-import { api } from '../../static/api.js';
+import { api, questions } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
 import { Comparison } from './comparison.js';
@@ -44,6 +44,7 @@ export async function mount(root, studio) {
     if (id) view.open(id);
   }
 
+  const question = questions();
   async function refresh() {
     const { study } = studio;
     if (!study) {
@@ -52,8 +53,9 @@ export async function mount(root, studio) {
       return;
     }
     const query = `study=${encodeURIComponent(study)}&archived=${$('.archived').checked}`;
+    const newest = question();
     const found = (await api(`/api/training/runs?${query}`)).runs;
-    if (study !== studio.study) return;
+    if (study !== studio.study || !newest()) return;
     const text = JSON.stringify(found) + chosen;
     if (text !== last) {
       last = text;
