@@ -10,7 +10,7 @@ weights keep the names that published files have.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -99,6 +99,11 @@ def find(name: str) -> Backbone:
 
         return TimmBackbone(name)
     return BACKBONES.get(name)()
+
+
+def in_order(strides: Sequence[int]) -> bool:
+    """Whether these are some of STRIDES, at least one, from fine to coarse."""
+    return bool(strides) and [s for s in STRIDES if s in strides] == list(strides)
 
 
 def ordered(strides: Iterable[int]) -> tuple[int, ...]:

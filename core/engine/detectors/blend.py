@@ -22,7 +22,7 @@ from typing_extensions import Self
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import counted, roi_at, upsample
+from core.engine.detectors.heatmap import cells_inside, counted, upsample
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
 from core.engine.detectors.members import Scale, places_unseen
@@ -106,9 +106,7 @@ class Blend(Detector):
         detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {}, colours, kept)
         parts = detector._parts(unseen, 32, unseen_roi)
         for name in config.maps:
-            maps = parts[name].maps
-            cells = maps if unseen_roi is None else maps[roi_at(unseen_roi, maps.shape[1:])]
-            detector.scales[name] = _scale(cells)
+            detector.scales[name] = _scale(cells_inside(parts[name].maps, unseen_roi))
         for kind, roi in {"": None, "_roi": unseen_roi}.items():
             prediction = detector._joined(parts, unseen, unseen_roi)
             for name, values in detector._read(prediction, roi).items():

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import Self
 
-from core.engine.detectors.conformal import Conformal, by_images
 from core.engine.rows import Rows
 
 CHUNK = 64  # maps read at once
@@ -75,7 +74,7 @@ class Calibration:
         """Percentile q (0 < q <= 100) of the held-out normals: the lowest with a share of q or more at or below.
 
         Of the held-out images themselves at most 100 - q per cent lie above. For a promise about new images see
-        `conformal_threshold`.
+        `core.engine.detectors.conformal`.
         """
         if not 0 < q <= 100:
             raise ValueError(f"a percentile lies above 0 and up to 100, not at {q}")
@@ -84,10 +83,6 @@ class Calibration:
     def flagged(self, scores: np.ndarray | float, q: float = 95.0) -> np.ndarray:
         """Which scores lie above `threshold(q)`; the same as percentile(scores) >= q."""
         return np.asarray(scores) > self.threshold(q)
-
-    def conformal_threshold(self, alpha: float = 0.05, confidence: float | None = None) -> Conformal:
-        """`conformal.by_images` of the held-out scores."""
-        return by_images(self.scores, alpha, confidence)
 
     def to_dict(self) -> dict[str, Any]:
         return {"scores": list(self.scores), "pixels": self.pixels._asdict() if self.pixels else None}

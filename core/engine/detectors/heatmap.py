@@ -45,6 +45,11 @@ def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(F.interpolate(x, tuple(shape[:2]), mode="area")[:, 0].numpy() >= 0.5)
 
 
+def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """Cells of maps (N, h, w) inside roi uint8 (N, S, S), side by side (n,), or the maps as they are without one."""
+    return maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
+
+
 def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
     """Which cells of maps (N, h, w) count: those inside roi uint8 (N, S, S), or all. bool (N, h, w).
 

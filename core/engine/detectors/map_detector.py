@@ -99,7 +99,7 @@ def fit_together(
             raise Stopped("the fit was stopped; it takes one pass, so it starts again from the first image")
         start = share.start + step * batch
         part = np.asarray(images[start : min(start + batch, share.stop)])
-        maps = _maps(reader, part, strides)
+        maps = maps_of(reader, part, strides)
         for fitting in fittings:
             fitting.add(maps, start)
         if context.report is not None:
@@ -125,14 +125,17 @@ def predict_together(
     parts: list[list[Prediction]] = [[] for _ in detectors]
     shown = images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)  # no image has maps of a shape, too
     for start in range(0, len(shown), batch):
-        maps = _maps(reader, np.asarray(shown[start : start + batch]), strides)
+        maps = maps_of(reader, np.asarray(shown[start : start + batch]), strides)
         for detector, found in zip(detectors, parts, strict=True):
             found.append(detector.read(maps, None if roi is None else roi[start : start + batch]))
     return [_joined(found, len(images)) for found in parts]
 
 
-def _maps(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
-    """uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}; bf16 has too few digits for a covariance."""
+def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
+    """uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}; bf16 has too few digits for a covariance.
+
+    Inside `remembered.remembering` an image that was read before is not read again.
+    """
 
     def compute(rows: np.ndarray, wanted: set[int]) -> dict[int, Tensor]:
         return encoder.maps(to_batch(rows, encoder.mean.device), wanted)

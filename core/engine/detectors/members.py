@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import roi_at, upsample
+from core.engine.detectors.heatmap import cells_inside, upsample
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Scale(Config):
     def of(cls, member: Detector, images: np.ndarray, roi: np.ndarray | None) -> Self:
         prediction = member.predict(images)
         scores = member.image_score(prediction, roi)
-        cells = prediction.maps if roi is None else prediction.maps[roi_at(roi, prediction.maps.shape[1:])]
+        cells = cells_inside(prediction.maps, roi)
         least = 1e-6  # a map that never varies says nothing, and must not be divided by
         return cls(
             float(scores.mean()), max(least, float(scores.std())), float(cells.mean()), max(least, float(cells.std()))

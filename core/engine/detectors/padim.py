@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from typing_extensions import Self
 
-from core.engine.backbones.base import STRIDES
+from core.engine.backbones.base import STRIDES, in_order
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors._pyramid import Pyramid
@@ -52,7 +52,7 @@ class PaDiMConfig(Config):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.strides or [s for s in STRIDES if s in self.strides] != list(self.strides):
+        if not in_order(self.strides):
             raise BadConfig(f"PaDiM's strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
         if self.channels < 1 or self.batch < 1:
             raise BadConfig("PaDiM's channels and batch must be at least 1")
@@ -91,8 +91,12 @@ class PaDiM(MapDetector):
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
         """Maps (B, S/4, S/4) of smoothed distances, by the finest of its strides."""
-        heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
+        heat = self.distances(maps)
         return Prediction(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
+
+    def distances(self, maps: dict[int, Tensor]) -> Tensor:
+        """Distances (B, h, w) on the finest grid, not smoothed."""
+        return self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
 
     def save(self, folder: Path) -> None:
         """`folder`: encoder/, padim.safetensors and, last, padim.json."""

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from core.engine.detectors.calibration import Calibration
-from core.engine.detectors.heatmap import upsample
 from core.engine.metrics import bootstrap as boot
+from core.engine.metrics.at_once import at_once
 from core.engine.metrics.detection import auroc
-from core.engine.metrics.localisation import overlaps, pixel_auroc
-from core.engine.metrics.pro import pro, region_weights
+from core.engine.metrics.pixels import Pixels
 
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro")
-FEW = 20  # images of a kind, under which a difference is not to be told from chance
+FEW = 20  # images of a kind: with fewer a difference may as well be chance
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,10 @@ def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 
     enough: whether there are FEW images or more of each kind that the measure compares.
     """
     counts = boot.draws(truth.labels, times, seed, truth.patients)
-    (first, drawn), (second, redrawn) = (_figures(read, truth, counts) for read in (old, new))
+    found = _pixels(old, truth).lesions()[1] & truth.has_mask
+    (first, drawn), (second, redrawn) = (_figures(read, truth, found, counts) for read in (old, new))
     sick, well = int((truth.labels == 1).sum()), int((truth.labels == 0).sum())
-    marked = int(_localised(truth)[1].sum())
+    marked = int(found.sum())
     few = {"auroc": min(sick, well), "pixel_auroc": marked, "dice": marked, "pro": marked}
     images = {"auroc": sick + well, "pixel_auroc": marked + well, "dice": marked, "pro": marked}
     out = {}
@@ -72,34 +72,27 @@ def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 
     return out
 
 
-def _localised(truth: Truth) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lesion pixels (N, S, S), which images have some that count (N,), and which pixels count (N, S, S); all bool."""
-    lesion = (truth.masks > 0) & (truth.labels == 1)[:, None, None] & truth.has_mask[:, None, None]
-    valid = np.ones(lesion.shape, bool) if truth.roi is None else truth.roi > 0
-    return lesion, (lesion & valid).any((1, 2)), valid
+def _pixels(read: Read, truth: Truth) -> Pixels:
+    return Pixels(read.maps, truth.masks, truth.labels, truth.roi)
 
 
-def _figures(read: Read, truth: Truth, counts: np.ndarray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The figures, None where they cannot be had, and those of each draw (times,)."""
+def _figures(
+    read: Read, truth: Truth, found: np.ndarray, counts: np.ndarray
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The figures, None where they cannot be had, and those of each draw (times,). found: bool (N,), images with a
+    known lesion pixel that counts.
+    """
     point: dict[str, Any] = dict.fromkeys(MEASURES)
     drawn: dict[str, np.ndarray] = {}
     point["auroc"] = auroc(read.scores, truth.labels)
     if point["auroc"] is not None:
         drawn["auroc"] = boot.detection(read.scores, truth.labels, counts)[0]
-    lesion, found, valid = _localised(truth)
-    used = np.flatnonzero((truth.labels == 0) | found)
     if not found.any() or read.held.pixels is None:
         return point, drawn
-    maps = upsample(read.maps[used], lesion.shape[1:])
-    lesion, valid, sick, kept = lesion[used], valid[used], np.flatnonzero(found[used]), counts[:, used]
-    dice = overlaps(maps[sick], lesion[sick], read.held.pixels.threshold, valid[sick])[0]
-    point["dice"], drawn["dice"] = float(dice.mean()), boot.means(dice, kept[:, sick])
-    point["pro"] = pro(maps[sick], lesion[sick], valid[sick])
-    weights, regions = region_weights(lesion, valid)
-    heavy, light = boot.histograms(maps, weights, valid & ~lesion)
-    heavy, regions, healthy = (kept[:, sick] @ x[sick].astype(np.float32) for x in (heavy, regions, light))
-    drawn["pro"] = boot.pros(heavy, regions, healthy)
-    point["pixel_auroc"] = pixel_auroc(maps, lesion, valid)
-    heavy = boot.histograms(maps, (lesion & valid).astype(np.float32), valid & ~lesion)[0]
-    drawn["pixel_auroc"] = boot.aurocs(kept @ light, kept @ heavy)
-    return point, drawn
+    used = np.flatnonzero((truth.labels == 0) | found)
+    kept = counts[:, used]
+    measured = at_once(_pixels(read, truth), used, found[used], read.held.pixels.threshold, kept)
+    assert measured.pros is not None and measured.pixel_aurocs is not None  # draws were given
+    point |= {"pixel_auroc": measured.pixel_auroc, "dice": float(measured.dice.mean()), "pro": measured.pro}
+    drawn |= {"pixel_auroc": measured.pixel_aurocs, "dice": boot.means(measured.dice, kept[:, found[used]])}
+    return point, drawn | {"pro": measured.pros}

@@ -21,12 +21,12 @@ def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
     for part in parts:
         if part is None:
             digest.update(b"none")
-        elif isinstance(part, np.ndarray):
-            digest.update(f"{part.dtype} {part.shape}".encode())
-            for start in range(0, len(part), CHUNK):
-                digest.update(np.ascontiguousarray(part[start : start + CHUNK]).data)
-        else:
+        elif isinstance(part, Mapping):
             for name, value in sorted(part.items()):
                 digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
                 digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        else:
+            digest.update(f"{part.dtype} {part.shape}".encode())
+            for start in range(0, len(part), CHUNK):
+                digest.update(np.ascontiguousarray(part[start : start + CHUNK]).data)
     return digest.hexdigest()[:32]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,8 +32,24 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _opened(conn: sqlite3.Connection) -> sqlite_utils.Database:
+    """The database of a connection, which is closed when nobody has the database any more.
+
+    A connection and its cache of statements refer to each other: let go of alone, it would keep its files and its
+    pages (2 MB) until the next full garbage collection, for which a server may take hours.
+    """
+    db = sqlite_utils.Database(conn)
+    weakref.finalize(db, _close, conn).atexit = False
+    return db
+
+
+def _close(conn: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.ProgrammingError):  # another thread's: the collector closes that
+        conn.close()
+
+
 class Store:
-    """A home's database. One connection per thread; safe to share between threads, not across a fork."""
+    """A home's database. One connection per thread, closed with it; safe between threads, not across a fork."""
 
     def __init__(self, home: Home):
         self.home = home
@@ -50,7 +67,7 @@ class Store:
         store = cls.__new__(cls)
         store.home = Home(file.parent)
         store._local = threading.local()
-        store._local.db = sqlite_utils.Database(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
+        store._local.db = _opened(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
         return store
 
     @property
@@ -62,7 +79,7 @@ class Store:
             conn.execute("PRAGMA journal_mode=WAL")
             conn.execute("PRAGMA synchronous=FULL")  # a review that was answered "saved" survives a power cut
             conn.execute("PRAGMA foreign_keys=ON")
-            db = self._local.db = sqlite_utils.Database(conn)
+            db = self._local.db = _opened(conn)
         return db
 
     def query(self, sql: str, params: Params = ()) -> list[Row]:

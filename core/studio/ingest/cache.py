@@ -1,30 +1,32 @@
-"""A study's decoded images, regions of interest and lesion masks, once per size, as memory-mapped .npy files."""
+"""A study's decoded images, regions of interest and lesion masks, once per size, as memory-mapped .npy files.
+
+Cases that are added to a study are prepared into a part of their own: what is there stays as it is, by a second name
+in the new folder. A part takes in those before it that are no larger, so that a study has few of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import shutil
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-import cv2
 import numpy as np
 
-from core.studio.db import seals
+from core.engine.rows import Joined, Rows, Some
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
-from core.studio.ingest.masks import get_mask, truth_masks
-from core.studio.ingest.originals import image_of
-from core.studio.ingest.unreadable import Unreadable
+from core.studio.ingest import parts
+from core.studio.ingest.masks import truth_masks
+from core.studio.ingest.resize import ROI_SIDE
 
 VERSION = 1  # raise it when the pixels written here change
 TRIES = 3
-ROI_SIDE = 512  # the region of interest is looked for at no more than this: burned-in text is still legible
+AT_ONCE = 2**25  # bytes: rows that lie apart are copied into memory up to here, beyond that they are read one by one
 
 
 @dataclass
@@ -35,9 +37,9 @@ class StudyArrays:
     has_mask bool (N,); split and label str (N,); case_ids int64 (N,).
     """
 
-    images: np.ndarray
-    roi: np.ndarray
-    masks: np.ndarray
+    images: Rows
+    roi: Rows
+    masks: Rows
     has_mask: np.ndarray
     split: np.ndarray
     label: np.ndarray
@@ -72,77 +74,107 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
 
 
 def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress: Progress | None) -> StudyArrays:
-    folder = _folder(store, study, size, cases)
+    folder = store.home.cache / study / _names(cases, size, [len(cases)])[len(cases)]
     if not is_sound(folder):
         if folder.exists():
             logging.getLogger(__name__).warning("the prepared images in %s are damaged: they are made again", folder)
         _build(folder, cases, size, on_progress)
-    masks, has_mask = _masks(store, folder, study, size, cases)
+    truth, masks, start = truth_masks(store, study), [], 0
+    for part in parts_of(folder):
+        stop = start + parts.cases_in(part)
+        masks.append(parts.masks_of(store, part, size, cases[start:stop], truth))
+        start = stop
     return StudyArrays(
-        np.load(folder / "images.npy", mmap_mode="r"),
-        np.load(folder / "roi.npy", mmap_mode="r"),
-        masks,
-        has_mask,
+        _joined([np.load(part / "images.npy", mmap_mode="r") for part in parts_of(folder)]),
+        _joined([np.load(part / "roi.npy", mmap_mode="r") for part in parts_of(folder)]),
+        _joined(masks),
+        np.array([c["id"] in truth for c in cases]),
         np.array([c["split"] for c in cases]),
         np.array([c["label"] for c in cases]),
         np.array([c["id"] for c in cases], np.int64),
     )
 
 
-def _folder(store: Store, study: str, size: int, cases: list[dict]) -> Path:
+def _joined(arrays: list[np.ndarray]) -> Rows:
+    return arrays[0] if len(arrays) == 1 else Joined(arrays)
+
+
+def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str]:
+    """For each of `counts`: the name of the folder that the first so many cases are prepared in."""
     from core.engine import roi
 
     key = hashlib.sha256(Path(roi.__file__).read_bytes() + f"{VERSION} {ROI_SIDE}".encode())
-    for case in cases:
+    wanted, names = set(counts), {}
+    for count, case in enumerate(cases, start=1):
         key.update(f"{case['sha256']} {case['frame']}{case['scale'] or ''}\n".encode())
-    return store.home.cache / study / f"{size}-{key.hexdigest()[:12]}"
+        if count in wanted:
+            names[count] = f"{size}-{key.hexdigest()[:12]}"
+    return names
 
 
 def folders(home: Home) -> list[Path]:
     """Every set of prepared images that is there, of any study and size."""
-    return sorted(meta.parent for meta in home.cache.glob("*/*/meta.json") if (meta.parent / "images.npy").exists())
+    found = sorted(meta.parent for meta in home.cache.glob("*/*/meta.json"))
+    return [folder for folder in found if (parts_of(folder)[0] / "images.npy").exists()]
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """The folders of a set's parts in the order of their rows; the set's own if it was made in one."""
+    return sorted(folder.glob("part-*")) or [folder]
 
 
 def is_sound(folder: Path, full: bool = False) -> bool:
     """Whether the prepared images and regions of interest in a folder are complete, and are what was written."""
-    files = [folder / "images.npy", folder / "roi.npy"]
-    whole = (folder / "meta.json").exists() and all(map(seals.is_sealed, files))
-    return whole and not seals.problems([*files, *folder.glob("masks-*.npy")] if full else files, full)
+    there = parts_of(folder)
+    count = parts.cases_in(folder)
+    return count > 0 and count == sum(map(parts.cases_in, there)) and all(parts.is_sound(p, full) for p in there)
 
 
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
+    """Prepare the images of `cases`, of which those that lie in a sound set of fewer cases are taken from there."""
+    kept = _before(folder.parent, cases, size)
+    there = sum(map(parts.cases_in, kept))
+    new, done = len(cases) - there, 0
+    copied: list[Path] = []
+    while kept and parts.cases_in(kept[-1]) <= len(cases) - there:
+        copied.insert(0, kept.pop())
+        there -= parts.cases_in(copied[0])
+
+    def on_case() -> None:
+        nonlocal done
+        done += 1
+        if on_progress:
+            on_progress(done, new)
+
     partial = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        shape = (len(cases), size, size)
-        images = np.lib.format.open_memmap(partial / "images.npy", "w+", np.uint8, (*shape, 3))
-        rois = np.lib.format.open_memmap(partial / "roi.npy", "w+", np.uint8, shape)
-
-        def one(i: int) -> None:
-            try:
-                image = image_of(cases[i])
-            except Unreadable as error:
-                raise ValueError(
-                    f"{cases[i]['path']!r} can no longer be read: {error}; import the study again"
-                ) from None
-            images[i], rois[i] = prepare(image, size)
-
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for done, _ in enumerate(pool.map(one, range(len(cases))), start=1):
-                if on_progress:
-                    on_progress(done, len(cases))
-        images.flush()
-        rois.flush()
-        seals.seal(partial / "images.npy")
-        seals.seal(partial / "roi.npy")
-        (partial / "meta.json").write_text(json.dumps({"size": size, "cases": len(cases)}))
+        for number, part in enumerate(kept):
+            parts.link(part, partial / _part(number))
+        parts.write(partial / _part(len(kept)) if kept else partial, cases[there:], size, copied, on_case)
+        if kept:
+            parts.describe(partial, size, len(cases))
         _put(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     for old in folder.parent.glob(f"{size}-*"):
-        if old != folder and not old.name.endswith(".partial"):
+        if old != folder and old.suffix != ".partial":
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
+    """The parts of the largest sound set of the first of `cases`, but not all; none if there is no such set."""
+    sets = [(parts.cases_in(other), other) for other in folder.glob(f"{size}-*") if other.suffix != ".partial"]
+    names = _names(cases[:-1], size, [count for count, _ in sets])
+    for count, other in sorted(sets, reverse=True):
+        if names.get(count) == other.name and is_sound(other):
+            return parts_of(other)
+    return []
+
+
+def _part(number: int) -> str:
+    return f"part-{number:02d}"
 
 
 def _put(partial: Path, folder: Path) -> None:
@@ -158,62 +190,17 @@ def _put(partial: Path, folder: Path) -> None:
         shutil.rmtree(damaged, ignore_errors=True)
 
 
-def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """uint8 (H, W, 3) at full resolution -> what a run works on: image (S, S, 3) and region of interest (S, S)."""
-    from core.engine.roi import find_roi
+def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
+    """array[index] without a copy in memory where that would be large.
 
-    scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
-    looked = shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale))
-    return shrink(image, size, size), (fraction(find_roi(looked), size) >= 0.5).astype(np.uint8)
-
-
-def _masks(store: Store, folder: Path, study: str, size: int, cases: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    truth = truth_masks(store, study)
-    key = hashlib.sha256(repr(sorted(truth.items())).encode()).hexdigest()[:12]
-    file = folder / f"masks-{key}.npy"
-    has_mask = np.array([c["id"] in truth for c in cases])
-    if not (file.exists() and seals.is_sealed(file)) or seals.problem(file):
-        partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-        try:
-            masks = np.lib.format.open_memmap(partial, "w+", np.uint8, (len(cases), size, size))
-            for i in np.flatnonzero(has_mask):
-                masks[i] = mask_at(get_mask(store, truth[cases[i]["id"]]), size)
-            masks.flush()
-            seals.seal(partial)
-            seals.seal_of(partial).replace(seals.seal_of(file))
-            partial.replace(file)
-        finally:
-            for rest in (partial, seals.seal_of(partial)):
-                rest.unlink(missing_ok=True)
-        for old in folder.glob("masks-*.npy"):
-            if old != file:
-                old.unlink(missing_ok=True)
-                seals.seal_of(old).unlink(missing_ok=True)
-    return np.load(file, mmap_mode="r"), has_mask
-
-
-def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Resize by area when smaller, bilinearly when larger."""
-    smaller = width * height < image.shape[0] * image.shape[1]
-    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
-
-
-def fraction(mask: np.ndarray, size: int) -> np.ndarray:
-    """(H, W) of 0 and 1 -> float32 (size, size): how much of each pixel is covered."""
-    return shrink(mask.astype(np.float32), size, size)
-
-
-def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
-    """A lesion mask at training size: a pixel is lesion if half of it is; a tiny one keeps its best pixel."""
-    covered = fraction(mask, size)
-    small = covered >= 0.5
-    if not small.any() and mask.any():
-        small = covered == covered.max()
-    return small.astype(np.uint8)
-
-
-def rows_of(array: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """array[index]; when the rows lie side by side, a view of the mapped file instead of a copy in memory."""
+    Rows that lie side by side in one file are a view of it. Others are copied up to AT_ONCE bytes; beyond that they are
+    `Some` rows, which stand for an array wherever images are read by their rows.
+    """
     if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
-        return array[index[0] : index[-1] + 1]
-    return array[index]
+        first, stop = int(index[0]), int(index[-1]) + 1
+        view = array.within(first, stop) if isinstance(array, Joined) else array[first:stop]
+        if view is not None:
+            return view
+    if len(index) * int(np.prod(array.shape[1:])) <= AT_ONCE:
+        return array[index]
+    return cast(np.ndarray, Some(array, index))

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 
 from core.studio.db.store import Store
-from core.studio.ingest.cache import shrink
 from core.studio.ingest.originals import shown
+from core.studio.ingest.resize import shrink
 from core.studio.ingest.unreadable import Unreadable
 
 KINDS = {  # kind: its title

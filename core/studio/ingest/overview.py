@@ -9,9 +9,9 @@ import cv2
 import numpy as np
 
 from core.studio.db.store import NotFound, Row, Store
-from core.studio.ingest.cache import ROI_SIDE, shrink
 from core.studio.ingest.masks import get_mask, truth_masks
 from core.studio.ingest.originals import shown
+from core.studio.ingest.resize import ROI_SIDE, shrink
 from core.studio.ingest.studies import show_study
 
 SPLITS = ("train", "holdout", "test")

@@ -61,7 +61,8 @@ def unpack(home: Home, token: str) -> int:
     for path in sorted(drop_folder(home, token).rglob("*.zip")):
         try:
             with zipfile.ZipFile(path) as archive:
-                members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+                files = [m for m in archive.infolist() if not m.filename.endswith("/")]  # is_dir() breaks on no name
+                members = [m for m in files if not m.filename.startswith("__MACOSX")]
                 if sum(m.file_size for m in members) > LARGEST:
                     raise BadDrop(f"{path.name} unpacks to more than {LARGEST >> 30} GiB; import its folder by path")
                 for member in members:

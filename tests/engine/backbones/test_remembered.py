@@ -41,7 +41,7 @@ def test_detectors_say_the_same_and_the_encoder_sees_each_image_once(encoder, im
 def test_another_encoder_is_not_taken_for_this_one(encoder, images):
     other = build_encoder(EncoderConfig(seed=1)).eval()
     with remembering(), torch.inference_mode():
-        a, b = (map_detector._maps(e, images[:2], {16})[16] for e in (encoder, other))
+        a, b = (map_detector.maps_of(e, images[:2], {16})[16] for e in (encoder, other))
     assert not torch.allclose(a, b)
 
 
@@ -60,5 +60,5 @@ def test_what_was_used_longest_ago_is_forgotten(encoder, images):
 
 def test_finer_maps_than_are_kept_are_computed(encoder, images):
     with remembering() as kept, torch.inference_mode():
-        found = map_detector._maps(encoder, images[:2], {2})
+        found = map_detector.maps_of(encoder, images[:2], {2})
     assert set(found) == {2} and not kept.kept

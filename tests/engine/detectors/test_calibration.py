@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from core.engine.detectors.calibration import Calibration
 
@@ -35,56 +34,6 @@ def test_round_trip_through_json():
     assert again == calibration and again.pixels == calibration.pixels
     bare = Calibration.of(draw.random(3))
     assert Calibration.from_dict(json.loads(json.dumps(bare.to_dict()))) == bare
-
-
-@pytest.mark.parametrize(("n", "alpha"), [(19, 0.05), (60, 0.05), (99, 0.1)])
-def test_conformal_threshold_holds_on_average(n, alpha):
-    """Mean share flagged over draws of held-out scores: at most alpha, and no less than 1 / (n + 1) below it."""
-    draw = np.random.default_rng(n)
-    shares = []
-    for _ in range(4000):
-        threshold = Calibration.of(draw.standard_normal(n)).conformal_threshold(alpha).threshold
-        shares.append(stats.norm.sf(threshold))
-    error = 4 * np.std(shares) / math.sqrt(len(shares))
-    assert alpha - 1 / (n + 1) - error <= np.mean(shares) <= alpha + error
-
-
-def test_conformal_threshold_holds_binomially():
-    """New normals flagged, counted: what a binomial of share alpha allows at one in a thousand."""
-    draw = np.random.default_rng(5)
-    flagged = 0
-    rounds, new = 400, 50
-    for _ in range(rounds):
-        made = Calibration.of(draw.gamma(2.0, size=79)).conformal_threshold(0.05)
-        flagged += int((draw.gamma(2.0, size=new) > made.threshold).sum())
-    # Images of one round share a threshold, so rounds, not images, are the independent trials: variance from Beta.
-    k = math.ceil(80 * 0.95)
-    share = stats.betabinom(new, 80 - k, k)
-    spread = math.sqrt(rounds * share.var())
-    assert abs(flagged - rounds * share.mean()) < 3.3 * spread
-    assert flagged <= stats.binom.ppf(0.999, rounds * new, 0.05) + 3.3 * spread
-
-
-@pytest.mark.parametrize(("n", "alpha", "confidence"), [(59, 0.05, 0.95), (100, 0.05, 0.95), (200, 0.1, 0.9)])
-def test_conformal_threshold_with_confidence(n, alpha, confidence):
-    draw = np.random.default_rng(n)
-    kept = [
-        stats.norm.sf(Calibration.of(draw.standard_normal(n)).conformal_threshold(alpha, confidence).threshold) <= alpha
-        for _ in range(2000)
-    ]
-    assert stats.binom.cdf(sum(kept), len(kept), confidence) > 1e-3
-
-
-@pytest.mark.parametrize(("confidence", "needed"), [(None, 19), (0.95, 59)])
-def test_how_many_held_out_images_it_takes(confidence, needed):
-    draw = np.random.default_rng(0)
-    enough = Calibration.of(draw.random(needed)).conformal_threshold(0.05, confidence)
-    assert enough.needed == needed and enough.threshold == pytest.approx(
-        max(Calibration.of(draw.random(1)).scores), abs=1
-    )
-    assert math.isfinite(enough.threshold) and "At most 5 %" in enough.guarantee
-    short = Calibration.of(draw.random(needed - 1)).conformal_threshold(0.05, confidence)
-    assert short.threshold == math.inf and str(needed) in short.guarantee and "Hold out more" in short.guarantee
 
 
 def test_colour_scale_is_one_for_all_images():
@@ -152,6 +101,3 @@ def test_mistakes_are_named():
     for q in (0, 101):
         with pytest.raises(ValueError):
             one.threshold(q)
-    for alpha, confidence in ((0, None), (1, None), (0.05, 1.0)):
-        with pytest.raises(ValueError):
-            one.conformal_threshold(alpha, confidence)

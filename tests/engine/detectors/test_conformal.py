@@ -1,4 +1,4 @@
-"""Thresholds with a promise, by patients; those by images are tested as a calibration gives them."""
+"""Thresholds with a promise, by images and by patients: they hold in simulation."""
 
 import math
 
@@ -7,6 +7,54 @@ import pytest
 from scipy import stats
 
 from core.engine.detectors.conformal import by_images, by_patients
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(19, 0.05), (60, 0.05), (99, 0.1)])
+def test_conformal_threshold_holds_on_average(n, alpha):
+    """Mean share flagged over draws of held-out scores: at most alpha, and no less than 1 / (n + 1) below it."""
+    draw = np.random.default_rng(n)
+    shares = []
+    for _ in range(4000):
+        threshold = by_images(np.sort(draw.standard_normal(n)), alpha).threshold
+        shares.append(stats.norm.sf(threshold))
+    error = 4 * np.std(shares) / math.sqrt(len(shares))
+    assert alpha - 1 / (n + 1) - error <= np.mean(shares) <= alpha + error
+
+
+def test_conformal_threshold_holds_binomially():
+    """New normals flagged, counted: what a binomial of share alpha allows at one in a thousand."""
+    draw = np.random.default_rng(5)
+    flagged = 0
+    rounds, new = 400, 50
+    for _ in range(rounds):
+        made = by_images(np.sort(draw.gamma(2.0, size=79)), 0.05)
+        flagged += int((draw.gamma(2.0, size=new) > made.threshold).sum())
+    # Images of one round share a threshold, so rounds, not images, are the independent trials: variance from Beta.
+    k = math.ceil(80 * 0.95)
+    share = stats.betabinom(new, 80 - k, k)
+    spread = math.sqrt(rounds * share.var())
+    assert abs(flagged - rounds * share.mean()) < 3.3 * spread
+    assert flagged <= stats.binom.ppf(0.999, rounds * new, 0.05) + 3.3 * spread
+
+
+@pytest.mark.parametrize(("n", "alpha", "confidence"), [(59, 0.05, 0.95), (100, 0.05, 0.95), (200, 0.1, 0.9)])
+def test_conformal_threshold_with_confidence(n, alpha, confidence):
+    draw = np.random.default_rng(n)
+    kept = [
+        stats.norm.sf(by_images(np.sort(draw.standard_normal(n)), alpha, confidence).threshold) <= alpha
+        for _ in range(2000)
+    ]
+    assert stats.binom.cdf(sum(kept), len(kept), confidence) > 1e-3
+
+
+@pytest.mark.parametrize(("confidence", "needed"), [(None, 19), (0.95, 59)])
+def test_how_many_held_out_images_it_takes(confidence, needed):
+    draw = np.random.default_rng(0)
+    enough = by_images(np.sort(draw.random(needed)), 0.05, confidence)
+    assert enough.needed == needed and enough.threshold == pytest.approx(draw.random(1).max(), abs=1)
+    assert math.isfinite(enough.threshold) and "At most 5 %" in enough.guarantee
+    short = by_images(np.sort(draw.random(needed - 1)), 0.05, confidence)
+    assert short.threshold == math.inf and str(needed) in short.guarantee and "Hold out more" in short.guarantee
 
 
 @pytest.mark.parametrize(("n", "alpha"), [(19, 0.05), (40, 0.05), (99, 0.1), (24, 0.2)])
@@ -51,3 +99,6 @@ def test_too_few_patients_promise_nothing_and_say_how_many_it_takes():
 def test_a_share_lies_between_nothing_and_all():
     with pytest.raises(ValueError, match="between 0 and 1"):
         by_patients(np.zeros(30), np.arange(30), 1.0)
+    for alpha, confidence in ((0, None), (1, None), (0.05, 1.0)):
+        with pytest.raises(ValueError):
+            by_images(np.array([1.0]), alpha, confidence)

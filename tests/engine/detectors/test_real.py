@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
-from core.engine.detectors.calibration import Calibration
+from core.engine.detectors.conformal import by_images
 from core.engine.detectors.heatmap import upsample
 from core.engine.detectors.igd.config import PRESETS
 from core.engine.detectors.igd.igd import IGD
@@ -46,7 +46,7 @@ def test_padim_finds_polyps_and_keeps_its_threshold(frames):
     maps = upsample(prediction.maps, SIZE)
     assert roc_auc_score(masks.ravel(), maps.ravel()) > 0.72  # all images; over abnormal ones alone it is 0.64
 
-    made = Calibration.of(padim.image_score(padim.predict(held))).conformal_threshold(0.05)
+    made = by_images(np.sort(padim.image_score(padim.predict(held))), 0.05)
     normals = scores[labels == 0]
     # Test normals share one threshold: the share above rank k of n held-out scores is Beta(n + 1 - k, k).
     rank = int(np.ceil(108 * 0.95))

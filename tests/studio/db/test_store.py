@@ -1,3 +1,4 @@
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -33,6 +34,24 @@ def test_processes_may_open_a_new_home_at_once(tmp_path):
     answers = [p.communicate() for p in started]
     assert [p.returncode for p in started] == [0] * 4, answers
     assert len({out for out, _ in answers}) == 1
+
+
+def test_a_connection_is_closed_with_its_thread(store):
+    opened = []
+
+    def ask():
+        with store.write():
+            store.set_setting("asked", store.setting("asked", 0) + 1)
+        opened.append(store.db.conn)
+
+    for _ in range(3):
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    for connection in opened:  # held here, so that no garbage collection has closed one
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            _ = connection.total_changes
+    assert store.setting("asked") == 3
 
 
 def test_a_failed_write_leaves_nothing(store):

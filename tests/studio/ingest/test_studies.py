@@ -9,8 +9,8 @@ from PIL import Image
 
 from core.studio.db.store import NotFound
 from core.studio.ingest import reader, studies
-from core.studio.ingest.cache import mask_at
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, get_mask, truth_masks
+from core.studio.ingest.resize import mask_at
 from core.studio.runs import records as runs
 from tests.conftest import picture, plain_folder, write
 from tests.studio.ingest.dicoms import write_dicom
@@ -144,7 +144,7 @@ def test_arrays(store, tiny_study):
 
 def test_arrays_are_built_once(store, tiny_study, monkeypatch):
     first = studies.load_arrays(store, tiny_study, 32)
-    monkeypatch.setattr("core.studio.ingest.cache.image_of", lambda *a: pytest.fail("decoded again"))
+    monkeypatch.setattr("core.studio.ingest.parts.image_of", lambda *a: pytest.fail("decoded again"))
     again = studies.load_arrays(store, tiny_study, 32)
     assert (first.images == again.images).all() and not again.images.flags.writeable
 

@@ -50,3 +50,12 @@ def test_a_zip_that_leads_out_or_is_none_is_refused(home):
     dropped.place(home, token, "no.zip").write_bytes(b"not a zip")
     with pytest.raises(dropped.BadDrop, match="cannot be unpacked"):
         dropped.unpack(home, token)
+
+
+def test_a_member_without_a_name_is_refused(home):
+    token = dropped.new_drop(home)
+    with zipfile.ZipFile(dropped.place(home, token, "images.zip"), "w") as archive:
+        archive.writestr("a", b"1")
+        archive.infolist()[0].filename = ""  # as the archive's table of contents names it
+    with pytest.raises(dropped.BadDrop, match="not a name"):
+        dropped.unpack(home, token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.engine.backbones.base import STRIDES
+from core.engine.backbones.base import STRIDES, in_order
 from core.engine.config import BadConfig, Config
 
 
@@ -30,7 +30,7 @@ class MarkedConfig(Config):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.strides or [s for s in STRIDES if s in self.strides] != list(self.strides):
+        if not in_order(self.strides):
             raise BadConfig(f"strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
         if self.grid not in self.strides:
             raise BadConfig(f"grid is one of strides, not {self.grid}")

@@ -13,18 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.engine.backbones import remembered
 from core.engine.backbones.encoder import Encoder
 from core.engine.backbones.inference import inference_copy
 from core.engine.detectors.base import Detector, FitContext, Marks
-from core.engine.detectors.heatmap import blur, roi_at, upsample
+from core.engine.detectors.heatmap import blur, cells_inside, roi_at, upsample
+from core.engine.detectors.map_detector import maps_of
 from core.engine.detectors.marked.cells import chosen_channels, covered, joined
 from core.engine.detectors.marked.choice import Folds, Rule, choose, folds, mixed
 from core.engine.detectors.marked.config import MarkedConfig
 from core.engine.detectors.marked.discriminant import Discriminant, Moments, discriminant
 from core.engine.detectors.members import leave_out
 from core.engine.progress import Stopped
-from core.engine.tensors import to_batch
 
 EVERY = 3  # of a normal image's cells, one is learnt from: neighbours say the same
 UNSEEN = 0.15  # share of normal images that set scales alone, where the base does not say which it left out
@@ -50,16 +49,6 @@ class Scales:
     mean: float = 0.0
     deviation: float = 1.0
     mixture: float = 1.0
-
-
-def maps_of(reader: Encoder, images: np.ndarray, strides: tuple[int, ...]) -> dict[int, Tensor]:
-    """uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}."""
-
-    def compute(rows: np.ndarray, wanted: set[int]) -> dict[int, Tensor]:
-        return reader.maps(to_batch(rows, reader.mean.device), wanted)
-
-    memory, rows, wanted = remembered.memory(), np.asarray(images), set(strides)
-    return compute(rows, wanted) if memory is None else memory.maps(reader, rows, wanted, compute)
 
 
 def blurred(heat: Tensor, sigma: float) -> Tensor:
@@ -139,7 +128,7 @@ class Cells:
             if context.should_stop is not None and context.should_stop():
                 raise Stopped("learning was stopped; it starts again from the first image")
             part = places[start : start + config.batch]
-            maps = maps_of(self.reader, np.array(images[part]), config.strides)
+            maps = maps_of(self.reader, np.array(images[part]), set(config.strides))
             if self.channels is None:
                 self.channels = chosen_channels(sum(m.shape[1] for m in maps.values()), config.channels, config.seed)
             yield part, joined(maps, config.strides, config.grid, self.channels)
@@ -182,7 +171,7 @@ def _moments(
 
 def _moments_inside(maps: np.ndarray, roi: np.ndarray | None) -> tuple[float, float]:
     """Mean and deviation, above 0, of maps (N, h, w) inside the region of interest."""
-    values = maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
+    values = cells_inside(maps, roi)
     return float(values.mean()), max(1e-6, float(values.std()))
 
 

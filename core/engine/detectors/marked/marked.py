@@ -21,11 +21,12 @@ from typing_extensions import Self
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.backbones.inference import inference_copy
 from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.map_detector import maps_of
 from core.engine.detectors.marked.cells import joined
 from core.engine.detectors.marked.choice import LEAST, Rule, mixed
 from core.engine.detectors.marked.config import MarkedConfig
 from core.engine.detectors.marked.discriminant import Discriminant
-from core.engine.detectors.marked.learning import Learnt, Scales, blurred, learn, maps_of, on_one_grid
+from core.engine.detectors.marked.learning import Learnt, Scales, blurred, learn, on_one_grid
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 
@@ -97,7 +98,7 @@ class Marked(Detector):
         """Standardised float32 (N, h, w)."""
         parts = []
         for start in range(0, len(images), batch):
-            maps = maps_of(self.reader, images[start : start + batch], self.config.strides)
+            maps = maps_of(self.reader, np.asarray(images[start : start + batch]), set(self.config.strides))
             heat = learnt.of(joined(maps, self.config.strides, self.config.grid, learnt.channels))
             parts.append((blurred(heat, self.config.sigma).cpu().numpy() - learnt.mean) / learnt.deviation)
         return np.concatenate(parts)

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from typing_extensions import Self
 
-from core.engine.backbones.base import STRIDES
+from core.engine.backbones.base import STRIDES, in_order
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
@@ -59,7 +59,7 @@ class NearestConfig(Config):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.strides or [s for s in STRIDES if s in self.strides] != list(self.strides):
+        if not in_order(self.strides):
             raise BadConfig(f"the strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
         if self.coreset not in ("greedy", "random"):
             raise BadConfig(f"a coreset is greedy or random, not {self.coreset!r}")

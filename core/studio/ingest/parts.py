@@ -1,0 +1,121 @@
+"""One part of a study's prepared images: some of its cases, one after another, as .npy files in a folder of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from core.studio.db import seals
+from core.studio.db.store import Store
+from core.studio.ingest.masks import get_mask
+from core.studio.ingest.originals import image_of
+from core.studio.ingest.resize import mask_at, prepare
+from core.studio.ingest.unreadable import Unreadable
+
+COPIED = 64  # rows copied at once from one file to another
+
+
+def cases_in(folder: Path) -> int:
+    """How many cases a part, or a folder of parts, holds; 0 if that cannot be read."""
+    try:
+        return int(json.loads((folder / "meta.json").read_text())["cases"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def is_sound(folder: Path, full: bool = False) -> bool:
+    """Whether the arrays of a part are complete, and are what was written (full: every block of them)."""
+    files = [folder / "images.npy", folder / "roi.npy"]
+    whole = (folder / "meta.json").exists() and all(map(seals.is_sealed, files))
+    return whole and not seals.problems([*files, *folder.glob("masks-*.npy")] if full else files, full)
+
+
+def write(
+    folder: Path, cases: list[dict], size: int, copied: Sequence[Path] = (), on_case: Callable[[], None] | None = None
+) -> None:
+    """Prepare `cases` into the folder. The first of them are copied from the parts `copied`, the others are decoded.
+
+    on_case: called after each one decoded. Raises ValueError if a file can no longer be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = (len(cases), size, size)
+    images = np.lib.format.open_memmap(folder / "images.npy", "w+", np.uint8, (*shape, 3))
+    rois = np.lib.format.open_memmap(folder / "roi.npy", "w+", np.uint8, shape)
+    start = 0
+    for part in copied:
+        there = np.load(part / "images.npy", mmap_mode="r"), np.load(part / "roi.npy", mmap_mode="r")
+        for first in range(0, len(there[0]), COPIED):
+            for source, target in zip(there, (images, rois), strict=True):
+                block = source[first : first + COPIED]
+                target[start + first : start + first + len(block)] = block
+        start += len(there[0])
+
+    def one(i: int) -> None:
+        try:
+            image = image_of(cases[i])
+        except Unreadable as error:
+            raise ValueError(f"{cases[i]['path']!r} can no longer be read: {error}; import the study again") from None
+        images[i], rois[i] = prepare(image, size)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(one, range(start, len(cases))):
+            if on_case:
+                on_case()
+    images.flush()
+    rois.flush()
+    seals.seal(folder / "images.npy")
+    seals.seal(folder / "roi.npy")
+    describe(folder, size, len(cases))
+
+
+def describe(folder: Path, size: int, cases: int) -> None:
+    """Write down what a part, or a folder of parts, holds."""
+    (folder / "meta.json").write_text(json.dumps({"size": size, "cases": cases}))
+
+
+def link(source: Path, target: Path) -> None:
+    """The arrays of a part in a second folder as well: one file under two names, or a copy where a disk has no links.
+
+    Raises FileNotFoundError if the part goes meanwhile.
+    """
+    target.mkdir(parents=True)
+    for file in [source / "meta.json", *source.glob("*.npy"), *source.glob(f"*.npy{seals.SUFFIX}")]:
+        try:
+            (target / file.name).hardlink_to(file)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            shutil.copy2(file, target / file.name)
+
+
+def masks_of(store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int]) -> np.ndarray:
+    """Lesion masks uint8 (n, S, S) of a part's cases, mapped; made when one changed. truth: {case id: mask id}."""
+    its = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
+    key = hashlib.sha256(repr(sorted(its.items())).encode()).hexdigest()[:12]
+    file = folder / f"masks-{key}.npy"
+    if not (file.exists() and seals.is_sealed(file)) or seals.problem(file):
+        partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+        try:
+            masks = np.lib.format.open_memmap(partial, "w+", np.uint8, (len(cases), size, size))
+            for i, case in enumerate(cases):
+                if case["id"] in its:
+                    masks[i] = mask_at(get_mask(store, its[case["id"]]), size)
+            masks.flush()
+            seals.seal(partial)
+            seals.seal_of(partial).replace(seals.seal_of(file))
+            partial.replace(file)
+        finally:
+            for rest in (partial, seals.seal_of(partial)):
+                rest.unlink(missing_ok=True)
+        for old in folder.glob("masks-*.npy"):
+            if old != file:
+                old.unlink(missing_ok=True)
+                seals.seal_of(old).unlink(missing_ok=True)
+    return np.load(file, mmap_mode="r")

@@ -1,0 +1,37 @@
+"""Images, regions of interest and lesion masks at the side that a run works on."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+ROI_SIDE = 512  # the region of interest is looked for at no more than this: burned-in text is still legible
+
+
+def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 (H, W, 3) at full resolution -> what a run works on: image (S, S, 3) and region of interest (S, S)."""
+    from core.engine.roi import find_roi
+
+    scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
+    looked = shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale))
+    return shrink(image, size, size), (fraction(find_roi(looked), size) >= 0.5).astype(np.uint8)
+
+
+def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
+    """Resize by area when smaller, bilinearly when larger."""
+    smaller = width * height < image.shape[0] * image.shape[1]
+    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
+
+
+def fraction(mask: np.ndarray, size: int) -> np.ndarray:
+    """(H, W) of 0 and 1 -> float32 (size, size): how much of each pixel is covered."""
+    return shrink(mask.astype(np.float32), size, size)
+
+
+def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
+    """A lesion mask at training size: a pixel is lesion if half of it is; a tiny one keeps its best pixel."""
+    covered = fraction(mask, size)
+    small = covered >= 0.5
+    if not small.any() and mask.any():
+        small = covered == covered.max()
+    return small.astype(np.uint8)
