@@ -216,6 +216,15 @@ class Finding(Body):
     box: Annotated[list[float], Field(min_length=4, max_length=4)] | None = None
 
 
+class CaseTag(Body):
+    """A tag put on cases, or taken off; numbers as the worklist has them."""
+
+    study: Name
+    cases: Annotated[list[Id], Field(min_length=1, max_length=20_000)]
+    tag: Name
+    remove: bool = False
+
+
 class Report(Body):
     """tables: by name, none for all of them."""
 

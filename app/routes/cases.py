@@ -43,40 +43,40 @@ def routes(ctx) -> APIRouter:
     def image(request: Request, case_id: Id, size: Side = 0):
         case = open_case(request, case_id)
         tag = f"{case['mark']}-{case['frame']}-{size}"
-        return _send(request, tag, lambda: pixels.png(Source.of(case), size), "image/png")
+        return send(request, tag, lambda: pixels.png(Source.of(case), size), "image/png")
 
     @router.get("/thumb.png")
     def thumb(request: Request, case_id: Id, size: Side = 72):
         case = open_case(request, case_id)
         size = min(max(size, 16), 512)
         tag = f"{case['mark']}-{case['frame']}-{size}"
-        return _send(request, tag, lambda: pixels.png(Source.of(case), size), "image/png")
+        return send(request, tag, lambda: pixels.png(Source.of(case), size), "image/png")
 
     @router.get("/raw")
     def raw(request: Request, case_id: Id):
         """More than eight bits: little-endian Uint16 (H, W), X-Image-Shape "H,W"; X-Image-Offset is added back."""
         case = open_case(request, case_id)
         head, body = pixels.raw(case)
-        return _send(request, f"{case['mark']}-{case['frame']}-raw", lambda: body, "application/octet-stream", head)
+        return send(request, f"{case['mark']}-{case['frame']}-raw", lambda: body, "application/octet-stream", head)
 
     @router.get("/mask.png")
     def mask(request: Request, case_id: Id, id: Id | None = None):
         row = _mask(ctx.store(), seen(request, case_id), id)
-        return _send(request, f"mask-{row['id']}", lambda: row["png"], "image/png")
+        return send(request, f"mask-{row['id']}", lambda: row["png"], "image/png")
 
     @router.get("/mask.bits")
     def mask_bits(request: Request, case_id: Id, id: Id | None = None):
         """One bit a pixel, row by row, highest bit first, without padding between rows; X-Image-Shape "H,W"."""
         row = _mask(ctx.store(), seen(request, case_id), id)
         head, body = pixels.bits(masks.decode_mask(row["png"]))
-        return _send(request, f"bits-{row['id']}", lambda: body, "application/octet-stream", head)
+        return send(request, f"bits-{row['id']}", lambda: body, "application/octet-stream", head)
 
     @router.get("/heat")
     def heat(request: Request, case_id: Id, run: Name):
         """Little-endian Uint16 (h, w) at the detector's resolution; its range and the run's scale are in headers."""
         case = seen(request, case_id)
         head, body, made = _heat(ctx.store(), case["id"], run)
-        return _send(request, f"{run}-{case_id}-{made}", lambda: body, "application/octet-stream", head)
+        return send(request, f"{run}-{case_id}-{made}", lambda: body, "application/octet-stream", head)
 
     @router.get("/roi.bits")
     def roi(request: Request, case_id: Id, side: Side = 0):
@@ -84,7 +84,7 @@ def routes(ctx) -> APIRouter:
         case = open_case(request, case_id)
         head, body = pixels.region(case, side)
         tag = f"roi-{case['mark']}-{case['frame']}-{side}"
-        return _send(request, tag, lambda: body, "application/octet-stream", head)
+        return send(request, tag, lambda: body, "application/octet-stream", head)
 
     @router.get("/pack")
     def pack(request: Request, case_id: Id, run: Name = ""):
@@ -126,7 +126,8 @@ def routes(ctx) -> APIRouter:
     return router
 
 
-def _send(request: Request, tag: str, body, kind: str, head: dict | None = None) -> Response:
+def send(request: Request, tag: str, body, kind: str, head: dict | None = None) -> Response:
+    """The bytes of body() with their ETag, or 304 to who has them; for a day where the address has the mark `v`."""
     tag = f'"{tag}"'
     head = {"ETag": tag, "Cache-Control": KEEP if "v" in request.query_params else ASK, **(head or {})}
     if request.headers.get("if-none-match") == tag:

@@ -134,7 +134,8 @@ def routes(ctx) -> APIRouter:
 
     @router.post("/maps/{key}/tag")
     def tag(request: Request, key: str, body: bodies.Tag):
-        return {"ok": True, **actions.tag(*opened(request, key), body.points, body.tag, body.remove)}
+        by = ctx.user_of(request)
+        return {"ok": True, **actions.tag(*opened(request, key), body.points, body.tag, by, body.remove)}
 
     @router.post("/maps/{key}/worklist")
     def worklist(request: Request, key: str, body: bodies.Points):

@@ -2,6 +2,15 @@
 // What the routes answer, and an overload of api.js's functions for each: the path says which answer comes.
 import type { Answer, Params } from './types';
 
+/** What is kept of a case besides its picture. patient: the beginning of a keyed hash. text: likely burned in. */
+export interface About {
+  format: string;
+  patient: string | null;
+  study: string;
+  added: string;
+  shown_from: [number, number] | null;
+  text: boolean | null;
+}
 export interface Adjudication {
   reader: string;
   decision: Decision;
@@ -82,7 +91,7 @@ export interface BySplit {
   holdout: number;
   test: number;
 }
-/** Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study that is read blind. */
+/** Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that came with the import. */
 export interface CaseDetail {
   id: number;
   v: string;
@@ -98,9 +107,11 @@ export interface CaseDetail {
   label?: Label;
   split?: Split;
   tags?: Array<string>;
+  kinds?: Array<string>;
   readings?: Record<string, Reading | null>;
   masks?: Array<MaskVersion>;
   findings?: Array<Finding>;
+  about?: About;
   others?: Array<OthersReview>;
   frames?: number;
   recording?: number;
@@ -113,6 +124,11 @@ export interface CaseOfPoint {
   width: number;
   height: number;
   tags: Array<string>;
+}
+/** changed: how many cases. */
+export interface CasesTagged {
+  tag: string;
+  changed: number;
 }
 export interface ChangedCase {
   id: number;
@@ -503,6 +519,13 @@ export interface LesionSimilarity {
   distance: number;
   real: number;
 }
+/** total: rows of the list as it is filtered. labels: whether it may be filtered by label. */
+export interface ListOverview {
+  total: number;
+  scores: ScoreSpread | null;
+  tags: Array<TagCount>;
+  labels: boolean;
+}
 export interface ListedSession {
   id: number;
   blind: number;
@@ -774,6 +797,11 @@ export interface PictureOfCase {
   width: number;
   height: number;
   bits: number | null;
+}
+/** at: rows of the list before the case. */
+export interface Place {
+  case: number | null;
+  at: number | null;
 }
 export interface PlainField {
   key: string;
@@ -1161,6 +1189,13 @@ export interface SavedView {
   created: string;
   state: Record<string, any>;
 }
+/** How scores are spread: counts of the bins between lo and hi; scores beyond are in the end bins. */
+export interface ScoreSpread {
+  bins: Array<number>;
+  lo: number;
+  hi: number;
+  threshold: number | null;
+}
 /** first: whether the run is the newest of its detector. encoder: the method of the run that it is a fit on. */
 export interface ScoredRun {
   id: string;
@@ -1332,6 +1367,10 @@ export interface Table {
   holdout: ByLabel;
   test: ByLabel;
 }
+export interface TagCount {
+  tag: string;
+  cases: number;
+}
 /** left_out: MedMix versions among the points. */
 export interface Tagged {
   tag: string;
@@ -1473,7 +1512,7 @@ export interface Worklist {
   rows: Array<WorklistRow>;
   cursor: [number, string | number | null, number] | null;
 }
-/** flagged: 0 or 1. Without score, percentile, flagged and disagreement while the case is hidden. */
+/** flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. None of these while the case is hidden. */
 export interface WorklistRow {
   id: number;
   v: string;
@@ -1486,6 +1525,9 @@ export interface WorklistRow {
   score?: number | null;
   percentile?: number | null;
   flagged?: number | null;
+  map?: string | null;
+  tags?: Array<string>;
+  kinds?: Array<string>;
   disagreement?: number;
 }
 
@@ -1520,6 +1562,7 @@ export interface Api {
   (path: `/api/export/${string}/warning${Query}`): To<ExportWarning>;
   (path: `/api/medmix/presets/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
   (path: `/api/review/finding/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Findings>;
+  (path: `/api/review/overview${Query}`): To<ListOverview>;
   (path: `/api/review/restore/${string}${Query}`, body: object): To<RestoredMask>;
   (path: `/api/review/settings${Query}`, body: object): To<Done>;
   (path: `/api/study/${string}/overview${Query}`): To<Overview>;
@@ -1558,6 +1601,7 @@ export interface Api {
   (path: `/api/medmix/probe${Query}`, body: object): To<Probe>;
   (path: `/api/review/case/${string}${Query}`): To<Opened>;
   (path: `/api/review/mask/${string}${Query}`, body: object): To<SavedMask>;
+  (path: `/api/review/place${Query}`): To<Place>;
   (path: `/api/status/stop/${string}${Query}`, body: object): To<StatusOfJob>;
   (path: `/api/study/import${Query}`, body: object): To<Task>;
   (path: `/api/tour/prepare${Query}`, body: object): To<TourState>;
@@ -1573,6 +1617,7 @@ export interface Api {
   (path: `/api/study/${string}/kind${Query}`, body: object): To<Labels>;
   (path: `/api/study/${string}/look${Query}`, body: object): To<Look>;
   (path: `/api/study/${string}/next${Query}`): To<Next>;
+  (path: `/api/review/tag${Query}`, body: object): To<CasesTagged>;
   (path: `/api/study/demo${Query}`, body: object): To<Task>;
   (path: `/api/study/drop${Query}`, body: object): To<Drop>;
   (path: `/api/study/${string}/add${Query}`, body: object): To<Task>;
@@ -1604,6 +1649,7 @@ export interface Get {
   (path: `/api/review/timeline/${string}`, params?: Params): Promise<Answer<Timeline>>;
   (path: `/api/training/compare`, params?: Params): Promise<Answer<Compared>>;
   (path: `/api/export/${string}/warning`, params?: Params): Promise<Answer<ExportWarning>>;
+  (path: `/api/review/overview`, params?: Params): Promise<Answer<ListOverview>>;
   (path: `/api/study/${string}/overview`, params?: Params): Promise<Answer<Overview>>;
   (path: `/api/clusters/maps/${string}`, params?: Params): Promise<Answer<MapAbout>>;
   (path: `/api/medmix/presets`, params?: Params): Promise<Answer<Presets>>;
@@ -1622,6 +1668,7 @@ export interface Get {
   (path: `/api/training/runs`, params?: Params): Promise<Answer<RunRows>>;
   (path: `/api/medmix/forms`, params?: Params): Promise<Answer<MedMixForms>>;
   (path: `/api/review/case/${string}`, params?: Params): Promise<Answer<Opened>>;
+  (path: `/api/review/place`, params?: Params): Promise<Answer<Place>>;
   (path: `/api/review/list`, params?: Params): Promise<Answer<Worklist>>;
   (path: `/api/review/open`, params?: Params): Promise<Answer<ReviewSetup>>;
   (path: `/api/review/step`, params?: Params): Promise<Answer<Entered>>;
@@ -1680,6 +1727,7 @@ export interface Post {
   (path: `/api/review/undo`, body?: Params): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, body?: Params): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, body?: Params): Promise<Answer<Look>>;
+  (path: `/api/review/tag`, body?: Params): Promise<Answer<CasesTagged>>;
   (path: `/api/study/demo`, body?: Params): Promise<Answer<Task>>;
   (path: `/api/study/drop`, body?: Params): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, body?: Params): Promise<Answer<Task>>;
@@ -1728,6 +1776,7 @@ export interface PostBytes {
   (path: `/api/review/undo`, params: Params, content: Uint8Array): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, params: Params, content: Uint8Array): Promise<Answer<Look>>;
+  (path: `/api/review/tag`, params: Params, content: Uint8Array): Promise<Answer<CasesTagged>>;
   (path: `/api/study/demo`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
   (path: `/api/study/drop`, params: Params, content: Uint8Array): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
@@ -1754,6 +1803,7 @@ export interface Discard {
 //   GET /api/case/{case_id}/raw: application/octet-stream
 //   GET /api/case/{case_id}/roi.bits: application/octet-stream
 //   GET /api/case/{case_id}/thumb.png: image/png
+//   GET /api/case/{case_id}/tile.webp: image/webp
 //   GET /api/clusters/maps/{key}/coords: application/octet-stream
 //   GET /api/clusters/maps/{key}/file.{format}: image/svg+xml, application/pdf, image/png, text/csv, application/vnd.apache.parquet
 //   GET /api/clusters/maps/{key}/placed/{new}/coords: application/octet-stream

@@ -114,3 +114,6 @@ export function unscored(studio) {
   show();
   return said;
 }
+
+/** Whether a job waits or runs. @param {string | null | undefined} status */
+export const underWay = (status) => ['queued', 'running'].includes(status || '');

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from typing_extensions import NotRequired
 
+from app.routes._answers.about import About, Spacing
 from app.routes._answers.shared import Answer, Decision, Done, Label, Rectangle, ReviewStage, Split
 
 
@@ -70,17 +71,9 @@ class Finding(Answer):
     box: Rectangle | None
 
 
-class Spacing(Answer):
-    """Millimetres of a pixel; null where the file does not say."""
-
-    x: float
-    y: float
-    at: Literal["patient", "detector"]
-
-
 class CaseDetail(Answer):
     """Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
-    that is read blind."""
+    that is read blind; about: never under neutral names. kinds: those tags that came with the import."""
 
     id: int
     v: str
@@ -96,9 +89,11 @@ class CaseDetail(Answer):
     label: NotRequired[Label]
     split: NotRequired[Split]
     tags: NotRequired[list[str]]
+    kinds: NotRequired[list[str]]
     readings: NotRequired[dict[str, Reading | None]]
     masks: NotRequired[list[MaskVersion]]
     findings: NotRequired[list[Finding]]
+    about: NotRequired[About]
     others: NotRequired[list[OthersReview]]
     frames: NotRequired[int]
     recording: NotRequired[int]
@@ -202,6 +197,7 @@ BINARY = {
     "POST /api/review/segment/{case_id}": ("application/octet-stream",),
     "GET /api/case/{case_id}/image.png": ("image/png",),
     "GET /api/case/{case_id}/thumb.png": ("image/png",),
+    "GET /api/case/{case_id}/tile.webp": ("image/webp",),
     "GET /api/case/{case_id}/mask.png": ("image/png",),
     "GET /api/case/{case_id}/raw": ("application/octet-stream",),
     "GET /api/case/{case_id}/mask.bits": ("application/octet-stream",),

@@ -46,7 +46,9 @@ class ReviewSetup(Answer):
 
 
 class WorklistRow(Answer):
-    """flagged: 0 or 1. Without score, percentile, flagged and disagreement while the case is hidden."""
+    """flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. None of
+    these while the case is hidden.
+    """
 
     id: int
     v: str
@@ -59,6 +61,9 @@ class WorklistRow(Answer):
     score: NotRequired[float | None]
     percentile: NotRequired[float | None]
     flagged: NotRequired[int | None]
+    map: NotRequired[str | None]
+    tags: NotRequired[list[str]]
+    kinds: NotRequired[list[str]]
     disagreement: NotRequired[float]
 
 
@@ -74,6 +79,43 @@ class Counts(Answer):
     normal: int
     abnormal: int
     unsure: int
+
+
+class ScoreSpread(Answer):
+    """How scores are spread: counts of the bins between lo and hi; scores beyond are in the end bins."""
+
+    bins: list[int]
+    lo: float
+    hi: float
+    threshold: float | None
+
+
+class TagCount(Answer):
+    tag: str
+    cases: int
+
+
+class ListOverview(Answer):
+    """total: rows of the list as it is filtered. labels: whether it may be filtered by label."""
+
+    total: int
+    scores: ScoreSpread | None
+    tags: list[TagCount]
+    labels: bool
+
+
+class Place(Answer):
+    """at: rows of the list before the case."""
+
+    case: int | None
+    at: int | None
+
+
+class CasesTagged(Answer):
+    """changed: how many cases."""
+
+    tag: str
+    changed: int
 
 
 class Ahead(Answer):
@@ -118,6 +160,9 @@ ANSWERS: dict[str, Any] = {
     "GET /api/review/open": ReviewSetup,
     "GET /api/review/list": Worklist,
     "GET /api/review/counts": Counts,
+    "GET /api/review/overview": ListOverview,
+    "GET /api/review/place": Place,
+    "POST /api/review/tag": CasesTagged,
     "GET /api/review/step": Entered,
     "GET /api/review/case/{case_id}": Opened,
     "POST /api/review/decide": Decided,

@@ -5,9 +5,11 @@ import { decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
 import { DRAWING, leave, save, takeTool } from './js/drawing.js';
 import { record } from './js/findings.js';
 import { frame } from './js/frame.js';
+import { actInGrid } from './js/grid_moves.js';
 import { helpSheet } from './js/help.js';
 import { followIncoming } from './js/incoming.js';
 import { Keys } from './js/keys.js';
+import { TURNS } from './js/orientation.js';
 import { LAYOUTS } from './js/paint.js';
 import { reveal } from './js/reference.js';
 import { ReviewView } from './js/review_view.js';
@@ -21,14 +23,16 @@ const NUDGE = 10; // steps of the threshold's slider for one key
 function viewActs(review) {
   const { view, show, display, threshold } = review;
   const zoom = (/** @type {number} */ factor) => view.zoomAt(view.pane.w / 2, view.pane.h / 2, factor);
+  const turns = Object.entries(TURNS).map(([name, turn]) => [name, () => view.reorient(turn)]);
   return {
+    ...Object.fromEntries(turns),
     heat: () => display.set({ heat: !show.heat }),
     contour: () => display.set({ contour: !show.contour }),
     mask: () => (review.waits ? reveal(review) : display.set({ mask: MASK_RING[show.mask] })),
     invert: () => display.set({ invert: !show.invert }),
     roi: () => display.setInside(!show.inside),
     nearest: () => review.cases.setNearest(!show.nearest),
-    fit: () => view.fit(),
+    fit: () => view.reset(),
     full: () => view.oneToOne(),
     zoomin: () => zoom(1.25),
     ruler: () => {
@@ -105,9 +109,12 @@ export async function mount(root, studio) {
     help: () => help.open(),
     screen: () => stage.screen(),
     peak: () => recording.peak(),
+    grid: () => review.grid.show(!review.grid.on, true),
   };
-  const act = (/** @type {string} */ name) =>
-    name.startsWith('finding ') ? record(review, Number(name.slice(8))) : acts[name]?.();
+  const act = (/** @type {string} */ name) => {
+    if (actInGrid(review.grid, name)) return;
+    return name.startsWith('finding ') ? record(review, Number(name.slice(8))) : acts[name]?.();
+  };
   /** @returns {boolean} */
   const listening = () =>
     studio.shown(root) &&
@@ -115,9 +122,11 @@ export async function mount(root, studio) {
     (!help.element.open || Boolean(keys.waiting));
   const viewer = {
     // Where nothing has the focus, it is the image's.
-    has: () => stage.stage.contains(document.activeElement) || document.activeElement === document.body,
-    take: () => stage.stage.focus({ preventScroll: true }),
+    has: () =>
+      !review.grid.on && (stage.stage.contains(document.activeElement) || document.activeElement === document.body),
+    take: () => (review.grid.on ? review.grid.box : stage.stage).focus({ preventScroll: true }),
     refuse: (/** @type {string} */ key) => {
+      if (review.grid.on) return review.say('Decisions are taken on the image: Enter opens the case.');
       const here = document.activeElement;
       const name = here?.getAttribute('aria-label') || here?.textContent?.trim() || 'another field';
       const text = `${key} was not taken: the keys are with “${name.slice(0, 30)}”. Click the image or press Escape.`;
@@ -133,6 +142,11 @@ export async function mount(root, studio) {
   review.act = act;
   review.goTo = (id) => goTo(review, id);
   review.entered = () => recording.follow();
+  review.listed = () => {
+    root.classList.toggle('rv-gridded', review.grid.on);
+    review.list.filters.gridded(review.grid.on);
+    if (!review.grid.on) viewer.take();
+  };
   review.opened = () => {
     keys.own = review.setup?.keys || {};
     review.relabel();
@@ -140,7 +154,7 @@ export async function mount(root, studio) {
     review.arrange();
     sendKept(review);
   };
-  fill(root, review.list.element, stage.element, review.side.element, help.element);
+  fill(root, review.list.element, stage.element, review.side.element, review.grid.element, help.element);
   review.relabel();
   review.arrange();
   followIncoming(review);
@@ -154,7 +168,9 @@ export async function mount(root, studio) {
     if (!studio.study || opened === studio.study || !studio.shown(root)) return;
     opened = studio.study;
     const wanted = new URL(location.href).searchParams.get('case');
-    review.open(studio.study, wanted ? Number(wanted) : null);
+    const entered = review.open(studio.study, wanted ? Number(wanted) : null);
+    // A case that was asked for is shown itself, and the tour speaks of the viewer.
+    if (!wanted && self === top) entered.then(() => review.grid.show(review.show.listing === 'grid'));
   };
   // Whoever comes back to the tab finds what has been scored meanwhile, at the case where they were.
   const renew = async () => {
@@ -174,7 +190,9 @@ export async function mount(root, studio) {
     review.preferred = run;
     if (review.setup && opened === studio.study) review.useRun(run);
   });
-  studio.on('case', (id) => opened && review.goTo(id));
+  studio.on('case', (id) => {
+    if (opened) review.grid.show(false).then(() => review.goTo(id));
+  });
   new ResizeObserver(show).observe(root);
   // The tab fills what the page leaves of the window.
   const fit = () => {

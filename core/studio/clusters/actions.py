@@ -8,6 +8,7 @@ import numpy as np
 
 from core.studio.clusters.library import Map
 from core.studio.db.store import NotFound, Store, now
+from core.studio.review import tags
 from core.studio.review.readers import assign_one
 
 LONGEST = 60
@@ -21,22 +22,11 @@ def cases_of(m: Map, points: list[int]) -> list[int]:
     return sorted(set(m.points.case_id[index[m.points.lesions[index] == 0]].tolist()))
 
 
-def tag(store: Store, m: Map, points: list[int], name: str, remove: bool = False) -> dict:
+def tag(store: Store, m: Map, points: list[int], name: str, by: str, remove: bool = False) -> dict:
     """Add (or take away) a tag: {"tag", "cases": how many changed, "left_out": MedMix versions among the points}."""
-    name = " ".join(name.split())
-    if not name or len(name) > LONGEST or "," in name:
-        raise ValueError(f"a tag has 1 to {LONGEST} characters and no comma")
-    cases = cases_of(m, points)
-    changed = 0
-    with store.write() as db:
-        for case in cases:
-            row = store.one("SELECT tags FROM cases WHERE id = ?", [case])
-            tags = set(json.loads(row["tags"])) if row else set()
-            wanted = tags - {name} if remove else tags | {name}
-            if row and wanted != tags:
-                db.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(sorted(wanted)), case])
-                changed += 1
-    return {"tag": name, "cases": changed, "left_out": int((m.points.lesions[np.asarray(points, int)] > 0).sum())}
+    changed = tags.change(store, m.about["study"], cases_of(m, points), name, by, remove)
+    left_out = int((m.points.lesions[np.asarray(points, int)] > 0).sum())
+    return {"tag": tags.clean(name), "cases": changed, "left_out": left_out}
 
 
 def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:

@@ -10,6 +10,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from core.engine.losses.centred import centred
+from core.engine.rows import Rows
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.points import PointImages, PointSet
 from core.studio.db import seals
@@ -58,7 +59,7 @@ def features_of(
     home: Home,
     snapshot: Snapshot,
     points: PointSet,
-    images: np.ndarray,
+    images: Rows,
     config: MapConfig,
     *,
     device="cpu",

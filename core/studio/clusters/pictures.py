@@ -5,16 +5,17 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
+from core.engine.rows import Rows
 from core.studio.clusters.library import Map
 from core.studio.db.store import Store
-from core.studio.ingest import cache
+from core.studio.ingest import cache, resize
 from core.studio.ingest.masks import get_mask
 from core.studio.ingest.originals import shown
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
 from core.studio.runs.readings import unpack_map
 
-_open: dict[tuple, np.ndarray] = {}
+_open: dict[tuple, Rows] = {}
 
 
 def check(m: Map, point: int) -> int:
@@ -36,7 +37,7 @@ def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
         length, reach = len(image), (x1 - x0)
         x, y = (np.clip([a - reach, b + reach], 0, 1) * length for a, b in ((x0, x1), (y0, y1)))
         image = np.ascontiguousarray(image[int(y[0]) : int(np.ceil(y[1])), int(x[0]) : int(np.ceil(x[1]))])
-    return cache.shrink(image, *fitted(_aspect(store, m, point), side))
+    return resize.shrink(image, *fitted(_aspect(store, m, point), side))
 
 
 def fitted(aspect: float, side: int) -> tuple[int, int]:
@@ -63,7 +64,7 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
         raise ValueError("this case is no longer in the study")
     image = shown(case)
     scale = min(1.0, side / max(image.shape[:2]))
-    return cache.shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+    return resize.shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
 
 
 def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
@@ -104,7 +105,7 @@ def _mask(store: Store, case_id: int) -> np.ndarray | None:
     return get_mask(store, row["id"]) if row else None
 
 
-def _arrays(store: Store, m: Map) -> np.ndarray:
+def _arrays(store: Store, m: Map) -> Rows:
     """The study's images at the map's size, mapped once per study state."""
     key = (str(store.home.path), m.about["study"], m.about["points_key"])
     if key not in _open:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from core.engine.rows import Rows
 from core.studio.clusters.config import PointsConfig
 from core.studio.db.home import Home
 
@@ -86,7 +87,7 @@ class PointImages:
 
     `every`: of a patch map, how many points one image has."""
 
-    def __init__(self, points: PointSet, images: np.ndarray, every: int = 1):
+    def __init__(self, points: PointSet, images: Rows, every: int = 1):
         self.row, self.which, self.images = points.row[::every], points.mixed[::every], images
         self.mixed = points.mixed_images() if (points.mixed >= 0).any() else None
 

@@ -18,7 +18,7 @@ import numpy as np
 from core.engine.config import BadConfig, Config
 from core.studio.clusters.library import Map, map_folder, open_map, under_way
 from core.studio.db.store import NotFound, Store, now
-from core.studio.ingest import cache, studies
+from core.studio.ingest import resize, studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.layouts import files_under
 from core.studio.jobs import queue as jobs
@@ -183,7 +183,7 @@ def describe(new: Projected, image: int, epoch: int = -1) -> dict:
 
 def thumbnail(new: Projected, image: int, side: int = 96) -> np.ndarray:
     """uint8 (side, side, 3) RGB, as the encoder saw it."""
-    return cache.shrink(np.asarray(new.images[image]), side, side)
+    return resize.shrink(np.asarray(new.images[image]), side, side)
 
 
 def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
@@ -194,4 +194,4 @@ def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
         small = np.asarray(new.images[image])
         return cv2.resize(small, (side, side), interpolation=cv2.INTER_CUBIC)
     scale = min(1.0, side / max(found.shape[:2]))
-    return cache.shrink(found, max(1, round(found.shape[1] * scale)), max(1, round(found.shape[0] * scale)))
+    return resize.shrink(found, max(1, round(found.shape[1] * scale)), max(1, round(found.shape[0] * scale)))

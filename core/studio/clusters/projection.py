@@ -15,7 +15,7 @@ from core.studio.clusters import explore, projected
 from core.studio.clusters.features import saved_centres
 from core.studio.clusters.library import Map, open_map
 from core.studio.clusters.maps import nearest_points, weighted_mean
-from core.studio.ingest import cache
+from core.studio.ingest import resize
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Work, step
@@ -66,7 +66,7 @@ def _read(work: Work, found: list, size: int) -> tuple[list, np.ndarray, list]:
     for i, source in enumerate(found):
         _report(work, 0.4 * i / len(found), f"Reading image {i + 1} of {len(found)}")
         try:
-            images.append(cache.shrink(read_image(source.path, source.frame), size, size))
+            images.append(resize.shrink(read_image(source.path, source.frame), size, size))
             kept.append(source)
         except (Unreadable, OSError) as error:
             left_out.append([source.name, str(error)])

@@ -10,6 +10,7 @@ import numpy as np
 
 from core.engine.metrics import clusters as cluster_metrics
 from core.engine.progress import Stopped
+from core.engine.rows import Rows
 from core.engine.tensors import pick_device
 from core.studio.clusters import library, patches
 from core.studio.clusters.align import fit_series
@@ -88,7 +89,7 @@ class _Maker:
     def _epoch(self, e: int) -> str:
         return f"epoch {self.made.snapshots[e].epoch}"
 
-    def _features(self, points: PointSet, images: np.ndarray) -> Iterator[np.ndarray]:
+    def _features(self, points: PointSet, images: Rows) -> Iterator[np.ndarray]:
         """Features (N, D) of one epoch after the other, each computed when it is asked for."""
         for e, snapshot in enumerate(self.made.snapshots):
 

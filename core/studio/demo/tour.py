@@ -83,7 +83,7 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
         for table in ("cluster_views", "undone"):
             db.execute(f"DELETE FROM {table} WHERE study = ?", [STUDY])
         db.execute("UPDATE cases SET tags = '[]' WHERE study = ?", [STUDY])
-        for name in ("blind", "labels"):
+        for name in ("blind", "labels", "tags"):
             db.execute("DELETE FROM settings WHERE key = ?", [f"{name}:{STUDY}"])
         for mask in _redrawn(store):
             masks.restore(store, mask, reader)

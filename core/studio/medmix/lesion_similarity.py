@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from core.engine.augment.mixed import Mixed
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.db.store import Store
-from core.studio.ingest.cache import fraction, shrink
 from core.studio.ingest.masks import get_mask, truth_masks
 from core.studio.ingest.originals import shown
+from core.studio.ingest.resize import fraction, shrink
 
 REAL = 48  # lesions of the study that are looked at
 OUT_OF_SUPPORT = (

@@ -21,10 +21,10 @@ from core.engine.registry import STRONG
 from core.engine.roi import find_roi
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.db.store import Store
-from core.studio.ingest.cache import ROI_SIDE, fraction, shrink
 from core.studio.ingest.donors import check_pool
 from core.studio.ingest.originals import shown
 from core.studio.ingest.overview import polygons
+from core.studio.ingest.resize import ROI_SIDE, fraction, shrink
 
 SIDES = (64, 128, 256, 512)
 POOL = 12  # images of another study that lesions are cut from

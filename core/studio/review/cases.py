@@ -7,11 +7,11 @@ import json
 from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.ingest import spacing, volumes
-from core.studio.review import blind, decisions, findings, masks, reading_sessions, scales
+from core.studio.review import about, blind, decisions, findings, masks, reading_sessions, scales, tags
 from core.studio.review.worklist import Query, seen_by
 from core.studio.runs import certainty
 from core.studio.runs.marks import learnt_from
-from core.studio.runs.preferred import preference
+from core.studio.runs.preferred import LEARNT, preference
 
 LEARNT_FROM = "The detector has learnt from this case, or from one like it: this is no evidence of how well it reads."
 
@@ -86,14 +86,17 @@ def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[
         "spacing": spacing.of_case(case),
         "label": case["label"],
         "split": case["split"],
-        "tags": json.loads(case["tags"]),
+        **tags.shown(case, tags.by_people(store, case["study"])),
         "readings": {r["id"]: reading(store, case_id, r["id"]) for r in runs if r["first"] or r["id"] == run},
         "masks": mask_rows,
         "findings": findings.of_case(store, case_id),
     }
+    learners = {r["id"] for r in runs if r["method"] == LEARNT}
     for run_id, found in out["readings"].items():
-        if found and case_id in learnt_from(store, run_id):
+        if found and run_id in learners and case_id in learnt_from(store, run_id):
             found["words"] = f"{found['words']} {LEARNT_FROM}"
+    if not blind.neutral(store, case["study"], reader):  # patient and time of import lead to neighbours in the list
+        out["about"] = about.of_case(case)
     if not blinded:
         out["others"] = store.query(
             "SELECT k.reader, k.stage, k.decision, r.comment FROM current_reviews k JOIN reviews r ON r.id = "
@@ -144,6 +147,7 @@ def asked(store: Store, reader: str, values: dict) -> Query:
         has_mask=flag("has_mask"),
         mine=flag("assigned") or False,
         tag=values.get("tag") or "",
+        label=values.get("label") or "",
         text=values.get("text") or "",
     )
     return seen_by(store, query)

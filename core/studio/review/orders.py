@@ -12,6 +12,7 @@ from core.studio.review.reading_sessions import word
 
 SPLITS = ("test", "holdout", "train")
 BY_CASE = {"name": "name", "added": "added", "blind": "sha256"}  # sort: column of the cases
+BY_URGENCY = ("abnormal", "unsure", "normal")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,14 @@ def parts(q) -> list[Part]:
     if q.sort == "reviewed":
         said = ("w.reader = ?", "w.study = ?", "w.created IS NOT NULL")
         return [Part("reader_words w", "reader_words_by_time", said, (q.reader, q.study), "w.case_id", "w.created")]
+    if q.sort == "decision":  # unread cases come last, either way
+        said = ("w.reader = ?", "w.study = ?", "w.decision = ?")
+        unread = "NOT EXISTS (SELECT 1 FROM reader_words u WHERE u.reader = ? AND u.case_id = c.id)"
+        read = [
+            Part("reader_words w", "reader_words_by_decision", said, (q.reader, q.study, word), "w.case_id")
+            for word in (BY_URGENCY if q.descending else BY_URGENCY[::-1])
+        ]
+        return [*read, _cases(q, "cases_by_id", None, unread, params=(q.reader,))]
     if q.sort == "disagreement":
         differ = ("v.study = ?", "v.disagreement > 0")
         return [Part("case_votes v", "case_votes_by_disagreement", differ, (q.study,), "v.case_id", "v.disagreement")]
@@ -119,6 +128,9 @@ def filters(q, number: str, decision: bool = True) -> tuple[list[str], list]:
         f"WHERE f.run = ? AND f.case_id = {number} AND f.{column(q, 'flagged')} = 1)"
     )
     known = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
+    if q.label:
+        where.append(f"EXISTS (SELECT 1 FROM cases l WHERE l.id = {number} AND l.label = ?)")
+        params.append(q.label)
     if q.tag:
         where.append(f"EXISTS (SELECT 1 FROM case_tags t WHERE t.tag = ? AND t.case_id = {number})")
         params.append(q.tag)

@@ -11,10 +11,10 @@ import json
 from dataclasses import dataclass, field, replace
 
 from core.studio.db.store import Store
-from core.studio.review import blind, orders, reading_sessions
+from core.studio.review import blind, orders, reading_sessions, tags
 from core.studio.review.decisions import DECISIONS
 
-SORTS = ("percentile", "score", "name", "added", "reviewed", "disagreement", "blind")
+SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement", "blind")
 PAGE = 100
 
 
@@ -34,6 +34,7 @@ class Query:
     has_mask: bool | None = None
     mine: bool = False  # assigned to `reader`
     tag: str = ""
+    label: str = ""  # normal, abnormal, unknown
     text: str = ""
     hidden: bool = field(default=False)  # set by `seen_by`: blind reading
     session: dict | None = None  # set by `seen_by`: the reader's open session, whose order and decisions are meant
@@ -53,7 +54,7 @@ def seen_by(store: Store, query: Query) -> Query:
     if held is None and not hidden:
         return query
     if held is not None:
-        query = replace(query, session=held, splits=orders.SPLITS, descending=False, mine=False)
+        query = replace(query, session=held, splits=orders.SPLITS, descending=False, mine=False, label="")
     decision = query.decision if query.decision != "against" else ""
     if not hidden:
         return replace(query, decision=decision)
@@ -64,6 +65,7 @@ def seen_by(store: Store, query: Query) -> Query:
         flagged=None,
         has_mask=None,
         tag="",
+        label="",
         text="",
         decision=decision,
         hidden=True,
@@ -107,8 +109,9 @@ def _dressed(store: Store, q: Query, keys: list[tuple]) -> list[dict]:
     known = {
         r["id"]: r
         for r in store.query(
-            f"SELECT c.id, c.name, c.sha256, r.{score} AS score, r.{percentile} AS percentile, "
-            f"r.{flagged} AS flagged, v.disagreement FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value "
+            f"SELECT c.id, c.name, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
+            f"r.{flagged} AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement "
+            "FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value "
             "LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id LEFT JOIN case_votes v ON v.case_id = c.id",
             [ids, q.run],
         )
@@ -124,7 +127,7 @@ def _dressed(store: Store, q: Query, keys: list[tuple]) -> list[dict]:
         )
     for k in of_reader:
         said.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
-    out = []
+    out, people = [], tags.by_people(store, q.study)
     for key in keys:
         if key[2] not in known:
             continue
@@ -142,7 +145,8 @@ def _dressed(store: Store, q: Query, keys: list[tuple]) -> list[dict]:
         if q.hidden:
             row["name"] = "Case"  # aliases.py gives the name that is shown
         if not q.hidden or row["first"]:
-            row |= {k: r[k] for k in ("score", "percentile", "flagged")}
+            row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
+            row |= tags.shown(r, people)
             row["disagreement"] = 0.0 if q.hidden else r["disagreement"] or 0.0
         out.append(row)
     return out

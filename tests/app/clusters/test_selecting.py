@@ -34,7 +34,9 @@ def test_two_maps_share_one_selection_by_identity(maps):
     maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
     ids = "view.pointsOf(view.panes[{0}]).map((i) => view.panes[{0}].map.ids[i]).sort()"
     here, there = maps.get(ids.format(0)), maps.get(ids.format(1))
-    assert here == there and 0 < len(here) < maps.get("view.panes[0].map.n")
+    placed = set(maps.get("Array.from(view.panes[1].map.ids)"))  # the newest map, which may be of a part of the images
+    assert [i for i in here if i in placed] == there and len(there) > 0
+    assert len(here) < maps.get("view.panes[0].map.n")
 
 
 def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):

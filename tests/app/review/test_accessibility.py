@@ -38,6 +38,12 @@ def test_no_tab_has_a_serious_fault(page, page_url, axe, size):
         )
         page.wait_for_load_state("networkidle")
         faults += [{"tab": tab, **fault} for fault in page.evaluate(FAULTS)]
+    page.get_by_role("tab", name="Review", exact=True).click()
+    page.evaluate(f"{WIDGET}.review.grid.show(true)")
+    page.wait_for_selector(".rv-tile:not(.waits) img[src]")
+    page.keyboard.press("x")
+    page.wait_for_selector(".rv-tile[aria-selected=true]")
+    faults += [{"tab": "Review, as a grid", **fault} for fault in page.evaluate(FAULTS)]
     mended = [f for f in faults if not any(f["rule"] == rule and part in f["at"] for rule, part, _ in GRADIO)]
     assert not mended, "\n\n".join(f"{f['tab']}: {f['rule']} at {f['at']}\n{f['html']}\n{f['why']}" for f in mended)
     assert page.evaluate(f"Boolean({WIDGET}.review.picture)")

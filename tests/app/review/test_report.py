@@ -18,6 +18,7 @@ def test_the_report_holds_pictures_reading_decision_version_and_the_research_lin
     page.emulate_media(media="print")
     sheet = page.locator(".rv-report")
     assert sheet.is_visible() and not page.locator("#rooms").is_visible()
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light", "the margin is white too"
     text = sheet.inner_text()
     name, title = page.evaluate(f"[{WIDGET}.review.detail.name, {WIDGET}.review.setup.runs[0].title]")
     version = page.evaluate(f"{WIDGET}.review.setup.version")

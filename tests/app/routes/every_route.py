@@ -95,8 +95,11 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
         decisions.decide(store, cases[0], "cy", decision)
     blind.set_blind(store, STUDY, False, "root")
     seen = f"study={STUDY}&run={run}"
-    for part in ("open", "list", "counts", "step", "drafts"):
+    for part in ("open", "list", "counts", "step", "drafts", "overview"):
         ask(f"GET /api/review/{part}?{seen}")
+    assert ask(f"GET /api/review/place?{seen}&case={cases[2]}")["case"] == cases[2]
+    ask("POST /api/review/tag", {"study": STUDY, "cases": cases[:2], "tag": "odd"})
+    ask(f"GET /api/case/{cases[0]}/tile.webp?run={run}")
     size = store.first("SELECT width * height AS n FROM cases WHERE id = ?", cases[:1])["n"]
     mask = ask(f"POST /api/review/mask/{cases[0]}?label=polyp", b"\xff" * -(-size // 8))
     ask(f"POST /api/review/restore/{mask['mask']}")

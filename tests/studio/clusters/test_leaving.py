@@ -55,14 +55,18 @@ def test_a_name_is_never_a_formula_in_a_spreadsheet():
 
 def test_tags_go_to_cases_and_come_off_again(world, made):
     points = [0, 1, len(made.points) - 1]  # the last is a MedMix version
-    assert actions.tag(world.store, made, points, " odd  frame ") == {"tag": "odd frame", "cases": 2, "left_out": 1}
-    assert actions.tag(world.store, made, points, "odd frame")["cases"] == 0
+    assert actions.tag(world.store, made, points, " odd  frame ", "ada") == {
+        "tag": "odd frame",
+        "cases": 2,
+        "left_out": 1,
+    }
+    assert actions.tag(world.store, made, points, "odd frame", "ada")["cases"] == 0
     found = {c["name"]: c for c in columns.columns(world.store, made)}["tag"]
     assert [found["names"][c] for c in found["codes"]].count("odd frame") == 2
-    assert actions.tag(world.store, made, points, "odd frame", remove=True)["cases"] == 2
+    assert actions.tag(world.store, made, points, "odd frame", "ada", remove=True)["cases"] == 2
     for wrong in ("", "a,b", "x" * 61):
-        with pytest.raises(ValueError, match="a tag has"):
-            actions.tag(world.store, made, points, wrong)
+        with pytest.raises(ValueError, match="A tag has"):
+            actions.tag(world.store, made, points, wrong, "ada")
 
 
 def test_only_test_cases_go_to_the_worklist(world, made):

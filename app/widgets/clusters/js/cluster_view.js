@@ -2,6 +2,7 @@
 import { api } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { el, finderOfAll } from '../../../static/dom.js';
+import { underWay } from '../../../static/plan.js';
 import { Detail } from './detail.js';
 import { Gallery } from './gallery.js';
 import { Legend } from './legend.js';
@@ -87,7 +88,7 @@ export class ClusterView extends Selecting {
       );
       if (pane.map) pane.pick.value = pane.map.key;
     }
-    const waiting = maps.find((m) => !m.ready && ['queued', 'running'].includes(m.job_status || ''));
+    const waiting = maps.find((m) => !m.ready && underWay(m.job_status));
     this.form.progress(waiting);
     this.watch(Boolean(waiting));
     const failed = maps.find((m) => m.key === this.wanted && !m.ready && m.job_status === 'failed');

@@ -2,6 +2,7 @@
 import { api } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { closeOnEscape, el, finder } from '../../../static/dom.js';
+import { underWay } from '../../../static/plan.js';
 
 /** @typedef {import('./projected.js').ProjectedSet} ProjectedSet */
 /** @typedef {import('../../../static/answers').Projections['sets'][number]} Row */
@@ -62,7 +63,7 @@ export class Projecting {
         ),
       ),
     );
-    if (map.waiting.some((s) => ['queued', 'running'].includes(s.job_status || ''))) this.watch(map.key);
+    if (map.waiting.some((s) => underWay(s.job_status))) this.watch(map.key);
     else if (!this.wanted) this.say(undefined);
   }
   /** @param {ProjectedSet} set */
@@ -112,7 +113,7 @@ export class Projecting {
   /** @param {string} key of the map */
   async look(key) {
     const { sets } = await api(`/api/clusters/maps/${key}/placed`);
-    const row = sets.find((s) => !s.ready && ['queued', 'running'].includes(s.job_status || ''));
+    const row = sets.find((s) => !s.ready && underWay(s.job_status));
     this.say(row);
     if (row) {
       this.watch(key);

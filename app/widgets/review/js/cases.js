@@ -2,6 +2,7 @@
 // ahead of time.
 import { get } from '../../../static/api.js';
 import * as layers from './layers.js';
+import { UPRIGHT } from './orientation.js';
 import { maskWaits } from './reference.js';
 
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
@@ -38,6 +39,7 @@ export class CaseLoader {
       review.editor.tool = null;
       review.nearest = null;
       review.ruler.line = null;
+      review.view.turn = UPRIGHT;
       review.display.nextCase();
     }
     const waits = maskWaits(review, detail);

@@ -1,14 +1,18 @@
 // The panel at the right: what the score means, the heat map, the image, the lesion mask.
 import { el } from '../../../static/dom.js';
 import { fixed, percent } from '../../../static/format.js';
+import { aboutPanel } from './about_panel.js';
 import { gradient, MAPS } from './colours.js';
 import { explained } from './explained.js';
 import { findingsPanel } from './findings.js';
 import { STEPS } from './heat.js';
+import { imageControls } from './image_controls.js';
 import { learnButton } from './learn.js';
 import { maskPanel } from './mask_panel.js';
 import { slider, toggle } from './parts.js';
 import { percentileScale } from './scale.js';
+import { tagPanel } from './tag_panel.js';
+import { turnButtons } from './turning.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {ReturnType<typeof controls>} Controls */
@@ -53,47 +57,6 @@ function heatControls(review) {
   return { threshold, opacity, colours, legend, heat, contour, roi, nearest };
 }
 
-/** @param {ReviewView} review */
-function imageControls(review) {
-  const { display } = review;
-  const level = slider('Level', {
-    max: 255,
-    value: 128,
-    title: 'Window level (drag with the right button)',
-    input: (v) => display.setWindow({ centre: v }),
-  });
-  const width = slider('Window', {
-    min: 1,
-    max: 255,
-    value: 255,
-    title: 'Window width (drag with the right button)',
-    input: (v) => display.setWindow({ width: v }),
-  });
-  const presets = el('select', {
-    'aria-label': 'Window presets',
-    title: 'Window presets',
-    onchange: () => display.preset(presets.value),
-  });
-  const invert = toggle('Invert', 'I', () => review.act('invert'));
-  const keep = el(
-    'button',
-    {
-      type: 'button',
-      class: 'rv-toggle',
-      title: 'Keep this window for the next cases; else each begins with its full range',
-      'aria-pressed': 'false',
-      onclick: () => display.keepWindow(!review.show.keepWindow),
-    },
-    'Keep',
-  );
-  const reset = el(
-    'button',
-    { type: 'button', title: 'Back to the full range', disabled: true, onclick: () => display.preset('') },
-    'Reset',
-  );
-  return { level, width, presets, invert, keep, reset };
-}
-
 function measures() {
   const parts = {
     dice: el('dd', { class: 'rv-dice' }, '–'),
@@ -121,6 +84,8 @@ export function controls(review) {
   const mask = maskPanel(review);
   const compared = explained(review);
   const found = findingsPanel(review);
+  const tagged = tagPanel(review);
+  const about = aboutPanel(review);
   const detectors = el('div', { class: 'rv-choice', role: 'group', 'aria-label': 'Detector' });
   const ai = el(
     'section',
@@ -146,9 +111,34 @@ export function controls(review) {
     el('div', { class: 'rv-head rv-window' }, image.invert, image.keep, image.reset),
     image.level.row,
     image.width.row,
+    turnButtons(review),
   );
-  const element = el('aside', { class: 'rv-side panel' }, veil, ai, picture, mask.element, found.element);
-  return { ...map, ...image, scale, numbers: numbers.parts, compared, mask, found, detectors, ai, veil, element };
+  const element = el(
+    'aside',
+    { class: 'rv-side panel' },
+    veil,
+    ai,
+    picture,
+    mask.element,
+    found.element,
+    tagged.element,
+    about.element,
+  );
+  return {
+    ...map,
+    ...image,
+    scale,
+    numbers: numbers.parts,
+    compared,
+    mask,
+    found,
+    tagged,
+    about,
+    detectors,
+    ai,
+    veil,
+    element,
+  };
 }
 
 /** @param {Controls} side @param {ReviewView} review */
@@ -166,6 +156,8 @@ export function reflect(side, review) {
   side.opacity.set(Math.round(100 * show.opacity));
   side.mask.reflect();
   side.found.reflect();
+  side.tagged.reflect();
+  side.about.reflect();
 }
 
 /**

@@ -8,6 +8,8 @@ export const DECISIONS = [
   ['abnormal', 'Abnormal'],
   ['unsure', 'Unsure'],
 ];
+/** The letter of a decision. @type {Record<import('../../../static/answers').Decision, string>} */
+export const MARK = { normal: 'N', abnormal: 'A', unsure: 'U' };
 const STEPS = [
   ['undo', 'Undo'],
   ['previous', '‹'],

@@ -4,6 +4,7 @@ import { decisionBar } from './decision_bar.js';
 import { LAYOUTS } from './paint.js';
 import { choice, inMiddle } from './parts.js';
 import { nameOf } from './reference.js';
+import { turnedMark } from './turning.js';
 import { gestures } from './view.js';
 
 const RULER = 'M1 11.5 11.5 1 15 4.5 4.5 15ZM4 8.5l1.6 1.6M6.5 6l1.6 1.6M9 3.5l1.6 1.6';
@@ -83,7 +84,7 @@ export function frame(review, keys, act) {
     el('span', { class: 'rv-gap' }),
     judge,
     zoom,
-    button('Fit', 'Fit the image (F)', 'fit'),
+    button('Fit', 'Fit the image, upright (F)', 'fit'),
     button('1:1', 'One image pixel on one screen pixel (0)', 'full'),
     ruler,
     icon(CORNERS, 'Whole screen', 'The image over the whole screen, and back (V)', 'screen'),
@@ -92,12 +93,14 @@ export function frame(review, keys, act) {
   );
   const panes = el('div', { class: 'rv-panes' });
   const flash = el('div', { class: 'rv-flash', 'aria-live': 'polite' });
+  const turned = turnedMark(act);
   const bar = decisionBar(keys, act);
   const line = el('div', { class: 'rv-timeline', hidden: true });
   const stage = el(
     'div',
     { class: 'rv-view', tabindex: 0, role: 'application', 'aria-label': 'Image: the keys of the decisions work here' },
     panes,
+    turned.element,
     flash,
   );
   stage.addEventListener('pointerdown', () => stage.focus({ preventScroll: true }));
@@ -173,6 +176,7 @@ export function frame(review, keys, act) {
       canvas.style.cursor = review.editor.tool || review.ruler.active ? 'crosshair' : 'grab';
   };
   review.painted = () => {
+    turned.show(review.view.turn);
     zoom.textContent = review.picture ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %` : '';
   };
   review.comment = () => bar.comment.value.trim();

@@ -17,7 +17,12 @@ export function helpSheet(review, keys) {
     el(
       'p',
       { class: 'dim' },
-      'Wheel or pinch zooms, drag pans, double click fits. The right button changes window and level. While drawing, Alt erases; a click with Alt or Shift says what is outside. The numbers 1 to 9 record a finding of that label: the drawn mask, or the point under the pointer.',
+      'Wheel or pinch zooms, drag pans, double click fits; what is flipped or turned stays so until the next case. The right button changes window and level. While drawing, Alt erases; a click with Alt or Shift says what is outside. The numbers 1 to 9 record a finding of that label: the drawn mask, or the point under the pointer.',
+    ),
+    el(
+      'p',
+      { class: 'dim' },
+      'In the grid: arrows move, Shift with arrows selects a range, X selects one case, T tags what is selected, Enter opens the case, Space goes to the next unread one, Escape selects nothing.',
     ),
     note,
     el('div', { class: 'rv-head' }, close),

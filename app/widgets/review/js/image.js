@@ -2,10 +2,13 @@
 
 import { bytes, fetched } from '../../../static/api.js';
 import { numbers } from './heat.js';
+import { matrix, seenSize, UPRIGHT } from './orientation.js';
 import { lookup } from './windows.js';
 
 /** @typedef {{buffer: ArrayBuffer, headers: import('./heat.js').Headers}} Stored bytes and what describes them */
 /** @typedef {import('./windows.js').Window} Window */
+/** @typedef {{scale: number, dx: number, dy: number, turn?: import('./orientation.js').Turn}} Lie how the image lies on
+ *   the canvas: as a View does */
 
 /** @param {{id: number, v: string, bits: number | null}} detail */
 export async function load(detail) {
@@ -56,29 +59,33 @@ export class Picture {
   }
 
   /** Draws through the view's transform. @param {CanvasRenderingContext2D} context
-   * @param {{scale: number, dx: number, dy: number}} view @param {Window | null} window null: the image's full range
+   * @param {Lie} view @param {Window | null} window null: the image's full range
    * @param {boolean} invert */
   draw(context, view, window, invert) {
     const ratio = devicePixelRatio || 1;
-    const w = context.canvas.width;
-    const h = context.canvas.height;
-    const scale = view.scale * ratio;
-    const dx = view.dx * ratio;
-    const dy = view.dy * ratio;
+    const lie = { ...view, scale: view.scale * ratio, dx: view.dx * ratio, dy: view.dy * ratio };
     if (this.raw) {
-      this.sample(context, this.raw, { scale, dx, dy }, window || this.full, invert);
+      this.sample(context, this.raw, lie, window || this.full, invert);
       return;
     }
-    context.imageSmoothingEnabled = scale < 3;
+    context.save();
+    context.imageSmoothingEnabled = lie.scale < 3;
     context.imageSmoothingQuality = 'high';
-    if (this.bitmap) context.drawImage(this.bitmap, dx, dy, this.w * scale, this.h * scale);
-    if (!window && !invert) return;
+    context.setTransform(...matrix(lie, this, 1));
+    if (this.bitmap) context.drawImage(this.bitmap, 0, 0);
+    context.restore();
+    if (window || invert) this.remap(context, lie, lookup(window || this.full, 256, invert));
+  }
+
+  /** Puts the grey values in sight through a table. @param {CanvasRenderingContext2D} context
+   * @param {Lie} lie in pixels of the canvas @param {ArrayLike<number>} lut of 256 */
+  remap(context, { scale, dx, dy, turn = UPRIGHT }, lut) {
+    const seen = seenSize(turn, this);
     const x0 = Math.max(Math.floor(dx), 0);
     const y0 = Math.max(Math.floor(dy), 0);
-    const x1 = Math.min(Math.ceil(dx + this.w * scale), w);
-    const y1 = Math.min(Math.ceil(dy + this.h * scale), h);
+    const x1 = Math.min(Math.ceil(dx + seen.w * scale), context.canvas.width);
+    const y1 = Math.min(Math.ceil(dy + seen.h * scale), context.canvas.height);
     if (x1 <= x0 || y1 <= y0) return;
-    const lut = lookup(window || this.full, 256, invert);
     const part = context.getImageData(x0, y0, x1 - x0, y1 - y0);
     const d = part.data;
     for (let i = 0; i < d.length; i += 4) {
@@ -90,25 +97,41 @@ export class Picture {
   }
 
   /** Grey values of more than eight bits, by nearest neighbour. @param {CanvasRenderingContext2D} context
-   * @param {Uint16Array} raw @param {{scale: number, dx: number, dy: number}} view in pixels of the canvas
+   * @param {Uint16Array} raw @param {Lie} lie in pixels of the canvas
    * @param {Window} window @param {boolean} invert */
-  sample(context, raw, { scale, dx, dy }, window, invert) {
+  sample(context, raw, lie, window, invert) {
     const { width: w, height: h } = context.canvas;
     const lut = lookup(window, 65536, invert);
     const part = context.createImageData(w, h);
     const words = new Uint32Array(part.data.buffer);
-    const xs = new Int32Array(w);
-    for (let x = 0; x < w; x += 1) xs[x] = Math.floor((x + 0.5 - dx) / scale);
+    const { columns, rows } = steps(lie, this, w, h);
     for (let y = 0; y < h; y += 1) {
-      const sy = Math.floor((y + 0.5 - dy) / scale);
-      if (sy < 0 || sy >= this.h) continue;
+      if (rows[y] < 0) continue;
       for (let x = 0; x < w; x += 1) {
-        const sx = xs[x];
-        if (sx < 0 || sx >= this.w) continue;
-        const v = lut[raw[sy * this.w + sx]];
+        if (columns[x] < 0) continue;
+        const v = lut[raw[columns[x] + rows[y]]];
         words[y * w + x] = 0xff000000 | (v << 16) | (v << 8) | v;
       }
     }
     context.putImageData(part, 0, 0);
   }
+}
+
+/**
+ * For each column and each row of the canvas its part of the index of the nearest pixel; -1 outside the image.
+ * @param {Lie} lie in pixels of the canvas @param {{w: number, h: number}} image @param {number} w @param {number} h
+ */
+export function steps({ scale, dx, dy, turn = UPRIGHT }, image, w, h) {
+  const seen = seenSize(turn, image);
+  /** @param {number} n @param {number} d @param {number} size @param {boolean} back @param {number} by */
+  const along = (n, d, size, back, by) =>
+    Int32Array.from({ length: n }, (_, i) => {
+      const at = Math.floor((i + 0.5 - d) / scale);
+      if (at < 0 || at >= size) return -1;
+      return by * (back ? size - 1 - at : at);
+    });
+  // What runs across the canvas is the image's x, or its y where it is turned by a quarter.
+  const columns = along(w, dx, seen.w, turn.a + turn.c < 0, turn.a ? 1 : image.w);
+  const rows = along(h, dy, seen.h, turn.b + turn.d < 0, turn.a ? image.w : 1);
+  return { columns, rows };
 }

@@ -3,7 +3,7 @@ import { api, get } from '../../../static/api.js';
 import { orToast, stage } from '../../../static/dialogs.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed, moment, plural } from '../../../static/format.js';
-import { about } from '../../../static/plan.js';
+import { about, underWay } from '../../../static/plan.js';
 import { detectors } from './detector_choice.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
@@ -62,7 +62,7 @@ function comparison(run) {
 /** How far it is, or what came of it. @param {LearntRun} run @param {() => void} stop @param {() => void} read */
 function latest(run, stop, read) {
   const { job } = run;
-  const going = job && ['queued', 'running'].includes(job.status);
+  const going = job && underWay(job.status);
   const title = `${run.name}, ${moment(run.created)}`;
   const halted = run.status !== 'done' && (job?.error || job?.message || `It is ${run.status}.`);
   return el(
@@ -126,9 +126,9 @@ async function open(review) {
     const before = now?.learnt[0];
     now = found;
     timed();
-    const going = run?.job && ['queued', 'running'].includes(run.job.status);
+    const going = underWay(run?.job?.status);
     fill(offered, offer(found));
-    fits.disabled = start.disabled = !!going || found.patients < found.least || !found.fits.length;
+    fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
     if (JSON.stringify(run) !== JSON.stringify(before))
       fill(last, run && latest(run, stopping(run.id), () => read(run.id)));
     if (before && run?.comparison && before.id === run.id && !before.comparison) await renew(review, study);

@@ -3,16 +3,16 @@
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
-import { filters } from './list_filters.js';
+import { MARK } from './decision_bar.js';
+import { filters, NOTHING } from './list_filters.js';
 import { inMiddle } from './parts.js';
 import { rowName } from './reference.js';
 import { sessionBar } from './session.js';
+import { chips, tagsOf } from './tag_chips.js';
+import { tally } from './tally.js';
 
 /** @typedef {import('../../../static/answers').WorklistRow} Row */
 /** @typedef {import('../../../static/answers').Decision} Decision */
-
-/** @type {Record<Decision, string>} */
-export const MARK = { normal: 'N', abnormal: 'A', unsure: 'U' };
 
 const NONE = 'This study has no test cases yet.';
 
@@ -23,14 +23,18 @@ export class Worklist {
     /** @type {Map<number, {row: Row, element: HTMLElement}>} */
     this.rows = new Map();
     /** @type {import('./list_filters.js').Asked} */
-    this.asked = { sort: 'percentile', desc: 1, decision: '', flagged: '', text: '', has_mask: '', assigned: '' };
+    this.asked = { ...NOTHING };
     /** @type {import('../../../static/answers').Counts | null} */
     this.counts = null;
     /** @type {unknown[] | null} where the next page begins; null: there is none */
     this.cursor = null;
     this.loading = false;
     this.nonce = Symbol('load');
-    this.filters = filters(this.asked, (values) => this.change(values));
+    this.filters = filters(
+      this.asked,
+      (values) => this.change(values),
+      () => review.act('grid'),
+    );
     this.box = el('div', {
       class: 'rv-rows',
       role: 'list',
@@ -42,8 +46,9 @@ export class Worklist {
     this.bar = el('div', { class: 'rv-bar' });
     this.tally = el('div', { class: 'rv-tally num' });
     this.session = sessionBar(review);
-    const parts = [this.session.element, this.filters.element, this.tally, this.bar, this.box];
-    this.element = el('aside', { class: 'rv-list panel' }, parts);
+    const { overview } = review;
+    const above = [this.session.element, this.filters.element, overview.facets.element, this.tally, this.bar];
+    this.element = el('aside', { class: 'rv-list panel' }, above, overview.element, this.box);
   }
 
   params() {
@@ -53,6 +58,7 @@ export class Worklist {
   /** @param {Partial<import('./list_filters.js').Asked>} values */
   change(values) {
     Object.assign(this.asked, values);
+    this.filters.reflect();
     return this.load();
   }
 
@@ -71,12 +77,20 @@ export class Worklist {
     this.box.scrollTop = 0;
     this.cursor = list.cursor;
     this.add(list.rows);
-    const filtered = this.asked.decision || this.asked.text || this.asked.flagged;
+    const { sort: _, desc: __, ...filtered } = this.asked;
     if (!list.rows.length)
-      this.box.append(el('p', { class: 'dim rv-none' }, filtered ? 'No case answers these filters.' : NONE));
+      this.box.append(
+        el(
+          'p',
+          { class: 'dim rv-none' },
+          Object.values(filtered).some(Boolean) ? 'No case answers these filters.' : NONE,
+        ),
+      );
     this.counts = counts.ok ? counts : null;
     this.showCounts();
     this.mark(this.review.detail?.id);
+    if (this.review.grid.on) this.review.grid.load();
+    else this.review.overview.later();
     return list.rows;
   }
 
@@ -123,7 +137,12 @@ export class Worklist {
         alt: '',
         decoding: 'async',
       }),
-      el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
+      el(
+        'span',
+        { class: 'rv-what' },
+        el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
+        chips(tagsOf(this.review, row, Boolean(row.decision)), 2),
+      ),
       el('span', { class: 'rv-pct num', title: row.flagged ? 'Flagged' : '' }, fixed(row.percentile, 1)),
       el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),
       this.review.drafts.cases.has(row.id) &&
@@ -165,37 +184,16 @@ export class Worklist {
   }
 
   showCounts() {
-    const c = this.counts;
-    if (!c) return;
-    fill(
-      this.tally,
-      el('b', {}, `${c.read} of ${c.total} read`),
-      this.draftsButton(),
-      el('span', { class: 'rv-mark normal', title: 'normal' }, 'N'),
-      String(c.normal),
-      el('span', { class: 'rv-mark abnormal', title: 'abnormal' }, 'A'),
-      String(c.abnormal),
-      el('span', { class: 'rv-mark unsure', title: 'unsure' }, 'U'),
-      String(c.unsure),
-    );
+    if (!this.counts) return;
+    tally(this);
     this.session.show();
-    this.bar.style.setProperty('--done', c.total ? `${(100 * c.read) / c.total}%` : '0%');
-  }
-
-  /** How many drawings are not saved yet, and the way to the next of them. */
-  draftsButton() {
-    const ids = [...this.review.drafts.cases];
-    if (!ids.length) return null;
-    const next = () => ids[(ids.indexOf(this.review.detail?.id ?? 0) + 1) % ids.length];
-    const title = 'Drawings that are not saved yet; click for the next one';
-    const go = () => this.review.goTo(next());
-    return el('button', { type: 'button', class: 'rv-drafts', title, onclick: go }, `✎ ${ids.length}`);
   }
 
   /** @param {number | undefined} id the case on screen */
   mark(id) {
     this.box.querySelector('[aria-current]')?.removeAttribute('aria-current');
     const held = id === undefined ? null : this.rows.get(id);
+    this.review.overview.mark();
     if (!held) return;
     held.element.setAttribute('aria-current', 'true');
     held.element.scrollIntoView({ block: 'nearest' });

@@ -2,7 +2,20 @@
 import { el } from '../../../static/dom.js';
 
 /** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
- *   assigned: string}} Asked what the server is asked for */
+ *   assigned: string, tag: string, label: string}} Asked what the server is asked for */
+
+/** What is asked for at first. @type {Asked} */
+export const NOTHING = {
+  sort: 'percentile',
+  desc: 1,
+  decision: '',
+  flagged: '',
+  text: '',
+  has_mask: '',
+  assigned: '',
+  tag: '',
+  label: '',
+};
 
 /** @type {{key: keyof Asked, title: string, options: Record<string, string>}[]} */
 const MENUS = [
@@ -11,6 +24,7 @@ const MENUS = [
     title: 'Order of the worklist',
     options: {
       percentile: 'Percentile',
+      decision: 'Decision',
       disagreement: 'Disagreement',
       name: 'Name',
       added: 'Added',
@@ -39,8 +53,11 @@ const SENT = /** @type {Record<string, string>} */ ({ yes: '1', no: '0' });
 const TYPING = 250; // milliseconds without a key after which a name is looked for
 const OPEN_TO_BLIND = ['decision', 'assigned']; // what a blind reader may still choose
 
-/** @param {Asked} asked what is chosen now @param {(values: Partial<Asked>) => void} change */
-export function filters(asked, change) {
+const TILES = 'M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z';
+
+/** @param {Asked} asked what is chosen now @param {(values: Partial<Asked>) => void} change
+ * @param {() => void} turnGrid shows the grid, or the list again */
+export function filters(asked, change, turnGrid) {
   const menus = MENUS.map(({ key, title, options }) => {
     const menu = el(
       'select',
@@ -61,8 +78,26 @@ export function filters(asked, change) {
     wait = setTimeout(() => change({ text: text.value }), TYPING);
   });
   const [sort, ...rest] = menus.map((m) => m.menu);
+  const grid = el(
+    'button',
+    {
+      type: 'button',
+      class: 'rv-glyph rv-grid-switch',
+      'aria-label': 'Grid of pictures',
+      'aria-pressed': 'false',
+      title: 'The worklist as a grid of pictures, and back (Q)',
+      onclick: turnGrid,
+    },
+    el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d: TILES })),
+  );
   return {
-    element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn), rest, text),
+    element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn, grid), rest, text),
+    /** Shows what is asked for, whoever chose it. */
+    reflect() {
+      for (const { key, menu } of menus) menu.value = String(asked[key]);
+    },
+    /** @param {boolean} on whether the grid is shown */
+    gridded: (on) => grid.setAttribute('aria-pressed', String(on)),
     /** A blind reader may not order or filter by what is hidden. @param {boolean} blind */
     blind(blind) {
       for (const { key, menu } of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(key);

@@ -3,7 +3,9 @@
 // CPU, where Gradio's overlays, drawn by the server, take 50 to 280 ms. `python launch.py bench review` measures it.
 
 import { LINES } from './colours.js';
+import { matrix, seenSize, UPRIGHT } from './orientation.js';
 import { placed } from './segment.js';
+import { written } from './written.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('./layers.js').Layer} Layer */
@@ -35,7 +37,7 @@ export function paint(review) {
     if (pane.kind !== 'mask') picture.draw(context, view, show.window, show.invert);
     const ratio = devicePixelRatio || 1;
     const scale = view.scale * ratio;
-    context.setTransform(scale, 0, 0, scale, view.dx * ratio, view.dy * ratio);
+    context.setTransform(...matrix(view, picture, ratio));
     if (pane.kind === 'mask') maskAlone(context, review, picture);
     if (pane.kind === 'overlay') heat(context, review, review.heat, scale, picture);
     if (pane.kind === 'second') heat(context, review, review.second, scale, picture);
@@ -52,11 +54,13 @@ function beside(context, { view, nearest, show }, picture) {
   if (!nearest) return;
   const near = nearest.picture;
   const scale = view.scale * Math.min(picture.w / near.w, picture.h / near.h);
+  const { turn = UPRIGHT } = view;
+  const [own, other] = [seenSize(turn, picture), seenSize(turn, near)];
   const middle = {
-    dx: view.dx + (view.scale * picture.w - scale * near.w) / 2,
-    dy: view.dy + (view.scale * picture.h - scale * near.h) / 2,
+    dx: view.dx + (view.scale * own.w - scale * other.w) / 2,
+    dy: view.dy + (view.scale * own.h - scale * other.h) / 2,
   };
-  near.draw(context, { scale, ...middle }, near.top === picture.top ? show.window : null, show.invert);
+  near.draw(context, { scale, turn, ...middle }, near.top === picture.top ? show.window : null, show.invert);
 }
 
 /** @param {Context} context @param {ReviewView} review @param {Layer | null} layer @param {number} scale
@@ -139,9 +143,7 @@ function marks(context, { detail }, scale) {
     if (x1 > x0 || y1 > y0) path.rect(x0, y0, x1 - x0, y1 - y0);
     else path.arc(x0, y0, (6 * ratio) / scale, 0, 2 * Math.PI);
     trace(context, path, LINES.lesion, 1.8, scale);
-    context.font = `600 ${(13 * ratio) / scale}px system-ui, sans-serif`;
-    context.fillStyle = LINES.lesion;
-    context.fillText(String(i + 1), x1 + (9 * ratio) / scale, y0 - (4 * ratio) / scale);
+    written(context, String(i + 1), { x: x1, y: y0 }, { right: 9, up: 4, colour: LINES.lesion });
   });
 }
 

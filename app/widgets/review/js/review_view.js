@@ -8,7 +8,9 @@ import { detectors } from './detector_choice.js';
 import { Display } from './display.js';
 import { Drafts } from './drafts.js';
 import { Editor } from './editor.js';
+import { Grid } from './grid.js';
 import { Worklist } from './list.js';
+import { Overview } from './overview.js';
 import { paint } from './paint.js';
 import { Ruler } from './ruler.js';
 import { Threshold } from './threshold.js';
@@ -21,7 +23,8 @@ import { View } from './view.js';
 
 /** What a reader may change of the picture. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
  *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
- *   nearest: boolean, keepWindow: boolean, truth: boolean}} truth: what gives the label away is shown at once */
+ *   nearest: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: what gives the label
+ *   away is shown at once */
 export const SHOW = {
   layout: 'one',
   heat: true,
@@ -35,6 +38,8 @@ export const SHOW = {
   nearest: false,
   keepWindow: false,
   truth: false,
+  listing: 'list',
+  about: false,
 };
 
 export class ReviewView {
@@ -88,6 +93,8 @@ export class ReviewView {
     this.view = new View(() => this.draw());
     this.editor = new Editor(() => this.redraw());
     this.ruler = new Ruler(() => this.draw());
+    this.overview = new Overview(this);
+    this.grid = new Grid(this);
     this.list = new Worklist(this);
     this.drafts = new Drafts(this);
     this.cases = new CaseLoader(this);
@@ -103,6 +110,7 @@ export class ReviewView {
     this.goTo = async () => {};
     this.opened = () => {};
     this.entered = () => {};
+    this.listed = () => {}; // the grid was shown or put away
     // Set by frame.js.
     this.arrange = () => {};
     this.cursor = () => {};
@@ -170,6 +178,8 @@ export class ReviewView {
     this.cases.newest = null;
     this.empty();
     this.list.clear();
+    this.overview.clear();
+    this.grid.clear();
     for (const { context, canvas } of this.panes) {
       context.setTransform(1, 0, 0, 1, 0, 0);
       context.clearRect(0, 0, canvas.width, canvas.height);

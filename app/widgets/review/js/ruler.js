@@ -1,11 +1,10 @@
 // The ruler: a line dragged over the image, with its length in pixels, and in millimetres where the file says how large
 // a pixel is.
 import { LINES } from './colours.js';
+import { written } from './written.js';
 
 /** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {import('../../../static/answers').CaseDetail['spacing']} Spacing */
-
-const LABEL = 13; // pixels of the text
 
 /**
  * A length in words.
@@ -62,9 +61,6 @@ export class Ruler {
     ends.moveTo(a.x, a.y);
     ends.lineTo(b.x, b.y);
     for (const { x, y } of this.line) ends.rect(x - 2 * unit, y - 2 * unit, 4 * unit, 4 * unit);
-    context.font = `600 ${LABEL * unit}px system-ui, sans-serif`;
-    const text = length(a, b, spacing);
-    const place = [b.x + 8 * unit, b.y - 6 * unit];
     for (const [colour, width] of /** @type {[string, number][]} */ ([
       [LINES.halo, 3.4],
       [LINES.edit, 1.6],
@@ -73,9 +69,6 @@ export class Ruler {
       context.lineWidth = width * unit;
       context.stroke(ends);
     }
-    context.strokeStyle = LINES.halo;
-    context.strokeText(text, place[0], place[1]);
-    context.fillStyle = LINES.edit;
-    context.fillText(text, place[0], place[1]);
+    written(context, length(a, b, spacing), b, { right: 8, up: 6, colour: LINES.edit, halo: LINES.halo });
   }
 }

@@ -37,8 +37,9 @@ function inSight({ view, picture }) {
   const { w, h } = picture;
   const a = view.toImage(0, 0);
   const b = view.toImage(view.pane.w, view.pane.h);
-  const [x0, y0] = [Math.max(0, Math.floor(a.x)), Math.max(0, Math.floor(a.y))];
-  const [x1, y1] = [Math.min(w, Math.ceil(b.x)), Math.min(h, Math.ceil(b.y))];
+  // The view's corners are the image's own in another order where it is flipped or turned.
+  const [x0, y0] = [Math.max(0, Math.floor(Math.min(a.x, b.x))), Math.max(0, Math.floor(Math.min(a.y, b.y)))];
+  const [x1, y1] = [Math.min(w, Math.ceil(Math.max(a.x, b.x))), Math.min(h, Math.ceil(Math.max(a.y, b.y)))];
   if ((x1 - x0) * (y1 - y0) > WHOLE * w * h || x1 - x0 < LEAST || y1 - y0 < LEAST) return null;
   return [x0, y0, x1, y1];
 }

@@ -1,6 +1,8 @@
-// One transform for all panes: an image pixel (x, y) lies at (x * scale + dx, y * scale + dy) CSS pixels of a pane.
+// One transform for all panes: a pixel of the picture as it is seen (orientation.js) at (u, v) lies at (u * scale + dx,
+// v * scale + dy) CSS pixels of a pane.
 
 import { clamp } from '../../../static/format.js';
+import { fromSeen, seenSize, toSeen, UPRIGHT } from './orientation.js';
 
 /** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {{w: number, h: number}} Size */
@@ -16,6 +18,26 @@ export class View {
     this.image = { w: 1, h: 1 };
     this.pane = { w: 1, h: 1 };
     this.fitted = true;
+    this.turn = UPRIGHT;
+  }
+
+  /** The image's size as it is seen. */
+  get seen() {
+    return seenSize(this.turn, this.image);
+  }
+
+  /** Flips or turns what is seen; its middle stays. @param {(turn: import('./orientation.js').Turn) => typeof UPRIGHT} how */
+  reorient(how) {
+    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
+    this.turn = how(this.turn);
+    if (this.fitted) this.fit();
+    else this.centre(middle);
+  }
+
+  /** The whole image, as it is stored. */
+  reset() {
+    this.turn = UPRIGHT;
+    this.fit();
   }
 
   /** @param {number} w @param {number} h */
@@ -35,10 +57,10 @@ export class View {
   }
 
   fit() {
-    const { image, pane } = this;
-    this.scale = Math.min(pane.w / image.w, pane.h / image.h);
-    this.dx = (pane.w - image.w * this.scale) / 2;
-    this.dy = (pane.h - image.h * this.scale) / 2;
+    const { seen, pane } = this;
+    this.scale = Math.min(pane.w / seen.w, pane.h / seen.h);
+    this.dx = (pane.w - seen.w * this.scale) / 2;
+    this.dy = (pane.h - seen.h * this.scale) / 2;
     this.fitted = true;
     this.changed();
   }
@@ -51,7 +73,8 @@ export class View {
   }
 
   /** @param {Spot} spot */
-  centre({ x, y }) {
+  centre(spot) {
+    const { x, y } = toSeen(this.turn, this.image, spot);
     this.dx = this.pane.w / 2 - x * this.scale;
     this.dy = this.pane.h / 2 - y * this.scale;
     this.keep();
@@ -59,11 +82,11 @@ export class View {
 
   /** @param {number} px @param {number} py @param {number} factor */
   zoomAt(px, py, factor) {
-    const at = this.toImage(px, py);
-    const least = 0.5 * Math.min(this.pane.w / this.image.w, this.pane.h / this.image.h);
-    this.scale = clamp(this.scale * factor, Math.min(least, 1), 40);
-    this.dx = px - at.x * this.scale;
-    this.dy = py - at.y * this.scale;
+    const { scale, seen } = this;
+    const least = 0.5 * Math.min(this.pane.w / seen.w, this.pane.h / seen.h);
+    this.scale = clamp(scale * factor, Math.min(least, 1), 40);
+    this.dx = px - ((px - this.dx) / scale) * this.scale;
+    this.dy = py - ((py - this.dy) / scale) * this.scale;
     this.fitted = false;
     this.keep();
   }
@@ -79,14 +102,16 @@ export class View {
   // Some of the image always stays in sight.
   keep() {
     const margin = 40;
-    this.dx = clamp(this.dx, margin - this.image.w * this.scale, this.pane.w - margin);
-    this.dy = clamp(this.dy, margin - this.image.h * this.scale, this.pane.h - margin);
+    const { w, h } = this.seen;
+    this.dx = clamp(this.dx, margin - w * this.scale, this.pane.w - margin);
+    this.dy = clamp(this.dy, margin - h * this.scale, this.pane.h - margin);
     this.changed();
   }
 
   /** @param {number} px @param {number} py @returns {Spot} */
   toImage(px, py) {
-    return { x: (px - this.dx) / this.scale, y: (py - this.dy) / this.scale };
+    const seen = { x: (px - this.dx) / this.scale, y: (py - this.dy) / this.scale };
+    return fromSeen(this.turn, this.image, seen);
   }
 }
 

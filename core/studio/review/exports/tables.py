@@ -13,7 +13,7 @@ from core.studio.review.exports.names import Names
 
 COLUMNS = (
     "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile",
-    "flagged", "label", "has_mask", "recording", "frame", "burned_in_text",
+    "flagged", "label", "has_mask", "recording", "frame", "burned_in_text", "tags",
     "steady", "views_flagged", "score_sd", "lesion_head", "padim",
 )  # fmt: skip
 
@@ -28,7 +28,7 @@ def export_csv(
     """
     names = Names(store, study, keep_names)
     rows = store.query(
-        "SELECT v.*, c.id AS case_number, c.name, c.path, c.sha256, c.series, c.split, c.label, "
+        "SELECT v.*, c.id AS case_number, c.name, c.path, c.sha256, c.series, c.split, c.label, c.tags, "
         "coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
         "r.extra, EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
@@ -49,6 +49,7 @@ def export_csv(
                 "recording": names.recording(row) if row["case_number"] in several else "",
                 "frame": several.get(row["case_number"]),
                 "burned_in_text": int(row["case_number"] in marked),
+                "tags": "; ".join(json.loads(row["tags"])),
                 **_certainty(row["extra"]),
             }
             out.writerow([_plain(row[c]) for c in COLUMNS])

@@ -1,0 +1,77 @@
+// What is known of the case on screen: file, size, spacing, patient's key, import. In a blind reading its size alone.
+import { el, fill } from '../../../static/dom.js';
+import { moment } from '../../../static/format.js';
+import { nameOf } from './reference.js';
+
+/** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
+
+/** @param {CaseDetail['spacing']} spacing */
+function spaced(spacing) {
+  if (!spacing) return '';
+  const [x, y] = [spacing.x, spacing.y].map((v) => String(Number(v.toPrecision(4))));
+  return `${x === y ? x : `${x} × ${y}`} mm a pixel${spacing.at === 'detector' ? ', at the detector' : ''}`;
+}
+
+/**
+ * The rows of the panel: what is not known is left out.
+ * @param {CaseDetail} detail @param {string} name as it may be shown
+ * @returns {[title: string, value: string, tip?: string][]}
+ */
+export function known(detail, name) {
+  const { about, width, height, bits } = detail;
+  const black = about?.shown_from;
+  /** @type {[string, string, string?][]} */
+  const rows = [
+    ['File', name],
+    ['Size', `${width} × ${height} pixels`],
+    ['Depth', bits ? `${bits} bits` : ''],
+    ['Format', about?.format || ''],
+    ['Modality', detail.modality || ''],
+    ['Spacing', spaced(detail.spacing)],
+    [
+      'Shown',
+      black ? `${black[0]} to ${black[1]}` : '',
+      'Stored values that are black and white; one scale for all of a scanner',
+    ],
+    ['Series', about && (detail.frames || 0) > 1 ? `one of ${detail.frames} images` : ''],
+    [
+      'Patient',
+      about?.patient || '',
+      'The beginning of a keyed hash: the same for all images of a patient, and no way back',
+    ],
+    ['Study', about ? `${about.study}, ${detail.split}` : ''],
+    ['Imported', about ? moment(about.added) : ''],
+    [
+      'Text',
+      about?.text ? 'likely in the image' : '',
+      'Burned-in text may name a patient; look before images are passed on',
+    ],
+  ];
+  return rows.filter(([, value]) => value);
+}
+
+/** @param {import('./review_view.js').ReviewView} review */
+export function aboutPanel(review) {
+  const rows = el('dl', { class: 'rv-about-rows' });
+  const note = el('p', { class: 'dim', hidden: true }, 'More is shown where cases have their own names.');
+  const element = el('details', { class: 'rv-about' }, el('summary', {}, 'About the image'), rows, note);
+  element.addEventListener('toggle', () => {
+    if (element.open !== review.show.about) review.display.set({ about: element.open });
+  });
+  return {
+    element,
+    reflect() {
+      const { detail, show } = review;
+      element.hidden = !detail;
+      element.open = show.about;
+      if (!detail) return;
+      note.hidden = Boolean(detail.about);
+      fill(
+        rows,
+        known(detail, nameOf(review, detail)).map(([title, value, tip]) =>
+          el('div', { title: tip }, el('dt', {}, title), el('dd', {}, value)),
+        ),
+      );
+    },
+  };
+}

@@ -1,0 +1,219 @@
+// The worklist as a grid of pictures, in place of image and panel. Only the tiles in sight exist, and their pictures are
+// asked for once scrolling rests.
+import { get } from '../../../static/api.js';
+import { el } from '../../../static/dom.js';
+import { inSight, layout, Pages, Selection } from './grid_model.js';
+import { clicked, enter, pressed, reach } from './grid_moves.js';
+import { selectionBar } from './selection_bar.js';
+import { tile } from './tile.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+/** @typedef {import('../../../static/answers').WorklistRow} Row */
+
+const REST = 90; // milliseconds without a scroll after which pictures are fetched
+const SIZES = { small: 132, medium: 184, large: 280 };
+
+export class Grid {
+  /** @param {ReviewView} review */
+  constructor(review) {
+    this.review = review;
+    this.on = false;
+    this.at = 0; // of the cursor
+    this.nonce = Symbol('load');
+    this.resting = 0;
+    this.wanted = SIZES.medium;
+    this.shape = layout(1, 1);
+    /** @type {Set<string>} addresses of pictures that the browser has */
+    this.seen = new Set();
+    this.selection = new Selection();
+    /** @type {Map<number, HTMLElement>} */
+    this.tiles = new Map();
+    /** @type {Pages<Row>} */
+    this.pages = new Pages(async (at, limit) => {
+      const found = await get('/api/review/list', { ...review.list.params(), at, limit });
+      return found.ok ? found.rows : null;
+    });
+    this.space = el('div', { class: 'rv-space', role: 'presentation' });
+    this.box = el(
+      'div',
+      {
+        class: 'rv-tiles',
+        role: 'listbox',
+        'aria-label': 'Worklist as a grid',
+        'aria-multiselectable': 'true',
+        tabindex: 0,
+        onscroll: () => this.draw(),
+        onkeydown: (/** @type {KeyboardEvent} */ event) => pressed(this, event),
+        onclick: (/** @type {MouseEvent} */ event) => clicked(this, event),
+        ondblclick: (/** @type {MouseEvent} */ event) => !event.shiftKey && enter(this),
+      },
+      this.space,
+    );
+    this.bar = selectionBar(this);
+    this.none = el('p', { class: 'dim rv-none', hidden: true }, 'No case answers these filters.');
+    this.element = el('section', { class: 'rv-grid', hidden: true }, this.bar.element, this.none, this.box);
+    new ResizeObserver(() => this.sized()).observe(this.box);
+  }
+
+  /** Shows the grid, or the viewer again. @param {boolean} on @param {boolean} [keep] the choice, for the next time */
+  async show(on, keep = false) {
+    const { review } = this;
+    if (keep) review.display.set({ listing: on ? 'grid' : 'list' });
+    if (this.on === on) return;
+    this.on = on;
+    this.element.hidden = !on;
+    review.listed();
+    if (!on) return review.overview.seen();
+    this.pages.reset(0);
+    await this.load();
+    this.box.focus({ preventScroll: true });
+  }
+
+  /** Nothing, until the next list is here. */
+  clear() {
+    this.nonce = Symbol('load');
+    this.pages.reset(0);
+    this.anew();
+  }
+
+  /** The list anew: it has other filters, another order, another study. The cursor stays with its case; at first it
+   * goes to the one in the viewer. */
+  async load() {
+    if (!this.on) return;
+    const { review } = this;
+    const nonce = (this.nonce = Symbol('load'));
+    const params = review.list.params();
+    const here = this.pages.row(this.at)?.id ?? review.detail?.id;
+    const asked = here ? get('/api/review/place', { ...params, case: here }) : null;
+    const [overview, place] = await Promise.all([review.overview.load(), asked]);
+    if (nonce !== this.nonce || !overview) return;
+    this.selection.clear();
+    this.pages.reset(overview.total);
+    this.none.hidden = overview.total > 0;
+    this.at = Math.min(place?.ok ? (place.at ?? 0) : 0, Math.max(overview.total - 1, 0));
+    await this.pages.ensure(this.at, this.at + 1);
+    if (nonce !== this.nonce) return;
+    this.anew();
+    reach(this, this.at, true);
+  }
+
+  /** All tiles drawn again. */
+  anew() {
+    for (const at of this.tiles.keys()) this.drop(at);
+    this.sized();
+    this.bar.reflect();
+  }
+
+  sized() {
+    const { clientWidth, clientHeight } = this.box;
+    if (!this.on || !clientWidth || !clientHeight) return;
+    const style = getComputedStyle(this.box);
+    this.shape = layout(
+      clientWidth - Number.parseFloat(style.paddingLeft) - Number.parseFloat(style.paddingRight),
+      this.wanted,
+    );
+    const rows = Math.ceil(this.pages.total / this.shape.columns);
+    this.space.style.height = `${Math.max(0, rows * this.shape.row - this.shape.gap)}px`;
+    for (const [at, element] of this.tiles) this.lay(element, at);
+    this.draw();
+  }
+
+  /** @param {'small' | 'medium' | 'large'} size */
+  resize(size) {
+    this.wanted = SIZES[size];
+    this.anew();
+    reach(this, this.at, true);
+  }
+
+  /** @param {HTMLElement} element @param {number} at */
+  lay(element, at) {
+    const { columns, tile: width, picture, row, gap } = this.shape;
+    const x = (at % columns) * (width + gap);
+    Object.assign(element.style, {
+      transform: `translate(${x}px, ${Math.floor(at / columns) * row}px)`,
+      width: `${width}px`,
+      height: `${row - gap}px`,
+    });
+    element.style.setProperty('--picture', `${picture}px`);
+  }
+
+  /** Puts in the tiles that have come into sight, and takes out the others. */
+  draw() {
+    if (!this.on) return;
+    const [first, last] = inSight(this.shape, this.box.scrollTop, this.box.clientHeight, this.pages.total);
+    for (const at of this.tiles.keys()) if (at < first || at >= last) this.drop(at);
+    for (let at = first; at < last; at += 1) if (!this.tiles.has(at)) this.put(at);
+    this.review.overview.seen();
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.rest(first, last), REST);
+  }
+
+  /** Scrolling rests: rows and pictures of what is in sight. @param {number} first @param {number} last */
+  async rest(first, last) {
+    const { nonce } = this;
+    const missing = () => [...this.tiles].filter(([, element]) => element.classList.contains('waits'));
+    if (missing().length) {
+      await this.pages.ensure(first, last);
+      if (nonce !== this.nonce) return;
+      for (const [at] of missing()) if (this.pages.row(at)) this.renew(at);
+    }
+    for (const image of this.space.querySelectorAll('img[data-src]')) {
+      const src = image.getAttribute('data-src') || '';
+      image.addEventListener('load', () => this.seen.add(src), { once: true });
+      image.setAttribute('src', src);
+      image.removeAttribute('data-src');
+    }
+  }
+
+  /** @param {number} at */
+  put(at) {
+    const row = this.pages.row(at);
+    const where = {
+      at,
+      total: this.pages.total,
+      side: this.shape.tile,
+      selected: Boolean(row && this.selection.ids.has(row.id)),
+      now: at === this.at,
+    };
+    const element = tile(this.review, row, where);
+    const image = element.querySelector('img');
+    const src = image?.getAttribute('data-src') || '';
+    if (this.seen.has(src)) image?.setAttribute('src', src);
+    this.lay(element, at);
+    this.tiles.set(at, element);
+    this.space.append(element);
+  }
+
+  /** A tile out of sight asks for no picture any more. @param {number} at */
+  drop(at) {
+    const element = this.tiles.get(at);
+    element?.querySelector('img')?.removeAttribute('src');
+    element?.remove();
+    this.tiles.delete(at);
+  }
+
+  /** @param {number} at */
+  renew(at) {
+    if (!this.tiles.has(at)) return;
+    this.drop(at);
+    this.put(at);
+  }
+
+  /** Tiles whose tags have changed. @param {number[]} ids */
+  retagged(ids) {
+    for (const at of [...this.tiles.keys()]) if (ids.includes(this.pages.row(at)?.id ?? 0)) this.renew(at);
+    if (this.on) this.rest(0, 0);
+  }
+
+  /** Marks what is selected and where the cursor is, without drawing a tile again. */
+  mark() {
+    for (const [at, element] of this.tiles) {
+      const row = this.pages.row(at);
+      element.setAttribute('aria-selected', String(Boolean(row && this.selection.ids.has(row.id))));
+      element.toggleAttribute('data-now', at === this.at);
+    }
+    this.box.setAttribute('aria-activedescendant', `rv-tile-${this.at}`);
+    this.bar.reflect();
+    this.review.overview.mark();
+  }
+}

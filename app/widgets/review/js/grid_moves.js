@@ -1,0 +1,111 @@
+// What keys and clicks do in the grid: the cursor, the selection, the way into the viewer.
+import { get } from '../../../static/api.js';
+import { moved } from './grid_model.js';
+
+/** @typedef {import('./grid.js').Grid} Grid */
+
+const THROUGH = ['grid', 'help', 'heat']; // acts of the viewer that the grid has too
+
+/** Puts the cursor on a tile and brings it into sight. @param {Grid} grid @param {number} at @param {boolean} [middle] */
+export function reach(grid, at, middle = false) {
+  const { box, shape, pages } = grid;
+  if (!pages.total) return;
+  grid.at = Math.max(0, Math.min(at, pages.total - 1));
+  const top = Math.floor(grid.at / shape.columns) * shape.row;
+  const height = box.clientHeight;
+  if (middle) box.scrollTop = top - (height - shape.row) / 2;
+  else if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + shape.row > box.scrollTop + height) box.scrollTop = top + shape.row - height;
+  grid.draw();
+  grid.mark();
+}
+
+/** @param {Grid} grid @param {number} from @param {number} to */
+async function extend(grid, from, to) {
+  const { selection, pages, nonce } = grid;
+  const start = selection.anchor?.at ?? from;
+  await pages.ensure(Math.min(start, to), Math.max(start, to) + 1);
+  if (nonce !== grid.nonce) return;
+  selection.extend(from, to, (at) => pages.row(at)?.id);
+  reach(grid, to);
+}
+
+/** @param {Grid} grid @param {number} at */
+function toggle(grid, at) {
+  const row = grid.pages.row(at);
+  if (row) grid.selection.toggle(row.id, at);
+  reach(grid, at);
+}
+
+/** The case under the cursor, in the viewer. @param {Grid} grid */
+export async function enter(grid) {
+  const row = grid.pages.row(grid.at);
+  if (!row) return;
+  grid.show(false);
+  await grid.review.goTo(row.id);
+}
+
+/** The next unread case after the cursor. @param {Grid} grid */
+export async function unread(grid) {
+  const { review, pages, nonce } = grid;
+  const params = { ...review.list.params(), case: pages.row(grid.at)?.id, unread: 1 };
+  const found = await get('/api/review/place', params);
+  if (nonce !== grid.nonce) return;
+  if (!found.ok) return review.say(found.error, 'bad');
+  if (found.at === null) return review.say('Every case of this list is read.');
+  grid.selection.anchor = null;
+  reach(grid, found.at, true);
+}
+
+/** @param {Grid} grid @param {KeyboardEvent} event */
+export function pressed(grid, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const { shape, pages, box, at, selection } = grid;
+  const to = moved(event.key, at, pages.total, shape, Math.floor(box.clientHeight / shape.row));
+  if (to !== null) {
+    if (event.shiftKey) extend(grid, at, to);
+    else {
+      selection.anchor = null;
+      reach(grid, to);
+    }
+  } else if (event.key === 'Enter') enter(grid);
+  else if (event.key === ' ') unread(grid);
+  else if (event.key.toLowerCase() === 'x') toggle(grid, at);
+  else if (event.key.toLowerCase() === 't') {
+    if (!selection.ids.size) toggle(grid, at);
+    grid.bar.take();
+  } else if (event.key === 'Escape' && selection.ids.size) {
+    selection.clear();
+    grid.mark();
+  } else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** @param {Grid} grid @param {MouseEvent} event */
+export function clicked(grid, event) {
+  const target = event.target instanceof Element ? event.target : null;
+  const tile = target?.closest('.rv-tile');
+  if (!tile) return;
+  const at = Number(tile.getAttribute('data-at'));
+  if (event.shiftKey) extend(grid, grid.at, at);
+  else if (event.ctrlKey || event.metaKey || target?.hasAttribute('data-pick')) toggle(grid, at);
+  else {
+    grid.selection.anchor = null;
+    reach(grid, at);
+  }
+}
+
+/**
+ * What a key or a button of the viewer does while the grid is shown; false: as in the viewer.
+ * @param {Grid} grid @param {string} name
+ */
+export function actInGrid(grid, name) {
+  if (!grid.on || THROUGH.includes(name)) return false;
+  if (name === 'unread') unread(grid);
+  else if (name === 'next') reach(grid, grid.at + 1);
+  else if (name === 'previous') reach(grid, grid.at - 1);
+  else if (name.length > 1 && name !== 'Enter' && name !== 'Escape')
+    grid.review.say('That is done on the image: Enter opens the case.');
+  return true;
+}

@@ -1,0 +1,181 @@
+// What stands round the worklist: how its scores are spread and where in it one is, and the chips that filter it.
+import { get } from '../../../static/api.js';
+import { el, fill } from '../../../static/dom.js';
+import { fixed } from '../../../static/format.js';
+import { facets } from './facets.js';
+import { reach } from './grid_moves.js';
+import { across, binOf, scoreAt } from './strip_model.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+
+const WIDTH = 640;
+const HEIGHT = 40;
+
+export class Overview {
+  /** @param {ReviewView} review */
+  constructor(review) {
+    this.review = review;
+    /** @type {import('../../../static/answers').ListOverview | null} */
+    this.got = null;
+    this.nonce = Symbol('overview');
+    /** @type {Promise<import('../../../static/answers').ListOverview | null> | null} */
+    this.latest = null;
+    this.place = { id: 0, at: -1 }; // of the case in the viewer
+    this.facets = facets(review);
+    this.drawing = el('div', { class: 'rv-strip-bars' });
+    this.words = el('div', { class: 'rv-strip-words num dim' });
+    this.element = el('div', { class: 'rv-strip', hidden: true }, this.drawing, this.words);
+  }
+
+  /** Asks anew; resolves to the answer, or to a later one if it has been asked again meanwhile; null if there is none. */
+  load() {
+    this.latest = this.fetched();
+    return this.latest;
+  }
+
+  /** @returns {Promise<import('../../../static/answers').ListOverview | null>} */
+  async fetched() {
+    const nonce = (this.nonce = Symbol('overview'));
+    const found = await get('/api/review/overview', this.review.list.params());
+    if (nonce !== this.nonce) return this.latest;
+    if (!found.ok) return null;
+    this.got = found;
+    this.place = { id: 0, at: -1 };
+    this.draw();
+    return found;
+  }
+
+  clear() {
+    this.nonce = Symbol('overview');
+    this.latest = null;
+    this.got = null;
+    this.draw();
+  }
+
+  /** As `load`, but after what is asked for now: the first image comes first. */
+  later() {
+    const ask = () => this.load();
+    if ('requestIdleCallback' in window) requestIdleCallback(ask, { timeout: 1500 });
+    else setTimeout(ask, 200);
+  }
+
+  draw() {
+    this.facets.draw();
+    const scores = this.got?.scores;
+    this.element.hidden = !this.got?.total;
+    this.drawing.hidden = !scores;
+    if (!scores) {
+      fill(this.drawing);
+      return this.mark();
+    }
+    const most = Math.max(...scores.bins, 1);
+    const step = WIDTH / scores.bins.length;
+    const cut = scores.threshold === null ? null : across(scores, scores.threshold) * WIDTH;
+    const bars = scores.bins.map((n, i) => {
+      // A bin of one case can be seen beside one of a thousand: heights go by the square root.
+      const h = n ? Math.max(1.5, Math.sqrt(n / most) * (HEIGHT - 4)) : 0;
+      const flagged = cut !== null && (i + 0.5) * step >= cut;
+      const place = { x: i * step + 0.5, y: HEIGHT - h, width: step - 1, height: h };
+      return h > 0 && el('rect', { ...place, class: flagged ? 'flagged' : '' });
+    });
+    const line = cut !== null && el('line', { x1: cut, x2: cut, y1: 0, y2: HEIGHT, class: 'rv-strip-cut' });
+    this.band = el('rect', { class: 'rv-strip-band', x: 0, y: 0, width: 0, height: HEIGHT });
+    this.now = el('path', { class: 'rv-strip-now', d: '', 'aria-hidden': 'true' });
+    const about = `Scores of the cases in this list, ${fixed(scores.lo)} to ${fixed(scores.hi)}; the line is the threshold. Click to go there.`;
+    const svg = el(
+      'svg',
+      {
+        viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+        preserveAspectRatio: 'none',
+        role: 'img',
+        'aria-label': about,
+        onclick: (/** @type {MouseEvent} */ event) => this.clicked(event),
+      },
+      el('title', {}, about),
+      this.band,
+      bars,
+      line,
+      this.now,
+    );
+    fill(this.drawing, svg);
+    this.mark();
+  }
+
+  /** The score of the case one is at: under the grid's cursor, else in the viewer. */
+  current() {
+    const { grid, detail, run } = this.review;
+    if (grid.on) return grid.pages.row(grid.at)?.score ?? null;
+    return (run ? detail?.readings?.[run]?.score : null) ?? null;
+  }
+
+  /** Marks where one is. */
+  mark() {
+    const scores = this.got?.scores;
+    const score = this.current();
+    if (scores && this.now) {
+      const x = score === null ? -20 : across(scores, score) * WIDTH;
+      this.now.setAttribute('d', `M${x - 9} 0h18l-9 11zM${x} 0v${HEIGHT}`);
+    }
+    const { grid } = this.review;
+    const total = this.got?.total || 0;
+    const at = grid.on ? grid.at : this.index();
+    const where = total && at >= 0 ? `${at + 1} of ${total}` : `${total} cases`;
+    fill(
+      this.words,
+      el('span', {}, where),
+      scores &&
+        el(
+          'span',
+          { title: 'Score of this case; the scale is the run’s own' },
+          score === null ? '' : `score ${fixed(score)}`,
+        ),
+    );
+  }
+
+  /** Where in the list the case of the viewer stands; -1 while it is not known. */
+  index() {
+    const { detail, list } = this.review;
+    if (!detail) return -1;
+    if (this.place.id === detail.id) return this.place.at;
+    this.place = { id: detail.id, at: [...list.rows.keys()].indexOf(detail.id) };
+    if (this.place.at < 0) this.ask(detail.id);
+    return this.place.at;
+  }
+
+  /** @param {number} id of a case that is not among the rows fetched so far */
+  async ask(id) {
+    const found = await get('/api/review/place', { ...this.review.list.params(), case: id });
+    if (!found.ok || found.at === null || this.place.id !== id) return;
+    this.place.at = found.at;
+    this.mark();
+  }
+
+  /** The part of the list in sight of the grid, where the list goes by score. */
+  seen() {
+    const { grid, list } = this.review;
+    const scores = this.got?.scores;
+    if (!this.band) return;
+    const first = grid.tiles.size ? Math.min(...grid.tiles.keys()) : 0;
+    const last = grid.tiles.size ? Math.max(...grid.tiles.keys()) : 0;
+    const ends = [grid.pages.row(first)?.score, grid.pages.row(last)?.score];
+    const known = grid.on && scores && list.asked.sort === 'percentile' && ends.every((s) => s != null);
+    const [a, b] = known ? ends.map((s) => across(scores, s ?? 0) * WIDTH) : [0, 0];
+    this.band.setAttribute('x', String(Math.min(a, b)));
+    this.band.setAttribute('width', String(known ? Math.max(Math.abs(b - a), 3) : 0));
+  }
+
+  /** To the case whose score is nearest to the place that was clicked. @param {MouseEvent} event */
+  async clicked(event) {
+    const scores = this.got?.scores;
+    const box = this.drawing.getBoundingClientRect();
+    if (!scores || !box.width) return;
+    const score = scoreAt(scores, binOf(scores, (event.clientX - box.left) / box.width));
+    const { review } = this;
+    const found = await get('/api/review/place', { ...review.list.params(), score });
+    if (!found.ok) return review.say(found.error, 'bad');
+    if (found.case === null || found.at === null) return;
+    if (!review.grid.on) return review.goTo(found.case);
+    await review.grid.pages.ensure(found.at, found.at + 1);
+    reach(review.grid, found.at, true);
+  }
+}

@@ -1,0 +1,25 @@
+// Tags as small chips; those that came with the import wait, as the imported mask does, until the reader has decided.
+import { el } from '../../../static/dom.js';
+
+/** @typedef {{id: number, tags?: string[], kinds?: string[]}} Tagged */
+
+/**
+ * The tags that may stand in view.
+ * @param {import('./review_view.js').ReviewView} review @param {Tagged} one @param {boolean} decided by this reader
+ */
+export function tagsOf({ show, revealed }, one, decided) {
+  const open = decided || show.truth || revealed.has(one.id);
+  return (one.tags || []).filter((tag) => open || !one.kinds?.includes(tag));
+}
+
+/** The first `most` of them, and how many more there are. @param {string[]} tags @param {number} most */
+export function chips(tags, most) {
+  if (!tags.length) return null;
+  const more = tags.length - most;
+  return el(
+    'span',
+    { class: 'rv-tags', title: `Tags: ${tags.join(', ')}` },
+    tags.slice(0, most).map((tag) => el('span', { class: 'rv-tag' }, tag)),
+    more > 0 && el('span', { class: 'rv-tag' }, `+${more}`),
+  );
+}

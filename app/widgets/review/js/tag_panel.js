@@ -1,0 +1,52 @@
+// The tags of the case on screen: chips that are taken off by a click, and a field for another one.
+import { el, fill } from '../../../static/dom.js';
+import { tagCases } from './selection_bar.js';
+import { tagsOf } from './tag_chips.js';
+
+/** @param {import('./review_view.js').ReviewView} review */
+export function tagPanel(review) {
+  const list = el('div', { class: 'rv-case-tags' });
+  const name = el('input', {
+    type: 'text',
+    placeholder: 'Add a tag',
+    'aria-label': 'Add a tag to this case',
+    list: 'rv-known-tags',
+    maxlength: 60,
+  });
+  name.addEventListener('keydown', async (event) => {
+    if (event.key !== 'Enter' || !review.detail) return;
+    if (await tagCases(review, [review.detail.id], name.value, false)) name.value = '';
+  });
+  const element = el('section', { class: 'rv-tagged' }, el('h3', {}, 'Tags'), list, name);
+  let of = 0;
+  return {
+    element,
+    reflect() {
+      const { detail } = review;
+      element.hidden = !detail || Boolean(detail.blind);
+      if (detail?.id !== of) name.value = '';
+      of = detail?.id || 0;
+      const decided = Boolean(detail?.mine.some((r) => r.active));
+      const tags = detail ? tagsOf(review, detail, decided) : [];
+      list.hidden = !tags.length;
+      const off = (/** @type {string} */ tag) => () => detail && tagCases(review, [detail.id], tag, true);
+      fill(
+        list,
+        tags.map((tag) =>
+          el(
+            'button',
+            {
+              type: 'button',
+              class: 'rv-chip',
+              title: 'Take it off',
+              'aria-label': `Take off ${tag}`,
+              onclick: off(tag),
+            },
+            tag,
+            el('span', { 'aria-hidden': 'true' }, '×'),
+          ),
+        ),
+      );
+    },
+  };
+}
