@@ -13,6 +13,7 @@ def add(subparsers) -> None:
     )
     parser.add_argument("--seconds", type=float, help="how long to measure, where the benchmark has a length")
     parser.add_argument("--soak", action="store_true", help="an hour at a lower rate (load)")
+    parser.add_argument("--decisions", type=int, help="without pauses until so many, for the server's memory (load)")
     parser.add_argument("--data", metavar="FOLDER", help="the images, where the benchmark needs some of its own")
     parser.add_argument("--quick", action="store_true", help="a smaller measurement, to see that it works")
 
@@ -32,7 +33,9 @@ def run(args) -> int:
             figure = row.get("error") or f"{row['figure']} {row[row['figure']]:.3g}"
             say(args, f"{row['name']:16} {figure} (aim: {aim}){'' if row['met'] else ', not met'}")
         return finish(args, result)
-    result = bench.run(args.name, args.quick, args.device, args.only, args.seconds, args.soak, args.data)
+    result = bench.run(
+        args.name, args.quick, args.device, args.only, args.seconds, args.soak, args.data, args.decisions
+    )
     for key, value in result.items():
         say(args, f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
     return finish(args, result)

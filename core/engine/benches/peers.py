@@ -11,8 +11,6 @@ import os
 import statistics
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +41,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     Raises ValueError if the peers' environment is not there.
     """
     fit, seen, size, count, side = (24, 8, 96, 4, 64) if quick else (100, 50, 224, 12, 256)
-    draw, python = np.random.default_rng(0), _python()
+    draw, python = np.random.default_rng(0), peers_python()
     images = np.clip(draw.normal(120, 40, (fit + seen, size // 8, size // 8, 3)), 0, 243).astype(np.uint8)
     images = images.repeat(8, 1).repeat(8, 2)
     images += draw.integers(0, 12, images.shape, dtype=np.uint8)
@@ -76,7 +74,7 @@ def run(quick: bool = False) -> dict[str, Any]:
             ours = _detector(PaDiM, encoder, images, fit, padim.config)
             ours |= _detector(Nearest, encoder, images, fit, patches)
             for key, what in (("auroc", pixel_auroc), ("pro", pro)):
-                ours[f"{key}_seconds"], ours[key] = _timed(partial(what, maps, masks))
+                ours[f"{key}_seconds"], ours[key] = _anomalib.timed(partial(what, maps, masks))
             rounds.append((ours, theirs))
         distances = np.load(folder / "padim.npy")
     mine, others = ({k: statistics.median(r[i][k] for r in rounds) for k in rounds[0][0]} for i in (0, 1))
@@ -89,7 +87,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _python() -> str:
+def peers_python() -> str:
     python = os.environ.get("PMSACL_PEERS") or str(Path(__file__).resolve().parents[3] / ".peers" / "bin" / "python")
     if not Path(python).exists():
         raise ValueError(
@@ -99,16 +97,10 @@ def _python() -> str:
     return python
 
 
-def _timed(what: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    value = what()
-    return time.perf_counter() - start, value
-
-
 def _detector(kind: Any, encoder: Encoder, images: np.ndarray, fit: int, config: Any) -> dict[str, float]:
-    fitting, detector = _timed(lambda: kind.fit(encoder, images[:fit], config))
+    fitting, detector = _anomalib.timed(lambda: kind.fit(encoder, images[:fit], config))
     detector.predict(images[fit : fit + 2])  # warm: the first call folds the encoder's batch norms
-    scoring, _ = _timed(lambda: detector.image_score(detector.predict(images[fit:])))
+    scoring, _ = _anomalib.timed(lambda: detector.image_score(detector.predict(images[fit:])))
     return {f"{kind.name}_fit_seconds": fitting, f"{kind.name}_score_seconds": scoring}
 
 
@@ -122,8 +114,7 @@ def _channels(detector: PaDiM) -> np.ndarray:
 @torch.inference_mode()
 def _plain(detector: PaDiM, images: np.ndarray) -> np.ndarray:
     """Distances (N, h, w) without a blur, by the encoder as it stands."""
-    maps = detector.encoder.maps(to_batch(images, CPU), detector.config.strides)
-    return detector.gaussian.distance([maps[s].index_select(1, i) for s, i in detector.kept.items()]).numpy()
+    return detector.distances(detector.encoder.maps(to_batch(images, CPU), detector.config.strides)).numpy()
 
 
 def _weights(encoder: Encoder) -> dict[str, torch.Tensor]:

@@ -23,7 +23,7 @@ from core.engine.detectors.marked.learning import learn
 from core.engine.detectors.marked.marked import Marked
 from core.engine.metrics.paired import Read, Truth, compared
 from core.studio.benches._kept_base import KeptBase
-from core.studio.ingest.cache import mask_at, prepare
+from core.studio.ingest.resize import mask_at, prepare
 from core.studio.runs.look import ARCH, SIZE
 
 CORRECTED, SEEDS = (0, 5, 20, 50), (0, 1, 2)

@@ -1,4 +1,6 @@
-"""The report's pictures, as PNG: the classes of MedMix, and heat maps beside lesion masks of the best PMSACL row."""
+"""The report's pictures, as PNG: the classes of MedMix, heat maps beside lesion masks of the best PMSACL row, and the
+features of its encoder before and after training.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,17 @@ from core.engine.augment.medmix.medmix import MedMix
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.tensors import to_batch, to_pixels
 from core.engine.training.generators import VALIDATION, generator
+from core.studio.clusters import columns, figure, library
+from core.studio.clusters.config import MapConfig
+from core.studio.clusters.step import embed
 from core.studio.db.store import Store
 from core.studio.ingest.cache import rows_of
 from core.studio.ingest.studies import load_arrays
+from core.studio.jobs.steps import Work
 from core.studio.report.cells import Cell
+from core.studio.runs import records as runs
 from core.studio.runs.sheet import draw_sheet
+from core.studio.runs.snapshots import snapshots
 
 SHOWN = 6
 
@@ -24,14 +32,32 @@ SHOWN = 6
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
     """Pictures by their captions; what the study has no images for is left out."""
     found = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
-    made = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
-    if made:
-        best = max(made, key=lambda c: c.rows["paper", False]["dice"])
-        with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder) / "sheet.png"
-            draw_sheet(store, best.fit, place, best=6, worst=6, roi=False)
-            found[f"Heat maps beside lesion masks: {best.label}, seed {best.seed}"] = place.read_bytes()
+    ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
+    if not ours:
+        return found
+    best = max(ours, key=lambda c: c.rows["paper", False]["dice"])
+    whose = f"{best.label}, seed {best.seed}"
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "sheet.png"
+        draw_sheet(store, best.fit, place, best=6, worst=6, roi=False)
+        found[f"Heat maps beside lesion masks: {whose}"] = place.read_bytes()
+    drawn = clusters_figure(store, best.encoder)
+    if drawn:
+        found[f"Features f before and after training, t-SNE: {whose}"] = drawn
     return found
+
+
+def clusters_figure(store: Store, encoder: str) -> bytes | None:
+    """PNG: the classes A_0 to A_k in the first and the last encoder that a run saved; None if it saved one alone."""
+    epochs = [snapshot.epoch for snapshot in snapshots(store, runs.get_run(store, encoder))]
+    if len(epochs) < 2:
+        return None
+    # Not centred: each class has a centre of its own to be centred by, so that alone sets untrained features apart.
+    config = MapConfig(feature="projected", epochs=(epochs[0], epochs[-1]))
+    key = embed(Work(store, encoder, {"config": config.to_dict()}))
+    made = library.open_map(store, key)
+    classes = next(c for c in columns.columns(store, made, None) if c["name"] == "pseudo")
+    return figure.draw(made, "png", column=classes, objective=figure.objective(store, made))
 
 
 def medmix_strip(store: Store, study: str, size: int) -> bytes:

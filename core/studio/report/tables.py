@@ -13,6 +13,7 @@ BUDGETS = ("quick", "paper")
 # A ResNet of 0.4 million weights, whose step takes a sixth of ResNet-18's, for half as long: the tables have thirty
 # encoders a seed.
 QUICK = {"encoder.arch": "test_resnet", "epochs": 4}
+REESTIMATED = {"reestimate_every": 1}  # by default every fifth epoch, which so short a training does not reach
 # A detector that trains on each of them takes fewer steps, too.
 QUICK_FIT = {
     "igd": {"max_steps": 150},
@@ -176,4 +177,5 @@ def _changes(arm: Arm, budget: str) -> dict[str, dict]:
     if budget != "quick":
         return {}
     network = {} if arm.encoder == UNTRAINED else QUICK
-    return {"pretrain": {**network, **arm.pretrain}, "fit": {**QUICK_FIT.get(arm.detector, {}), **arm.fit}}
+    often = REESTIMATED if arm.pretrain.get("centres") == "re-estimated" else {}
+    return {"pretrain": {**network, **often, **arm.pretrain}, "fit": {**QUICK_FIT.get(arm.detector, {}), **arm.fit}}

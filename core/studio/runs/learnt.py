@@ -74,8 +74,12 @@ def learn(
 ) -> dict[str, Any]:
     """Queue learning on from a fit; returns {"job", "run"}."""
     run = create_learnt(store, fit, reader)
-    steps = [*chain(fits=[run], device=device, aids=False), {"step": "compare", "run": run, "args": {"device": device}}]
-    return {"job": jobs.submit(store, steps, start=start), "run": run}
+    return {"job": jobs.submit(store, steps(run, device), start=start), "run": run}
+
+
+def steps(run: str, device: str) -> list[dict[str, Any]]:
+    """Steps for `jobs.submit`: fit, score and evaluate, then compare with the run that it learnt on from."""
+    return [*chain(fits=[run], device=device, aids=False), {"step": "compare", "run": run, "args": {"device": device}}]
 
 
 def compare(store: Store, run_id: str) -> dict[str, Any]:

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.studio.db.store import Store
-from core.studio.ingest.cache import mask_at, rows_of
+from core.studio.ingest.cache import rows_of
 from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.resize import mask_at
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
 
 if TYPE_CHECKING:
     from core.engine.detectors.base import Marks
 
+# alike for images of one patient, volume or recording
+_UNIT = "coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit"
 # of each case the last accepted mask; a reader's last decision is the second look where there is one
-_ACCEPTED = """
-  SELECT m.id AS mask, m.case_id, m.reader, m.png,
-         coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit
+_ACCEPTED = f"""
+  SELECT m.id AS mask, m.case_id, m.reader, m.png, {_UNIT}
   FROM lesion_masks m JOIN cases c ON c.id = m.case_id
   WHERE c.study = :study AND c.split = 'test' AND m.source IN ('hand', 'run') AND m.reader IS NOT NULL
     AND (:reader IS NULL OR m.reader = :reader)
@@ -66,9 +68,8 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
         return None
     wanted = ", ".join("?" * len(kept["masks"]))
     found = store.query(
-        "SELECT m.id AS mask, m.case_id, m.png, coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || "
-        f"c.path) AS unit FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id IN ({wanted}) "
-        "ORDER BY m.case_id",
+        f"SELECT m.id AS mask, m.case_id, m.png, {_UNIT} FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
+        f"WHERE m.id IN ({wanted}) ORDER BY m.case_id",
         kept["masks"],
     )
     if _fingerprint(found) != kept["sha256"]:
@@ -86,7 +87,8 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
 
     What such a run says of them is no evidence of how well it reads.
     """
-    kept = runs.get_run(store, run_id)["config"].get("marks")
+    run = runs.get_run(store, run_id)
+    kept = run["config"].get("marks")
     if not kept:
         return frozenset()
     cases = ", ".join("?" * len(kept["cases"]))
@@ -95,7 +97,7 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
         "c.id IN (SELECT id FROM seen) OR c.path IN (SELECT path FROM seen) "
         "OR c.patient IN (SELECT patient FROM seen) OR c.series IN (SELECT series FROM seen) "
         "OR c.sha256 IN (SELECT sha256 FROM seen))",
-        [*kept["cases"], runs.get_run(store, run_id)["study"]],
+        [*kept["cases"], run["study"]],
     )
     return frozenset(row["id"] for row in rows)
 

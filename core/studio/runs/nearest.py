@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from core.engine.rows import Some
 from core.studio.db.store import Store
 from core.studio.ingest.cache import StudyArrays, load_arrays
 from core.studio.runs import records as runs
@@ -132,26 +133,13 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
         return np.load(file, mmap_mode="r")
     if not len(normal):
         raise ValueError("The study has no normal training images to compare with.")
-    features = encode(encoder, _Rows(arrays.images, normal), "backbone", device=device)
+    features = encode(encoder, Some(arrays.images, normal), "backbone", device=device)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{id(features)}.part")
     with part.open("wb") as out:
         np.save(out, features)
     part.replace(file)
     return features
-
-
-class _Rows:
-    """Some rows of a mapped array, read slice by slice."""
-
-    def __init__(self, array: np.ndarray, index: np.ndarray):
-        self.array, self.index = array, index
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, at: slice) -> np.ndarray:
-        return self.array[self.index[at]]
 
 
 def _write(store: Store, run_id: str, found: dict[int, list]) -> None:

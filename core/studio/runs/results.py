@@ -31,6 +31,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     test, held = known_test(arrays, learnt), arrays.index("holdout", label="normal")
     labels = (arrays.label[test] == "abnormal").astype(int)
     scores, unseen = (read_scores(store, run_id, arrays.case_ids[part], roi) for part in (test, held))
+    patients, held_patients = (patients_of(store, run["study"], arrays.case_ids[part]) for part in (test, held))
     row = evaluate(
         scores,
         labels,
@@ -42,11 +43,11 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         holdout_scores=unseen,
         holdout_maps=StoredMaps(store, run_id, arrays.case_ids[held]),
         protocol=protocol,
-        patients=patients_of(store, run["study"], arrays.case_ids[test]),
-        holdout_patients=patients_of(store, run["study"], arrays.case_ids[held]),
+        patients=patients,
+        holdout_patients=held_patients,
         **options,
     )
-    row["conformal"] = conformal(unseen, scores[labels == 0], patients_of(store, run["study"], arrays.case_ids[held]))
+    row["conformal"] = conformal(unseen, scores[labels == 0], held_patients)
     parent = runs.get_run(store, run["parent"])
     seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
     who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}

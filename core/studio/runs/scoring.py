@@ -19,9 +19,10 @@ from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
-from core.studio.ingest.cache import prepare, rows_of
+from core.studio.ingest.cache import rows_of
 from core.studio.ingest.originals import image_of
 from core.studio.ingest.patients import patients_of
+from core.studio.ingest.resize import prepare
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing

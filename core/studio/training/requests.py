@@ -12,10 +12,11 @@ from core.studio.forms.tables import HIDDEN, TABLES
 from core.studio.ingest.donors import check_pool
 from core.studio.jobs import queue as jobs
 from core.studio.medmix.forms import forms as strong_forms
-from core.studio.runs import bin
+from core.studio.runs import bin, learnt
 from core.studio.runs import records as runs
 from core.studio.runs.look import DETECTOR
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
+from core.studio.runs.preferred import LEARNT
 from core.studio.training.live import jobs_of_runs
 
 
@@ -135,7 +136,10 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     """Make a run again: the same configuration, queued. {"run", "job"}."""
     old = runs.get_run(store, run_id)
     copy = runs.clone_run(store, run_id, name=f"{old['name']} again")
-    steps = chain(copy) if old["kind"] == "pretrain" else chain(None, [copy])
+    if old["method"] == LEARNT:
+        steps = learnt.steps(copy, store.setting("device", "auto"))
+    else:
+        steps = chain(copy) if old["kind"] == "pretrain" else chain(None, [copy])
     return {"run": copy, "job": jobs.submit(store, steps, start=wake)}
 
 

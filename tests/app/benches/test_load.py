@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.benches import _memory as memory
 from app.benches import load
 
 
@@ -13,6 +14,14 @@ def test_readers_decide_at_once():
     assert all(memory > 0 for _, memory in found["memory_mb"])
 
 
+def test_the_memory_by_decision_on_a_server_whose_threads_end():
+    found = load.run(quick=True, decisions=60)
+    assert found["errors"] == 0, found["first_errors"]
+    assert found["lost"] == 0 and found["decisions"] >= 60
+    counts = [count for count, _ in found["memory_mb"]]
+    assert counts == sorted(set(counts)) and all(memory > 0 for _, memory in found["memory_mb"])
+
+
 def test_the_slope_of_the_memory_is_that_of_the_second_half():
     curve = [[s, 100.0 * s if s < 50 else 5000 + (s - 50) / 60] for s in range(101)]
-    assert load._slope(curve) == 60.0 and load._slope(curve[:2]) is None
+    assert memory.slope(curve, 3600) == 60.0 and memory.slope(curve[:2], 3600) is None

@@ -10,6 +10,7 @@ from core.studio.review import decisions, masks
 from core.studio.review import results as figures
 from core.studio.runs import learnt, marks, results
 from core.studio.runs import records as runs
+from core.studio.training import requests
 from tests.conftest import scored_padim
 
 
@@ -83,6 +84,12 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
     assert "learnt from" not in shown[base]["words"]
     with pytest.raises(ValueError, match="has learnt from marks itself"):
         learnt.create_learnt(store, made["run"])
+
+    again = requests.repeat(store, made["run"], wake=False)
+    worker.run_queue(store)
+    repeated = runs.get_run(store, again["run"])
+    assert jobs.get_job(store, again["job"])["status"] == "done" and repeated["status"] == "done", repeated
+    assert repeated["summary"]["comparison"] == {**beside, "run": again["run"]}, "as the first: same base, same marks"
 
 
 def test_masks_that_are_gone_are_not_learnt_from(store, tiny_study):
