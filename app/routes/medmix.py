@@ -14,11 +14,12 @@ from core.studio.ingest import uploads as dropped
 from core.studio.medmix import figure, presets
 from core.studio.medmix import forms as medmix_forms
 from core.studio.medmix import preview as medmix_view
+from core.studio.medmix.samples import Samples
 
 
 def routes(ctx) -> APIRouter:
     router = APIRouter(prefix="/api/medmix")
-    samples = medmix_view.Samples(ctx.store())
+    samples = Samples(ctx.store())
 
     def folder_of(scene: medmix_view.Scene) -> Path | None:
         return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None

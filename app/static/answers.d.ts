@@ -411,7 +411,7 @@ export interface Frame {
 export interface Freed {
   bytes: number;
 }
-/** The head of a painted grid; its pixels follow as they are. outlines: polygons by class and sample. aspect: width by height of the images before they were squeezed to squares; null where they differ. */
+/** The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample. aspect: width by height of the images before they were squeezed to squares; null where they differ. */
 export interface GridHead {
   rows: number;
   cols: number;

@@ -168,7 +168,7 @@ class GridSource(Answer):
 
 
 class GridHead(Answer):
-    """The head of a painted grid; its pixels follow as they are. outlines: polygons by class and sample.
+    """The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample.
 
     aspect: width by height of the images before they were squeezed to squares; null where they differ.
     """

@@ -2,14 +2,15 @@
 import { fetched } from '../../static/api.js';
 import { el } from '../../static/dom.js';
 
-/** @typedef {import('../../static/answers').GridHead & {pixels: Uint8ClampedArray<ArrayBuffer>}} Grid pixels: RGBA */
+/** @typedef {import('../../static/answers').GridHead & {mosaic: ImageBitmap}} Grid mosaic: all cells */
 /** @typedef {{n: number, m: number}} Cell class and sample */
 
-/** Takes a grid apart: a length, JSON, then the pixels as they are. @param {ArrayBuffer} packed @returns {Grid} */
-export function unpack(packed) {
+/** Takes a grid apart: a length, JSON, then the mosaic as a JPEG. @param {ArrayBuffer} packed @returns {Promise<Grid>} */
+export async function unpack(packed) {
   const length = new DataView(packed).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(packed, 4, length)));
-  return { ...head, pixels: new Uint8ClampedArray(packed.slice(4 + length)) };
+  const picture = new Blob([new Uint8Array(packed, 4 + length)], { type: 'image/jpeg' });
+  return { ...head, mosaic: await createImageBitmap(picture) };
 }
 
 /** @param {unknown} scene */
@@ -52,7 +53,7 @@ export class Sheet {
       const { box, canvas } = this.drawn[i];
       const [width, height] = [cols * side, rows * side];
       if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-      canvas.getContext('2d')?.putImageData(new ImageData(grid.pixels, grid.cols * side, height), 0, 0);
+      canvas.getContext('2d')?.drawImage(grid.mosaic, 0, 0);
       canvas.setAttribute('aria-label', `Classes A_0 to A_${rows - 1} of ${cols} samples`);
       const aspect = grid.aspect || 1;
       const cell = this.#cell(rows, cols, aspect, grids.length);

@@ -14,6 +14,7 @@ from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
 from core.studio.db import store
 from core.studio.ingest import studies
 from core.studio.medmix import preview as medmix_view
+from core.studio.medmix.samples import Samples
 
 AIM = 0.3  # seconds, at 256 px on two cores
 SHOWN = ("paper", "quick", "soft", "endoscopy", "ultrasound")
@@ -31,7 +32,7 @@ def run(quick: bool = False) -> dict:
         opened = store.open(str(Path(folder) / "home"))
         _draw(Path(folder) / "images")
         studies.import_study(opened, "bench", Path(folder) / "images")
-        samples = medmix_view.Samples(opened)
+        samples = Samples(opened)
         rows = []
         for side in (256, 512):
             for name in SHORT if quick else SHOWN:
@@ -46,7 +47,7 @@ def run(quick: bool = False) -> dict:
     return {"ratio": round(1000 * AIM / worst, 2), "aim_ms": 1000 * AIM, "rows": rows}
 
 
-def _repaint(samples: medmix_view.Samples, side: int, config: dict, i: int, weak: bool) -> tuple[float, float]:
+def _repaint(samples: Samples, side: int, config: dict, i: int, weak: bool) -> tuple[float, float]:
     """Seconds on the clock and of the processor."""
     low, high = config["size"]
     moved = {**config, "size": (low, min(1.0, high + 0.005 * i))}

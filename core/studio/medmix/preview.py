@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
-import threading
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,16 +15,14 @@ import torch
 from core.engine.augment.weak import WeakConfig, WeakViews
 from core.engine.config import Config
 from core.engine.registry import STRONG
-from core.engine.roi import find_roi
 from core.engine.tensors import to_batch, to_pixels
-from core.studio.db.store import Store
 from core.studio.ingest.donors import check_pool
-from core.studio.ingest.originals import shown
 from core.studio.ingest.overview import polygons
-from core.studio.ingest.resize import ROI_SIDE, fraction, shrink
+from core.studio.medmix.samples import Samples
 
 SIDES = (64, 128, 256, 512)
 POOL = 12  # images of another study that lesions are cut from
+JPEG = (cv2.IMWRITE_JPEG_QUALITY, 95, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444)
 _TOLERANCE = 0.004  # of an outline, in parts of the image's side
 
 
@@ -73,7 +68,11 @@ class Grid:
     aspect: float | None = 1.0
 
     def pack(self) -> bytes:
-        """uint32 length, JSON, then the mosaic as RGBA, row by row: nothing to encode here, nothing to decode there."""
+        """uint32 length, JSON, then the mosaic as a JPEG.
+
+        A tenth of the bytes that it has as they are: a browser takes those in three times as slowly as this is encoded
+        and decoded. 99 of 100 values stay within 5 of 256 levels; a figure that is saved is exact.
+        """
         rows, cols, side = self.images.shape[:3]
         mosaic = self.images.transpose(0, 2, 1, 3, 4).reshape(rows * side, cols * side, 3)
         about = {
@@ -81,55 +80,8 @@ class Grid:
             "names": self.names, "seconds": self.seconds, "aspect": self.aspect,
         }  # fmt: skip
         head = json.dumps(about).encode()
-        return len(head).to_bytes(4, "little") + head + cv2.cvtColor(mosaic, cv2.COLOR_RGB2RGBA).tobytes()
-
-
-class Samples:
-    """Normal images of a study and their regions of interest, decoded once. Safe to share between threads."""
-
-    def __init__(self, store: Store, most: int = 96):
-        self.store, self._most = store, most
-        self._kept: OrderedDict[tuple, tuple[np.ndarray, np.ndarray, float]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def normals(self, study: str, seed: int, count: int) -> list[dict]:
-        """`count` training normals, drawn from the seed; ValueError if the study has none."""
-        cases = self.store.query(
-            "SELECT id, name, path, frame, scale FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
-            'ORDER BY "row"',
-            [study],
-        )
-        if not cases:
-            raise ValueError("this study has no normal training images to make classes of")
-        random.Random(seed).shuffle(cases)
-        return [cases[i % len(cases)] for i in range(count)]
-
-    def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
-        """uint8 (M, S, S, 3) and uint8 (M, S, S), 1 inside."""
-        found = [self._one(case, size) for case in cases]
-        return np.stack([i for i, _, _ in found]), np.stack([r for _, r, _ in found])
-
-    def aspect(self, cases: list[dict], size: int) -> float | None:
-        """Width by height that all of the images have, within 2 %; None if they differ."""
-        found = [self._one(case, size)[2] for case in cases]
-        return round(float(np.mean(found)), 4) if max(found) <= 1.02 * min(found) else None
-
-    def _one(self, case: dict, size: int) -> tuple[np.ndarray, np.ndarray, float]:
-        key = (case["path"], case["frame"], size)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        image = shown(case)
-        scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
-        roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
-        inside = (fraction(roi, size) >= 0.5).astype(np.uint8)
-        found = shrink(image, size, size), inside, image.shape[1] / image.shape[0]
-        with self._lock:
-            self._kept[key] = found
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return found
+        _, encoded = cv2.imencode(".jpg", cv2.cvtColor(mosaic, cv2.COLOR_RGB2BGR), JPEG)
+        return len(head).to_bytes(4, "little") + head + encoded.tobytes()
 
 
 @contextlib.contextmanager

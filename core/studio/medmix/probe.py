@@ -18,7 +18,8 @@ from core.engine.backbones.encoder import EncoderConfig, build_encoder, load_enc
 from core.engine.tensors import to_batch
 from core.studio.db.store import Store
 from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, lesion_similarity
-from core.studio.medmix.preview import Samples, Scene, strong_of
+from core.studio.medmix.preview import Scene, strong_of
+from core.studio.medmix.samples import Samples
 from core.studio.runs import records as runs
 
 SIDE, IMAGES, VIEWS = 64, 96, 8

@@ -13,6 +13,7 @@ from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.medmix import preview as medmix_view
+from core.studio.medmix.samples import Samples
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import pretrain_run
 from core.studio.training import requests as training
@@ -40,7 +41,7 @@ def is_blue(images: np.ndarray) -> np.ndarray:
 
 def test_the_picture_shows_them(two):
     scene = medmix_view.Scene(study="tiny", samples=2, size=64, config=BLUE)
-    grid = medmix_view.draw_grid(medmix_view.Samples(two), scene)
+    grid = medmix_view.draw_grid(Samples(two), scene)
     assert not is_blue(grid.images[0]).any() and is_blue(grid.images[1:]).any(axis=(1, 2, 3)).all()
     assert all(s["donor"] >= 2 for s in grid.sources), "no column of the picture is said to be their origin"
 

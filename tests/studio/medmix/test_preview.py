@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from core.studio.ingest import studies
 from core.studio.medmix import figure, probe
 from core.studio.medmix import preview as medmix_view
 from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, energy_distance
+from core.studio.medmix.samples import Samples
 from tests.conftest import plain_folder, write
 
 
@@ -19,7 +21,7 @@ from tests.conftest import plain_folder, write
 def samples(store, tmp_path):
     plain_folder(tmp_path / "images", 24, 2, 10)
     studies.import_study(store, "tiny", tmp_path / "images")
-    return medmix_view.Samples(store)
+    return Samples(store)
 
 
 def scene(**changes) -> medmix_view.Scene:
@@ -43,8 +45,6 @@ def test_dropped_files_take_the_place_of_the_studys_images(samples, tmp_path):
 
 
 def test_outlines_hold_what_changed(samples):
-    import cv2
-
     grid = medmix_view.draw_grid(samples, scene(config={"size": (0.2, 0.4)}))
     for n in range(1, 4):
         for m in range(3):
@@ -65,18 +65,18 @@ def test_sources_lie_within_their_donors(samples):
         assert 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1 and s["donor"] != s["m"]
 
 
-def test_packed_bytes_hold_the_same_pixels(samples):
+def test_packed_bytes_hold_the_same_pixels_to_the_eye(samples):
     grid = medmix_view.draw_grid(samples, scene())
     packed = grid.pack()
     length = int.from_bytes(packed[:4], "little")
     about = json.loads(packed[4 : 4 + length])
-    mosaic = np.frombuffer(packed[4 + length :], np.uint8).reshape(about["rows"] * 64, about["cols"] * 64, 4)
-    assert np.array_equal(mosaic[64:128, :64, :3], grid.images[1, 0]) and (mosaic[..., 3] == 255).all()
+    mosaic = cv2.cvtColor(cv2.imdecode(np.frombuffer(packed[4 + length :], np.uint8), 1), cv2.COLOR_BGR2RGB)
+    assert mosaic.shape == (about["rows"] * 64, about["cols"] * 64, 3)
+    off = np.abs(mosaic[64:128, :64].astype(int) - grid.images[1, 0])
+    assert off.mean() < 2.5 and off.max() <= 24, "levels of 256, in noise"
 
 
 def test_the_images_proportions_are_known_or_said_to_differ(samples, tmp_path, store):
-    import cv2
-
     case = samples.normals("tiny", 0, 1)[0]
     paths = []
     for width, height in ((60, 40), (90, 60), (40, 40)):

@@ -1,0 +1,62 @@
+"""Normal images of a study and their regions of interest, decoded once for the MedMix tab."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import OrderedDict
+
+import numpy as np
+
+from core.engine.roi import find_roi
+from core.studio.db.store import Store
+from core.studio.ingest.originals import shown
+from core.studio.ingest.resize import ROI_SIDE, fraction, shrink
+
+
+class Samples:
+    """The images that were asked for last, `most` of them. Safe to share between threads."""
+
+    def __init__(self, store: Store, most: int = 96):
+        self.store, self._most = store, most
+        self._kept: OrderedDict[tuple, tuple[np.ndarray, np.ndarray, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def normals(self, study: str, seed: int, count: int) -> list[dict]:
+        """`count` training normals, drawn from the seed; ValueError if the study has none."""
+        cases = self.store.query(
+            "SELECT id, name, path, frame, scale FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
+            'ORDER BY "row"',
+            [study],
+        )
+        if not cases:
+            raise ValueError("this study has no normal training images to make classes of")
+        random.Random(seed).shuffle(cases)
+        return [cases[i % len(cases)] for i in range(count)]
+
+    def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """uint8 (M, S, S, 3) and uint8 (M, S, S), 1 inside."""
+        found = [self._one(case, size) for case in cases]
+        return np.stack([i for i, _, _ in found]), np.stack([r for _, r, _ in found])
+
+    def aspect(self, cases: list[dict], size: int) -> float | None:
+        """Width by height that all of the images have, within 2 %; None if they differ."""
+        found = [self._one(case, size)[2] for case in cases]
+        return round(float(np.mean(found)), 4) if max(found) <= 1.02 * min(found) else None
+
+    def _one(self, case: dict, size: int) -> tuple[np.ndarray, np.ndarray, float]:
+        key = (case["path"], case["frame"], size)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        image = shown(case)
+        scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
+        roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
+        inside = (fraction(roi, size) >= 0.5).astype(np.uint8)
+        found = shrink(image, size, size), inside, image.shape[1] / image.shape[0]
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return found
