@@ -17,6 +17,7 @@ from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 
 ROOT = Path(__file__).resolve().parents[2]
+TRAINING = {"size": 64, "epochs": 10_000, "batch": 8}  # outlasts any measurement
 SERVER = ["-m", "app.server"]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from app.access.sessions import Sessions
 from app.benches import _memory as memory
 from app.benches._readers import STUDY, Heard, read
-from app.benches._server import SERVER, cancel, drawn_study, serve
+from app.benches._server import SERVER, TRAINING, cancel, drawn_study, serve
 from core.studio.benches._fault import missing
 from core.studio.db.home import Home
 from core.studio.db.store import Store
@@ -67,9 +67,8 @@ def run(
 
 def _train(store: Store, quick: bool) -> int:
     """A training that outlasts the measurement, in a worker of its own, as the page starts one."""
-    config = {"size": 64, "epochs": 10_000, "batch": 8}
     store.set_setting("device", "cpu")
-    made = training.start(store, STUDY, config, wake=not quick)
+    made = training.start(store, STUDY, TRAINING, wake=not quick)
     return int(made["job"])
 
 

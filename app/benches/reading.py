@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from app.benches._clusters_page import chromium
-from app.benches._server import cancel, drawn_study, serve
+from app.benches._server import TRAINING, cancel, drawn_study, serve
 from core.engine.detectors.calibration import Calibration
 from core.studio.db import journal
 from core.studio.db.home import Home
@@ -35,7 +35,6 @@ AIMS = {  # milliseconds, for the 95th percentile
 }
 PATIENCE = 180_000  # milliseconds for whatever the page waits for; a busy machine is slow, which is no failure
 BEGUN = 600.0  # seconds in which a training must have its first figures
-TRAINING = {"size": 64, "epochs": 10_000, "batch": 8}  # outlasts the measurement
 REVIEW = "document.querySelector('.widget-review')"
 PRESSED = "document.addEventListener('keydown', (e) => { window.pressed = e.timeStamp }, true)"
 MOVED = """async (slider, values) => {

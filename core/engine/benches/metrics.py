@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from core.engine.allocator import most_memory
 from core.engine.benches import _anomalib, peers
 from core.engine.metrics import at_once, by_blocks
 from core.engine.metrics.localised import MOST
@@ -39,7 +40,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     count, side = (12, 64) if quick else (500, 256)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _draw(folder, count, side)
+        for kind, rows in zip(("maps", "masks"), peers.marked(count, side, np.random.default_rng(0)), strict=True):
+            np.save(folder / f"{kind}.npy", rows)
         ours = "import sys; from core.engine.benches import metrics; metrics.show(*sys.argv[1:])"
         found = {way: _process([sys.executable, "-c", ours, name, way]) for way in WAYS}
         result: dict[str, Any] = {"ratio": None, "ratios": None, "maps": count, "side": side, **found}
@@ -71,10 +73,9 @@ def measure(folder: str, way: str) -> dict[str, Any]:
     WAYS[way](pixels, used[:2], np.ones(2, bool), LEVEL)  # warm
     before = time.process_time()
     found = WAYS[way](pixels, used, np.ones(len(used), bool), LEVEL)
-    seconds, peak = time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds, peak = time.process_time() - before, most_memory(torch.device("cpu"))
     figures = {"auroc": found.pixel_auroc, "pro": found.pro, "dice": float(found.dice.mean())}
-    mib = peak / 1024 ** (2 if sys.platform == "darwin" else 1)
-    return {**figures, "cpu_seconds": seconds, "peak_mib": mib}
+    return {**figures, "cpu_seconds": seconds, "peak_mib": peak / 2**20}
 
 
 class _Stored:
@@ -107,16 +108,3 @@ def _process(line: list[str]) -> dict[str, float]:
 
 def _difference(one: dict[str, float], other: dict[str, float]) -> float:
     return max(abs(one[name] - other[name]) for name in ("auroc", "pro", "dice") if name in other)
-
-
-def _draw(folder: Path, count: int, side: int) -> None:
-    """maps.npy float32 and masks.npy uint8 (count, side, side), the masks with one rectangle each."""
-    draw = np.random.default_rng(0)
-    maps = np.lib.format.open_memmap(folder / "maps.npy", "w+", np.float32, (count, side, side))
-    masks = np.lib.format.open_memmap(folder / "masks.npy", "w+", np.uint8, (count, side, side))
-    for i in range(count):
-        y, x = draw.integers(0, side - side // 5, 2)
-        masks[i, y : y + side // 5, x : x + side // 6] = 1
-        maps[i] = draw.random((side, side), np.float32) * 0.8 + 0.2 * masks[i]
-    maps.flush()
-    masks.flush()

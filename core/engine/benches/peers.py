@@ -45,7 +45,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     images = np.clip(draw.normal(120, 40, (fit + seen, size // 8, size // 8, 3)), 0, 243).astype(np.uint8)
     images = images.repeat(8, 1).repeat(8, 2)
     images += draw.integers(0, 12, images.shape, dtype=np.uint8)
-    maps, masks = _marked(count, side, draw)
+    maps, masks = marked(count, side, draw)
     encoder = build_encoder(EncoderConfig(arch="efficientnet-lite0", init="auto")).eval()
     patches = NearestConfig(patches=fit * 8, pool=fit * (size // 8) ** 2)
     rounds: list[tuple[dict[str, float], dict[str, float]]] = []
@@ -122,7 +122,7 @@ def _weights(encoder: Encoder) -> dict[str, torch.Tensor]:
     return {name.removeprefix("net."): value for name, value in encoder.state_dict().items() if name.startswith("net.")}
 
 
-def _marked(n: int, side: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def marked(n: int, side: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Maps float32 (n, S, S) in [0, 1] and masks uint8 with one square lesion each."""
     masks = np.zeros((n, side, side), np.uint8)
     for mask in masks:

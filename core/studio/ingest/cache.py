@@ -80,13 +80,14 @@ def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress:
             logging.getLogger(__name__).warning("the prepared images in %s are damaged: they are made again", folder)
         _build(folder, cases, size, on_progress)
     truth, masks, start = truth_masks(store, study), [], 0
-    for part in parts_of(folder):
+    there = parts_of(folder)
+    for part in there:
         stop = start + parts.cases_in(part)
         masks.append(parts.masks_of(store, part, size, cases[start:stop], truth))
         start = stop
     return StudyArrays(
-        _joined([np.load(part / "images.npy", mmap_mode="r") for part in parts_of(folder)]),
-        _joined([np.load(part / "roi.npy", mmap_mode="r") for part in parts_of(folder)]),
+        _joined([np.load(part / "images.npy", mmap_mode="r") for part in there]),
+        _joined([np.load(part / "roi.npy", mmap_mode="r") for part in there]),
         _joined(masks),
         np.array([c["id"] in truth for c in cases]),
         np.array([c["split"] for c in cases]),

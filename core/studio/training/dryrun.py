@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -46,6 +45,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     """Centres, then real steps on the study's own images, with the network in its first state."""
     import torch
 
+    from core.engine.allocator import most_memory
     from core.engine.objectives.config import PretrainConfig
     from core.engine.tensors import pick_device
     from core.engine.training.pretraining import Data, Pretraining
@@ -80,9 +80,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     counted = times[1:] or times  # the first one also warms up
     step = sum(counted) / len(counted)
     cuda = place.type == "cuda"
-    memory = (
-        torch.cuda.max_memory_allocated(place) if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    )
+    memory = most_memory(place)
     again = centring * (chosen.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
     found = {
         "fits": memory < free + (0 if cuda else memory),
