@@ -50,6 +50,8 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
     touches the border; opening first drops text and icons that stand on the border.
     """
     lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
+    if lit.all():
+        return np.ones_like(bright)
     opened = cv2.morphologyEx(lit, cv2.MORPH_OPEN, np.ones((11, 11), np.uint8))
     count, parts, stats, _ = cv2.connectedComponentsWithStats(opened)
     if count < 2:
@@ -73,17 +75,14 @@ def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, in
     """Black rectangles that stand in a corner of the image: (top, bottom, left, right), half open."""
     found = []
     height, width = bright.shape
+    seen = view > 0
+    # what lies outside the view is gone already, so it may be counted to the rectangle, whatever is on it
+    lit = [one for one in ((bright > level) & seen for level in (BLACK, FRAME)) if not one.all()]
     for down in (False, True):
         for mirrored in (False, True):
             flip = (slice(None, None, -1 if down else 1), slice(None, None, -1 if mirrored else 1))
-            # what lies outside the view is gone already, so it may be counted to the rectangle, whatever is on it
-            seen = view[flip] > 0
-            boxes = []
-            for level in (BLACK, FRAME):
-                black = (bright[flip] <= level) | ~seen
-                black[:RIM], black[:, :RIM] = True, True
-                boxes.append(_inset_at_origin(black, seen))
-            h, w = max(boxes, key=lambda box: box[0] * box[1])
+            boxes = [_inset_at_origin(one[flip], seen[flip]) for one in lit]
+            h, w = max(boxes, key=lambda box: box[0] * box[1], default=(0, 0))
             if h * w == 0:
                 continue
             found.append(
@@ -97,29 +96,30 @@ def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, in
     return found
 
 
-def _inset_at_origin(black: np.ndarray, view: np.ndarray) -> tuple[int, int]:
+def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
     """(height, width) of the black rectangle at the upper left corner; (0, 0) for none.
 
     Of all black rectangles there, the largest one whose two inner sides border on something lit: the sides of an
-    inset are straight and sharp, those of a lumen are not.
+    inset are straight and sharp, those of a lumen are not. What is lit less than RIM from the edge does not count.
     """
-    height, width = black.shape
-    lit_from = np.where(black.all(1), width, (~black).argmax(1))  # first lit column of each row
-    reach = np.minimum.accumulate(lit_from)  # width of the black rectangle that is y + 1 rows high
+    height, width = lit.shape
+    first = lit[:, RIM:].argmax(1) + RIM  # first lit column of each row
+    first[:RIM] = width
+    first[~lit[np.arange(height), np.minimum(first, width - 1)]] = width
+    reach = np.minimum.accumulate(first)  # width of the black rectangle that is y + 1 rows high
     steps = np.flatnonzero(np.diff(reach, append=0))  # rows after which it must get narrower
     best, best_area = (0, 0), 0
     for y in steps:
         h, w = int(y) + 1, int(reach[y])
         if h < 0.1 * height or w < 0.1 * width or h * w <= best_area or h * w > 0.35 * height * width:
             continue
-        inside = view[:h, :w].mean()
-        if inside < 0.1:  # it lies outside the field of view already
+        if np.count_nonzero(view[:h, :w]) < 0.1 * h * w:  # it lies outside the field of view already
             continue
         beyond = slice(w + 2, w + 5), slice(h + 2, h + 5)  # two pixels off: JPEG smears the edge
-        right = (~black[:h, beyond[0]])[view[:h, beyond[0]]]
-        below = (~black[beyond[1], :w])[view[beyond[1], :w]]
-        sides = [s.mean() for s in (right, below) if s.size]
-        if len(sides) == 2 and min(sides) > 0.4 and np.mean(sides) > 0.6:
+        right = np.count_nonzero(lit[RIM:h, beyond[0]]), np.count_nonzero(view[:h, beyond[0]])
+        below = np.count_nonzero(lit[beyond[1], RIM:w]), np.count_nonzero(view[beyond[1], :w])
+        sides = [bordering / all_of_it for bordering, all_of_it in (right, below) if all_of_it]
+        if len(sides) == 2 and min(sides) > 0.4 and sum(sides) > 1.2:
             best, best_area = (h, w), h * w
     return best
 
@@ -135,6 +135,8 @@ def find_text(image: np.ndarray) -> np.ndarray:
     thin = cv2.morphologyEx(white, cv2.MORPH_TOPHAT, np.ones((9, 9), np.uint8))
     strokes = ((thin > 60) & (white > 110)).astype(np.uint8)
     text = np.zeros(white.shape, bool)
+    if not strokes.any():
+        return text
     _, _, stats, centres = cv2.connectedComponentsWithStats(strokes)
     heights = stats[:, cv2.CC_STAT_HEIGHT]
     glyphs = [

@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
+from core.engine import roi
 from core.engine.phantom import draw_case
 from core.engine.roi import find_roi
 
@@ -116,3 +117,40 @@ def test_real_insets_are_cut_out(real):
         corner = (slice(int(0.75 * h), h), slice(0, int(0.25 * w)))
         lit.append((find_roi(image)[corner] * (image[corner].max(2) < 10)).mean())
     assert np.mean(lit) < 0.05
+
+
+def plain_inset(black, view):
+    """The rule of an inset in the upper left corner, written as it is said; black: what is dark, the rim included."""
+    height, width = black.shape
+    best = (0, 0)
+    reach = width
+    for y in range(height):
+        lit = np.flatnonzero(~black[y])
+        reach = min(reach, lit[0] if len(lit) else width)
+        narrower = y + 1 == height or min(reach, *np.flatnonzero(~black[y + 1]), width) < reach
+        h, w = y + 1, int(reach)
+        if not narrower or h < 0.1 * height or w < 0.1 * width or h * w > 0.35 * height * width:
+            continue
+        right = ~black[:h, w + 2 : w + 5][view[:h, w + 2 : w + 5]]
+        below = ~black[h + 2 : h + 5, :w][view[h + 2 : h + 5, :w]]
+        sides = [s.mean() for s in (right, below) if s.size]
+        straight = len(sides) == 2 and min(sides) > 0.4 and np.mean(sides) > 0.6
+        if straight and view[:h, :w].mean() >= 0.1 and h * w > best[0] * best[1]:
+            best = h, w
+    return best
+
+
+def test_the_inset_is_that_of_the_rule_written_plainly():
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(60):
+        height, width = draw.integers(60, 90, 2)
+        view = octagon(height, width, int(draw.integers(1, 40))) > 0
+        lit = (draw.random((height, width)) < draw.choice([0.9, 0.97, 1.0])) & view
+        h, w = draw.integers(5, 45, 2)
+        lit[:h, :w] &= draw.random((h, w)) < draw.choice([0.0, 0.0, 0.001])
+        black = ~lit
+        black[: roi.RIM], black[:, : roi.RIM] = True, True
+        found.append(roi._inset_at_origin(lit, view))
+        assert found[-1] == plain_inset(black, view)
+    assert 15 < sum(h > 0 for h, _ in found) < 60, "some have an inset and some have none"
