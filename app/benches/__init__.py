@@ -83,6 +83,7 @@ AIMS = {
     "metrics": Aim(5, at_least=True),
     "start": Aim(1, key="over_import"),
     "study": Aim(1.3),
+    "gpu": Aim(0.9, at_least=True),
 }
 
 

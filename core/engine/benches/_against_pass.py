@@ -18,19 +18,20 @@ def scoring(detector: MapDetector, images: np.ndarray, rounds: int) -> dict[str,
     "ratio_whole" is against the whole backbone, its last stage and pooling included, which scoring does not need.
     """
     encoder = detector.encoder
+    device = encoder.mean.device
 
     def score() -> None:
         detector.image_score(detector.predict(images))
 
     @torch.inference_mode()
     def bare() -> None:
-        encoder.maps(to_batch(images, torch.device("cpu")), detector.config.strides)
+        encoder.maps(to_batch(images, device), detector.config.strides)
 
     @torch.inference_mode()
     def whole() -> None:
-        encoder.backbone(to_batch(images, torch.device("cpu")))
+        encoder.backbone(to_batch(images, device))
 
-    taken, passing, through = medians([score, bare, whole], rounds)
+    taken, passing, through = medians([score, bare, whole], rounds, device=device)
     return {
         "ratio": taken / passing,
         "ratio_whole": taken / through,
