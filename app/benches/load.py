@@ -8,7 +8,6 @@ server that ends its threads whenever they idle, for what each decision and each
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 from app.access.sessions import Sessions
 from app.benches import _memory as memory
 from app.benches._readers import STUDY, Heard, read
-from app.benches._server import SERVER, TRAINING, cancel, drawn_study, serve
+from app.benches._server import SERVER, TRAINING, cancel, drawn_study, percentiles, serve
 from core.studio.benches._fault import missing
 from core.studio.db.home import Home
 from core.studio.db.store import Store
@@ -123,9 +122,6 @@ def _summed(store: Store, heard: list[Heard]) -> dict:
     answered = [review for one in heard for review in one.reviews]
     out: dict = {"decisions": len(answered), "lost": missing(store, answered)}
     for kind in ("decision", "case", "picture"):
-        found = sorted(1000 * s for one in heard for s in one.seconds[kind])
-        cuts = statistics.quantiles(found, n=20) if len(found) > 1 else found * 19
-        named = {"p50": cuts[9], "p95": cuts[18], "most": found[-1]} if cuts else {}
-        out[f"{kind}_ms"] = {name: round(value, 1) for name, value in named.items()}
+        out[f"{kind}_ms"] = percentiles([1000 * s for one in heard for s in one.seconds[kind]])
     errors = [text for one in heard for text in one.errors]
     return {**out, "errors": len(errors), "first_errors": errors[:5], "cores": os.cpu_count()}

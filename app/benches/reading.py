@@ -6,7 +6,6 @@ Each in headless Chromium on a drawn study of 512 pixels, on a quiet server and 
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -16,7 +15,7 @@ import cv2
 import numpy as np
 
 from app.benches._clusters_page import chromium
-from app.benches._server import TRAINING, cancel, drawn_study, serve
+from app.benches._server import TRAINING, cancel, drawn_study, percentiles, serve
 from core.engine.detectors.calibration import Calibration
 from core.studio.db import journal
 from core.studio.db.home import Home
@@ -126,7 +125,7 @@ def _train(store: Store, page, quick: bool) -> int:
 def _measured(page, url: str, times: int) -> dict[str, Any]:
     keys, slides = _keys(page, url, times), _slides(page, url, times)
     load = {"load_average": round(os.getloadavg()[0], 1)} if hasattr(os, "getloadavg") else {}
-    return {"key_ms": _cuts(keys), "slider_ms": _cuts(slides), **load}
+    return {"key_ms": percentiles(keys), "slider_ms": percentiles(slides), **load}
 
 
 def _keys(page, url: str, times: int) -> list[float]:
@@ -150,8 +149,3 @@ def _slides(page, url: str, times: int) -> list[float]:
     page.wait_for_selector(".widget-medmix[data-painted]")
     values = [round(0.3 + 0.005 * i, 3) for i in range(1, times + 1)]
     return page.get_by_label("Size of a lesion, highest").evaluate(MOVED, values)
-
-
-def _cuts(found: list[float]) -> dict[str, float]:
-    cuts = statistics.quantiles(found, n=20, method="inclusive")
-    return {name: round(value, 1) for name, value in (("p50", cuts[9]), ("p95", cuts[18]), ("most", max(found)))}
