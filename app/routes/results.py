@@ -21,15 +21,17 @@ def routes(ctx) -> APIRouter:
         out["blind"] = blind.is_blind(store, study)
         if runs:
             chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
+            shown = {r["id"] for r in runs if r["first"]} | {chosen}
+            read = {one: results.readings(store, study, one, bool(roi)) for one in shown}
             out |= {
                 "run": chosen,
-                "verdicts": [verdicts.verdict(store, study, r, bool(roi)) for r in runs if r["first"]],
-                "labels": results.operating_point(store, study, chosen, "labels", bool(roi)),
-                "readers": results.operating_point(store, study, chosen, "readers", bool(roi)),
+                "verdicts": [verdicts.verdict(store, study, r, bool(roi), read[r["id"]]) for r in runs if r["first"]],
+                "labels": results.operating_point(store, study, chosen, "labels", bool(roi), read[chosen]),
+                "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
                 "promise": results.promise(store, study, chosen, bool(roi)),
                 "sizes": results.dice_by_size(store, study, chosen),
                 "compared": compared.compared(store, study, runs, bool(roi)),
-                "panel": results.prediction_panel(store, study, chosen, 14, bool(roi)),
+                "panel": results.prediction_panel(read[chosen], 14),
             }
         return out
 

@@ -1278,10 +1278,12 @@ export interface SizePoint {
   size: number;
   dice: number;
 }
+/** of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance. */
 export interface Sizes {
   points: Array<SizePoint>;
   groups: Array<SizeGroup>;
   threshold: number;
+  of: number;
 }
 /** Millimetres of a pixel; null where the file does not say. */
 export interface Spacing {

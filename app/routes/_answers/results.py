@@ -126,9 +126,12 @@ class SizeGroup(Answer):
 
 
 class Sizes(Answer):
+    """of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance."""
+
     points: list[SizePoint]
     groups: list[SizeGroup]
     threshold: float
+    of: int
 
 
 class PanelCase(Answer):

@@ -42,7 +42,7 @@ export function roc({ roc: curve, point }) {
 }
 
 /** Dice of each lesion by its size, and by groups of sizes. @param {import('../../static/answers').Sizes} sizes */
-export function diceBySize({ points, groups }) {
+export function diceBySize({ points, groups, of }) {
   if (!points.length) return el('p', { class: 'dim' }, 'No case has both a lesion mask and a heat map.');
   const largest = Math.max(...points.map((p) => p.size));
   const dots = points.map((p) =>
@@ -75,9 +75,14 @@ export function diceBySize({ points, groups }) {
       text(28, 148, '0', 'end'),
       text(162, 162, 'lesion’s share of the image, root scale'),
     ),
-    table(
-      ['Lesion size', 'Dice, mean ± sd', 'cases'],
-      rows.map((row) => row.map((cell) => ({ cell, class: 'num' }))),
+    el(
+      'div',
+      {},
+      table(
+        ['Lesion size', 'Dice, mean ± sd', 'cases'],
+        rows.map((row) => row.map((cell) => ({ cell, class: 'num' }))),
+      ),
+      of > points.length && el('p', { class: 'dim num' }, `${points.length} of ${of} cases, drawn by chance.`),
     ),
   );
 }

@@ -3,6 +3,8 @@ panel."""
 
 from __future__ import annotations
 
+import random
+
 import cv2
 import numpy as np
 
@@ -15,6 +17,8 @@ from core.studio.runs.marks import learnt_from
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import conformal
+
+POINTS = 600  # of a curve or a cloud: more of them look the same
 
 
 def wilson(hits: int, n: int) -> dict:
@@ -76,10 +80,12 @@ def truth_of(store: Store, study: str, rows: list[dict], against: str) -> dict[i
     return {case: sick for case, sick in out.items() if case in known}
 
 
-def operating_point(store: Store, study: str, run: str, against: str = "labels", roi: bool = True) -> dict:
+def operating_point(
+    store: Store, study: str, run: str, against: str = "labels", roi: bool = True, rows: list[dict] | None = None
+) -> dict:
     """{"roc": [[fpr, tpr]...], "auroc", "point": [fpr, tpr], confusion...}; roc is None where only one kind is
-    known."""
-    rows = readings(store, study, run, roi)
+    known, and thinned to some POINTS. rows: the run's `readings`, where they are at hand."""
+    rows = readings(store, study, run, roi) if rows is None else rows
     truth = truth_of(store, study, rows, against)
     rows = [r for r in rows if r["id"] in truth]
     sick = np.array([truth[r["id"]] for r in rows], bool)
@@ -90,7 +96,8 @@ def operating_point(store: Store, study: str, run: str, against: str = "labels",
 
         scores = np.array([r["score"] for r in rows])
         fpr, tpr, _ = roc_curve(sick, scores)
-        out["roc"] = [[float(a), float(b)] for a, b in zip(fpr, tpr, strict=True)]
+        kept = np.unique(np.linspace(0, len(fpr) - 1, min(len(fpr), POINTS)).astype(int))
+        out["roc"] = np.stack([fpr, tpr], 1)[kept].tolist()
         out["auroc"] = float(roc_auc_score(sick, scores))
         out["point"] = [1 - out["specificity"]["value"], out["sensitivity"]["value"]]
     return out
@@ -145,18 +152,23 @@ def changed_minds(store: Store, study: str) -> dict:
 def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
     """Dice at the run's pixel threshold for each case with a lesion mask, and its mean in groups of lesion size.
 
-    The heat map is brought to the mask's own resolution, as the viewer does.
+    The heat map is brought to the mask's own resolution, as the viewer does. Of more than POINTS cases, so many are
+    drawn by chance, always the same ones; "of": how many there are.
     """
     learnt = learnt_from(store, run)
     truth = {case: mask for case, mask in truth_masks(store, study).items() if case not in learnt}
     level = pixel_scale(store, get_run(store, run))["threshold"]
+    scored = {
+        row["case_id"] for row in store.query("SELECT case_id FROM readings WHERE run = ? AND map IS NOT NULL", [run])
+    }
+    there = sorted(scored & truth.keys())
     points = []
-    for case_id, mask_id in sorted(truth.items()):
+    for case_id in random.Random(0).sample(there, POINTS) if len(there) > POINTS else there:
         row = store.one(
             "SELECT r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM readings r JOIN lesion_masks "
             "m ON m.id = ? "
             "JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND r.case_id = ? AND r.map IS NOT NULL",
-            [mask_id, run, case_id],
+            [truth[case_id], run, case_id],
         )
         if row is None:
             continue
@@ -174,12 +186,13 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
         }
         for p in parts
     ]  # fmt: skip
-    return {"points": points, "groups": summary, "threshold": level}
+    return {"points": points, "groups": summary, "threshold": level, "of": len(there)}
 
 
-def prediction_panel(store: Store, study: str, run: str, count: int = 12, roi: bool = True) -> list[dict]:
-    """Cases for the paper's prediction panel: evenly through the scores, each right or wrong at the threshold."""
-    rows = [r for r in readings(store, study, run, roi) if r["label"] != "unknown"]
+def prediction_panel(rows: list[dict], count: int = 12) -> list[dict]:
+    """Cases of a run's `readings` for the paper's prediction panel: evenly through the scores, each right or wrong at
+    the threshold."""
+    rows = [r for r in rows if r["label"] != "unknown"]
     if len(rows) > count:
         rows = [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
     return [{**r, "right": bool(r["flagged"]) == (r["label"] == "abnormal")} for r in rows]

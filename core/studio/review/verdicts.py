@@ -20,14 +20,14 @@ _SHIFTED = (
 _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you rely on it."
 
 
-def verdict(store: Store, study: str, run: dict, roi: bool = True) -> dict:
+def verdict(store: Store, study: str, run: dict, roi: bool = True, rows: list[dict] | None = None) -> dict:
     """Of a scored run: {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms",
     "auroc"}.
 
     Its promise, that at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share
     lies above it. It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5.
     """
-    point = results.operating_point(store, study, run["id"], "labels", roi)
+    point = results.operating_point(store, study, run["id"], "labels", roi, rows)
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
     out["alarms"] = results.wilson(point["fp"], well)

@@ -99,9 +99,21 @@ def test_dice_by_size_is_the_viewers(room):
     assert all(0 <= p["dice"] <= 1 for p in found["points"])
     sizes = [p["size"] for p in found["points"]]
     assert sizes == sorted(sizes)
-    panel = results.prediction_panel(store, "room", run, 5)
+    panel = results.prediction_panel(results.readings(store, "room", run), 5)
     assert len(panel) == 5 and panel[0]["score"] >= panel[-1]["score"]
     assert all(p["right"] == (bool(p["flagged"]) == (p["label"] == "abnormal")) for p in panel)
+
+
+def test_of_many_lesions_the_same_ones_are_drawn(room, monkeypatch):
+    store, run = room
+    whole = results.dice_by_size(store, "room", run)
+    assert whole["of"] == 6
+    monkeypatch.setattr(results, "POINTS", 3)
+    some = results.dice_by_size(store, "room", run)
+    assert len(some["points"]) == 3 and some["of"] == 6 and some == results.dice_by_size(store, "room", run)
+    assert all(point in whole["points"] for point in some["points"])
+    curve = results.operating_point(store, "room", run)["roc"]
+    assert len(curve) == 3 and curve[0] == [0, 0] and curve[-1] == [1, 1]
 
 
 def test_the_promised_threshold_counts_the_tests_normals_alone(room):
