@@ -24,10 +24,16 @@ export function ordered(runs) {
   return parents.flatMap((p) => [p, ...runs.filter((r) => r.parent === p.id).reverse()]);
 }
 
-/** What is at work; else the newest training, whose curves say most; else anything. @param {RunRow[]} runs newest first */
+const UNTRAINED = ['untrained', 'imagenet', 'auto', 'weights']; // encoders without a training, and so without curves
+
+/**
+ * What is at work; else the newest training, whose curves say most; else the newest fit, else anything.
+ * @param {RunRow[]} runs newest first
+ */
 export const firstShown = (runs) =>
   runs.find((r) => r.status === 'running') ||
-  runs.find((r) => r.kind === 'pretrain' && r.method !== 'untrained') ||
+  runs.find((r) => r.kind === 'pretrain' && !UNTRAINED.includes(r.method)) ||
+  runs.find((r) => r.kind === 'fit') ||
   runs[0];
 
 /** The run with the best image AUROC, of two or more that were evaluated. @param {RunRow[]} runs */

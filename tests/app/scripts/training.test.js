@@ -32,6 +32,7 @@ test('what is at work is shown first, else the newest training', () => {
   assert.equal(firstShown([fit, run('u', { method: 'untrained' }), run('p')]).id, 'p');
   assert.equal(firstShown([fit, run('p'), run('w', { status: 'running' })]).id, 'w');
   assert.equal(firstShown([fit]).id, 'f');
+  assert.equal(firstShown([run('i', { method: 'imagenet' }), fit]).id, 'f', 'pretrained weights have no curves');
 });
 
 test('the best run is the one with the best AUROC, of two or more', () => {
