@@ -12,6 +12,7 @@ from app.routes import _bodies as bodies
 from app.routes._types import Id, Int, Name, Side
 from core.studio.clusters import actions, columns, explore, library, pictures, projected
 from core.studio.clusters.config import MapConfig
+from core.studio.clusters.features import has_centres
 from core.studio.db import owners
 from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row
@@ -60,10 +61,11 @@ def routes(ctx) -> APIRouter:
         found = []
         newest = reversed(list_runs(store, study, "pretrain"))
         for run in sorted(newest, key=lambda run: run["method"] == UNTRAINED):
-            epochs = [s.epoch for s in snapshots(store, run)]
-            if epochs:
-                keep = ("id", "name", "method", "status")
-                found.append({**{k: run[k] for k in keep}, "epochs": epochs, "k": run["config"].get("k", 3)})
+            saved = snapshots(store, run)
+            if saved:
+                known = {k: run[k] for k in ("id", "name", "method", "status")}
+                known |= {"epochs": [s.epoch for s in saved], "k": run["config"].get("k", 3)}
+                found.append({**known, "centred": all(has_centres(s) for s in saved)})
         return {"ok": True, "runs": found}
 
     @router.get("/maps")

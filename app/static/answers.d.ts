@@ -289,7 +289,7 @@ export interface Duplicate {
   test: string;
   correlation: number;
 }
-/** k: of MedMix's classes A_0 .. A_k. */
+/** k: of MedMix's classes A_0 .. A_k; centred: class centres were saved, from which features can be measured. */
 export interface EncoderRun {
   id: string;
   name: string;
@@ -297,6 +297,7 @@ export interface EncoderRun {
   status: string;
   epochs: Array<number>;
   k: number;
+  centred: boolean;
 }
 export interface EncoderRuns {
   runs: Array<EncoderRun>;

@@ -10,7 +10,7 @@ from app.routes._answers.shared import Answer, Done, JobAsked, JobStatus, Status
 
 
 class EncoderRun(Answer):
-    """k: of MedMix's classes A_0 .. A_k."""
+    """k: of MedMix's classes A_0 .. A_k; centred: class centres were saved, from which features can be measured."""
 
     id: str
     name: str
@@ -18,6 +18,7 @@ class EncoderRun(Answer):
     status: str
     epochs: list[int]
     k: int
+    centred: bool
 
 
 class EncoderRuns(Answer):

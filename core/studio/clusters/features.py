@@ -18,6 +18,7 @@ from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
 from core.studio.runs.snapshots import Snapshot, snapshots
 
+CENTRES = "centres.safetensors"  # beside an encoder, where a training has saved them
 VERSION = 1  # raise it when the same inputs give other features
 
 
@@ -41,10 +42,16 @@ def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str
     return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
+def has_centres(snapshot: Snapshot) -> bool:
+    """Whether class centres were saved with an encoder; with pretrained weights there are none."""
+    return (snapshot.folder / CENTRES).exists()
+
+
 def centres_of(snapshot: Snapshot) -> np.ndarray | None:
     """The class centres c_0 .. c_k saved with an encoder: float32 (k+1, 128), or None."""
-    file = snapshot.folder / "centres.safetensors"
-    return load_file(file)["centres"].astype(np.float32) if file.exists() else None
+    if not has_centres(snapshot):
+        return None
+    return load_file(snapshot.folder / CENTRES)["centres"].astype(np.float32)
 
 
 def saved_centres(snapshot: Snapshot) -> np.ndarray:

@@ -70,3 +70,25 @@ def test_no_control_of_the_form_cuts_its_words(maps):
     assert cut == []
     tops = {round(b.bounding_box()["y"]) for b in maps.page.locator(".bar > button").all()}
     assert len(tops) == 1
+
+
+def test_of_pretrained_weights_only_the_backbone_can_be_drawn(page, mapped, go):
+    """They come without class centres and with a head that nothing has trained: what cannot be drawn is not offered."""
+
+    def pretrained(route):
+        answer = route.fetch()
+        found = answer.json()
+        found["runs"].append({**found["runs"][0], "id": "pretrained", "name": "ImageNet", "centred": False})
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/api/clusters/runs?*", pretrained)
+    go(page, mapped[0].url, "Clusters")
+    page.wait_for_function(LOADED, timeout=60_000)
+    features = page.get_by_label("Features", exact=True)
+    assert features.input_value() == "centred"
+    page.get_by_label("Encoder", exact=True).select_option("pretrained")
+    assert features.input_value() == "backbone"
+    off = "s => [...s.options].filter((o) => o.disabled).map((o) => o.value)"
+    assert features.evaluate(off) == ["centred", "projected"]
+    page.get_by_label("Encoder", exact=True).select_option(index=0)
+    assert features.input_value() == "centred" and features.evaluate(off) == []

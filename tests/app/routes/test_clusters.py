@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained
+from core.studio.runs.snapshots import snapshots as snapshots_of
 from tests.app.routes.clients import client_of
 from tests.conftest import ARCH
 from tests.studio.clusters.conftest import snapshots
@@ -21,3 +22,7 @@ def test_trained_encoders_come_before_untrained_ones(room):  # noqa: F811
     snapshots(runs.run_folder(store, bare), 1)
     listed = client_of(store).get("/api/clusters/runs", params={"study": STUDY}).json()["runs"]
     assert [r["id"] for r in listed] == [trained[1], trained[0], bare]
+    assert [r["centred"] for r in listed] == [True, True, True]
+    (snapshots_of(store, runs.get_run(store, bare))[-1].folder / "centres.safetensors").unlink()
+    listed = client_of(store).get("/api/clusters/runs", params={"study": STUDY}).json()["runs"]
+    assert [r["centred"] for r in listed] == [True, True, False], "as of pretrained weights"

@@ -13,6 +13,7 @@ export class MapForm {
     this.$ = finder(root);
     /** @type {import('../../../static/answers').EncoderRun[]} */
     this.runs = [];
+    this.bare = false;
     this.$('.method').onchange = () => this.settle();
     this.$('.run').onchange = () => this.settle();
     this.$('.go').onclick = () => this.go();
@@ -42,6 +43,7 @@ export class MapForm {
     for (const node of finderOfAll(this.root)('.only')) node.hidden = !node.classList.contains(method);
     const { run } = this;
     this.$('.run').title = run?.name || ''; // a long name is cut in the box
+    this.#features(run?.centred !== false);
     const select = this.$('.epochs');
     const kept = select.value;
     const epochs = run?.epochs || [];
@@ -56,6 +58,15 @@ export class MapForm {
       ...epochs.map((e) => el('option', { value: e }, `epoch ${e}`)),
     );
     if ([...select.options].some((o) => o.value === kept)) select.value = kept;
+  }
+
+  /** Pretrained weights come without class centres and with a head that nothing has trained. @param {boolean} trained */
+  #features(trained) {
+    const select = this.$('.feature');
+    for (const option of select.options) option.disabled = !trained && ['centred', 'projected'].includes(option.value);
+    if (select.selectedOptions[0]?.disabled) select.value = 'backbone';
+    if (trained && this.bare) select.value = 'centred';
+    this.bare = !trained;
   }
 
   config() {
@@ -101,8 +112,9 @@ export class MapForm {
     const bar = this.$('.working progress');
     if (state.job_status === 'running') bar.value = state.progress;
     else bar.removeAttribute('value');
-    this.$('.working .said').textContent =
-      state.job_status === 'running' ? state.message : 'Waits for the training of its encoder';
+    const ready = this.runs.find((r) => r.id === state.run)?.status === 'done';
+    const waits = ready ? 'Waits for its turn' : 'Waits for the training of its encoder';
+    this.$('.working .said').textContent = state.job_status === 'running' ? state.message : waits;
     this.$('.stop-map').onclick = () => orToast(api(`/api/clusters/maps/${state.key}/stop`, {}));
   }
 }
