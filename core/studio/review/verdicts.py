@@ -12,6 +12,7 @@ FEW = 20  # cases of a kind, under which an interval is too wide for a verdict
 
 _NO_LABELS = "No normal and abnormal test cases with labels: nothing can be said of how well it reads."
 _CHANCE = "It is no better than chance on these cases"
+_UNTOLD = "Too few cases to tell it from chance"
 _RETRAIN = "Do not read with it: train longer, or choose another detector."
 _SHIFTED = (
     "The test’s normal images differ from the held-out ones. Hold out normal images of the same source and fit again, "
@@ -25,7 +26,8 @@ def verdict(store: Store, study: str, run: dict, roi: bool = True, rows: list[di
     "auroc"}.
 
     Its promise, that at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share
-    lies above it. It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5.
+    lies above it. It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; where a kind has
+    fewer than FEW cases, nothing is known yet unless the AUROC itself is no better.
     """
     point = results.operating_point(store, study, run["id"], "labels", roi, rows)
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
@@ -39,6 +41,8 @@ def verdict(store: Store, study: str, run: dict, roi: bool = True, rows: list[di
         f"({100 * share:.1f} %)"
     )
     if _auroc_low(point["auroc"], sick, well) <= 0.5:
+        if min(sick, well) < FEW and point["auroc"] > 0.5:
+            return {**out, "level": "warn", "words": f"{_UNTOLD}. {figures}.", "advice": _SMALL}
         return {**out, "level": "bad", "words": f"{_CHANCE}. {figures}.", "advice": _RETRAIN}
     limit = f"{100 * PROMISED:.0f} %"
     if out["alarms"]["low"] > PROMISED:

@@ -53,6 +53,9 @@ def test_chance_few_cases_and_no_labels(judged):
     mixed = judged([i / 40 for i in range(40)], [i / 30 for i in range(30)], 2)
     assert mixed["level"] == "bad" and "no better than chance" in mixed["words"] and mixed["advice"]
     assert judged([i / 100 for i in range(8)], [1 + i for i in range(8)], 1)["level"] == "warn"
+    unsure = judged([0, 1, 2, 3, 4, 5], [2.5, 3.5, 4.5, 5.5, 1.5, 6.5], 6)  # AUROC 0.69 of six and six
+    assert unsure["level"] == "warn" and unsure["words"].startswith("Too few cases to tell it from chance")
+    assert judged([0, 1, 2, 3, 4, 5], [0.5, 1.5, 2.5, 0.4, 1.4, 2.4], 6)["level"] == "bad"
     assert judged([0.1] * 5, [], 1)["level"] == "none"
 
 
