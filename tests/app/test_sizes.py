@@ -1,0 +1,115 @@
+"""At the sizes of a laptop and of an upright tablet nothing of a tab is cut, squeezed or blown up."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from core.studio.db import store as stores
+from core.studio.runs import records as runs
+from core.studio.runs.results import evaluate_run
+from tests.app.conftest import STUDY, Served
+from tests.studio.review.conftest import add_readings
+
+TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Report")
+# What reaches over the window's right edge and cannot be scrolled to, or over the edge of a box that hides it.
+CUT = """() => {
+  const out = [];
+  const moves = (e) => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
+  for (const e of document.querySelectorAll('.widget :is(button, input, select, th, td, h2, p, canvas, .block)')) {
+    const box = e.getBoundingClientRect();
+    if (!box.width || !box.height || !e.checkVisibility({ visibilityProperty: true })) continue;
+    let above = e.parentElement;
+    while (above && !moves(above)) above = above.parentElement;
+    if (!above && box.right > innerWidth + 1)
+      out.push(`${e.tagName}.${e.className} ${Math.round(box.right)}: ${e.innerText?.slice(0, 40)}`);
+  }
+  return out;
+}"""
+# How much of each detector's check box is in sight.
+SEEN = """() => {
+  const list = document.querySelector('.training-room .detectors').getBoundingClientRect();
+  return [...document.querySelectorAll('.training-room .detectors input')].map((input) => {
+    const { top, bottom } = input.getBoundingClientRect();
+    return Math.max(0, Math.min(bottom, list.bottom) - Math.max(top, list.top)) / (bottom - top);
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def sized(small_home, tmp_path_factory):
+    """A server on a copy of the small home, with an encoder, and a fit that was scored and evaluated."""
+    home = tmp_path_factory.mktemp("sizes") / "home"
+    shutil.copytree(small_home, home)
+    store = stores.open(str(home))
+    encoder = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32})
+    fit = add_readings(store, STUDY, "padim")
+    store.execute("UPDATE runs SET parent = ? WHERE id = ?", [encoder, fit])
+    runs.update_run(store, encoder, status="done")
+    evaluate_run(store, fit, True, bootstrap=0)
+    store.close()
+    server = Served(home)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def page_url(sized) -> str:
+    return sized.url
+
+
+@pytest.mark.parametrize("size", [(1366, 768), (800, 1100)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_nothing_is_cut_at(page, page_url, go, size):
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    for tab in TABS:
+        go(page, page_url, tab)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(CUT) == [], tab
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
+        if tab == "Training":
+            assert set(page.evaluate(SEEN)) <= {0, 1}, "no row of check boxes is cut through"
+        if tab == "Review":
+            of = page.get_by_role("group", name="Detector").get_by_role("button")
+            assert of.evaluate("b => getComputedStyle(b).borderRadius") == "5px", "one button alone is round all over"
+
+
+def test_on_an_upright_tablet_figures_and_reports_keep_their_measure(page, page_url, go):
+    page.set_viewport_size({"width": 800, "height": 1100})
+    go(page, page_url, "Training")
+    page.locator(".training-room .runs tr.child").wait_for()
+    rows = page.locator(".training-room .runs .list")
+    assert rows.evaluate("e => e.scrollWidth <= e.clientWidth"), "each run's figures are in sight"
+    go(page, page_url, "Study")
+    page.locator(".study-main .report :text('Every file could be read')").wait_for()
+    assert page.locator(".study-main .report").bounding_box()["width"] > 300
+    go(page, page_url, "Results")
+    word = page.locator(".rs-page svg text", has_text="1 − specificity")
+    word.wait_for()
+    assert word.bounding_box()["height"] < 20, "a drawing is not blown up to the page's width"
+
+
+SENTENCE = "The map was drawn of 240 images; 3 of them could not be read and were left out of it."
+SAY = """async (sentence) => {
+  const { toast } = await import('/page/static/dialogs.js');
+  toast('Saved.', 'good');
+  toast(sentence, 'bad');
+}"""
+COVERED = """() => {
+  const notes = [...document.querySelectorAll('.toast')].map((e) => e.getBoundingClientRect());
+  const things = document.querySelectorAll('button, input, select, h2, canvas, svg, img, .panel');
+  return [...things].filter((e) => {
+    const b = e.getBoundingClientRect();
+    return b.width && e.checkVisibility({ visibilityProperty: true }) && notes.some((n) =>
+      n.left < b.right && b.left < n.right && n.top < b.bottom && b.top < n.bottom);
+  }).map((e) => `${e.tagName}.${e.className}`);
+}"""
+
+
+def test_what_the_page_says_covers_nothing(page, page_url, go):
+    for tab in TABS:
+        go(page, page_url, tab)
+        page.wait_for_load_state("networkidle")
+        page.evaluate(SAY, SENTENCE)
+        page.locator(".toast.bad").wait_for()
+        assert page.evaluate(COVERED) == [], tab
