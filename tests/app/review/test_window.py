@@ -53,6 +53,21 @@ def test_another_study_never_stands_beside_the_old_image(page, page_url):
     page.wait_for_function(f"{WIDGET}.review.picture && {WIDGET}.review.setup.study === '{STUDY}'")
 
 
+def test_before_the_first_case_there_are_skeletons_and_no_word_of_blind_reading(page, page_url):
+    held = []
+    page.route("**/api/review/open**", lambda route: held.append(route))
+    page.goto(f"{page_url}?study={STUDY}&tab=review")
+    page.wait_for_selector(".rv-row.skeleton")
+    assert page.locator(".rv-veil").is_hidden() and page.locator(".rv-waits").is_hidden()
+    black = "(pane) => getComputedStyle(pane).backgroundColor === 'rgb(0, 0, 0)'"
+    pane = page.locator(".rv-pane").first
+    assert not pane.evaluate(black), "no black tile where an image is awaited"
+    for route in held:
+        route.continue_()
+    page.wait_for_function(f"{WIDGET}?.review?.picture")
+    assert pane.evaluate(black)
+
+
 def test_times_are_those_of_the_readers_clock(browser, page_url, review_home):
     case = rows(
         review_home, "SELECT c.id FROM cases c JOIN lesion_masks m ON m.case_id = c.id WHERE c.study = ?", STUDY

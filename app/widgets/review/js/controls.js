@@ -103,7 +103,7 @@ export function controls(review) {
   const blind =
     'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; ' +
     'then you may keep it or change it.';
-  const veil = el('section', { class: 'rv-veil' }, el('h3', {}, 'Blind reading'), el('p', {}, blind));
+  const veil = el('section', { class: 'rv-veil', hidden: true }, el('h3', {}, 'Blind reading'), el('p', {}, blind));
   const picture = el(
     'section',
     {},

@@ -184,6 +184,7 @@ export function frame(review, keys, act) {
     const d = review.detail;
     const { text, last } = standing(d);
     const name = d ? nameOf(review, d) : 'No case';
+    panes.classList.toggle('rv-bare', !review.picture);
     fill(title, d ? inMiddle(name) : name);
     title.title = d ? `${name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
     state.textContent = text;

@@ -144,7 +144,7 @@ export class ReviewView {
 
   /** @param {string} study @param {number | null} [wanted] the case to begin with */
   async open(study, wanted = null) {
-    if (this.setup && this.setup.study !== study) this.clear();
+    if (this.setup?.study !== study) this.clear();
     this.study = study;
     const setup = await get('/api/review/open', { study });
     if (this.study !== study) return;
