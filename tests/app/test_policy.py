@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import urllib.request
 
-TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results")
+TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Report")
 WATCH = """window.refused = [];
 document.addEventListener('securitypolicyviolation', (e) =>
   window.refused.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));"""

@@ -8,7 +8,7 @@ from app.commands import _scripts
 from tests.app.review.conftest import WIDGET, enter
 
 SIZES = ((1366, 768), (800, 1100))
-TABS = ("Study", "MedMix", "Training", "Review", "Clusters", "Results")
+TABS = ("Study", "MedMix", "Training", "Review", "Clusters", "Results", "Report")
 # Faults of Gradio's own elements that the page has no say in: rule, what its selector holds, why it stays.
 GRADIO: tuple[tuple[str, str, str], ...] = ()
 FAULTS = """async () => {
