@@ -1,0 +1,58 @@
+"""One look for the whole page: one typeface, check boxes that are seen in focus, nothing said that is cut."""
+
+from __future__ import annotations
+
+from tests.app.test_sizes import TABS, page_url, sized
+
+__all__ = ["page_url", "sized"]  # fixtures
+FACES = """() => [...new Set([...document.querySelectorAll('body *')]
+  .filter((e) => e.checkVisibility() && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
+  .map((e) => getComputedStyle(e).fontFamily.split(',')[0]))]"""
+SELECTOR = "(e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right] })"
+
+
+def test_every_tab_and_dialog_has_one_typeface_and_the_selector_rests_in_one_place(page, page_url, go):
+    places = []
+    for tab in TABS:
+        go(page, page_url, tab)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(FACES) == ["system-ui"], tab
+        places.append(page.locator("#study-picker").evaluate(SELECTOR))
+    assert all(place == places[0] for place in places) and places[0][2] > 1340
+    go(page, page_url, "Study")
+    page.get_by_role("button", name="Remove study").click()
+    dialog = page.locator("dialog.ask")
+    dialog.wait_for()
+    faces = dialog.evaluate("d => [d, ...d.querySelectorAll('*')].map((e) => getComputedStyle(e).fontFamily)")
+    assert {face.split(",")[0] for face in faces} == {"system-ui"}
+
+
+def test_a_check_box_has_the_pages_colour_and_is_seen_in_focus(page, page_url, go):
+    go(page, page_url, "Study")
+    accent = page.evaluate("getComputedStyle(document.querySelector('.widget')).getPropertyValue('--accent').trim()")
+    ring = page.evaluate(
+        "c => { const e = document.createElement('i'); e.style.color = c; document.body.append(e);"
+        " const found = getComputedStyle(e).color; e.remove(); return found }",
+        accent,
+    )
+    box = page.locator(".study-room .copy")
+    box.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    style = box.evaluate("e => { const s = getComputedStyle(e); return [s.outlineColor, s.outlineStyle] }")
+    assert style == [ring, "solid"]
+    shown = page.locator(".show-roi").evaluate("e => getComputedStyle(e).backgroundColor")
+    red, green, blue = (int(part) for part in shown.removeprefix("rgb(").rstrip(")").split(","))
+    assert green > 1.5 * red and abs(green - blue) < 60, "teal as the buttons, no browser's blue"
+
+
+def test_where_there_are_no_numbers_yet_the_words_are_whole(page, page_url, go):
+    for width, height in ((1366, 768), (800, 1100)):
+        page.set_viewport_size({"width": width, "height": height})
+        go(page, page_url, "Training")
+        page.locator(".training-room tr[data-run]:not(.child)").first.click()
+        words = page.locator(".training-room .board .none:visible")
+        words.first.wait_for()
+        inside = "all => all.every((e) => { const b = e.getBoundingClientRect(), o = e.closest('.block')"
+        inside += ".getBoundingClientRect(); return b.top >= o.top && b.bottom <= o.bottom && b.right <= o.right })"
+        assert words.evaluate_all(inside), (width, height)
