@@ -87,6 +87,18 @@ def test_on_an_upright_tablet_figures_and_reports_keep_their_measure(page, page_
     word = page.locator(".rs-page svg text", has_text="1 − specificity")
     word.wait_for()
     assert word.bounding_box()["height"] < 20, "a drawing is not blown up to the page's width"
+    go(page, page_url, "Clusters")
+    assert page.locator(".scatter-room > main").bounding_box()["width"] > 500, "the map has the width"
+
+
+def test_on_a_laptop_all_keys_are_in_sight_at_once(page, page_url, go):
+    go(page, page_url, "Review")
+    page.wait_for_function("document.querySelector('.widget-review')?.review?.picture")
+    page.keyboard.press("?")
+    close = page.locator("dialog.rv-help").get_by_role("button", name="Close")
+    close.wait_for()
+    box = close.bounding_box()
+    assert box["y"] + box["height"] < 768
 
 
 SENTENCE = "The map was drawn of 240 images; 3 of them could not be read and were left out of it."
