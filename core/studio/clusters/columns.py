@@ -35,7 +35,10 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
     MedMix versions have no score, decision or tag of their own: theirs stay unknown.
     """
     points = m.points
-    cases = {c["id"]: c for c in store.query("SELECT * FROM cases WHERE study = ?", [m.about["study"]])}
+    shown = (
+        f"SELECT id, split, label, tags, {', '.join(_OF_IMAGES)} FROM cases WHERE study = ? AND {_ON_MAP.format('id')}"
+    )
+    cases = {c["id"]: c for c in store.query(shown, [m.about["study"], _ids(points)])}
     own = np.asarray(points.lesions) == 0
     missing = {"split": NONE, "label": NONE, "tags": "[]", "modality": None}
     rows = [cases.get(int(c), missing) for c in points.case_id]
@@ -85,6 +88,12 @@ _OF_IMAGES = {
     "bits": "Bits",
     "added": "Added to the study",
 }
+_ON_MAP = "{} IN (SELECT value FROM json_each(?))"
+
+
+def _ids(points) -> str:
+    """The cases of a map's points, for a query: a study may have many more."""
+    return json.dumps(np.unique(points.case_id).tolist())
 
 
 def pseudo(m: Map) -> dict:
@@ -107,8 +116,8 @@ def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
         r["case_id"]: r
         for r in store.query(
             "SELECT case_id, score, score_roi, percentile, percentile_roi, flagged, flagged_roi FROM readings"
-            " WHERE run = ?",
-            [fit],
+            f" WHERE run = ? AND {_ON_MAP.format('case_id')}",
+            [fit, _ids(points)],
         )
     }
     rows = [found.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]

@@ -89,6 +89,15 @@ def truth_masks(store: Store, study: str) -> dict[int, int]:
     return {row["case_id"]: row["id"] for row in rows}
 
 
+def truth_mask(store: Store, case_id: int) -> int | None:
+    """The id of the mask that counts as ground truth for one case, as in `truth_masks`; None if it has none."""
+    row = store.one(
+        "SELECT id FROM lesion_masks WHERE case_id = ? AND source IN ('import', 'hand') ORDER BY version DESC LIMIT 1",
+        [case_id],
+    )
+    return row["id"] if row else None
+
+
 def get_mask(store: Store, mask_id: int) -> np.ndarray:
     """uint8 (H, W) of one version."""
     return decode_mask(store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask_id])["png"])

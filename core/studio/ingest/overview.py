@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 
@@ -9,7 +10,7 @@ import cv2
 import numpy as np
 
 from core.studio.db.store import NotFound, Row, Store
-from core.studio.ingest.masks import get_mask, truth_masks
+from core.studio.ingest.masks import get_mask, truth_mask
 from core.studio.ingest.originals import shown
 from core.studio.ingest.resize import ROI_SIDE, shrink
 from core.studio.ingest.studies import show_study
@@ -21,13 +22,22 @@ LABELS = ("normal", "abnormal", "unknown")
 def overview(store: Store, study: str) -> dict:
     """{"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "bits", "modalities", "report"}."""
     row = show_study(store, study)
-    cases = store.query("SELECT id, split, label, width, height, bits, modality FROM cases WHERE study = ?", [study])
+    cases = store.query(
+        "SELECT split, label, width, height, bits, modality, COUNT(*) AS n FROM cases WHERE study = ? "
+        "GROUP BY split, label, width, height, bits, modality",
+        [study],
+    )
     table = {s: {label: 0 for label in LABELS} for s in SPLITS}
+    sizes: Counter[str] = Counter()
     for case in cases:
-        table[case["split"]][case["label"]] += 1
-    truth = truth_masks(store, study)
-    masks = Counter(c["split"] for c in cases if c["id"] in truth)
-    sizes = Counter(f"{c['width']} x {c['height']}" for c in cases)
+        table[case["split"]][case["label"]] += case["n"]
+        sizes[f"{case['width']} x {case['height']}"] += case["n"]
+    with_truth = store.query(
+        "SELECT split, COUNT(*) AS n FROM cases c WHERE study = ? AND EXISTS (SELECT 1 FROM lesion_masks m "
+        "WHERE m.case_id = c.id AND m.source IN ('import', 'hand')) GROUP BY split",
+        [study],
+    )
+    masks = {r["split"]: r["n"] for r in with_truth}
     return {
         "study": row,
         "table": table,
@@ -42,19 +52,22 @@ def overview(store: Store, study: str) -> dict:
 
 def sample(store: Store, study: str, count: int, seed: int = 0, part: str = "all") -> list[dict]:
     """`count` cases drawn from a seed, equally from each part (split and label) unless `part` is 'split label'."""
-    cases = store.query(
-        'SELECT id, name, split, label, width, height FROM cases WHERE study = ? ORDER BY "row"', [study]
+    rows = store.query(
+        "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
+        [study],
     )
-    parts: dict[str, list[dict]] = {}
-    for case in cases:
-        parts.setdefault(f"{case['split']} {case['label']}", []).append(case)
+    parts = {row["part"]: sorted(json.loads(row["ids"])) for row in rows}
     draw = random.Random(seed)
     chosen = [parts[part]] if part in parts else [] if part != "all" else [v for _, v in sorted(parts.items())]
-    for group in chosen:
-        draw.shuffle(group)
-    turns = [group[i] for i in range(max(map(len, chosen), default=0)) for group in chosen if i < len(group)]
+    drawn = [draw.sample(group, min(count, len(group))) for group in chosen]
+    turns = [group[i] for i in range(count) for group in drawn if i < len(group)][:count]
+    cases = store.query(
+        "SELECT id, name, split, label, width, height FROM cases WHERE id IN (SELECT value FROM json_each(?))",
+        [json.dumps(turns)],
+    )
     order = {f"{s} {label}": (i, j) for i, s in enumerate(SPLITS) for j, label in enumerate(LABELS)}
-    return sorted(turns[:count], key=lambda c: order[f"{c['split']} {c['label']}"])
+    cases.sort(key=lambda c: turns.index(c["id"]))
+    return sorted(cases, key=lambda c: order[f"{c['split']} {c['label']}"])
 
 
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
@@ -71,8 +84,7 @@ def outlines(store: Store, case_id: int) -> dict:
     image = shown(_file(store, case_id))
     scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
     roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
-    study = store.first("SELECT study FROM cases WHERE id = ?", [case_id])["study"]
-    truth = truth_masks(store, study).get(case_id)
+    truth = truth_mask(store, case_id)
     lesion = [] if truth is None else polygons(get_mask(store, truth))
     return {"roi": [] if roi.all() else polygons(roi), "lesion": lesion}
 
