@@ -51,15 +51,11 @@ def near_pairs(
     """
     if not hashes_a or not hashes_b:
         return []
-    a, b = (
-        np.array([int(h, 16) for h in hashes], np.uint64).view(np.uint8).reshape(-1, 8)
-        for hashes in (hashes_a, hashes_b)
-    )
-    ones = np.array([bin(i).count("1") for i in range(256)], np.uint8)
+    a, b = (np.array([int(h, 16) for h in hashes], np.uint64) for hashes in (hashes_a, hashes_b))
     seen_a, seen_b = functools.cache(lambda i: _standard(thumb_a(i))), functools.cache(lambda j: _standard(thumb_b(j)))
     found = []
     for i in range(len(a)):
-        for j in np.flatnonzero(ones[a[i] ^ b].sum(1) <= NEAR_BITS):
+        for j in np.flatnonzero(np.bitwise_count(a[i] ^ b) <= NEAR_BITS):
             alike = float(seen_a(i) @ seen_b(int(j)))
             if alike >= NEAR_CORRELATION:
                 found.append((i, int(j), alike))
