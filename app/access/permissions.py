@@ -129,6 +129,11 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/training/compare": "GET",
     },
     ADMINISTRATOR: {
+        "/api/accounts": "POST",
+        "/api/accounts/{study}": "GET",
+        "/api/accounts/set/role": "POST",
+        "/api/accounts/set/password": "POST",
+        "/api/accounts/set/removed": "POST",
         "/api/audit": "GET",
         "/api/bin/study/{study}/restore": "POST",
         "/api/export/bundle": "POST",

@@ -68,6 +68,16 @@ class Unassign(Body):
     reader: Name
 
 
+class Account(Body):
+    """A reader's account, by its name."""
+
+    name: Name
+
+
+class AccountRole(Account):
+    role: Literal["reader", "adjudicator", "administrator"]
+
+
 class Scene(Body):
     """A scene of core/studio/medmix/preview.py, which checks each of its settings."""
 

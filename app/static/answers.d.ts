@@ -11,6 +11,12 @@ export interface About {
   shown_from: [number, number] | null;
   text: boolean | null;
 }
+/** sign_in: whether people sign in at all. you: the name of whoever asks. */
+export interface Accounts {
+  sign_in: boolean;
+  you: string;
+  accounts: Array<KeptAccount>;
+}
 export interface Adjudication {
   reader: string;
   decision: Decision;
@@ -37,12 +43,13 @@ export interface AskedLearning {
 export interface AskedReport {
   job: number;
 }
-/** role: null without an account. */
+/** role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not. */
 export interface AssignedReader {
   name: string;
   role: string | null;
   assigned: number;
   read: number;
+  read_in_all: number;
 }
 /** cases: of the test part; free: of these, assigned to nobody. */
 export interface Assignments {
@@ -464,6 +471,20 @@ export interface JobAsked {
   job: number | null;
 }
 export type JobStatus = "queued" | "running" | "paused" | "interrupted" | "failed" | "cancelled" | "done";
+/** seen: when last known to be here, or null. last: the only administrator there is. The numbers are of one study's cases; read: of those assigned. */
+export interface KeptAccount {
+  name: string;
+  role: "reader" | "adjudicator" | "administrator";
+  created: string;
+  seen: string | null;
+  last: boolean;
+  assigned: number;
+  read: number;
+  read_in_all: number;
+}
+export interface KeptAccountName {
+  name: string;
+}
 export interface KeptPreset {
   preset: Preset;
 }
@@ -675,6 +696,11 @@ export interface Neighbour {
 }
 export interface Neighbours {
   neighbours: Array<Neighbour>;
+}
+/** password: told this once. */
+export interface NewPassword {
+  name: string;
+  password: string;
 }
 /** guess, kept: of kinds. look: seconds that a first look takes. */
 export interface Next {
@@ -1544,8 +1570,10 @@ export interface Api {
   (path: `/api/clusters/maps/${string}/columns${Query}`): To<Columns>;
   (path: `/api/clusters/maps/${string}/placed/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
   (path: `/api/clusters/maps/${string}/points/${string}${Query}`): To<PointDetail>;
+  (path: `/api/accounts/set/password${Query}`, body: object): To<NewPassword>;
   (path: `/api/clusters/maps/${string}/placed${Query}`): To<Projections>;
   (path: `/api/clusters/maps/${string}/placed${Query}`, body: object): To<JobAsked>;
+  (path: `/api/accounts/set/removed${Query}`, body: object): To<KeptAccountName>;
   (path: `/api/study/case/${string}/outlines${Query}`): To<Outlines>;
   (path: `/api/training/run/${string}/repeat${Query}`, body: object): To<Repeated>;
   (path: `/api/clusters/maps/${string}/stop${Query}`, body: object): To<StatusOfJob>;
@@ -1554,6 +1582,7 @@ export interface Api {
   (path: `/api/bin/study/${string}/restore${Query}`, body: object): To<Done>;
   (path: `/api/clusters/maps/${string}/tag${Query}`, body: object): To<Tagged>;
   (path: `/api/study/import/${string}/stop${Query}`, body: object): To<Done>;
+  (path: `/api/accounts/set/role${Query}`, body: object): To<KeptAccountName>;
   (path: `/api/training/run/${string}/fit${Query}`, body: object): To<StartedFits>;
   (path: `/api/bin/run/${string}/restore${Query}`, body: object): To<Done>;
   (path: `/api/manage/${string}/unassign${Query}`, body: object): To<Unassigned>;
@@ -1626,6 +1655,8 @@ export interface Api {
   (path: `/api/study/${string}/add${Query}`, body: object): To<Task>;
   (path: `/api/tour/reset${Query}`, body: object): To<TourState>;
   (path: `/api/tour/steps${Query}`): To<TourSteps>;
+  (path: `/api/accounts/${string}${Query}`): To<Accounts>;
+  (path: `/api/accounts${Query}`, body: object): To<NewPassword>;
   (path: `/api/results/${string}${Query}`): To<Results>;
   (path: `/api/manage/${string}${Query}`): To<Managed>;
   (path: `/api/reading${Query}`): To<Sessions>;
@@ -1678,6 +1709,7 @@ export interface Get {
   (path: `/api/status/plan`, params?: Params): Promise<Answer<Plan>>;
   (path: `/api/study/${string}/next`, params?: Params): Promise<Answer<Next>>;
   (path: `/api/tour/steps`, params?: Params): Promise<Answer<TourSteps>>;
+  (path: `/api/accounts/${string}`, params?: Params): Promise<Answer<Accounts>>;
   (path: `/api/results/${string}`, params?: Params): Promise<Answer<Results>>;
   (path: `/api/manage/${string}`, params?: Params): Promise<Answer<Managed>>;
   (path: `/api/reading`, params?: Params): Promise<Answer<Sessions>>;
@@ -1691,7 +1723,9 @@ export interface Get {
 }
 export interface Post {
   (path: `/api/clusters/maps/${string}/worklist`, body?: Params): Promise<Answer<OnWorklist>>;
+  (path: `/api/accounts/set/password`, body?: Params): Promise<Answer<NewPassword>>;
   (path: `/api/clusters/maps/${string}/placed`, body?: Params): Promise<Answer<JobAsked>>;
+  (path: `/api/accounts/set/removed`, body?: Params): Promise<Answer<KeptAccountName>>;
   (path: `/api/training/run/${string}/repeat`, body?: Params): Promise<Answer<Repeated>>;
   (path: `/api/clusters/maps/${string}/stop`, body?: Params): Promise<Answer<StatusOfJob>>;
   (path: `/api/medmix/presets/read`, body?: Params): Promise<Answer<PresetOfFile>>;
@@ -1699,6 +1733,7 @@ export interface Post {
   (path: `/api/bin/study/${string}/restore`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/clusters/maps/${string}/tag`, body?: Params): Promise<Answer<Tagged>>;
   (path: `/api/study/import/${string}/stop`, body?: Params): Promise<Answer<Done>>;
+  (path: `/api/accounts/set/role`, body?: Params): Promise<Answer<KeptAccountName>>;
   (path: `/api/training/run/${string}/fit`, body?: Params): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, body?: Params): Promise<Answer<Unassigned>>;
@@ -1735,12 +1770,15 @@ export interface Post {
   (path: `/api/study/drop`, body?: Params): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, body?: Params): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, body?: Params): Promise<Answer<TourState>>;
+  (path: `/api/accounts`, body?: Params): Promise<Answer<NewPassword>>;
   (path: `/api/report/${string}`, body?: Params): Promise<Answer<AskedReport>>;
   (path: `/api/learn/${string}`, body?: Params): Promise<Answer<AskedLearning>>;
 }
 export interface PostBytes {
   (path: `/api/clusters/maps/${string}/worklist`, params: Params, content: Uint8Array): Promise<Answer<OnWorklist>>;
+  (path: `/api/accounts/set/password`, params: Params, content: Uint8Array): Promise<Answer<NewPassword>>;
   (path: `/api/clusters/maps/${string}/placed`, params: Params, content: Uint8Array): Promise<Answer<JobAsked>>;
+  (path: `/api/accounts/set/removed`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
   (path: `/api/training/run/${string}/repeat`, params: Params, content: Uint8Array): Promise<Answer<Repeated>>;
   (path: `/api/clusters/maps/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<StatusOfJob>>;
   (path: `/api/medmix/presets/read`, params: Params, content: Uint8Array): Promise<Answer<PresetOfFile>>;
@@ -1748,6 +1786,7 @@ export interface PostBytes {
   (path: `/api/bin/study/${string}/restore`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/clusters/maps/${string}/tag`, params: Params, content: Uint8Array): Promise<Answer<Tagged>>;
   (path: `/api/study/import/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
+  (path: `/api/accounts/set/role`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
   (path: `/api/training/run/${string}/fit`, params: Params, content: Uint8Array): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, params: Params, content: Uint8Array): Promise<Answer<Unassigned>>;
@@ -1784,6 +1823,7 @@ export interface PostBytes {
   (path: `/api/study/drop`, params: Params, content: Uint8Array): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, params: Params, content: Uint8Array): Promise<Answer<TourState>>;
+  (path: `/api/accounts`, params: Params, content: Uint8Array): Promise<Answer<NewPassword>>;
   (path: `/api/report/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedReport>>;
   (path: `/api/learn/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedLearning>>;
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.routes._answers import (
+    accounts,
     cases,
     clusters,
     exports,
@@ -28,8 +29,8 @@ from app.routes._answers import (
 )
 
 _MODULES = (
-    status, studies, exports, manage, medmix, runs, training, reviews, cases, reading, results, report, clusters,
-    points, learn,
+    status, studies, exports, manage, accounts, medmix, runs, training, reviews, cases, reading, results, report,
+    clusters, points, learn,
 )  # fmt: skip
 
 # "METHOD path": the model of the answer

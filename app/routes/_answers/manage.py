@@ -40,12 +40,13 @@ class Watched(Answer):
 
 
 class AssignedReader(Answer):
-    """role: null without an account."""
+    """role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not."""
 
     name: str
     role: str | None
     assigned: int
     read: int
+    read_in_all: int
 
 
 class Assignments(Answer):

@@ -4,6 +4,7 @@ import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { fill, finder, finderOfAll } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
+import { accounts } from './accounts.js';
 import { addForm } from './add_form.js';
 import { audit } from './audit.js';
 import { labelsForm } from './labels_form.js';
@@ -40,6 +41,11 @@ export function manage(root, studio, { bring, join, show, refresh }) {
     };
   }
 
+  const people = accounts($('.m-accounts'), studio, async () => {
+    data = await api(`/api/manage/${encodeURIComponent(studio.study || '')}`);
+    dealing();
+  });
+  $('[data-opens=accounts]').addEventListener('click', () => orToast(people.show()));
   const trail = audit(root, studio); // its click handler runs after the one above, which opens the panel
 
   /** Sends a form; what went wrong is said, and the form keeps what was typed. What comes back is shown.
@@ -87,6 +93,7 @@ export function manage(root, studio, { bring, join, show, refresh }) {
     watching();
     dealing();
     naming();
+    orToast(people.show());
     trail.show();
   }
 

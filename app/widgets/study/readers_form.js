@@ -3,7 +3,7 @@ import { el } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { check, form } from './manage_parts.js';
 
-const NONE = 'Accounts are made with “python launch.py reader add NAME”; the studio is then opened with “--readers”.';
+const NONE = 'Nobody has an account and nobody has read: see “Accounts”.';
 
 /**
  * @param {import('../../static/answers').Assignments} dealt
@@ -29,7 +29,7 @@ export function readersForm({ readers, free, cases }, { assign, unassign }) {
       },
       'take back',
     );
-  const rows = boxes.map(({ name, role, assigned, read, label }) =>
+  const rows = boxes.map(({ name, role, assigned, read, read_in_all, label }) =>
     el(
       'tr',
       {},
@@ -37,10 +37,11 @@ export function readersForm({ readers, free, cases }, { assign, unassign }) {
       el('td', { class: 'dim' }, role || ''),
       el('td', { class: 'num' }, String(assigned)),
       el('td', { class: 'num' }, String(read)),
+      el('td', { class: 'num' }, String(read_in_all)),
       el('td', {}, assigned > read && back(name)),
     ),
   );
-  const heads = ['Reader', '', 'assigned', 'read', ''].map((text) => el('th', {}, text));
+  const heads = ['Reader', '', 'assigned', 'of these read', 'read in all', ''].map((text) => el('th', {}, text));
   const chosen = () => boxes.filter((b) => b.box.checked).map((b) => b.name);
   const about =
     `${plural(free, 'test case')} of ${cases} assigned to nobody. Dealing gives each case as many readers as ` +

@@ -90,7 +90,10 @@ def unassign(store: Store, study: str, reader: str, by: str) -> int:
 
 
 def dealt(store: Store, study: str) -> dict:
-    """{"readers": [{"name", "role", "assigned", "read"}], "cases": test cases, "free": of these, dealt to nobody}."""
+    """{"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"} of a study.
+
+    read: of those assigned; read_in_all: assigned or not. cases: of the test part; free: of these, dealt to nobody.
+    """
     roles = {r["name"]: r["role"] for r in list_readers(store)}
     counts = {
         r["reader"]: r
@@ -101,6 +104,14 @@ def dealt(store: Store, study: str) -> dict:
             [study],
         )
     }
+    in_all = {
+        r["reader"]: r["n"]
+        for r in store.query(
+            "SELECT k.reader, count(*) AS n FROM cases c JOIN current_reviews k ON k.case_id = c.id "
+            "AND k.stage = 'first' WHERE c.study = ? GROUP BY k.reader",
+            [study],
+        )
+    }
     total = store.query(
         "SELECT count(*) AS n, coalesce(sum(id NOT IN (SELECT case_id FROM assignments)), 0) AS free FROM cases "
         "WHERE study = ? AND split = 'test'",
@@ -108,7 +119,12 @@ def dealt(store: Store, study: str) -> dict:
     )[0]
     names = sorted({*known_readers(store, study), *counts}, key=str.lower)
     rows = [
-        {"name": n, "role": roles.get(n), **{k: counts.get(n, {}).get(k, 0) for k in ("assigned", "read")}}
+        {
+            "name": n,
+            "role": roles.get(n),
+            "read_in_all": in_all.get(n, 0),
+            **{k: counts.get(n, {}).get(k, 0) for k in ("assigned", "read")},
+        }
         for n in names
     ]
     return {"readers": rows, "cases": total["n"], "free": total["free"]}

@@ -58,6 +58,8 @@ EXPECTED = {
     ADMINISTRATORS: """
         POST /api/study/import/{task}/stop | POST /api/status/stop/{job} | POST /api/study/{study}/kind
         POST /api/bin/study/{study}/restore | POST /api/report/{study}
+        GET /api/accounts/{study} | POST /api/accounts | POST /api/accounts/set/role
+        POST /api/accounts/set/password | POST /api/accounts/set/removed
         GET /api/audit | POST /api/export/bundle | GET /api/manage/{study} | GET /api/manage/{study}/watch
         POST /api/manage/{study}/watch | POST /api/manage/{study}/labels | POST /api/manage/{study}/assign
         POST /api/manage/{study}/unassign | POST /api/study/import | GET /api/study/import/{task}

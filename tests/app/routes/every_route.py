@@ -83,6 +83,10 @@ def ask_manage(ask: Asked, tmp_path) -> None:
     ask(f"POST /api/manage/{STUDY}/labels", {"labels": ["polyp"]})
     ask(f"POST /api/manage/{STUDY}/assign", {"readers": ["ann", "bob"]})
     ask(f"POST /api/manage/{STUDY}/unassign", {"reader": "bob"})
+    ask("POST /api/accounts", {"name": "eve", "role": "reader"})
+    assert [row["name"] for row in ask(f"GET /api/accounts/{STUDY}")["accounts"]] == ["eve"]
+    for what in ("role", "password", "removed"):
+        ask(f"POST /api/accounts/set/{what}", {"name": "eve", "role": "adjudicator"})
 
 
 def ask_review(ask: Asked, run: str, fit: str) -> None:

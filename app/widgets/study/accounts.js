@@ -1,0 +1,187 @@
+// Accounts of those who sign in: who there is and how far each is, and for each a role, a new password, the removal.
+// The server makes the passwords and tells each once: it stands here until it is put away or the page is left.
+import { api } from '../../static/api.js';
+import { confirm, orToast, toast } from '../../static/dialogs.js';
+import { el, fill } from '../../static/dom.js';
+import { moment } from '../../static/format.js';
+import { form } from './manage_parts.js';
+
+/** @typedef {import('../../static/answers').KeptAccount} Account */
+/** @typedef {import('../../static/answers').NewPassword} NewPassword */
+
+const ROLES = /** @type {const} */ (['reader', 'adjudicator', 'administrator']);
+const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last seen', '', ''];
+const OF =
+  'The numbers are cases of this study. Last seen: the latest decision, or the latest sign-in that was not signed out.';
+const how = () => [
+  'Nobody signs in here: whoever opens this page may do everything. For accounts, make the first administrator with ',
+  el('code', {}, 'python launch.py reader add NAME --role administrator'),
+  ' and open the studio with ',
+  el('code', {}, 'python launch.py app --readers'),
+  '. Administrators then invite everyone else here.',
+];
+
+/**
+ * @param {HTMLElement} panel
+ * @param {import('../../static/types').Studio} studio
+ * @param {() => Promise<unknown>} changed what follows when there is an account more or less, or another role
+ */
+export function accounts(panel, studio, changed) {
+  const told = el('div', { class: 'told', hidden: true, role: 'status' });
+  const list = el('div', { class: 'people' });
+  panel.replaceChildren(told, list);
+  let you = '';
+
+  /** @param {HTMLInputElement} box */
+  async function copy(box) {
+    box.select();
+    // Away from this machine the page may come without encryption, where browsers have no clipboard object.
+    if (navigator.clipboard) await navigator.clipboard.writeText(box.value);
+    else if (!document.execCommand('copy')) throw new Error('The browser did not copy it: press Ctrl+C.');
+    toast('Copied.', 'good');
+  }
+  function putAway() {
+    told.hidden = true;
+    told.replaceChildren();
+  }
+  /** @param {NewPassword} made */
+  function tell({ name, password }) {
+    const label = `Password of ${name}`;
+    const box = el('input', {
+      type: 'text',
+      readonly: true,
+      value: password,
+      'aria-label': label,
+      autocomplete: 'off',
+    });
+    told.hidden = false;
+    fill(
+      told,
+      el('strong', {}, label),
+      box,
+      el('button', { type: 'button', class: 'main', onclick: () => orToast(copy(box)) }, 'Copy'),
+      el('button', { type: 'button', onclick: putAway }, 'Done'),
+      el('p', { class: 'dim' }, `Shown only now. Give it to ${name} by a way that nobody else reads.`),
+    );
+    box.select();
+  }
+
+  /** @param {Account} row @param {string} role */
+  async function setRole(row, role) {
+    try {
+      await api('/api/accounts/set/role', { name: row.name, role });
+    } finally {
+      // Who is no administrator any more has none of these forms.
+      if (row.name === you) location.reload();
+      else await again();
+    }
+  }
+  /** @param {Account} row */
+  async function reset(row) {
+    const question = `Give ${row.name} a new password? The old one ends now, and ${row.name} is signed out everywhere.`;
+    if (!(await confirm(question, `Reset the password of ${row.name}`, 'Keep it', true))) return;
+    tell(await api('/api/accounts/set/password', { name: row.name }));
+    await again();
+  }
+  /** @param {Account} row */
+  async function remove(row) {
+    const question =
+      `Remove the account of ${row.name}? ${row.name} is signed out everywhere and cannot sign in again. ` +
+      'Decisions and marks stay; what is dealt and not read can be taken back under “Who reads what”.';
+    if (!(await confirm(question, `Remove “${row.name}”`, 'Keep it', true))) return;
+    await api('/api/accounts/set/removed', { name: row.name });
+    toast(`${row.name} can no longer sign in.`, 'good');
+    await again();
+  }
+
+  /** @param {string} label @param {string} chosen @param {Record<string, unknown>} [more] */
+  const roles = (label, chosen, more = {}) =>
+    el(
+      'select',
+      { 'aria-label': label, ...more },
+      ROLES.map((value) => el('option', { value, selected: value === chosen }, value)),
+    );
+  /** @param {Account} row */
+  function line(row) {
+    const only = row.last && 'The last administrator: make another one first';
+    const own = row.name === you;
+    /** @param {string} text @param {() => Promise<void>} act @param {string | false} why why it cannot be done */
+    const button = (text, act, why) =>
+      el(
+        'button',
+        {
+          type: 'button',
+          class: 'link',
+          disabled: Boolean(why),
+          title: why,
+          'aria-label': `${text} ${row.name}`,
+          onclick: () => orToast(act()),
+        },
+        text,
+      );
+    const role = roles(`Role of ${row.name}`, row.role, {
+      disabled: row.last,
+      title: only,
+      onchange: (/** @type {any} */ { target }) => orToast(setRole(row, target.value)),
+    });
+    const numbers = [row.assigned, row.read, row.read_in_all];
+    return el(
+      'tr',
+      {},
+      el('td', {}, row.name, own && el('span', { class: 'dim' }, ' (you)')),
+      el('td', {}, role),
+      numbers.map((n) => el('td', { class: 'num' }, String(n))),
+      el('td', { class: 'dim' }, row.seen ? moment(row.seen) : '–'),
+      el(
+        'td',
+        {},
+        button('Reset password', () => reset(row), own && 'Another administrator resets yours'),
+      ),
+      el(
+        'td',
+        {},
+        button('Remove', () => remove(row), only),
+      ),
+    );
+  }
+  function inviting() {
+    const name = el('input', {
+      type: 'text',
+      'aria-label': 'Name',
+      maxlength: 64,
+      required: true,
+      autocomplete: 'off',
+    });
+    const role = roles('Role', 'reader');
+    const send = async () => {
+      tell(await api('/api/accounts', { name: name.value, role: role.value }));
+      await again();
+    };
+    return form(
+      () => orToast(send()),
+      el('label', {}, 'Name', name),
+      el('label', {}, 'Role', role),
+      el('button', {}, 'Invite'),
+    );
+  }
+
+  async function show() {
+    const { study } = studio;
+    if (!study) return;
+    const got = await api(`/api/accounts/${encodeURIComponent(study)}`);
+    if (study !== studio.study) return;
+    you = got.you;
+    if (!got.sign_in) fill(list, el('p', { class: 'dim' }, how()));
+    else {
+      const heads = HEADS.map((text) => el('th', { scope: 'col' }, text));
+      fill(
+        list,
+        el('table', {}, el('tr', {}, heads), got.accounts.map(line)),
+        inviting(),
+        el('p', { class: 'dim' }, OF),
+      );
+    }
+  }
+  const again = () => Promise.all([show(), changed()]);
+  return { show };
+}

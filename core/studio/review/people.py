@@ -1,0 +1,122 @@
+"""Accounts as administrators keep them on the page: invited, given a role, reset, removed; each act in the audit trail.
+
+The server makes the passwords. One leaves by the value that is returned here and by nothing else; its hash is kept.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from core.studio.db import audit
+from core.studio.db.store import NotFound, Row, Store
+from core.studio.review import accounts, readers
+
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is taken for another: no i, l, o, 0, 1
+GROUPS, LENGTH = 4, 4  # 16 of 31 letters: 79 bits
+
+
+def make_password() -> str:
+    """A random password in groups that can be read out: 'k7wm-x2fp-ht9c-3sdn'."""
+    return "-".join("".join(secrets.choice(LETTERS) for _ in range(LENGTH)) for _ in range(GROUPS))
+
+
+def invite(store: Store, name: str, role: str, by: str) -> str:
+    """Make an account; returns its password, which is kept nowhere. A removed account may be invited again.
+
+    Raises ValueError if a reader has the name, however it is spelt, or for a name or role that is none.
+    """
+    password = make_password()
+    with store.write():
+        for row in accounts.list_readers(store):
+            if row["name"].casefold() == name.casefold() and (row["active"] or row["name"] != name):
+                raise ValueError(f"there is already an account of {row['name']!r}")
+        accounts.add_reader(store, name, password, role)
+        audit.record(store, by, "invite", after={"reader": name, "role": role})
+    return password
+
+
+def set_role(store: Store, name: str, role: str, by: str) -> None:
+    """Give an account another role, which holds from its next request on.
+
+    Raises NotFound without such an account, ValueError for a role that is none or of the last administrator.
+    """
+    if role not in accounts.ROLES:
+        raise ValueError(f"a reader's role is one of {', '.join(accounts.ROLES)}")
+    with store.write() as db:
+        before = _account(store, name)["role"]
+        if before == role:
+            return
+        _keep_one(store, name, "Make another one first.")
+        db.execute("UPDATE readers SET role = ? WHERE name = ?", [role, name])
+        audit.record(store, by, "role", before={"reader": name, "role": before}, after={"role": role})
+
+
+def reset(store: Store, name: str, by: str) -> str:
+    """Give an account a new password, which is returned and kept nowhere, and end its sessions.
+
+    Raises NotFound without such an account, ValueError for one's own: signed out by it, one might never see it.
+    """
+    password = make_password()
+    with store.write():
+        role = _account(store, name)["role"]
+        if name == by:
+            raise ValueError("Your own password is reset by another administrator, or by `launch.py reader add`.")
+        accounts.add_reader(store, name, password, role)
+        audit.record(store, by, "password-reset", after={"reader": name})
+    return password
+
+
+def remove(store: Store, name: str, by: str) -> None:
+    """Take an account's password away and end its sessions; its reviews stay.
+
+    Raises NotFound without such an account, ValueError for the last administrator's.
+    """
+    with store.write():
+        role = _account(store, name)["role"]
+        _keep_one(store, name, "Make another one before this account is removed.")
+        accounts.remove_reader(store, name)
+        audit.record(store, by, "account-removed", before={"reader": name, "role": role})
+
+
+def listing(store: Store, study: str) -> list[Row]:
+    """[{"name", "role", "created", "seen", "last", "assigned", "read", "read_in_all"}], by name: all who can sign in.
+
+    seen: the latest decision, or sign-in that is still open, ISO 8601; None without one. last: the only administrator.
+    The last three are numbers of the study's cases, as `readers.dealt` has them.
+    """
+    progress = {row["name"]: row for row in readers.dealt(store, study)["readers"]}
+    found = store.query(
+        "SELECT name, role, created, (SELECT max(s.created) FROM sessions s WHERE s.reader = name) AS entered, "
+        # By stage, because the index is: no scan of all that somebody ever decided.
+        "(SELECT max(at) FROM (SELECT (SELECT max(k.created) FROM current_reviews k WHERE k.reader = name AND "
+        "k.stage = t.stage) AS at FROM (SELECT 'first' AS stage UNION SELECT 'second' UNION SELECT 'adjudication') t)) "
+        "AS decided FROM readers WHERE password_hash IS NOT NULL ORDER BY name COLLATE NOCASE"
+    )
+    return [
+        {
+            "name": row["name"],
+            "role": row["role"],
+            "created": row["created"],
+            "seen": max((at for at in (row["entered"], row["decided"]) if at), default=None),
+            "last": _administrators(store) == [row["name"]],
+            **{key: progress[row["name"]][key] for key in ("assigned", "read", "read_in_all")},
+        }
+        for row in found
+    ]
+
+
+def _account(store: Store, name: str) -> Row:
+    row = store.one("SELECT role FROM readers WHERE name = ? AND password_hash IS NOT NULL", [name])
+    if row is None:
+        raise NotFound(f"there is no reader called {name!r}")
+    return row
+
+
+def _administrators(store: Store) -> list[str]:
+    query = "SELECT name FROM readers WHERE role = 'administrator' AND password_hash IS NOT NULL"
+    return [row["name"] for row in store.query(query)]
+
+
+def _keep_one(store: Store, name: str, instead: str) -> None:
+    if _administrators(store) == [name]:
+        raise ValueError(f"{name} is the last administrator. {instead}")

@@ -1,0 +1,88 @@
+"""The administrator's list of accounts in a browser: an invitation whose password signs in, a reset, a removal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from core.studio.db import store as stores
+from core.studio.review import accounts
+from tests.app.conftest import STUDY, Served, open_tab
+
+PASSWORD = "a long password"
+
+
+@pytest.fixture(scope="module")
+def signed(small_home, tmp_path_factory):
+    home = tmp_path_factory.mktemp("accounts") / "home"
+    shutil.copytree(small_home, home)
+    store = stores.open(str(home))
+    accounts.add_reader(store, "Root", PASSWORD, "administrator")
+    accounts.add_reader(store, "Ada", PASSWORD)
+    server = Served(home, "--readers")
+    yield server, store
+    server.stop()
+    store.close()
+
+
+def enter(browser, url: str, name: str, password: str):
+    page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
+    page.goto(url)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    return page
+
+
+def test_a_reader_is_invited_reset_and_removed(signed, browser):
+    server, store = signed
+    page = enter(browser, server.url, "Root", PASSWORD)
+    open_tab(page, server.url, "Study", STUDY)
+    page.get_by_role("button", name="Accounts", exact=True).click()
+    panel = page.locator(".m-accounts")
+    assert panel.get_by_role("button", name="Remove Root").is_disabled()
+    panel.get_by_label("Name", exact=True).fill("Eve")
+    panel.get_by_label("Role", exact=True).select_option("adjudicator")
+    panel.get_by_role("button", name="Invite").click()
+    told = panel.get_by_label("Password of Eve")
+    told.wait_for()
+    first = told.input_value()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    panel.get_by_role("button", name="Copy").click()
+    page.locator(".toast.good").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == first
+    if folder := os.environ.get("PMSACL_PICTURES"):
+        page.locator(".toast").wait_for(state="detached")
+        page.screenshot(path=f"{folder}/accounts.png")
+    panel.get_by_role("button", name="Done").click()
+    assert first not in page.content() and panel.get_by_label("Password of Eve").count() == 0
+
+    eve = enter(browser, server.url, "Eve", first)
+    eve.wait_for_function("window.Studio && window.Studio.started")
+    panel.get_by_role("combobox", name="Role of Eve").select_option("reader")
+    panel.get_by_role("button", name="Reset password Eve").click()
+    page.get_by_role("button", name="Reset the password of Eve").click()
+    panel.get_by_label("Password of Eve").wait_for()
+    assert panel.get_by_label("Password of Eve").input_value() != first
+    assert accounts.role_of(store, "Eve") == "reader"
+    eve.goto(server.url)
+    assert eve.url.endswith("/sign-in"), "the session ended with the password"
+    eve.context.close()
+
+    panel.get_by_role("button", name="Remove Eve").click()
+    red = page.get_by_role("button", name="Remove “Eve”")
+    assert "danger" in (red.get_attribute("class") or "")
+    red.click()
+    panel.get_by_role("combobox", name="Role of Eve").wait_for(state="detached")
+    assert [row["name"] for row in accounts.list_readers(store) if row["active"]] == ["Ada", "Root"]
+    page.context.close()
+
+
+def test_one_user_reads_how_sign_in_is_turned_on(page, page_url, go):
+    go(page, page_url, "Study", STUDY)
+    page.get_by_role("button", name="Accounts", exact=True).click()
+    panel = page.locator(".m-accounts")
+    panel.get_by_text("--role administrator").wait_for()
+    assert panel.get_by_role("button").count() == 0 and panel.get_by_role("textbox").count() == 0
