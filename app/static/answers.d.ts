@@ -535,6 +535,7 @@ export interface LeftOut {
   note: string;
 }
 export interface LesionSimilarity {
+/** real: how many real lesions were looked at. */
   auroc_real: number;
   auroc_synthetic: number;
   closeness: number;
@@ -881,7 +882,7 @@ export interface PresetOfFile {
 export interface Presets {
   presets: Array<Preset>;
 }
-/** confusion: the true class by row. near: null where the study has too few lesion masks. */
+/** confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions those of `near` are. */
 export interface Probe {
   accuracy: number;
   chance: number;
@@ -895,6 +896,7 @@ export interface Probe {
   images: number;
   seconds: number;
 }
+  study: string;
 export interface ProjectedImage {
   name: string;
   title: string;

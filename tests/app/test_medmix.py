@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import cv2
 import numpy as np
 import yaml
+
+from tests.app.conftest import STUDY
 
 
 def painted(page) -> int:
@@ -122,6 +126,9 @@ def test_numbers_beside_the_picture(page, page_url, go):
     text = page.locator(".numbers.panel").inner_text()
     assert "Accuracy of a linear probe on the classes" in text and "Weak views that lose most of it" in text
     assert page.locator(".numbers .matrix span").count() == 25
+    facts = page.locator(".numbers .facts span").all_inner_texts()
+    whose = facts[facts.index("Real lesions") + 1]
+    assert re.fullmatch(rf"(\d+ of|too few masks in) {STUDY}", whose), whose
 
 
 def blue(page) -> int:

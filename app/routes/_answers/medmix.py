@@ -127,6 +127,8 @@ class PresetOfFile(Answer):
 
 
 class LesionSimilarity(Answer):
+    """real: how many real lesions were looked at."""
+
     auroc_real: float
     auroc_synthetic: float
     closeness: float
@@ -140,7 +142,8 @@ class Said(Answer):
 
 
 class Probe(Answer):
-    """confusion: the true class by row. near: null where the study has too few lesion masks."""
+    """confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
+    those of `near` are."""
 
     accuracy: float
     chance: float
@@ -152,6 +155,7 @@ class Probe(Answer):
     words: list[Said]
     encoder: str
     images: int
+    study: str
     seconds: float
 
 

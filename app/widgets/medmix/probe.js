@@ -30,9 +30,10 @@ function facts(r) {
   ];
   if (r.survival != null) list.push(['A weak crop keeps, of a lesion', percent(r.survival, 0)]);
   if (r.lost != null) list.push(['Weak views that lose most of it', percent(r.lost, 0)]);
-  if (!r.near) return [...list, ['Real lesions', 'too few masks here']];
+  if (!r.near) return [...list, ['Real lesions', `too few masks in ${r.study}`]];
   return [
     ...list,
+    ['Real lesions', `${r.near.real} of ${r.study}`],
     ['Real lesions against normal', `AUROC ${fixed(r.near.auroc_real, 2)}`],
     ['Synthetic ones by the same line', `AUROC ${fixed(r.near.auroc_synthetic, 2)}`],
     ['Synthetic from real ones (normal patches: 1)', fixed(r.near.distance, 1)],

@@ -33,7 +33,8 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
     run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
 
     {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near", "words",
-    "seconds", "images", "encoder"}. lesion_accuracy: balanced accuracy of some lesion against none, guessing 0.5.
+    "seconds", "images", "encoder", "study"}. study: whose images, and whose real lesions in `near`. lesion_accuracy:
+    balanced accuracy of some lesion against none, guessing 0.5.
     survival: mean part of a lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep
     less than half. near: None, or as `lesion_similarity` says.
     """
@@ -79,6 +80,7 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
         "near": lesion_similarity(store, scene.study, lambda images: _features(encoder, images), x, lesions),
         "images": len(x),
         "encoder": run or "untrained",
+        "study": scene.study,
     }
     return {**found, "words": words(found), "seconds": time.perf_counter() - started}
 
