@@ -78,6 +78,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/reading/start": "POST",
         "/api/reading/end": "POST",
         "/api/reading/{session}/summary": "GET",
+        "/api/reading/{session}/report": "GET",
         "/api/review/draft/{case_id}": "GET POST DELETE",
         "/walk": "GET",
         "/tour": "GET",

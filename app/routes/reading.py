@@ -1,4 +1,4 @@
-"""Reading sessions: start one, end it, read its summary. The worklist of an open session is the one of reviews.py."""
+"""Reading sessions: start one, end it, read its summary, print it. The worklist of an open one is in reviews.py."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import secrets
 from fastapi import APIRouter, Request
 
 from app.routes import _bodies as bodies
+from app.routes._aliases import aliases_over
 from app.routes._types import Id, Name
+from app.routes.reviews import version
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind, cases, reading_sessions, session_choice, session_report
+from core.studio.review import blind, cases, readers, reading_sessions, session_choice, session_sheet
 
 
 def routes(ctx) -> APIRouter:
@@ -19,14 +21,27 @@ def routes(ctx) -> APIRouter:
         runs = cases.scored_runs(ctx.store(), study)
         return runs[0]["id"] if runs else None
 
+    def asked(request: Request, session: int) -> tuple[dict, bool]:
+        """The session, and whether its study goes on being read blind: then nothing of labels may be said."""
+        store, name = ctx.store(), ctx.user_of(request)
+        row = session_sheet.readable(store, session, name, administers(name))
+        return row, blind.applies(store, row["study"], name)
+
+    def administers(name: str) -> bool:
+        return readers.rights(ctx.store(), name, ctx.single_user)["administer"]
+
+    def about(row: dict) -> dict:
+        return {k: row[k] for k in ("id", "blind", "neutral", "shuffled", "choice", "created", "ended", "reader")}
+
     @router.get("")
     def sessions(request: Request, study: Name):
-        """What a session could hold, and the reader's sessions that are over."""
+        """What a session could hold, and the sessions that are over: the reader's, for administrators everyone's."""
         store, name = ctx.store(), ctx.user_of(request)
         study_row(store, study)
         hidden = blind.applies(store, study, name)
         choices = session_choice.available(store, study, name, None if hidden else run_of(study))
-        return {"ok": True, "choices": choices, "over": reading_sessions.listed(store, study, name), "blind": hidden}
+        over = reading_sessions.listed(store, study, None if administers(name) else name)
+        return {"ok": True, "choices": choices, "over": over, "blind": hidden}
 
     @router.post("/start")
     def start(request: Request, body: bodies.ReadingSession):
@@ -56,14 +71,14 @@ def routes(ctx) -> APIRouter:
 
     @router.get("/{session}/summary")
     def summary(request: Request, session: Id):
-        store, name = ctx.store(), ctx.user_of(request)
-        row = reading_sessions.get(store, session, name)
-        if row["ended"] is None:
-            raise ValueError("The summary is made when the session has ended.")
-        found = session_report.summary(store, row)
-        if blind.applies(store, row["study"], name):  # the study goes on being read blind: nothing of its labels
-            found |= {"point": None, "detector": None, "agreement": []}
-        about = ("id", "blind", "neutral", "shuffled", "choice", "created", "ended")
-        return {"ok": True, "session": {k: row[k] for k in about}, **found}
+        row, hidden = asked(request, session)
+        return {"ok": True, "session": about(row), **session_sheet.visible(ctx.store(), row, hidden)}
+
+    @router.get("/{session}/report")
+    def report(request: Request, session: Id):
+        """What is printed of a session that has ended: a reader's own, or anyone's for administrators."""
+        row, hidden = asked(request, session)
+        found = session_sheet.sheet(ctx.store(), row, hidden, aliases_over(ctx, request, row))
+        return {"ok": True, "session": about(row), "version": version(), **found}
 
     return router

@@ -318,6 +318,7 @@ export interface EndedSession {
   choice: string;
   created: string;
   ended: string;
+  reader: string;
 }
 export interface Entered {
   case: CaseDetail | null;
@@ -534,8 +535,8 @@ export interface LeftOut {
   name: string;
   note: string;
 }
-export interface LesionSimilarity {
 /** real: how many real lesions were looked at. */
+export interface LesionSimilarity {
   auroc_real: number;
   auroc_synthetic: number;
   closeness: number;
@@ -557,6 +558,7 @@ export interface ListedSession {
   choice: string;
   created: string;
   ended: string;
+  reader: string;
   cases: number;
 }
 export interface LogLine {
@@ -894,9 +896,9 @@ export interface Probe {
   words: Array<Said>;
   encoder: string;
   images: number;
+  study: string;
   seconds: number;
 }
-  study: string;
 export interface ProjectedImage {
   name: string;
   title: string;
@@ -1252,6 +1254,25 @@ export interface SessionChoice {
 export interface SessionNumber {
   session: number;
 }
+/** which: of which cases, in words. code: the commit that the run was made with. version: of the studio. */
+export interface SessionReport {
+  session: EndedSession;
+  cases: number;
+  read: number;
+  seconds: Times | null;
+  decisions: ByDecision;
+  changed: number;
+  point: Confusion | null;
+  detector: Confusion | null;
+  agreement: Array<SessionAgreement>;
+  study: string;
+  reader: string;
+  which: string;
+  run: ScoredRun | null;
+  code: string | null;
+  version: string;
+  rows: Array<SheetRow>;
+}
 /** A reading session. blind, neutral, shuffled: 0 or 1. */
 export interface SessionRow {
   id: number;
@@ -1292,6 +1313,15 @@ export interface Share {
   high: number | null;
   hits: number;
   n: number;
+}
+/** A case of a printed session. first, decision: the first and the last word. percentile, flagged: of the session's run. */
+export interface SheetRow {
+  name: string;
+  first: Decision | null;
+  decision: Decision | null;
+  seconds: number | null;
+  percentile: number | null;
+  flagged: boolean | null;
 }
 export interface SizeGroup {
   from: number;
@@ -1595,6 +1625,7 @@ export interface Api {
   (path: `/api/clusters/views/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
   (path: `/api/export/${string}/warning${Query}`): To<ExportWarning>;
   (path: `/api/medmix/presets/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
+  (path: `/api/reading/${string}/report${Query}`): To<SessionReport>;
   (path: `/api/review/finding/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Findings>;
   (path: `/api/review/overview${Query}`): To<ListOverview>;
   (path: `/api/review/restore/${string}${Query}`, body: object): To<RestoredMask>;
@@ -1685,6 +1716,7 @@ export interface Get {
   (path: `/api/review/timeline/${string}`, params?: Params): Promise<Answer<Timeline>>;
   (path: `/api/training/compare`, params?: Params): Promise<Answer<Compared>>;
   (path: `/api/export/${string}/warning`, params?: Params): Promise<Answer<ExportWarning>>;
+  (path: `/api/reading/${string}/report`, params?: Params): Promise<Answer<SessionReport>>;
   (path: `/api/review/overview`, params?: Params): Promise<Answer<ListOverview>>;
   (path: `/api/study/${string}/overview`, params?: Params): Promise<Answer<Overview>>;
   (path: `/api/clusters/maps/${string}`, params?: Params): Promise<Answer<MapAbout>>;

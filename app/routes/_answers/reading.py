@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.routes._answers.shared import Answer, Confusion, Kappa
+from app.routes._answers.shared import Answer, Confusion, Decision, Kappa, ScoredRun
 
 
 class SessionChoice(Answer):
@@ -25,6 +25,7 @@ class EndedSession(Answer):
     choice: str
     created: str
     ended: str
+    reader: str
 
 
 class ListedSession(EndedSession):
@@ -82,10 +83,35 @@ class SessionSummary(Answer):
     agreement: list[SessionAgreement]
 
 
+class SheetRow(Answer):
+    """A case of a printed session. first, decision: the first and the last word. percentile, flagged: of the session's
+    run."""
+
+    name: str
+    first: Decision | None
+    decision: Decision | None
+    seconds: float | None
+    percentile: float | None
+    flagged: bool | None
+
+
+class SessionReport(SessionSummary):
+    """which: of which cases, in words. code: the commit that the run was made with. version: of the studio."""
+
+    study: str
+    reader: str
+    which: str
+    run: ScoredRun | None
+    code: str | None
+    version: str
+    rows: list[SheetRow]
+
+
 ANSWERS: dict[str, Any] = {
     "GET /api/reading": Sessions,
     "POST /api/reading/start": StartedSession,
     "POST /api/reading/end": SessionNumber,
     "GET /api/reading/{session}/summary": SessionSummary,
+    "GET /api/reading/{session}/report": SessionReport,
 }
 BINARY: dict[str, tuple[str, ...]] = {}

@@ -24,11 +24,12 @@ _KEY = "alias key"
 
 
 class Aliases:
-    """Cases as one reader sees them in one session. `session` is any text that differs between sessions."""
+    """Cases as one reader sees them in one session. `session` is any text that differs between sessions; `over`: the
+    names of that reading session, which has ended, instead of those of now."""
 
-    def __init__(self, store: Store, reader: str, session: str = ""):
+    def __init__(self, store: Store, reader: str, session: str = "", over: dict | None = None):
         self.store, self.reader = store, reader
-        held = reading_sessions.open_session(store, reader)
+        held = over or reading_sessions.open_session(store, reader)
         whose = f"{reader}\0{session}" + (f"\0{held['id']}" if held else "")
         self._key = hashlib.blake2b(whose.encode(), key=_home_key(store), digest_size=32).digest()
         self._blind: dict[str, bool] = {}

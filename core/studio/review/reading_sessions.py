@@ -83,14 +83,14 @@ def end(store: Store, reader: str) -> int | None:
     return held["id"]
 
 
-def listed(store: Store, study: str, reader: str) -> list[dict]:
-    """The reader's sessions that are over, the last one first, with how many cases each has."""
+def listed(store: Store, study: str, reader: str | None) -> list[dict]:
+    """The reader's sessions that are over, None: everyone's; the last one first, with how many cases each has."""
     return store.query(
-        "SELECT s.id, s.blind, s.neutral, s.shuffled, s.choice, s.created, s.ended, "
+        "SELECT s.id, s.blind, s.neutral, s.shuffled, s.choice, s.created, s.ended, s.reader, "
         "(SELECT count(*) FROM reading_session_cases o WHERE o.session = s.id) AS cases "
-        "FROM reading_sessions s WHERE s.study = ? AND s.reader = ? AND s.ended IS NOT NULL "
-        "ORDER BY s.id DESC LIMIT 50",
-        [study, reader],
+        "FROM reading_sessions s WHERE s.study = ? AND (? IS NULL OR s.reader = ?) "
+        "AND s.ended IS NOT NULL ORDER BY s.id DESC LIMIT 50",
+        [study, reader, reader],
     )
 
 

@@ -20,7 +20,7 @@ def summary(store: Store, session: dict) -> dict:
     the same of the session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other
     reader, over the cases that both decided.
     """
-    first, last, seconds = _said(store, session)
+    first, last, seconds = said(store, session)
     cases = store.query(
         "SELECT o.case_id AS id, c.label, coalesce(r.flagged_roi, r.flagged) AS flagged FROM reading_session_cases o "
         "JOIN cases c ON c.id = o.case_id LEFT JOIN readings r ON r.case_id = o.case_id AND r.run = ? "
@@ -44,12 +44,12 @@ def summary(store: Store, session: dict) -> dict:
         "detector": _point(labels, {i: flags[i] for i in scored}),
         "agreement": [
             {"with": "the detector's flags", **_kappa(last, by_flag)},
-            *({"with": name, **_kappa(last, said)} for name, said in others.items()),
+            *({"with": name, **_kappa(last, words)} for name, words in others.items()),
         ],
     }
 
 
-def _said(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
+def said(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
     """First and last decision of each case, and the seconds that all of its decisions took."""
     first: dict[int, str] = {}
     last: dict[int, str] = {}

@@ -24,7 +24,7 @@ EXPECTED = {
         POST /api/review/finding | DELETE /api/review/finding/{finding}
         GET /api/review/drafts | GET /api/reading | POST /api/reading/start | POST /api/reading/end
         GET /api/case/{case_id}/tile.webp | GET /api/review/overview | GET /api/review/place | POST /api/review/tag
-        GET /api/reading/{session}/summary""",
+        GET /api/reading/{session}/summary | GET /api/reading/{session}/report""",
     SIGHTED: """
         GET /api/case/{case_id}/mask.png | GET /api/case/{case_id}/mask.bits | GET /api/case/{case_id}/heat
         GET /api/case/{case_id}/explain | POST /api/review/segment/{case_id}

@@ -97,8 +97,42 @@ def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, r
     text = summary.inner_text()
     for part in ("3 of 6 cases", "Time a case", "Your specificity", "Agreement with the detector"):
         assert part in text
+    prints(page, summary, [*shown, "3 of 6 cases", "not read", "blind first, shuffled, neutral names"])
     summary.get_by_role("button", name="Close").click()
     assert page.evaluate(f"{WIDGET}.review.setup.session") is None and page.locator(".rv-ai").is_visible()
+    page.get_by_role("button", name="Start a reading session").click()
+    page.get_by_label("Earlier sessions").select_option(index=1)
+    prints(page, page.locator("dialog.rv-over"), shown)
+    page.locator("dialog.rv-over").get_by_role("button", name="Close").click()
+    page.locator("dialog.ask").get_by_role("button", name="Cancel").click()
+
+
+def prints(page, summary, parts: list[str]) -> None:
+    """The session's report opens from its summary, on white, with all of `parts`."""
+    page.evaluate("() => { window.printed = 0; window.print = () => { window.printed += 1 } }")
+    summary.get_by_role("button", name="Report", exact=True).click()
+    page.wait_for_function("window.printed === 1")
+    page.emulate_media(media="print")
+    sheet = page.locator(".rv-report")
+    assert sheet.is_visible() and not page.locator("#rooms").is_visible() and not summary.is_visible()
+    if folder := os.environ.get("PMSACL_SHOTS"):
+        page.screenshot(path=f"{folder}/session.png", full_page=True)
+    text = sheet.inner_text()
+    about = [
+        "Reader",
+        SESSIONS,
+        "All test cases: 6 cases",
+        "Begun",
+        "Ended",
+        "median",
+        "Reader’s specificity",
+        "version",
+    ]
+    assert not [part for part in [*about, *parts, "research use"] if part not in text], text
+    assert sheet.locator("tbody tr").count() >= 6
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".rv-report").count() == 0
 
 
 def test_the_study_tab_is_covered_until_the_session_is_ended_there(page, page_url):

@@ -8,7 +8,7 @@ import { nameOf } from './reference.js';
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 
 const SIDE = 900; // pixels of a printed picture
-const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
+export const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
 
 /** What the viewer shows, in a picture of its own. @param {ReviewView} review @param {string} kind of pane @param {object} [show] */
 function picture(review, kind, show = {}) {
@@ -23,7 +23,7 @@ function picture(review, kind, show = {}) {
 }
 
 /** @param {string} name @param {import('../../../static/types').Child} value */
-const row = (name, value) => value && el('tr', {}, el('th', {}, name), el('td', {}, value));
+export const row = (name, value) => value && el('tr', {}, el('th', {}, name), el('td', {}, value));
 
 /** @param {ReviewView} review */
 function rows(review) {
@@ -91,6 +91,11 @@ export function report(review) {
     el('table', {}, rows(review)),
     el('p', { class: 'rv-report-research' }, RESEARCH),
   );
+  return printed(sheet);
+}
+
+/** Prints a sheet, which leaves the page when that is done. @param {HTMLElement} sheet of the class rv-report */
+export function printed(sheet) {
   document.querySelector('.rv-report')?.remove();
   document.body.append(sheet);
   const images = [...sheet.querySelectorAll('img')].map((image) => image.decode().catch(() => null));

@@ -42,9 +42,14 @@ async function begin(review) {
     blind.label.title = 'An administrator has set this study to be read blind';
   }
   follow();
-  const over = found.over.map(({ id, cases, blind: hidden, created }) =>
-    el('option', { value: id }, `${moment(created)}, ${plural(cases, 'case')}${hidden ? ', blind' : ''}`),
-  );
+  const over = found.over.map(({ id, cases, blind: hidden, created, reader }) => {
+    const whose = reader === review.setup?.reader ? '' : `, ${reader}`;
+    return el(
+      'option',
+      { value: id },
+      `${moment(created)}, ${plural(cases, 'case')}${hidden ? ', blind' : ''}${whose}`,
+    );
+  });
   const earlier = el(
     'select',
     { 'aria-label': 'Earlier sessions', onchange: () => earlier.value && showSummary(review, Number(earlier.value)) },

@@ -1,0 +1,57 @@
+// The figures of a reading session, on screen and in print.
+import { el } from '../../../static/dom.js';
+import { fixed, percent, plural, seconds } from '../../../static/format.js';
+
+/** @typedef {import('../../../static/answers').Share} Share */
+/** @typedef {import('../../../static/answers').SessionSummary} Summary */
+
+/** @param {Share} share */
+const range = ({ value, low, high, hits, n }) =>
+  value == null ? '–' : `${percent(value)} (${percent(low)} to ${percent(high)}; ${hits} of ${n})`;
+
+/** @param {string} name @param {import('../../../static/types').Child} value @param {string} [note] */
+const row = (name, value, note = '') =>
+  el(
+    'tr',
+    {},
+    el('th', {}, name),
+    el('td', { class: 'num' }, value, note && el('small', { class: 'dim' }, ` ${note}`)),
+  );
+
+/** @param {Summary} s @param {string} [whose] of the reader's figures */
+export function figures(s, whose = 'Your') {
+  const { normal, abnormal, unsure } = s.decisions;
+  const rows = [
+    row('Read', `${s.read} of ${plural(s.cases, 'case')}`, `${normal} normal, ${abnormal} abnormal, ${unsure} unsure`),
+    s.seconds &&
+      row(
+        'Time a case',
+        seconds(s.seconds.median),
+        `median; half take ${seconds(s.seconds.low)} to ${seconds(s.seconds.high)}`,
+      ),
+    s.seconds && row('Time in all', seconds(s.seconds.total)),
+    s.session.blind ? row('Changed after the reading was shown', plural(s.changed, 'case')) : null,
+    s.point && row(`${whose} sensitivity`, range(s.point.sensitivity)),
+    s.point && row(`${whose} specificity`, range(s.point.specificity)),
+    s.detector && row('Detector’s sensitivity', range(s.detector.sensitivity), 'same cases'),
+    s.detector && row('Detector’s specificity', range(s.detector.specificity), 'same cases'),
+    ...s.agreement
+      .filter((a) => a.n > 0)
+      .map((a) =>
+        row(
+          `Agreement with ${a.with}`,
+          a.agreement == null ? '–' : percent(a.agreement),
+          a.kappa == null
+            ? `${a.n} cases`
+            : `kappa ${fixed(a.kappa, 2)} (${fixed(a.low, 2)} to ${fixed(a.high, 2)}), ${a.n} cases`,
+        ),
+      ),
+  ];
+  return el('table', { class: 'rv-summary' }, rows);
+}
+
+/** What the figures are against. @param {Summary} s */
+export const against = (s) =>
+  s.point
+    ? 'Against the labels of the import, by last decisions; “unsure” counts for neither. 95 % Wilson intervals.'
+    : 'No labels to compare with.';
