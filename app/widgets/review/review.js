@@ -3,7 +3,7 @@ import { get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
 import { decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
 import { DRAWING, leave, save, takeTool } from './js/drawing.js';
-import { record } from './js/findings.js';
+import { record, takePlace } from './js/findings.js';
 import { frame } from './js/frame.js';
 import { actInGrid } from './js/grid_moves.js';
 import { helpSheet } from './js/help.js';
@@ -36,9 +36,11 @@ function viewActs(review) {
     full: () => view.oneToOne(),
     zoomin: () => zoom(1.25),
     ruler: () => {
+      if (review.place.active) takePlace(review);
       review.ruler.toggle();
       review.cursor();
     },
+    place: () => takePlace(review),
     zoomout: () => zoom(0.8),
     lower: () => threshold.set(threshold.current() - NUDGE),
     higher: () => threshold.set(threshold.current() + NUDGE),
@@ -69,6 +71,7 @@ function caseActs(review) {
     Enter: () => editor.points.length && editor.finish(),
     Escape: () => {
       if (review.ruler.active) review.ruler.toggle();
+      else if (review.place.active) review.place.toggle();
       else if (editor.points.length) editor.points = [];
       else if (editor.tool) editor.tool = null;
       else if (editor.mask && !editor.dirty) leave(review);

@@ -51,3 +51,46 @@ def test_zero_shows_the_image_pixel_by_pixel(page, page_url):
     enter(page, page_url)
     page.keyboard.press("0")
     assert page.evaluate(f"{WIDGET}.review.view.scale * devicePixelRatio") == 1
+
+
+BLUE = """() => { const c = document.querySelector('.rv-pane canvas'); const x = c.getContext('2d');
+    const r = document.querySelector('.widget-review').review; const ratio = devicePixelRatio || 1;
+    const [x0, y0, x1, y1] = r.detail.findings[0].box;
+    const at = (px, py) => [...x.getImageData(Math.round((px * r.view.scale + r.view.dx) * ratio),
+        Math.round((py * r.view.scale + r.view.dy) * ratio), 1, 1).data];
+    return [at((x0 + x1) / 2, y0), at((x0 + x1) / 2, y1), at(x0, (y0 + y1) / 2), at(x1, (y0 + y1) / 2)]; }"""
+
+
+def test_a_drag_places_a_box_and_a_click_a_point(page, page_url):
+    enter(page, page_url)
+    page.evaluate(f"{WIDGET}.review.goTo([...{WIDGET}.review.list.rows.keys()][9])")
+    settle(page)
+    pane = page.locator(".rv-pane canvas").first.bounding_box()
+    x, y = pane["x"] + pane["width"] / 2, pane["y"] + pane["height"] / 2
+    place = page.get_by_role("button", name="Place", exact=True)
+    page.locator(".rv-view").focus()
+    page.keyboard.press("'")
+    assert place.get_attribute("aria-pressed") == "true"
+    page.mouse.move(x + 40, y + 30)
+    page.mouse.down()
+    page.mouse.move(x - 40, y - 20, steps=4)
+    page.mouse.up()
+    page.keyboard.press("1")
+    settle(page)
+    page.mouse.click(x, y)
+    page.mouse.move(5, 5)  # the point stays where it was clicked
+    page.keyboard.press("2")
+    settle(page)
+    box, point = (f["box"] for f in page.evaluate(LIST))
+    scale = page.evaluate(f"{WIDGET}.review.view.scale")
+    assert abs((box[2] - box[0]) * scale - 80) < 2 and abs((box[3] - box[1]) * scale - 50) < 2
+    assert point[:2] == point[2:] and abs(point[0] - page.evaluate(f"{WIDGET}.review.picture.w") / 2) < 2
+    listed = page.locator(".rv-findings li")
+    assert "box" in listed.nth(0).inner_text() and "point" in listed.nth(1).inner_text()
+    edges = page.evaluate(BLUE)
+    assert all(blue > 150 and blue > red + 40 for red, _, blue, _ in edges), edges
+    place.click()
+    assert place.get_attribute("aria-pressed") == "false"
+    for _ in range(2):
+        listed.first.get_by_role("button", name="Take back").click()
+        settle(page)

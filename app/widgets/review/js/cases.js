@@ -39,6 +39,7 @@ export class CaseLoader {
       review.editor.tool = null;
       review.nearest = null;
       review.ruler.line = null;
+      review.place.clear();
       review.view.turn = UPRIGHT;
       review.display.nextCase();
     }

@@ -13,7 +13,7 @@ export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
 export function takeTool(review, tool) {
   const { editor, picture } = review;
   if (!picture || review.detail?.blind) return;
-  if (review.ruler.active) review.ruler.toggle();
+  for (const other of [review.ruler, review.place]) if (other.active) other.toggle();
   if (editor.tool === tool) editor.tool = null;
   else {
     editor.tool = tool;

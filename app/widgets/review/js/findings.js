@@ -3,17 +3,19 @@ import { discard, enqueue, post } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { save, use } from './drawing.js';
+import { isBox } from './place.js';
 import { report } from './report.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').Finding} Finding */
 
 /**
- * Records a finding: the drawn mask where there is one, else the point under the pointer, else the whole image.
+ * Records a finding: the drawn mask where there is one, else the box or point that was placed, else
+ * the point under the pointer, else the whole image.
  * @param {ReviewView} review @param {number} number of the label, from 1
  */
 export function record(review, number) {
-  const { editor, detail, setup, picture } = review;
+  const { editor, detail, setup, picture, place } = review;
   const label = setup?.labels[number - 1];
   if (!detail || !picture) return;
   if (detail.blind) return review.say('Decide first; then findings can be recorded.');
@@ -22,15 +24,26 @@ export function record(review, number) {
   if (editor.dirty) return save(review, label);
   const p = editor.cursor;
   const inside = p && p.x >= 0 && p.y >= 0 && p.x <= picture.w && p.y <= picture.h;
-  const box = inside ? [p.x, p.y, p.x, p.y] : null;
+  const box = place.corners || (inside ? [p.x, p.y, p.x, p.y] : null);
   return enqueue(async () => {
     const answer = await post('/api/review/finding', { case: detail.id, label, box });
     if (!answer.ok) return review.say(answer.error, 'bad');
     if (review.detail?.id !== detail.id) return;
+    if (place.corners === box) place.clear(); // else the next one is placed already
     review.detail.findings = answer.findings;
     review.flash(`Finding: ${label}${box ? '' : ' (whole image)'}`, 'unread');
     review.redraw();
   });
+}
+
+/** Takes the tool in hand that places the next finding, or puts it away. @param {ReviewView} review */
+export function takePlace(review) {
+  if (!review.picture || review.detail?.blind) return;
+  if (review.ruler.active) review.ruler.toggle();
+  review.editor.tool = null;
+  review.place.toggle();
+  review.cursor();
+  review.redraw();
 }
 
 /** @param {ReviewView} review */
@@ -40,14 +53,29 @@ export function findingsPanel(review) {
     { type: 'button', title: 'A report of this case, for the printer or a PDF', onclick: () => report(review) },
     'Report',
   );
+  const box = el(
+    'button',
+    {
+      type: 'button',
+      title: "Place the next finding: drag for a box, click for a point (')",
+      onclick: () => takePlace(review),
+    },
+    'Place',
+  );
   const labels = el('div', { class: 'rv-head rv-labels' });
   const list = el('ul', { class: 'rv-findings' });
-  const element = el('section', {}, el('div', { class: 'rv-head' }, el('h3', {}, 'Findings'), print), labels, list);
+  const element = el(
+    'section',
+    {},
+    el('div', { class: 'rv-head' }, el('h3', {}, 'Findings'), box, print),
+    labels,
+    list,
+  );
 
   /** @param {Finding} f @param {number} i */
   function row(f, i) {
     const version = review.detail?.masks?.find((m) => m.version === f.mask_version);
-    const where = version ? `mask v${version.version}` : f.box ? 'point' : 'whole image';
+    const where = version ? `mask v${version.version}` : !f.box ? 'whole image' : isBox(f.box) ? 'box' : 'point';
     const show = () => version && use(review, version.id);
     const remove = () =>
       enqueue(async () => {
@@ -82,6 +110,7 @@ export function findingsPanel(review) {
     reflect() {
       const { detail, setup } = review;
       element.hidden = !detail || Boolean(detail.blind);
+      box.setAttribute('aria-pressed', String(review.place.active));
       const names = (setup?.labels || []).slice(0, 9);
       fill(
         labels,

@@ -121,13 +121,15 @@ export function frame(review, keys, act) {
   }
   const observer = new ResizeObserver(sized);
 
+  const inHand = () => [review.ruler, review.place].find((tool) => tool.active);
+
   /** @param {string} kind @returns {import('./review_view.js').Pane} */
   function pane(kind) {
     const canvas = el('canvas', { tabindex: -1 });
     const caption = el('span', { class: 'rv-caption' }, Reflect.get(CAPTIONS, kind) || '');
     const box = el('div', { class: 'rv-pane' }, canvas, caption);
     gestures(canvas, review.view, {
-      tool: () => (review.ruler.active ? review.ruler : review.editor.tool ? review.editor : null),
+      tool: () => inHand() || (review.editor.tool ? review.editor : null),
       windowing: (dx, dy) => {
         const now = review.display.window();
         const gain = (review.picture?.top || 255) / 400;
@@ -172,8 +174,7 @@ export function frame(review, keys, act) {
   };
   review.cursor = () => {
     ruler.setAttribute('aria-pressed', String(review.ruler.active));
-    for (const { canvas } of review.panes)
-      canvas.style.cursor = review.editor.tool || review.ruler.active ? 'crosshair' : 'grab';
+    for (const { canvas } of review.panes) canvas.style.cursor = review.editor.tool || inHand() ? 'crosshair' : 'grab';
   };
   review.painted = () => {
     turned.show(review.view.turn);

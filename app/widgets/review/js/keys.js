@@ -30,6 +30,7 @@ export const ACTS = [
   ['right', 'j', 'Turn the view by 90° to the right'],
   ['screen', 'v', 'The image over the whole screen, and back'],
   ['ruler', 'w', 'Ruler: drag to measure a length'],
+  ['place', "'", 'Place of the next finding: drag for a box, click for a point'],
   ['zoomin', '+', 'Zoom in'],
   ['zoomout', '-', 'Zoom out'],
   ['peak', 'k', 'In a recording: the next peak of the score'],

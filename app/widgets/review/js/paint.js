@@ -4,6 +4,7 @@
 
 import { LINES } from './colours.js';
 import { matrix, seenSize, UPRIGHT } from './orientation.js';
+import { outline } from './place.js';
 import { placed } from './segment.js';
 import { written } from './written.js';
 
@@ -134,16 +135,12 @@ function maskAlone(context, review, picture) {
 
 /** Findings at a point or in a box, with their number in the list.
  * @param {Context} context @param {ReviewView} review @param {number} scale */
-function marks(context, { detail }, scale) {
-  const ratio = devicePixelRatio || 1;
+function marks(context, { detail, place }, scale) {
+  place.draw(context, scale, (path, colour, dash) => trace(context, path, colour, 1.8, scale, dash));
   (detail?.findings || []).forEach(({ box }, i) => {
     if (!box) return;
-    const [x0, y0, x1, y1] = box;
-    const path = new Path2D();
-    if (x1 > x0 || y1 > y0) path.rect(x0, y0, x1 - x0, y1 - y0);
-    else path.arc(x0, y0, (6 * ratio) / scale, 0, 2 * Math.PI);
-    trace(context, path, LINES.lesion, 1.8, scale);
-    written(context, String(i + 1), { x: x1, y: y0 }, { right: 9, up: 4, colour: LINES.lesion });
+    trace(context, outline(box, scale), LINES.lesion, 1.8, scale);
+    written(context, String(i + 1), { x: box[2], y: box[1] }, { right: 9, up: 4, colour: LINES.lesion });
   });
 }
 

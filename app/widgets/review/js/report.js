@@ -3,6 +3,7 @@ import { el } from '../../../static/dom.js';
 import { fixed, moment, percent } from '../../../static/format.js';
 import * as measure from './measure.js';
 import { paint } from './paint.js';
+import { isBox } from './place.js';
 import { nameOf } from './reference.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
@@ -36,11 +37,12 @@ function rows(review) {
   const others = (detail.others || []).map((o) => `${o.reader}: ${o.decision}`);
   const mask = detail.masks?.find((m) => m.id === review.maskId);
   const found = (detail.findings || []).map((f, i) => {
-    const [x, y] = f.box || [];
+    const [x, y, right, bottom] = f.box || [];
+    const to = f.box && isBox(f.box) ? ` to ${fixed(right, 0)}, ${fixed(bottom, 0)}` : '';
     const place = f.mask_version
       ? `mask v${f.mask_version}`
       : f.box
-        ? `at ${fixed(x, 0)}, ${fixed(y, 0)}`
+        ? `${to ? 'box' : 'at'} ${fixed(x, 0)}, ${fixed(y, 0)}${to}`
         : 'whole image';
     return el('li', {}, `${i + 1}. ${f.label} (${place}), ${f.reader}, ${moment(f.created)}`);
   });

@@ -12,6 +12,7 @@ import { Grid } from './grid.js';
 import { Worklist } from './list.js';
 import { Overview } from './overview.js';
 import { paint } from './paint.js';
+import { Place } from './place.js';
 import { Ruler } from './ruler.js';
 import { Threshold } from './threshold.js';
 import { View } from './view.js';
@@ -93,6 +94,10 @@ export class ReviewView {
     this.view = new View(() => this.draw());
     this.editor = new Editor(() => this.redraw());
     this.ruler = new Ruler(() => this.draw());
+    this.place = new Place(
+      () => this.draw(),
+      () => this.picture,
+    );
     this.overview = new Overview(this);
     this.grid = new Grid(this);
     this.list = new Worklist(this);
