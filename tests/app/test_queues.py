@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from core.studio.db import store
 from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
-from tests.app.conftest import STUDY
+from tests.app.conftest import STUDY, Served
+
+
+@pytest.fixture(scope="module")
+def own(small_home, tmp_path_factory):
+    """A server on a home of its own: no worker of another test is there to take the jobs."""
+    home = tmp_path_factory.mktemp("queues") / "home"
+    shutil.copytree(small_home, home, ignore=shutil.ignore_patterns("*.lock", "*.sock"))
+    opened = store.open(str(home))
+    opened.execute("DELETE FROM jobs")
+    opened.close()
+    server = Served(home)
+    yield server
+    server.stop()
 
 
 @pytest.fixture
-def two(served):
+def page_url(own) -> str:
+    return own.url
+
+
+@pytest.fixture
+def two(own):
     """A training and an import, both held by this process; (store, the import's job)."""
-    opened = store.open(str(served.home))
+    opened = store.open(str(own.home))
     run = runs.create_run(opened, STUDY, "pretrain", "pmsacl", {})
     made = [
         jobs.submit(opened, [{"step": "pretrain", "run": run}], start=False),

@@ -50,6 +50,17 @@ def test_space_is_the_next_unread_case_from_anywhere_but_a_text_field(page, page
     assert page.evaluate("document.activeElement.className") == "rv-view"
 
 
+def test_the_worklist_shows_which_case_space_goes_to(page, page_url, review_home):
+    enter(page, page_url)
+    marked = "Number(document.querySelector('.rv-row:has(.rv-next)').dataset.id)"
+    for _ in range(3):
+        page.wait_for_function(f"document.querySelectorAll('.rv-next').length === 1 && {marked} !== {CASE}")
+        wanted = page.evaluate(marked)
+        page.keyboard.press(" ")
+        settle(page)
+        assert page.evaluate(CASE) == wanted
+
+
 def test_a_decision_changed_within_a_second_is_asked_about(page, page_url, review_home):
     enter(page, page_url)
     last = page.evaluate(f"[...{WIDGET}.review.list.rows.keys()].at(-1)")

@@ -134,8 +134,7 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     ask(f"GET /api/review/list?{seen}", who="bob")
     ask("POST /api/reading/end", who="bob")
     summary = ask(f"GET /api/reading/{number}/summary", who="bob")
-    printed = ask(f"GET /api/reading/{number}/report", who="bob")
-    assert printed["rows"][0]["decision"] and printed["run"]
+    assert ask(f"GET /api/reading/{number}/report", who="bob")["rows"][0]["decision"]
     assert summary["point"] and summary["agreement"] and ask(f"GET /api/reading?study={STUDY}", who="bob")["over"]
     assert (
         ask(f"GET /api/results/{STUDY}?run={fit}")["compared"] and ask(f"GET /api/results/{STUDY}?run={run}")["minds"]

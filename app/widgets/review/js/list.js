@@ -5,6 +5,7 @@ import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { MARK } from './decision_bar.js';
 import { filters, NOTHING } from './list_filters.js';
+import { markNext } from './list_next.js';
 import { inMiddle } from './parts.js';
 import { rowName } from './reference.js';
 import { sessionBar } from './session.js';
@@ -194,6 +195,7 @@ export class Worklist {
     this.box.querySelector('[aria-current]')?.removeAttribute('aria-current');
     const held = id === undefined ? null : this.rows.get(id);
     this.review.overview.mark();
+    markNext(this.box, this.rows.values(), id, !this.cursor);
     if (!held) return;
     held.element.setAttribute('aria-current', 'true');
     held.element.scrollIntoView({ block: 'nearest' });
