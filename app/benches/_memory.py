@@ -50,9 +50,9 @@ def slope(curve: Curve, per: float) -> float | None:
     return None if len(half) < 3 else round(float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) * per, 2)
 
 
-def memory_mb(pid: int) -> float | None:
-    """What a process holds in memory; None where the system does not say."""
+def memory_mb(pid: int, what: str = "VmRSS") -> float | None:
+    """What a process holds in memory ("RssAnon": without mapped files); None where the system does not say."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        return round(int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024, 1)
+        return round(int(next(line for line in lines if line.startswith(what)).split()[1]) / 1024, 1)
     return None

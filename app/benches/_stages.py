@@ -6,6 +6,7 @@ python -m app.benches._stages STAGE HOME FOLDER
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from app.benches._memory import memory_mb
 from core.engine.allocator import most_memory
 from core.studio.clusters import library
 from core.studio.clusters.config import MapConfig
@@ -30,8 +32,8 @@ from core.studio.runs.scoring import score_run
 from core.studio.training import dryrun
 
 STUDY, SIDE = "scale", 64
-TRAINING = {"preset": "imagenet", "size": SIDE, "epochs": 1, "batch": 8, "centre_images": 64}
-TRAINING["encoder"] = {"arch": "efficientnet-lite0", "init": "imagenet"}
+ENCODER = {"init": "imagenet", "arch": "efficientnet-lite0"}
+TRAINING = {"preset": "imagenet", "size": SIDE, "epochs": 1, "batch": 8, "centre_images": 64, "encoder": ENCODER}
 
 
 def _import(store: Store, folder: Path) -> None:
@@ -49,7 +51,7 @@ def _train(store: Store, _: Path) -> None:
 
 
 def _fit(store: Store, _: Path) -> None:
-    encoder = create_untrained(store, STUDY, SIDE, init="imagenet", arch="efficientnet-lite0")
+    encoder = create_untrained(store, STUDY, SIDE, **ENCODER)
     pretrain_run(store, encoder, "cpu")
     fit_run(store, create_fit(store, encoder, "padim"), "cpu")
 
@@ -95,7 +97,7 @@ def measured(stage: str, store: Store, folder: Path) -> dict[str, float | None]:
 
     def look() -> None:
         while not done.wait(0.2):
-            most[0] = max(most[0], _own_mib())
+            most[0] = max(most[0], memory_mb(os.getpid(), "RssAnon") or 0.0)
 
     watch = threading.Thread(target=look, daemon=True)
     began, busy = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
@@ -108,16 +110,8 @@ def measured(stage: str, store: Store, folder: Path) -> dict[str, float | None]:
         "seconds": round(seconds, 1),
         "cpu_seconds": round(now.ru_utime + now.ru_stime - busy.ru_utime - busy.ru_stime, 1),
         "peak_mib": round(most_memory(torch.device("cpu")) / 2**20),
-        "own_mib": round(max(most[0], _own_mib())) or None,
+        "own_mib": round(max(most[0], memory_mb(os.getpid(), "RssAnon") or 0.0)) or None,
     }
-
-
-def _own_mib() -> float:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
 
 if __name__ == "__main__":

@@ -23,10 +23,13 @@ def routes(ctx) -> APIRouter:
             chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
             shown = {r["id"] for r in runs if r["first"]} | {chosen}
             read = {one: results.readings(store, study, one, bool(roi)) for one in shown}
+            points = {
+                one: results.operating_point(store, study, one, "labels", bool(roi), rows) for one, rows in read.items()
+            }
             out |= {
                 "run": chosen,
-                "verdicts": [verdicts.verdict(store, study, r, bool(roi), read[r["id"]]) for r in runs if r["first"]],
-                "labels": results.operating_point(store, study, chosen, "labels", bool(roi), read[chosen]),
+                "verdicts": [verdicts.verdict(r, points[r["id"]]) for r in runs if r["first"]],
+                "labels": points[chosen],
                 "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
                 "promise": results.promise(store, study, chosen, bool(roi)),
                 "sizes": results.dice_by_size(store, study, chosen),

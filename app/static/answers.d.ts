@@ -700,7 +700,7 @@ export interface Neighbour {
 export interface Neighbours {
   neighbours: Array<Neighbour>;
 }
-/** password: told this once. */
+/** password: answered this once. */
 export interface NewPassword {
   name: string;
   password: string;

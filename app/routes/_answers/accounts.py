@@ -1,4 +1,4 @@
-"""What administrators are told of the accounts of those who sign in."""
+"""What administrators see of the accounts of those who sign in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Accounts(Answer):
 
 
 class NewPassword(Answer):
-    """password: told this once."""
+    """password: answered this once."""
 
     name: str
     password: str

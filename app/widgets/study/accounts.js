@@ -27,9 +27,9 @@ const how = () => [
  * @param {() => Promise<unknown>} changed what follows when there is an account more or less, or another role
  */
 export function accounts(panel, studio, changed) {
-  const told = el('div', { class: 'told', hidden: true, role: 'status' });
+  const handed = el('div', { class: 'handed', hidden: true, role: 'status' });
   const list = el('div', { class: 'people' });
-  panel.replaceChildren(told, list);
+  panel.replaceChildren(handed, list);
   let you = '';
 
   /** @param {HTMLInputElement} box */
@@ -41,8 +41,8 @@ export function accounts(panel, studio, changed) {
     toast('Copied.', 'good');
   }
   function putAway() {
-    told.hidden = true;
-    told.replaceChildren();
+    handed.hidden = true;
+    handed.replaceChildren();
   }
   /** @param {NewPassword} made */
   function tell({ name, password }) {
@@ -54,9 +54,9 @@ export function accounts(panel, studio, changed) {
       'aria-label': label,
       autocomplete: 'off',
     });
-    told.hidden = false;
+    handed.hidden = false;
     fill(
-      told,
+      handed,
       el('strong', {}, label),
       box,
       el('button', { type: 'button', class: 'main', onclick: () => orToast(copy(box)) }, 'Copy'),

@@ -3,6 +3,7 @@ panel."""
 
 from __future__ import annotations
 
+import json
 import random
 
 import cv2
@@ -162,21 +163,20 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
         row["case_id"] for row in store.query("SELECT case_id FROM readings WHERE run = ? AND map IS NOT NULL", [run])
     }
     there = sorted(scored & truth.keys())
+    drawn = random.Random(0).sample(there, POINTS) if len(there) > POINTS else there
+    rows = store.query(
+        "SELECT r.case_id, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM json_each(?) d "
+        "JOIN lesion_masks m ON m.id = d.value JOIN cases c ON c.id = m.case_id "
+        "JOIN readings r ON r.run = ? AND r.case_id = m.case_id WHERE r.map IS NOT NULL ORDER BY r.case_id",
+        [json.dumps([truth[case] for case in drawn]), run],
+    )
     points = []
-    for case_id in random.Random(0).sample(there, POINTS) if len(there) > POINTS else there:
-        row = store.one(
-            "SELECT r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM readings r JOIN lesion_masks "
-            "m ON m.id = ? "
-            "JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND r.case_id = ? AND r.map IS NOT NULL",
-            [truth[case_id], run, case_id],
-        )
-        if row is None:
-            continue
+    for row in rows:
         mask = decode_mask(row["png"]).astype(bool)
         found = cv2.resize(unpack_map(row), mask.shape[::-1], interpolation=cv2.INTER_LINEAR) >= level
         total = int(mask.sum() + found.sum())
         dice = 2 * int((mask & found).sum()) / total if total else 1.0
-        points.append({"case": case_id, "name": row["name"], "size": float(mask.mean()), "dice": dice})
+        points.append({"case": row["case_id"], "name": row["name"], "size": float(mask.mean()), "dice": dice})
     points.sort(key=lambda p: p["size"])
     parts = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
     summary = [

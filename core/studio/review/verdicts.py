@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.studio.db.store import Store
 from core.studio.review import results
 
 PROMISED = 0.05  # share of normal images that the threshold may flag
@@ -21,15 +20,14 @@ _SHIFTED = (
 _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you rely on it."
 
 
-def verdict(store: Store, study: str, run: dict, roi: bool = True, rows: list[dict] | None = None) -> dict:
-    """Of a scored run: {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms",
-    "auroc"}.
+def verdict(run: dict, point: dict) -> dict:
+    """Of a scored run, from its `results.operating_point` against the labels.
 
+    {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}.
     Its promise, that at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share
     lies above it. It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; where a kind has
     fewer than FEW cases, nothing is known yet unless the AUROC itself is no better.
     """
-    point = results.operating_point(store, study, run["id"], "labels", roi, rows)
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
     out["alarms"] = results.wilson(point["fp"], well)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from core.studio.review import verdicts
+from core.studio.review import results, verdicts
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
 
@@ -30,7 +30,7 @@ def judged(tmp_path):
                         "UPDATE readings SET score_roi = ?, flagged_roi = ? WHERE case_id = ?",
                         [score, int(score > threshold), i],
                     )
-        return verdicts.verdict(store, STUDY, run)
+        return verdicts.verdict(run, results.operating_point(store, STUDY, run["id"]))
 
     yield judge
     store.close()

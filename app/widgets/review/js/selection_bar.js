@@ -6,7 +6,7 @@ import { choice } from './parts.js';
 
 /** @typedef {import('./grid.js').Grid} Grid */
 
-const LONGEST = 60; // characters of a tag
+export const LONGEST = 60; // characters of a tag
 
 /**
  * Puts a tag on cases or takes it off, and has the list, the grid and the case on screen follow.

@@ -1,6 +1,6 @@
 // The tags of the case on screen: chips that are taken off by a click, and a field for another one.
 import { el, fill } from '../../../static/dom.js';
-import { tagCases } from './selection_bar.js';
+import { LONGEST, tagCases } from './selection_bar.js';
 import { tagsOf } from './tag_chips.js';
 
 /** @param {import('./review_view.js').ReviewView} review */
@@ -11,7 +11,7 @@ export function tagPanel(review) {
     placeholder: 'Add a tag',
     'aria-label': 'Add a tag to this case',
     list: 'rv-known-tags',
-    maxlength: 60,
+    maxlength: LONGEST,
   });
   name.addEventListener('keydown', async (event) => {
     if (event.key !== 'Enter' || !review.detail) return;
