@@ -80,6 +80,31 @@ def test_a_reader_is_invited_reset_and_removed(signed, browser):
     page.context.close()
 
 
+def test_what_is_typed_stays_when_the_list_comes_late(signed, browser):
+    server, _ = signed
+    page = enter(browser, server.url, "Root", PASSWORD)
+    open_tab(page, server.url, "Study", STUDY)
+    opener = page.get_by_role("button", name="Accounts", exact=True)
+    opener.click()
+    panel = page.locator(".m-accounts")
+    panel.get_by_role("button", name="Remove Root").wait_for()
+    page.wait_for_load_state("networkidle")
+    held = []
+    page.route(f"**/api/accounts/{STUDY}", lambda route: held.append(route))
+    with page.expect_request(f"**/api/accounts/{STUDY}"):
+        opener.click()  # closes the panel, and asks again all the same
+    opener.click()
+    panel.get_by_label("Name", exact=True).fill("Eve")
+    panel.get_by_label("Role", exact=True).select_option("adjudicator")
+    page.evaluate("document.querySelector('.m-accounts table').dataset.old = 'yes'")
+    for route in held:
+        route.continue_()
+    page.wait_for_function("!document.querySelector('.m-accounts table').dataset.old")
+    assert panel.get_by_label("Name", exact=True).input_value() == "Eve"
+    assert panel.get_by_label("Role", exact=True).input_value() == "adjudicator"
+    page.context.close()
+
+
 def test_one_user_reads_how_sign_in_is_turned_on(page, page_url, go):
     go(page, page_url, "Study", STUDY)
     page.get_by_role("button", name="Accounts", exact=True).click()

@@ -1,6 +1,6 @@
 // Accounts of those who sign in: who there is and how far each is, and for each a role, a new password, the removal.
 // The server makes the passwords and tells each once: it stands here until it is put away or the page is left.
-import { api } from '../../static/api.js';
+import { api, questions } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { el, fill } from '../../static/dom.js';
 import { moment } from '../../static/format.js';
@@ -29,7 +29,7 @@ const how = () => [
 export function accounts(panel, studio, changed) {
   const handed = el('div', { class: 'handed', hidden: true, role: 'status' });
   const list = el('div', { class: 'people' });
-  panel.replaceChildren(handed, list);
+  const ask = questions();
   let you = '';
 
   /** @param {HTMLInputElement} box */
@@ -155,6 +155,8 @@ export function accounts(panel, studio, changed) {
     const role = roles('Role', 'reader');
     const send = async () => {
       tell(await api('/api/accounts', { name: name.value, role: role.value }));
+      name.value = '';
+      role.value = 'reader';
       await again();
     };
     return form(
@@ -165,21 +167,23 @@ export function accounts(panel, studio, changed) {
     );
   }
 
+  // Made once: the list is drawn again by every answer, and what is typed here meanwhile stays.
+  const invitation = inviting();
+  invitation.hidden = true;
+  panel.replaceChildren(handed, list, invitation);
+
   async function show() {
     const { study } = studio;
     if (!study) return;
+    const last = ask();
     const got = await api(`/api/accounts/${encodeURIComponent(study)}`);
-    if (study !== studio.study) return;
+    if (!last() || study !== studio.study) return;
     you = got.you;
+    invitation.hidden = !got.sign_in;
     if (!got.sign_in) fill(list, el('p', { class: 'dim' }, how()));
     else {
       const heads = HEADS.map((text) => el('th', { scope: 'col' }, text));
-      fill(
-        list,
-        el('table', {}, el('tr', {}, heads), got.accounts.map(line)),
-        inviting(),
-        el('p', { class: 'dim' }, OF),
-      );
+      fill(list, el('table', {}, el('tr', {}, heads), got.accounts.map(line)), el('p', { class: 'dim' }, OF));
     }
   }
   const again = () => Promise.all([show(), changed()]);

@@ -19,7 +19,7 @@ LOADED = "document.querySelector('.widget-clusters')?.scatter?.panes[0].map"
 PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def mapped(small_home, tmp_path_factory):
     """A copy of the small study's home with an encoder of three epochs and two maps: PCA of all, t-SNE of the last."""
     home = tmp_path_factory.mktemp("clusters") / "home"

@@ -79,7 +79,7 @@ def add_recording(home: Path, folder: Path, study: str = "film", frames: int = 4
     store.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def review_home(tmp_path_factory):
     home = make_home(tmp_path_factory.mktemp("review"), names=(STUDY, UNREAD, SESSIONS, VEILED))
     add_recording(home, tmp_path_factory.mktemp("film"))
@@ -87,7 +87,7 @@ def review_home(tmp_path_factory):
     return home
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def review_server(review_home):
     server = Served(review_home)
     yield server
