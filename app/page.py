@@ -22,6 +22,8 @@ BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt
 <span class="research">research use, not a medical device</span>
 <button id="at-work" hidden title="What is being worked on; click for the Training tab"></button></div>"""
 
+OUT = """<a href="/password">Password</a>
+<form method="post" action="/sign-out"><button>Sign out</button></form>"""
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
 kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
 normal.</p>"""
@@ -88,7 +90,7 @@ def build_page(ctx: Context) -> gr.Blocks:
             ctx.study_picker = gr.Dropdown(
                 choices=[], label="Study", container=False, filterable=False, elem_id="study-picker", interactive=True
             )
-            who = "" if ctx.single_user else '<form method="post" action="/sign-out"><button>Sign out</button></form>'
+            who = "" if ctx.single_user else OUT
             gr.HTML(f'<div id="whoami">{who}</div>', elem_id="corner", padding=False, apply_default_css=False)
         bridge = gr.HTML(
             "", html_template="", js_on_load="window.Studio.bridge(props, trigger)", elem_id="bridge", padding=False

@@ -20,7 +20,9 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from app import routes
+from app.access.door import Door
 from app.access.guard import LOOPBACK, Guard
+from app.access.password import password_router
 from app.access.sessions import Sessions
 from app.access.sign_in import sign_in_router
 from app.context import APP, Context
@@ -64,7 +66,9 @@ def build(home, single_user: bool = True) -> FastAPI:
 
     for folder in ("static", "widgets"):  # below /page, for /static is Gradio's own
         server.mount(f"/page/{folder}", Cached(directory=APP / folder))
-    server.include_router(sign_in_router(ctx))
+    door = Door(ctx)
+    server.include_router(sign_in_router(door))
+    server.include_router(password_router(door))
     routes.include_all(server, ctx)
     demo = build_page(ctx)
     gr.mount_gradio_app(

@@ -19,7 +19,7 @@ from app.access.limits import BodyLimit
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
 OPEN = ("/sign-in", "/page/static/", "/favicon")
-OWN_PAGES = ("/sign-in", "/tour")
+OWN_PAGES = ("/sign-in", "/password", "/tour")
 BUILT = "/assets/"  # Gradio's scripts and style sheets: a new version has a new name
 
 

@@ -1,32 +1,25 @@
-"""The sign-in page and its two routes. Accounts: core/studio/review/accounts.py; sessions: app/access/sessions.py."""
+"""Signing in and out. Accounts: core/studio/review/accounts.py; sessions: app/access/sessions.py."""
 
 from __future__ import annotations
 
-import math
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from app.access.attempts import Attempts
-from app.access.hashing import Busy, HashingPool
-from app.access.sessions import KNOWN_DAYS
-from app.context import APP, Context
-from app.theme import variables
+from app.access import forms
+from app.access.door import Door
 from core.studio.review import accounts
 
-PAGE = (APP / "static" / "sign_in.html").read_text()
-LONGEST_NAME, LONGEST_PASSWORD = 64, 1024
+WRONG = "That name and password do not belong together."
 
 
-def sign_in_router(ctx: Context, attempts: Attempts | None = None, pool: HashingPool | None = None) -> APIRouter:
-    """`attempts` and `pool`: the server's own unless given."""
+def sign_in_router(door: Door) -> APIRouter:
     router = APIRouter(include_in_schema=False)
-    attempts, pool = attempts or Attempts(), pool or HashingPool()
+    ctx = door.ctx
 
-    def page(message: str = "", status: int = 200, headers: dict | None = None) -> HTMLResponse:
-        text = PAGE.replace("/*variables*/", variables()).replace("<!--message-->", message)
-        return HTMLResponse(text, status, headers)
+    def page(message: str = "", status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
+        return forms.page("sign in", forms.SIGN_IN, status, headers, message=message)
 
     def session(name: str, password: str) -> str | None:
         """The cookie of a new session; None for a wrong password, or one that was changed meanwhile."""
@@ -44,30 +37,14 @@ def sign_in_router(ctx: Context, attempts: Attempts | None = None, pool: Hashing
     async def enter(request: Request) -> Response:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
         name, password = form.get("name", [""])[0].strip(), form.get("password", [""])[0]
-        if len(name) > LONGEST_NAME or len(password) > LONGEST_PASSWORD:
-            return page("That name and password do not belong together.", 401)
-        address = request.client.host if request.client else ""
-        browser = ctx.sessions.known_browser(request.cookies.get(ctx.sessions.KNOWN), name)
-        wait = attempts.begin(address, name, browser)
-        if wait > 0:
-            seconds = math.ceil(wait)
-            text = f"Too many wrong passwords. Try again in {seconds} second{'s' if seconds > 1 else ''}."
-            return page(text, 429, {"Retry-After": str(seconds)})
-        try:
-            cookie = await pool.run(lambda: session(name, password))
-        except Busy:
-            attempts.withdraw(address, name, browser)
-            return page("Many people are signing in. Try again in a moment.", 503, {"Retry-After": "5"})
-        if cookie is None:
-            return page("That name and password do not belong together.", 401)
-        attempts.succeeded(address, name, browser)
+        if len(name) > forms.LONGEST_NAME or len(password) > forms.LONGEST_PASSWORD:
+            return page(WRONG, 401)
+        found = await door.check(request, name, lambda: session(name, password), page, WRONG)
+        if isinstance(found, Response):
+            return found
         wanted = request.query_params.get("next", "/")
         inside = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
-        answer = RedirectResponse(inside, 303)
-        known, age, secure = ctx.sessions.mark_browser(name), KNOWN_DAYS * 86400, request.url.scheme == "https"
-        answer.set_cookie(ctx.sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
-        answer.set_cookie(ctx.sessions.KNOWN, known, age, httponly=True, samesite="strict", secure=secure)
-        return answer
+        return door.admit(RedirectResponse(inside, 303), request, name, found)
 
     @router.post("/sign-out")
     def leave(request: Request) -> Response:

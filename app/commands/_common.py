@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+BY = "command line"  # who did it, in the audit trail
+
 
 class UserError(ValueError):
     """A mistake, described in one sentence; status 2, or 1 when the user did nothing wrong."""

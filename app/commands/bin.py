@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from app.commands._common import finish, open_store, table, verb
-
-BY = "command line"
+from app.commands._common import BY, finish, open_store, table, verb
 
 
 def add(subparsers) -> None:

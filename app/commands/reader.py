@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 
-from app.commands._common import UserError, finish, open_store, say, verb
+from app.commands._common import BY, UserError, finish, open_store, say, verb
 
 
 def add(subparsers) -> None:
@@ -21,7 +21,7 @@ def add(subparsers) -> None:
 
 
 def run_add(args) -> int:
-    from core.studio.review import accounts
+    from core.studio.review import people
 
     if args.password_stdin:
         password = sys.stdin.readline().rstrip("\n")
@@ -31,7 +31,7 @@ def run_add(args) -> int:
             raise UserError("the two passwords differ; try again")
     else:
         raise UserError("there is no terminal to ask for a password; pipe it in with --password-stdin")
-    accounts.add_reader(open_store(args), args.name, password, args.role)
+    people.keep(open_store(args), args.name, password, args.role, BY)
     return finish(args, {"name": args.name, "role": args.role}, f"{args.name} can sign in as {args.role}")
 
 
@@ -45,7 +45,7 @@ def run_list(args) -> int:
 
 
 def run_remove(args) -> int:
-    from core.studio.review import accounts
+    from core.studio.review import people
 
-    accounts.remove_reader(open_store(args), args.name)
+    people.remove(open_store(args), args.name, BY)
     return finish(args, {"name": args.name, "removed": True}, f"{args.name} can no longer sign in")

@@ -120,16 +120,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def small_home(tmp_path_factory) -> Path:
-    """A home that holds the study `small`, imported once. Tests of one session share it; a copy is a new home."""
+def own_home(tmp_path_factory):
+    """own_home("sizes") -> the home of one module's tests: it holds the study `small`, imported, and nothing else."""
     from core.studio.db import store
     from core.studio.ingest import studies
 
-    home = tmp_path_factory.mktemp("page") / "home"
-    opened = store.open(str(home))
+    imported = tmp_path_factory.mktemp("page") / "home"
+    opened = store.open(str(imported))
     studies.import_study(opened, STUDY, small_folder(tmp_path_factory.mktemp("images") / "folder"), copy=True)
-    opened.close()
-    return home
+    opened.close()  # nothing opens this one again: a copy is as if new, whatever other tests do
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(imported, tmp_path_factory.mktemp(name) / "home"))
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def small_home(own_home) -> Path:
+    """The home of the shared server."""
+    return own_home("shared")
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 
@@ -15,9 +14,8 @@ PASSWORD = "a long password"
 
 
 @pytest.fixture(scope="module")
-def signed(small_home, tmp_path_factory):
-    home = tmp_path_factory.mktemp("accounts") / "home"
-    shutil.copytree(small_home, home)
+def signed(own_home):
+    home = own_home("accounts")
     store = stores.open(str(home))
     accounts.add_reader(store, "Root", PASSWORD, "administrator")
     accounts.add_reader(store, "Ada", PASSWORD)
@@ -77,6 +75,23 @@ def test_a_reader_is_invited_reset_and_removed(signed, browser):
     red.click()
     panel.get_by_role("combobox", name="Role of Eve").wait_for(state="detached")
     assert [row["name"] for row in accounts.list_readers(store) if row["active"]] == ["Ada", "Root"]
+    page.context.close()
+
+
+def test_a_reader_changes_the_own_password(signed, browser):
+    server, store = signed
+    page = enter(browser, server.url, "Ada", PASSWORD)
+    page.get_by_role("link", name="Password", exact=True).click()
+    page.get_by_label("Password of today").fill(PASSWORD)
+    page.get_by_label("New password", exact=True).fill("a much longer password")
+    page.get_by_label("New password, once more").fill("a much longer password")
+    page.get_by_role("button", name="Change it").click()
+    page.get_by_text("The password of Ada is changed").wait_for()
+    if folder := os.environ.get("PMSACL_PICTURES"):
+        page.screenshot(path=f"{folder}/password.png")
+    page.get_by_role("link", name="Back to the studio").click()
+    page.wait_for_function("window.Studio && window.Studio.started")
+    assert accounts.verify(store, "Ada", "a much longer password")
     page.context.close()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -42,10 +40,10 @@ def film(store, folder):
 
 
 @pytest.fixture(scope="module")
-def managed(small_home, tmp_path_factory):
+def managed(own_home, tmp_path_factory):
     base = tmp_path_factory.mktemp("managed")
-    shutil.copytree(small_home, base / "home")
-    store = stores.open(str(base / "home"))
+    home = own_home("home")
+    store = stores.open(str(home))
     film(store, base / "film")
     for name in ("Ada", "Ben"):
         accounts.add_reader(store, name, "a long password")
@@ -53,7 +51,7 @@ def managed(small_home, tmp_path_factory):
     studies.import_study(other, "moved", draw_folder(base / "moved", 4, 2, 2))
     export_bundle(other, "moved", base / "moved.zip", "root")
     other.close()
-    server = Served(base / "home")
+    server = Served(home)
     yield base, server, store
     server.stop()
     store.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from core.studio.db import store
@@ -14,14 +12,9 @@ from tests.app.conftest import STUDY, Served
 
 
 @pytest.fixture(scope="module")
-def own(small_home, tmp_path_factory):
+def own(own_home):
     """A server on a home of its own: no worker of another test is there to take the jobs."""
-    home = tmp_path_factory.mktemp("queues") / "home"
-    shutil.copytree(small_home, home, ignore=shutil.ignore_patterns("*.lock", "*.sock"))
-    opened = store.open(str(home))
-    opened.execute("DELETE FROM jobs")
-    opened.close()
-    server = Served(home)
+    server = Served(own_home("queues"))
     yield server
     server.stop()
 

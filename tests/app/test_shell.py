@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import urllib.error
 import urllib.request
 
@@ -63,13 +62,12 @@ def test_sources_beside_the_page_are_not_served(page_url):
 
 
 @pytest.fixture(scope="module")
-def shared(small_home, tmp_path_factory):
+def shared(own_home):
     """A server with sign-in, on a copy of the small home with one reader."""
     from core.studio.db import store
     from core.studio.review import accounts
 
-    home = tmp_path_factory.mktemp("readers") / "home"
-    shutil.copytree(small_home, home)
+    home = own_home("readers")
     opened = store.open(str(home))
     accounts.add_reader(opened, "Ada", "a long password")
     opened.close()

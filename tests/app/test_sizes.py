@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from core.studio.db import store as stores
@@ -38,10 +36,9 @@ SEEN = """() => {
 
 
 @pytest.fixture(scope="module")
-def sized(small_home, tmp_path_factory):
+def sized(own_home):
     """A server on a copy of the small home, with an encoder, and a fit that was scored and evaluated."""
-    home = tmp_path_factory.mktemp("sizes") / "home"
-    shutil.copytree(small_home, home)
+    home = own_home("sizes")
     store = stores.open(str(home))
     encoder = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32})
     fit = add_readings(store, STUDY, "padim")

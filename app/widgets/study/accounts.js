@@ -135,7 +135,7 @@ export function accounts(panel, studio, changed) {
       el(
         'td',
         {},
-        button('Reset password', () => reset(row), own && 'Another administrator resets yours'),
+        button('Reset password', () => reset(row), own && 'Change yours under “Password”, at the top of the page'),
       ),
       el(
         'td',
@@ -169,8 +169,7 @@ export function accounts(panel, studio, changed) {
 
   // Made once: the list is drawn again by every answer, and what is typed here meanwhile stays.
   const invitation = inviting();
-  invitation.hidden = true;
-  panel.replaceChildren(handed, list, invitation);
+  panel.replaceChildren(handed, list);
 
   async function show() {
     const { study } = studio;
@@ -179,9 +178,9 @@ export function accounts(panel, studio, changed) {
     const got = await api(`/api/accounts/${encodeURIComponent(study)}`);
     if (!last() || study !== studio.study) return;
     you = got.you;
-    invitation.hidden = !got.sign_in;
     if (!got.sign_in) fill(list, el('p', { class: 'dim' }, how()));
     else {
+      if (!invitation.isConnected) panel.append(invitation);
       const heads = HEADS.map((text) => el('th', { scope: 'col' }, text));
       fill(list, el('table', {}, el('tr', {}, heads), got.accounts.map(line)), el('p', { class: 'dim' }, OF));
     }

@@ -1,6 +1,7 @@
-"""Accounts as administrators keep them on the page: invited, given a role, reset, removed; each act in the audit trail.
+"""Accounts as they are kept by administrators and by their owners; each act is in the audit trail.
 
-The server makes the passwords. One leaves by the value that is returned here and by nothing else; its hash is kept.
+Invited or reset on the page, an account gets a password that the server makes. It leaves by the value that is returned
+here and by nothing else; its hash is kept.
 """
 
 from __future__ import annotations
@@ -60,10 +61,44 @@ def reset(store: Store, name: str, by: str) -> str:
     with store.write():
         role = _account(store, name)["role"]
         if name == by:
-            raise ValueError("Your own password is reset by another administrator, or by `launch.py reader add`.")
+            raise ValueError("You change your own password under “Password”, at the top of the page.")
         accounts.add_reader(store, name, password, role)
         audit.record(store, by, "password-reset", after={"reader": name})
     return password
+
+
+def change_password(store: Store, name: str, old: str, new: str) -> str:
+    """Give an account the password that its owner chose, and end its sessions.
+
+    Returns `accounts.password_mark` of the new one, "" if `old` is not the account's password. Raises ValueError if the
+    new one is the old one or too short.
+    """
+    if not accounts.verify(store, name, old):
+        return ""
+    if new == old:
+        raise ValueError("the new password is the old one")
+    with store.write():
+        accounts.add_reader(store, name, new, _account(store, name)["role"])
+        audit.record(store, name, "password", after={"reader": name})
+        return accounts.password_mark(store, name)
+
+
+def keep(store: Store, name: str, password: str, role: str, by: str) -> None:
+    """Make an account, or give one another password and role, as whoever runs the machine may.
+
+    Raises ValueError for a name, password or role that is none, or if nobody would be administrator any more.
+    """
+    with store.write():
+        found = store.one("SELECT role FROM readers WHERE name = ? AND password_hash IS NOT NULL", [name])
+        if found and role != found["role"]:
+            _keep_one(store, name, "Make another one first.")
+        accounts.add_reader(store, name, password, role)
+        if found is None:
+            audit.record(store, by, "invite", after={"reader": name, "role": role})
+            return
+        audit.record(store, by, "password-reset", after={"reader": name})
+        if role != found["role"]:
+            audit.record(store, by, "role", before={"reader": name, "role": found["role"]}, after={"role": role})
 
 
 def remove(store: Store, name: str, by: str) -> None:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.access.attempts import FREE, Attempts
+from app.access.door import Door
 from app.access.hashing import Busy, HashingPool
 from app.access.sessions import Sessions
 from app.access.sign_in import sign_in_router
@@ -29,7 +30,7 @@ def door(tmp_path):
     ctx = Context(home=store.home, single_user=False, _store=store)
     ctx.sessions = Sessions(store)
     server = FastAPI()
-    server.include_router(sign_in_router(ctx, Attempts(lambda: 1000.0)))
+    server.include_router(sign_in_router(Door(ctx, Attempts(lambda: 1000.0))))
 
     yield store, ctx.sessions, lambda: TestClient(server, follow_redirects=False)
     store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +21,9 @@ PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFra
 
 
 @pytest.fixture(scope="session")
-def mapped(small_home, tmp_path_factory):
-    """A copy of the small study's home with an encoder of three epochs and two maps: PCA of all, t-SNE of the last."""
-    home = tmp_path_factory.mktemp("clusters") / "home"
-    shutil.copytree(small_home, home)
+def mapped_home(own_home):
+    """(home, run, keys): an encoder of three epochs and two maps, PCA of all and t-SNE of the last. Only copied."""
+    home = own_home("mapped")
     store = stores.open(str(home))
     config = {"size": 32, "k": 3, "strong": "medmix", "medmix": {}}
     run = runs.create_run(store, STUDY, "pretrain", "pmsacl", config)
@@ -35,9 +35,19 @@ def mapped(small_home, tmp_path_factory):
         MapConfig(method="pca", epochs=(0, 1, 2), points=POINTS),
     ):
         keys.append(STEPS["embed"](Work(store, run, {"config": config.to_dict(), "device": "cpu"})))
+    store.close()
+    return home, run, keys
+
+
+@pytest.fixture(scope="package")
+def mapped(mapped_home, tmp_path_factory):
+    made, run, keys = mapped_home
+    home = Path(shutil.copytree(made, tmp_path_factory.mktemp("clusters") / "home"))
+    store = stores.open(str(home))
     server = Served(home)
     yield server, store, run, keys
     server.stop()
+    store.close()
 
 
 class Maps:

@@ -80,14 +80,20 @@ def add_recording(home: Path, folder: Path, study: str = "film", frames: int = 4
 
 
 @pytest.fixture(scope="session")
-def review_home(tmp_path_factory):
+def made_home(tmp_path_factory):
+    """The home as it is made. Nothing opens it again: it is only copied."""
     home = make_home(tmp_path_factory.mktemp("review"), names=(STUDY, UNREAD, SESSIONS, VEILED))
     add_recording(home, tmp_path_factory.mktemp("film"))
     add_recording(home, tmp_path_factory.mktemp("volume"), "volume")
     return home
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
+def review_home(made_home, tmp_path_factory):
+    return Path(shutil.copytree(made_home, tmp_path_factory.mktemp("reviewed") / "home"))
+
+
+@pytest.fixture(scope="package")
 def review_server(review_home):
     server = Served(review_home)
     yield server

@@ -63,6 +63,7 @@ def test_a_stroke_is_stored_where_it_was_drawn_in_the_image(page, page_url, keys
     place = (box["width"] * 0.45, box["height"] * 0.3)
     meant = TURNED[keys]((place[0] - dx) / scale, (place[1] - dy) / scale, image["w"], image["h"])
     page.keyboard.press("b")
+    drafts = page.evaluate(f"{WIDGET}.review.drafts.cases.size")  # other tests' as well
     page.evaluate(f"{WIDGET}.review.editor.mask?.fill(0)")  # what another test may have stored, in this page alone
     page.mouse.move(box["x"] + place[0], box["y"] + place[1])
     page.mouse.down()
@@ -74,7 +75,7 @@ def test_a_stroke_is_stored_where_it_was_drawn_in_the_image(page, page_url, keys
     )
     assert middle == pytest.approx(meant, abs=1.0)
     page.keyboard.press("z")
-    page.wait_for_function(f"!{WIDGET}.review.drafts.cases.size")
+    page.wait_for_function(f"(n) => {WIDGET}.review.drafts.cases.size === n", arg=drafts)
 
 
 def test_the_next_case_is_upright_and_so_is_a_fitted_one(page, page_url):

@@ -100,7 +100,7 @@ def test_one_administrator_always_stays(served):
     for path, body in acts.items():
         answer = root.post(path, json=body)
         assert answer.status_code == 400, path
-        assert ("another administrator" if "password" in path else "last administrator") in answer.json()["error"]
+        assert ("your own password" if "password" in path else "last administrator") in answer.json()["error"]
     root.post("/api/accounts/set/role", json={"name": "ann", "role": "administrator"})
     accounts.remove_reader(store, "ann")
     assert root.post("/api/accounts/set/role", json=demoted).status_code == 400, "one without a password is none"

@@ -58,7 +58,7 @@ class World:
         return STEPS["embed"](Work(self.store, self.run, {"config": asked.to_dict(), "device": "cpu"}))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(tmp_path_factory) -> World:
     root = tmp_path_factory.mktemp("clusters")
     frames(root / "folder/train/normal", 24, False, 0)

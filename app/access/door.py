@@ -1,0 +1,61 @@
+"""What every form with a password does: guesses are slowed, hashing waits its turn, a right one gets the cookies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from app.access.attempts import Attempts
+from app.access.hashing import Busy, HashingPool
+from app.access.sessions import KNOWN_DAYS
+from app.context import Context
+
+BUSY = "Many people are signing in. Try again in a moment."
+Page = Callable[[str, int, "dict[str, str] | None"], Response]  # of a message, a status and headers
+Answer = TypeVar("Answer", bound=Response)
+
+
+class Door:
+    """`attempts` and `pool`: the server's own unless given."""
+
+    def __init__(self, ctx: Context, attempts: Attempts | None = None, pool: HashingPool | None = None):
+        self.ctx = ctx
+        self._attempts, self._pool = attempts or Attempts(), pool or HashingPool()
+
+    async def check(
+        self, request: Request, name: str, work: Callable[[], str | None], page: Page, wrong: str
+    ) -> str | Response:
+        """The cookie that `work` gives, in a thread for hashing; else a page that says why there is none.
+
+        work: checks a password of `name` and returns None if it is not theirs. wrong: what is said then.
+        """
+        known = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
+        of = (request.client.host if request.client else "", name, known)
+        wait = math.ceil(self._attempts.begin(*of))
+        if wait > 0:
+            text = f"Too many wrong passwords. Try again in {wait} second{'s' if wait > 1 else ''}."
+            return page(text, 429, {"Retry-After": str(wait)})
+        try:
+            cookie = await self._pool.run(work)
+        except Busy:
+            self._attempts.withdraw(*of)
+            return page(BUSY, 503, {"Retry-After": "5"})
+        except BaseException:
+            self._attempts.succeeded(*of)  # a refusal that says nothing of the password
+            raise
+        if cookie is None:
+            return page(wrong, 401, None)
+        self._attempts.succeeded(*of)
+        return cookie
+
+    def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:
+        """`answer` with the cookies of a session and of a browser that `name` has signed in from."""
+        sessions, secure = self.ctx.sessions, request.url.scheme == "https"
+        known, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
+        answer.set_cookie(sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(sessions.KNOWN, known, age, httponly=True, samesite="strict", secure=secure)
+        return answer
