@@ -31,14 +31,20 @@ export const el = /** @type {any} */ (
 );
 
 /**
- * Replaces what an element holds; null and false are left out.
+ * Replaces what an element holds; null and false are left out. What it holds already stays untouched where all of it
+ * does: a button that is taken out and put back while it is pressed loses the click, and the focus.
  * @template {Element} E
  * @param {E} element
  * @param {...import('./types').Child} children
  * @returns {E}
  */
 export function fill(element, ...children) {
-  element.replaceChildren(...present(children));
+  const wanted = present(children);
+  const now = element.childNodes;
+  const is = (/** @type {string | Node} */ child, /** @type {Node} */ node) =>
+    child === node || (node.nodeType === Node.TEXT_NODE && child === node.nodeValue);
+  const same = wanted.length === now.length && wanted.every((child, i) => is(child, now[i]));
+  if (!same) element.replaceChildren(...wanted);
   return element;
 }
 

@@ -84,6 +84,18 @@ def test_chips_and_menus_say_the_same_and_space_goes_to_the_next_unread(page, pa
     page.wait_for_function(f"{GRID}.at === {unread}")
 
 
+def test_a_chip_that_is_drawn_again_while_it_is_pressed_takes_the_click(page, page_url):
+    enter(page, page_url)
+    show(page)
+    chip = page.get_by_role("group", name="Flag", exact=True).get_by_role("button", name="Flagged", exact=True)
+    chip.hover()
+    page.mouse.down()
+    page.evaluate(f"{WIDGET}.review.overview.draw()")  # as when an answer comes late
+    page.mouse.up()
+    page.wait_for_function(f"{GRID}.pages.total && {GRID}.pages.total < {CASES}")
+    assert chip.get_attribute("aria-pressed") == "true"
+
+
 def test_the_strip_leads_to_the_score_that_is_clicked(page, page_url):
     enter(page, page_url)
     show(page)

@@ -11,7 +11,7 @@ const DECISIONS = [
   ['normal', 'Normal'],
   ['abnormal', 'Abnormal'],
   ['unsure', 'Unsure'],
-  ['against', 'Against', 'Decisions against the reading'],
+  ['against', 'Against score', 'Called normal though flagged, or abnormal though not'],
 ];
 /** @type {Chip[]} */
 const FLAGS = [
@@ -33,30 +33,40 @@ const LABELS = [
 /** @param {import('./review_view.js').ReviewView} review */
 export function facets(review) {
   const element = el('div', { class: 'rv-facets' });
+  /** @type {Map<string, HTMLElement>} chips and groups stay the same elements, so that no click on one is lost */
+  const kept = new Map();
+
+  /** @param {string} name @param {() => HTMLElement} make */
+  function once(name, make) {
+    const found = kept.get(name) || make();
+    kept.set(name, found);
+    return found;
+  }
+
+  /** @param {keyof Asked} key @param {Chip} chip */
+  function button(key, [value, text, tip]) {
+    const { list } = review;
+    const made = once(`${key}:${value}`, () => {
+      const onclick = () => list.change({ [key]: list.asked[key] === value ? '' : value });
+      const number = el('span', { class: 'num dim' });
+      return el('button', { type: 'button', class: 'rv-chip', 'data-value': value, onclick }, text, number);
+    });
+    const number = key === 'decision' ? Reflect.get(list.counts || {}, value) : undefined;
+    made.title = tip || text;
+    made.setAttribute('aria-pressed', String(list.asked[key] === value));
+    const count = /** @type {HTMLElement} */ (made.lastElementChild);
+    fill(count, number === undefined ? '' : String(number));
+    count.hidden = number === undefined;
+    return made;
+  }
 
   /** @param {string} title @param {keyof Asked} key @param {Chip[]} chips @param {boolean} [menu] also a menu of the list */
   function group(title, key, chips, menu = false) {
-    const { asked, counts } = review.list;
-    const shown = chips.map(([value, text, tip]) => {
-      const on = asked[key] === value;
-      const number = key === 'decision' ? Reflect.get(counts || {}, value) : undefined;
-      return el(
-        'button',
-        {
-          type: 'button',
-          class: 'rv-chip',
-          'data-value': value,
-          title: tip || text,
-          'aria-pressed': String(on),
-          onclick: () => review.list.change({ [key]: on ? '' : value }),
-        },
-        text,
-        number !== undefined && el('span', { class: 'num dim' }, String(number)),
-      );
-    });
-    const name = el('span', { class: 'rv-facet-name' }, title);
     const look = { class: `rv-facet${menu ? ' menu' : ''}`, role: 'group', 'aria-label': title, 'data-key': key };
-    return el('div', look, name, shown);
+    const made = once(key, () => el('div', look, el('span', { class: 'rv-facet-name' }, title)));
+    const name = /** @type {Element} */ (made.firstElementChild);
+    const shown = chips.map((chip) => button(key, chip));
+    return fill(made, name, shown);
   }
 
   return {

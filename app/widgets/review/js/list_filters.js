@@ -41,7 +41,7 @@ const MENUS = [
       normal: 'Normal',
       abnormal: 'Abnormal',
       unsure: 'Unsure',
-      against: 'Against the reading',
+      against: 'Against the score',
     },
   },
   { key: 'flagged', title: 'Flagged or not', options: { '': 'Any flag', yes: 'Flagged', no: 'Not flagged' } },
