@@ -59,3 +59,29 @@ def test_what_goes_on_beside_a_training_is_said(page, page_url, go, two):
     page.wait_for_function("!document.querySelector('#at-work').textContent.includes('Scoring')")
     assert sign.inner_text() == "40 % · pretrain 4 of 9" and hint.inner_text() == "one at work"
     assert page.locator("#top").bounding_box()["height"] == high
+
+
+def test_a_row_that_changes_while_it_is_pressed_is_chosen(page, page_url, go, two):
+    opened, _ = two
+    other = runs.create_run(opened, STUDY, "pretrain", "pmsacl", {}, name="the other")
+    at_work = opened.one("SELECT id FROM runs WHERE status = 'running'")
+    go(page, page_url, "Training")
+    page.wait_for_selector(".widget-training[data-ready]")
+    page.locator(f"tr[data-run='{other}']").click()
+    row = page.locator(f"tr[data-run='{at_work['id']}']")
+    job = opened.one("SELECT id FROM jobs WHERE status = 'running' AND chain LIKE '%pretrain%'")["id"]
+    for target, sign, share in (
+        (row.locator("progress"), f"tr.chosen[data-run='{at_work['id']}']", 0.6),
+        (row.get_by_role("checkbox"), f"tr[data-run='{at_work['id']}'] input:checked", 0.8),
+    ):
+        target.hover()
+        page.mouse.down()
+        execution.progress(opened, job, share, f"pretrain {share}")
+        page.locator("#at-work").filter(has_text=f"pretrain {share}").wait_for()  # the page looked again, twice or more
+        page.mouse.up()
+        page.locator(sign).wait_for()
+        page.wait_for_function(
+            "([id, share]) => Math.abs(document.querySelector(`tr[data-run='${id}'] progress`).value - share) < 0.01",
+            arg=[at_work["id"], share],
+        )
+    runs.delete_run(opened, other)

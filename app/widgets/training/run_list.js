@@ -64,6 +64,11 @@ export class RunList {
     this.beside = null;
   }
 
+  /** Whether the mouse or a finger is down on it: a row that is exchanged meanwhile would lose the click. */
+  get pressed() {
+    return this.$('.runs tbody').matches(':active');
+  }
+
   /** @param {RunRow[]} runs @param {string | null} chosen */
   show(runs, chosen) {
     const { $ } = this;

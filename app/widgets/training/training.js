@@ -57,7 +57,7 @@ export async function mount(root, studio) {
     const found = (await api(`/api/training/runs?${query}`)).runs;
     if (study !== studio.study || !newest()) return;
     const text = JSON.stringify(found) + chosen;
-    if (text !== last) {
+    if (text !== last && !list.pressed) {
       last = text;
       runs = found;
       list.show(runs, chosen);
