@@ -9,6 +9,7 @@ import zipfile
 import cv2
 import numpy as np
 
+from core.studio.db import store as stores
 from tests.app.conftest import small_folder
 
 
@@ -29,6 +30,25 @@ def test_import_by_path_reports_what_was_left_out(page, page_url, go, tmp_path):
     assert total[:3] == ["all", "10", "3"]
     page.wait_for_function("document.querySelectorAll('.tile svg[data-outlined] .lesion').length >= 3")
     assert page.evaluate("window.Studio.study") == "brought-in"
+
+
+def test_an_import_is_stopped_and_nothing_of_it_stays(page, page_url, go, tmp_path, served):
+    folder = tmp_path / "many" / "train" / "normal"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for i in range(600):
+        cv2.imwrite(str(folder / f"{i:04}.png"), rng.integers(0, 255, (256, 256, 3), np.uint8))
+    go(page, page_url, "Study")
+    page.get_by_label("Name").fill("Stopped")
+    page.get_by_label("Folder or CSV on this machine").fill(str(folder.parents[1]))
+    page.get_by_role("button", name="Import", exact=True).click()
+    page.locator(".import").get_by_role("button", name="Stop").click()
+    page.locator(".toast.bad").filter(has_text="The import was stopped; nothing was brought in.").wait_for()
+    assert page.get_by_role("button", name="Import", exact=True).is_enabled()
+    assert page.get_by_label("Name").input_value() == "Stopped", "what was typed stays, to try again"
+    store = stores.open(str(served.home))
+    assert store.query("SELECT id FROM studies WHERE name = 'Stopped'") == []
+    store.close()
 
 
 def test_a_zip_keeps_its_layout(page, page_url, go, tmp_path):

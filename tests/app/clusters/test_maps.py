@@ -27,6 +27,20 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
     assert threading.active_count() < 50  # nothing was fitted here
 
 
+def test_a_map_that_is_asked_for_is_stopped(maps, mapped):
+    page = maps.page
+    before = maps.get("view.panes[0].map.key")
+    page.get_by_label("Method", exact=True).select_option("tsne")
+    page.get_by_text("Settings", exact=True).click()
+    page.get_by_label("Normals, each split", exact=True).fill("9")  # no map has these
+    page.get_by_role("button", name="Draw map").click()
+    page.locator(".scatter-room .working").get_by_role("button", name="Stop").click()
+    page.locator(".scatter-room .working").wait_for(state="hidden")
+    assert page.get_by_role("button", name="Draw map").is_enabled()
+    assert mapped[1].one("SELECT status FROM jobs ORDER BY id DESC")["status"] in ("cancelled", "cancelling")
+    assert maps.get("view.panes[0].map.key") == before, "the map that was there stays"
+
+
 def test_figures_and_tables_are_downloaded(maps):
     page = maps.page
     for group, start in (("SVG", b"<?xml"), ("CSV", b"epoch,point,x,y,case_id")):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from tests.app.review.conftest import CASES, SESSIONS, WIDGET, enter
+from core.studio.db import store as stores
+from core.studio.review import decisions
+from tests.app.review.conftest import CASES, SESSIONS, STUDY, WIDGET, enter
 
 GRID = f"{WIDGET}.review.grid"
 READY = f"{GRID}.pages.total && document.querySelector('.rv-tile:not(.waits) img[src]')"
@@ -68,6 +70,23 @@ def test_a_selection_is_tagged_and_the_chip_filters_by_it(page, page_url):
     page.locator(".rv-chip[aria-pressed=true]", has_text="second look").click()  # in the list it stays in sight
     page.wait_for_function(f"{WIDGET}.review.list.rows.size === {CASES}")
     assert page.locator(".rv-row .rv-tag", has_text="second look").count() == 2
+
+
+def test_the_order_by_disagreement_has_the_cases_that_readers_differ_on(page, page_url, review_home):
+    store = stores.open(str(review_home))
+    ids = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])]
+    for case, second in ((ids[7], "abnormal"), (ids[3], "normal"), (ids[11], "abnormal")):
+        decisions.decide(store, case, "Cleo", "normal")
+        decisions.decide(store, case, "Dan", second)
+    store.close()
+    enter(page, page_url)
+    show(page)
+    with page.expect_response("**/api/review/overview*"):
+        page.locator("select[title='Order of the worklist']").select_option("disagreement")
+    page.wait_for_function(f"{GRID}.pages.total < 10 && {GRID}.pages.row({GRID}.pages.total - 1)?.disagreement > 0")
+    shown = page.evaluate(f"{GRID}.pages.rows.map((row) => row.id)")
+    assert {ids[7], ids[11]} <= set(shown) and ids[3] not in shown
+    page.locator(".rv-tile[data-at='0'] .rv-differ").wait_for()
 
 
 def test_chips_and_menus_say_the_same_and_space_goes_to_the_next_unread(page, page_url):

@@ -50,6 +50,18 @@ def test_space_is_the_next_unread_case_from_anywhere_but_a_text_field(page, page
     assert page.evaluate("document.activeElement.className") == "rv-view"
 
 
+def test_space_goes_on_after_a_look_at_another_tab(page, page_url):
+    enter(page, page_url)
+    case = page.evaluate(CASE)
+    page.get_by_role("tab", name="Results", exact=True).click()
+    page.get_by_role("tab", name="Review", exact=True).click()
+    page.locator(".rv-view").wait_for()
+    page.evaluate("document.activeElement.blur()")  # as after a click beside everything: the page itself has the keys
+    page.keyboard.press(" ")
+    page.wait_for_function(f"{CASE} !== {case}")
+    assert page.get_by_role("tab", name="Review", exact=True).get_attribute("aria-selected") == "true"
+
+
 def test_the_worklist_shows_which_case_space_goes_to(page, page_url, review_home):
     enter(page, page_url)
     marked = "Number(document.querySelector('.rv-row:has(.rv-next)').dataset.id)"
