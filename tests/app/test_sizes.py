@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from core.studio.db import store as stores
@@ -115,10 +117,14 @@ COVERED = """() => {
 }"""
 
 
-def test_what_the_page_says_covers_nothing(page, page_url, go):
+@pytest.mark.parametrize("size", [(1366, 768), (800, 1100)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_what_the_page_says_covers_nothing(page, page_url, go, size):
+    page.set_viewport_size({"width": size[0], "height": size[1]})
     for tab in TABS:
         go(page, page_url, tab)
         page.wait_for_load_state("networkidle")
         page.evaluate(SAY, SENTENCE)
         page.locator(".toast.bad").wait_for()
         assert page.evaluate(COVERED) == [], tab
+        if folder := os.environ.get("PMSACL_PICTURES"):
+            page.screenshot(path=f"{folder}/toast-{size[0]}-{tab}.png")
