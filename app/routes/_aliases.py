@@ -13,7 +13,7 @@ def aliases_of(ctx, request: Request) -> Aliases:
 
 
 def aliases_over(ctx, request: Request, session: dict) -> Aliases:
-    """Of a reading session that has ended: the names that its reader saw, if this is still the same sign-in."""
+    """Of a reading session that has ended: the names that its reader saw."""
     return Aliases(ctx.store(), session["reader"], _cookie(ctx, request), session)
 
 

@@ -20,18 +20,20 @@ _HALF = 25  # bits; an alias is two halves: 28 bits of the number, 22 of zeros
 _ZEROS = 22
 _MASK = (1 << _HALF) - 1
 _ROUNDS = 6
-_KEY = "alias key"
+_SETTING = "alias key"
 
 
 class Aliases:
-    """Cases as one reader sees them in one session. `session` is any text that differs between sessions; `over`: the
+    """Cases as one reader sees them in one session. `session` is any text that differs between sign-ins; `over`: the
     names of that reading session, which has ended, instead of those of now."""
 
     def __init__(self, store: Store, reader: str, session: str = "", over: dict | None = None):
         self.store, self.reader = store, reader
         held = over or reading_sessions.open_session(store, reader)
         whose = f"{reader}\0{session}" + (f"\0{held['id']}" if held else "")
-        self._key = hashlib.blake2b(whose.encode(), key=_home_key(store), digest_size=32).digest()
+        self._key = _key(store, whose)
+        # Names are written down and printed: those of a reading session stay when its reader signs in again.
+        self._names = _key(store, f"names\0{held['id']}") if held else self._key
         self._blind: dict[str, bool] = {}
 
     def covers(self, study: str) -> bool:
@@ -74,7 +76,7 @@ class Aliases:
 
     def name(self, case_id: int) -> str:
         """What the page calls a case of a blind study."""
-        digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=self._key, digest_size=5).digest()
+        digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=self._names, digest_size=5).digest()
         return f"Case {base64.b32encode(digest).decode()[:6]}"
 
     def number(self, study: str, case_id: int) -> int:
@@ -106,13 +108,17 @@ class Aliases:
         return [0, None, self.alias(key[2])]
 
 
+def _key(store: Store, whose: str) -> bytes:
+    return hashlib.blake2b(whose.encode(), key=_home_key(store), digest_size=32).digest()
+
+
 def _home_key(store: Store) -> bytes:
     """Made once for each home; it stays there, so that a page that is open survives a restart of the server."""
-    kept = store.setting(_KEY)
+    kept = store.setting(_SETTING)
     if kept is None:
         with store.write():
-            kept = store.setting(_KEY)
+            kept = store.setting(_SETTING)
             if kept is None:
                 kept = secrets.token_hex(32)
-                store.set_setting(_KEY, kept)
+                store.set_setting(_SETTING, kept)
     return bytes.fromhex(kept)

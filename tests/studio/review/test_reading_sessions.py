@@ -76,6 +76,18 @@ def test_names_and_numbers_are_made_anew_for_each_session(room):
     assert not Aliases(store, "ann").covers(STUDY)
 
 
+def test_names_stay_for_the_session_when_its_reader_signs_in_again(room):
+    store, run = room
+    ids = cases_of(store)
+    held = reading_sessions.start(store, STUDY, "ann", ids, run=run)
+    before, after = Aliases(store, "ann", "a sign-in"), Aliases(store, "ann", "another")
+    assert [before.name(i) for i in ids] == [after.name(i) for i in ids]
+    assert not {before.alias(i) for i in ids} & {after.alias(i) for i in ids}, "addresses are of one sign-in"
+    reading_sessions.end(store, "ann")
+    over = reading_sessions.get(store, held, "ann")
+    assert Aliases(store, "ann", "a third", over).name(ids[0]) == before.name(ids[0]), "as the report prints them"
+
+
 def test_cases_are_chosen_and_shuffled(room):
     store, run = room
     ids = cases_of(store)
