@@ -8,6 +8,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +32,35 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 def _until_answered() -> float:
     """Seconds from the command to the first page."""
+    with tempfile.TemporaryDirectory() as home, opened(home, "--no-demo") as (_, seconds):
+        return seconds
+
+
+@contextmanager
+def opened(home: str, *options: str) -> Iterator[tuple[str, float]]:
+    """The page's address and the seconds from the command to its first answer; the server ends with the context."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as home:
-        line = [sys.executable, "launch.py", "app", "--home", home, "--port", str(port), "--no-browser", "--no-demo"]
-        started = time.perf_counter()
-        process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            while time.perf_counter() - started < PATIENCE:
-                try:
-                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
-                        answer.read()
-                        return time.perf_counter() - started
-                except OSError:
-                    time.sleep(0.02)
-            raise RuntimeError(f"no page after {PATIENCE:.0f} s")
-        finally:
-            process.terminate()
-            process.wait()
+    url = f"http://127.0.0.1:{port}/"
+    line = [sys.executable, "launch.py", "app", "--home", home, "--port", str(port), "--no-browser", *options]
+    started = time.perf_counter()
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not _answers(url):
+            if time.perf_counter() - started > PATIENCE:
+                raise RuntimeError(f"no page after {PATIENCE:.0f} s")
+            time.sleep(0.02)
+        yield url, time.perf_counter() - started
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            answer.read()
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,14 @@
+"""The short form of the bench of the first minute: that its moments come, in their order."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from app.benches import first_minute
+
+
+def test_the_moments_come_in_their_order(tmp_path, monkeypatch):
+    monkeypatch.setenv("PMSACL_PICTURES", str(tmp_path))
+    with ThreadPoolExecutor(1) as thread:  # the main one may have a browser's loop already
+        found = thread.submit(first_minute.run, quick=True).result()
+    assert 0 < found["answer"] <= found["page"] <= found["card"]
+    assert found["ratio"] == round(found["card"] / 60, 2) and "first_case" not in found
+    assert (tmp_path / "card.png").read_bytes().startswith(b"\x89PNG")
