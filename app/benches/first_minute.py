@@ -20,13 +20,13 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
 
 AIM = 60.0  # seconds to the first scored case
-PATIENCE = 900_000  # milliseconds; a busy machine is slow, which is no failure
+PATIENCE = 600_000  # milliseconds for each; a busy machine is slow, which is no failure
 SCORED = """document.querySelector('#tab-review-button')?.getAttribute('aria-selected') === 'true'
   && document.querySelector('.widget-review')?.review?.picture"""
 MOMENTS = {  # in their order: what is waited for
     "page": "window.Studio && window.Studio.started",
     "card": "document.querySelector('.study-main .plan h2, .study-main .plan h3')?.innerText",
-    "study": "window.Studio.study === 'demo' && document.querySelector('.tile img')?.complete",
+    "study": "window.Studio.study === 'demo' && document.querySelector('.tiles svg image')",
     "first_case": SCORED,
 }
 
