@@ -22,7 +22,8 @@ from core.studio.jobs.records import NOT_ENDED
 AIM = 60.0  # seconds to the first scored case
 PATIENCE = 600_000  # milliseconds for each; a busy machine is slow, which is no failure
 SCORED = """document.querySelector('#tab-review-button')?.getAttribute('aria-selected') === 'true'
-  && document.querySelector('.widget-review')?.review?.picture"""
+  && document.querySelector('.widget-review')?.review?.picture
+  && !document.querySelector('.widget-review').innerText.includes('has not scored the case')"""
 MOMENTS = {  # in their order: what is waited for
     "page": "window.Studio && window.Studio.started",
     "card": "document.querySelector('.study-main .plan h2, .study-main .plan h3')?.innerText",

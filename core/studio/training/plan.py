@@ -30,12 +30,16 @@ def plan(store: Store, study: str | None) -> dict:
 
     stages: [{"title", "state", "left", "share"}], state one of done, running, waiting, failed, stopped; none when
     nothing is to do. left: seconds until all of it is done. jobs: ids of those that run or wait. scored: whether a run
-    has scored the study's cases.
+    has scored any of the study's cases to be read.
     """
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
     found = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
     going = [j for j in found if j["status"] in GOING]
-    known = store.one("SELECT 1 FROM readings r JOIN runs f ON f.id = r.run WHERE f.study = ? LIMIT 1", [study])
+    known = store.one(  # held-out images are scored first: with them alone there is nothing to read yet
+        "SELECT 1 FROM readings r JOIN runs f ON f.id = r.run JOIN cases c ON c.id = r.case_id "
+        "WHERE f.study = ? AND c.split = 'test' LIMIT 1",
+        [study],
+    )
     answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
     if not going:
         return answer

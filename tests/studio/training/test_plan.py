@@ -7,6 +7,7 @@ import time
 import pytest
 
 from core.engine.progress import Stopped
+from core.studio.db.store import now
 from core.studio.demo import study as demo
 from core.studio.jobs import execution, times
 from core.studio.jobs import queue as jobs
@@ -51,6 +52,17 @@ def test_stages_follow_the_job_and_say_what_is_left(store, chain):
     jobs.cancel(store, chain["job"])
     execution.end(store, chain["job"], "cancelled")
     assert plan.plan(store, "tiny")["stages"] == [], "nothing is to do any more"
+
+
+def test_it_is_scored_when_a_case_to_be_read_is(store, run):
+    fit = runs.create_run(store, "tiny", "fit", "padim", {}, parent=run)
+    for split, scored in (("holdout", False), ("test", True)):
+        case = store.first("SELECT id FROM cases WHERE study = 'tiny' AND split = ?", [split])["id"]
+        store.execute(
+            "INSERT INTO readings (run, case_id, score, percentile, created) VALUES (?, ?, 1, 50, ?)",
+            [fit, case, now()],
+        )
+        assert plan.plan(store, "tiny")["scored"] is scored, split
 
 
 def test_a_machine_that_was_slow_is_expected_to_stay_so(store, chain):
