@@ -59,13 +59,15 @@ def test_the_first_minute_says_what_is_made_and_opens_on_the_first_result(page, 
         page.locator(".unscored:visible").filter(has_text="the first scores are being made").wait_for()
     page.locator("#tab-study-button").evaluate("button => button.click()")
 
-    # The first case is scored: whoever has not touched the page yet sees it.
+    # The cases are scored: whoever has not touched the page yet sees the highest.
     case = opened.first("SELECT id FROM cases WHERE split = 'test' AND label = 'abnormal'")["id"]
     opened.execute(
         "INSERT INTO readings (run, case_id, score, score_roi, percentile, percentile_roi, created) "
         "VALUES (?, ?, 2, 2, 99, 99, ?)",
         [fit, case, now()],
     )
+    for _ in range(2):  # fitted, and scored
+        execution.advance(opened, looking)
     page.wait_for_function("document.querySelector('#tab-review-button').getAttribute('aria-selected') === 'true'")
     page.locator(".widget-review .rv-row").first.wait_for()
     page.goto(server.url)

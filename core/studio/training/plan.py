@@ -30,17 +30,15 @@ def plan(store: Store, study: str | None) -> dict:
 
     stages: [{"title", "state", "left", "share"}], state one of done, running, waiting, failed, stopped; none when
     nothing is to do. left: seconds until all of it is done. jobs: ids of those that run or wait. scored: whether a run
-    has scored any of the study's cases to be read.
+    has scored the cases to be read, all of those that there were.
     """
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
     found = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
     going = [j for j in found if j["status"] in GOING]
-    known = store.one(  # held-out images are scored first: with them alone there is nothing to read yet
-        "SELECT 1 FROM readings r JOIN runs f ON f.id = r.run JOIN cases c ON c.id = r.case_id "
-        "WHERE f.study = ? AND c.split = 'test' LIMIT 1",
-        [study],
-    )
-    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
+    pending = _to_be_scored(going)
+    read = "SELECT 1 FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test' LIMIT 1"
+    known = any(run not in pending and store.one(read, [run]) for run in mine)
+    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known}
     if not going:
         return answer
     ended = sorted((j for j in found if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
@@ -57,6 +55,15 @@ def plan(store: Store, study: str | None) -> dict:
 def _belongs(job: dict, mine: set[str], study: str | None) -> bool:
     drawn = job["step"] == "demo" and study in (None, "demo")
     return drawn or any(one["run"] in mine for one in job["chain"] if one["run"])
+
+
+def _to_be_scored(going: list[dict]) -> set[str]:
+    """Runs that are scored for the first time and not to the end yet: their highest score is not the highest so far."""
+    left = set()
+    for job in going:
+        fitted = {one["run"] for one in job["chain"] if one["step"] == "fit"}
+        left |= {one["run"] for one in job["chain"][job["position"] :] if one["step"] == "score"} & fitted
+    return left
 
 
 def _stages(store: Store, job: dict, left: list[float]) -> Iterable[dict]:

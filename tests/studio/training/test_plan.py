@@ -54,15 +54,24 @@ def test_stages_follow_the_job_and_say_what_is_left(store, chain):
     assert plan.plan(store, "tiny")["stages"] == [], "nothing is to do any more"
 
 
-def test_it_is_scored_when_a_case_to_be_read_is(store, run):
-    fit = runs.create_run(store, "tiny", "fit", "padim", {}, parent=run)
-    for split, scored in (("holdout", False), ("test", True)):
+def test_it_is_scored_when_the_cases_to_be_read_all_are(store, chain):
+    fit = next(one["run"] for one in chain_of(store, chain["job"]) if one["step"] == "score")
+    for split in ("holdout", "test"):
         case = store.first("SELECT id FROM cases WHERE study = 'tiny' AND split = ?", [split])["id"]
-        store.execute(
-            "INSERT INTO readings (run, case_id, score, percentile, created) VALUES (?, ?, 1, 50, ?)",
-            [fit, case, now()],
-        )
-        assert plan.plan(store, "tiny")["scored"] is scored, split
+        row = {"run": fit, "case_id": case, "score": 1.0, "percentile": 50.0, "created": now()}
+        with store.write() as db:
+            db.table("readings").insert(row)
+        assert not plan.plan(store, "tiny")["scored"], "the others are still to come"
+    while chain_of(store, chain["job"])[0]["step"] != "evaluate":
+        assert not plan.plan(store, "tiny")["scored"]
+        execution.advance(store, chain["job"])
+    assert plan.plan(store, "tiny")["scored"]
+
+
+def chain_of(store, job: int) -> list[dict]:
+    """What is left of it."""
+    row = jobs.get_job(store, job)
+    return row["chain"][row["position"] :]
 
 
 def test_a_machine_that_was_slow_is_expected_to_stay_so(store, chain):
