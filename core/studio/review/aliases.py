@@ -31,9 +31,10 @@ class Aliases:
         self.store, self.reader = store, reader
         held = over or reading_sessions.open_session(store, reader)
         whose = f"{reader}\0{session}" + (f"\0{held['id']}" if held else "")
-        self._key = _key(store, whose)
+        home = _home_key(store)
+        self._key = _key(home, whose)
         # Names are written down and printed: those of a reading session stay when its reader signs in again.
-        self._names = _key(store, f"names\0{held['id']}") if held else self._key
+        self._names = _key(home, f"names\0{held['id']}") if held else self._key
         self._blind: dict[str, bool] = {}
 
     def covers(self, study: str) -> bool:
@@ -108,8 +109,8 @@ class Aliases:
         return [0, None, self.alias(key[2])]
 
 
-def _key(store: Store, whose: str) -> bytes:
-    return hashlib.blake2b(whose.encode(), key=_home_key(store), digest_size=32).digest()
+def _key(home: bytes, whose: str) -> bytes:
+    return hashlib.blake2b(whose.encode(), key=home, digest_size=32).digest()
 
 
 def _home_key(store: Store) -> bytes:

@@ -89,16 +89,14 @@ def keep(store: Store, name: str, password: str, role: str, by: str) -> None:
     Raises ValueError for a name, password or role that is none, or if nobody would be administrator any more.
     """
     with store.write():
-        found = store.one("SELECT role FROM readers WHERE name = ? AND password_hash IS NOT NULL", [name])
-        if found and role != found["role"]:
-            _keep_one(store, name, "Make another one first.")
+        known = _found(store, name)
+        if known:
+            set_role(store, name, role, by)
         accounts.add_reader(store, name, password, role)
-        if found is None:
+        if known:
+            audit.record(store, by, "password-reset", after={"reader": name})
+        else:
             audit.record(store, by, "invite", after={"reader": name, "role": role})
-            return
-        audit.record(store, by, "password-reset", after={"reader": name})
-        if role != found["role"]:
-            audit.record(store, by, "role", before={"reader": name, "role": found["role"]}, after={"role": role})
 
 
 def remove(store: Store, name: str, by: str) -> None:
@@ -140,8 +138,12 @@ def listing(store: Store, study: str) -> list[Row]:
     ]
 
 
+def _found(store: Store, name: str) -> Row | None:
+    return store.one("SELECT role FROM readers WHERE name = ? AND password_hash IS NOT NULL", [name])
+
+
 def _account(store: Store, name: str) -> Row:
-    row = store.one("SELECT role FROM readers WHERE name = ? AND password_hash IS NOT NULL", [name])
+    row = _found(store, name)
     if row is None:
         raise NotFound(f"there is no reader called {name!r}")
     return row

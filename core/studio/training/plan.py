@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
@@ -35,10 +36,12 @@ def plan(store: Store, study: str | None) -> dict:
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
     found = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
     going = [j for j in found if j["status"] in GOING]
-    pending = _to_be_scored(going)
-    read = "SELECT 1 FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test' LIMIT 1"
-    known = any(run not in pending and store.one(read, [run]) for run in mine)
-    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known}
+    known = store.one(
+        "SELECT 1 FROM readings r JOIN runs f ON f.id = r.run JOIN cases c ON c.id = r.case_id "
+        "WHERE f.study = ? AND c.split = 'test' AND f.id NOT IN (SELECT value FROM json_each(?)) LIMIT 1",
+        [study, json.dumps(sorted(_to_be_scored(going)))],
+    )
+    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
     if not going:
         return answer
     ended = sorted((j for j in found if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
