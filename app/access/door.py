@@ -45,7 +45,7 @@ class Door:
             self._attempts.withdraw(*of)
             return page(BUSY, 503, {"Retry-After": "5"})
         except BaseException:
-            self._attempts.succeeded(*of)  # a refusal that says nothing of the password
+            self._attempts.withdraw(*of)  # it ended without a word on the password
             raise
         if cookie is None:
             return page(wrong, 401, None)
