@@ -70,6 +70,19 @@ def fail(args, text: str, status: int) -> int:
     return status
 
 
+def study_named(args, store, name: str) -> str:
+    """Id of the study of this name; the demo (`demo`, `demo-1` of seed 1, ...) is drawn first where it is not yet."""
+    from core.studio.demo import study as demo
+    from core.studio.ingest.studies import show_study
+
+    seed = demo.undrawn(store, name)
+    if seed is not None:
+        say(args, f"Drawing the demo study {name!r}, which is not there yet")
+        with progress(args, "Drawing the demo study") as show:
+            demo.make_demo(store, seed, on_progress=lambda i, n: show(i, n, ""))
+    return show_study(store, name)["id"]
+
+
 @contextlib.contextmanager
 def progress(args, title: str) -> Iterator[Callable[..., None]]:
     """Gives `show(done, total, note)`: a bar on a terminal, nothing elsewhere."""

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from app.commands._common import UserError, finish, open_store, options_of, say, verb
+from app.commands._common import UserError, finish, open_store, options_of, say, study_named, verb
 
 
 def add(subparsers) -> None:
@@ -35,10 +35,10 @@ def add(subparsers) -> None:
 
 def study_of(store, args) -> str:
     """Id of the study: the one named, or the folder's, imported unless it is there already."""
-    from core.studio.ingest.studies import import_study, list_studies, show_study, slug
+    from core.studio.ingest.studies import import_study, list_studies, slug
 
     if args.study:
-        return show_study(store, args.study)["id"]
+        return study_named(args, store, args.study)
     folder = Path(args.data).expanduser().resolve()
     if not folder.is_dir():
         raise UserError(f"{args.data} is not a folder")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from app.commands._common import finish, follow, open_store, say, table, verb
+from app.commands._common import finish, follow, open_store, say, study_named, table, verb
 from app.commands.evaluate import COLUMNS
 
 
@@ -18,7 +18,6 @@ def add(subparsers) -> None:
 
 def run(args) -> int:
     from core.engine.tensors import pick_device
-    from core.studio.ingest.studies import show_study
     from core.studio.jobs import queue as jobs
     from core.studio.runs import look, results
     from core.studio.runs import records as runs
@@ -26,7 +25,7 @@ def run(args) -> int:
     pick_device(args.device)
     started = time.monotonic()
     store = open_store(args)
-    study = show_study(store, args.study)["id"]
+    study = study_named(args, store, args.study)
     made = look.create_look(store, study, args.backbone or look.ARCH, args.size or look.SIZE, args.detector)
     steps = look.look_steps(store, made, evaluate=False, device=args.device)
     follow(args, store, jobs.submit(store, steps, start=False), "Looking")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.commands._common import UserError, finish, follow, open_store, options_of, say, verb
+from app.commands._common import UserError, finish, follow, open_store, options_of, say, study_named, verb
 
 
 def add(subparsers) -> None:
@@ -87,13 +87,12 @@ def _run_together(args) -> int:
 
 def _run(args) -> int:
     from core.engine.tensors import pick_device
-    from core.studio.ingest.studies import show_study
     from core.studio.jobs import queue as jobs
     from core.studio.runs.pipeline import UNTRAINED, chain, create_pretrain, create_untrained
 
     pick_device(args.device)
     store = open_store(args)
-    study = show_study(store, args.study)["id"]
+    study = study_named(args, store, args.study)
     if args.objective == UNTRAINED:
         first = {"init": args.init or "random", "arch": args.arch or "resnet18"}
         run_id = create_untrained(store, study, args.size or 64, args.seed or 0, **first)

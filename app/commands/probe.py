@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.commands._common import UserError, finish, open_store, options_of, say, table, verb
+from app.commands._common import UserError, finish, open_store, options_of, say, study_named, table, verb
 
 COLUMNS = [
     "preset",
@@ -33,14 +33,13 @@ def add(subparsers) -> None:
 
 def run(args) -> int:
     from core.engine.augment.weak import WEAK_PRESETS
-    from core.studio.ingest.studies import show_study
     from core.studio.medmix import presets, probe
     from core.studio.medmix.preview import Scene
 
     if args.weak not in WEAK_PRESETS:
         raise UserError(f"there are no weak views {args.weak!r}; there are: {', '.join(WEAK_PRESETS)}")
     store = open_store(args)
-    study = show_study(store, args.study)["id"]
+    study = study_named(args, store, args.study)
     rows = []
     for name in args.preset or ["quick"]:
         preset = presets.get_preset(store, name)

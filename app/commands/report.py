@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.commands._common import finish, open_store, say, verb
+from app.commands._common import finish, open_store, say, study_named, verb
 
 
 def add(subparsers) -> None:
@@ -32,7 +32,7 @@ def run(args) -> int:
     store = open_store(args)
     settings = asked.settings(
         store,
-        args.study,
+        study_named(args, store, args.study),
         tables=args.tables.split(",") if args.tables else None,
         rows=[label.strip() for label in args.rows.split(",")] if args.rows else None,
         seeds=args.seeds,

@@ -33,6 +33,15 @@ def demo_id(seed: int) -> str:
     return "demo" if seed == 0 else f"demo-{seed}"
 
 
+def undrawn(store: Store, study: str) -> int | None:
+    """Seed of the demo study of this id that is neither drawn yet nor in the bin; None for any other study."""
+    tail = study.removeprefix("demo-")
+    seed = int(tail) if tail.isascii() and tail.isdigit() else 0
+    if study != demo_id(seed) or store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
+        return None
+    return seed
+
+
 def make_demo(
     store: Store,
     seed: int = 0,
