@@ -26,7 +26,10 @@ _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
 
 @dataclass(frozen=True)
 class Probe:
-    """What a file's header says. width and height as shown, that is after EXIF rotation; rate: frames a second."""
+    """What a file's header says. width and height as shown, that is after EXIF rotation; rate: frames a second.
+
+    A PNG that has its EXIF behind the picture is an exception: to look there Pillow would decode it all.
+    """
 
     width: int
     height: int
@@ -49,7 +52,8 @@ def probe(path: str | os.PathLike) -> Probe:
         return Probe(*dicom.probe(path), "DICOM")
     with _open(path) as image:
         width, height = image.size
-        if image.getexif().get(0x0112, 1) >= 5:
+        behind = image.format == "PNG" and "exif" not in image.info
+        if not behind and image.getexif().get(0x0112, 1) >= 5:
             width, height = height, width
         frames = getattr(image, "n_frames", 1) if image.format in ("TIFF", "GIF") else 1
         return Probe(width, height, _bits(image, path), frames, None, image.format or path.suffix[1:].upper())
@@ -164,11 +168,11 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _flat(image: Image.Image) -> Image.Image:
     """Any mode to RGB; what is transparent becomes black, the colour of a scope's surround."""
-    image = ImageOps.exif_transpose(image)
+    ImageOps.exif_transpose(image, in_place=True)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def _bits(image: Image.Image, path: Path) -> int:
