@@ -72,6 +72,7 @@ export class TrainingBoard {
       line('l_PMSACL of one constant feature', 'l_con_constant', 1, { dash: true }),
       line('l_aug', 'l_aug', 2),
       line('l_pos', 'l_pos', 3),
+      line('l_var', 'l_var', 6),
       line('held out', 'val_loss', 4, { dash: true }),
     ]);
     accuracy.options.lines = [{ at: 1 / k, label: 'guessing' }];

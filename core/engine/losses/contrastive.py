@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from core.engine.losses.centred import centred
 
@@ -23,17 +24,36 @@ def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
 
 
 def pmsacl_loss(
-    z: Tensor, labels: Tensor, partners: Tensor, centres: Tensor, tau: float = 0.2, alpha: float = 2.0
+    z: Tensor,
+    labels: Tensor,
+    partners: Tensor,
+    centres: Tensor,
+    tau: float = 0.2,
+    alpha: float = 2.0,
+    *,
+    centring: str = "both",
+    positives: str = "view",
 ) -> Tensor:
     """Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
 
     z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
     As printed (Eqs. 4 and 5), the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss
     can be negative. Returns a scalar, float32. No gradient reaches the centres.
+
+    Ours, not the paper's: with centring = `denominator` the numerator compares features that are not centred; with
+    positives = `class` it is the mean cosine with the views of all other images of the class.
     """
     f = centred(z.float(), labels, centres.detach().float())
     cosine = f @ f.T
     own = torch.eye(len(f), dtype=torch.bool, device=f.device)
     repel = (kappa(labels, tau, alpha) * cosine).masked_fill(own, -torch.inf)
-    attract = cosine.gather(1, partners[:, None])[:, 0] / tau
-    return (torch.logsumexp(repel, 1) - attract).mean()
+    if centring == "denominator":
+        f = F.normalize(z.float(), dim=1)
+        cosine = f @ f.T
+    attract = cosine.gather(1, partners[:, None])[:, 0]
+    if positives == "class":
+        others = (labels[:, None] == labels[None]) & ~own
+        others.scatter_(1, partners[:, None], False)
+        count = others.sum(1)
+        attract = torch.where(count > 0, (cosine * others).sum(1) / count.clamp(min=1), attract)
+    return (torch.logsumexp(repel, 1) - attract / tau).mean()

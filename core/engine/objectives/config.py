@@ -38,6 +38,8 @@ class PretrainConfig(Config):
       centre_weak: whether a weak view lies over the strong augmentation then too, as it does in training.
     k: strongest class, so k+1 classes*. tau: temperature (0.2 as CCD). alpha: see losses.contrastive.kappa (Eq. 7).
     w_ctr, w_con, w_aug, w_pos: weights of l_ctr, l_PMSACL, l_aug, l_pos (all 1*).
+    centring, positives: of l_PMSACL, 'both'* and 'view'*; 'denominator', 'class': see losses.contrastive. w_var: weight
+      of losses.variance (0*). These three are tries at the loss's shortcut, not the paper's.
     aug_on: what l_aug classifies: 'z' as printed*, or 'features', those of the backbone (as CCD's released code).
     pos_global: whether the global model learns l_pos too (Table ablation), on patches enlarged to the images' size.
     pos_on: what l_pos sees of a pair: 'pair', both*, or 'difference'. pos_jitter: pixels (8 as CCD).
@@ -81,6 +83,9 @@ class PretrainConfig(Config):
     w_con: float = 1.0
     w_aug: float = 1.0
     w_pos: float = 1.0
+    centring: str = "both"
+    positives: str = "view"
+    w_var: float = 0.0
     aug_on: str = "z"
     pos_global: bool = False
     pos_on: str = "pair"
@@ -101,6 +106,8 @@ class PretrainConfig(Config):
             ("optimiser", OPTIMISERS),
             ("schedule", SCHEDULES),
             ("centres", CENTRE_KINDS),
+            ("centring", ("both", "denominator")),
+            ("positives", ("view", "class")),
             ("aug_on", ("z", "features")),
             ("pos_on", ("pair", "difference")),
             ("select", ("last", "best")),
@@ -123,6 +130,7 @@ class PretrainConfig(Config):
             "w_con",
             "w_aug",
             "w_pos",
+            "w_var",
             "pos_jitter",
             "centre_images",
             "seed",

@@ -10,6 +10,7 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.losses.centring import centring_loss
 from core.engine.losses.classify import augmentation_loss
 from core.engine.losses.contrastive import pmsacl_loss
+from core.engine.losses.variance import variance_loss
 from core.engine.objectives._class_views import ClassViews
 from core.engine.objectives._position import add_position, place_head, with_pairs
 from core.engine.objectives.base import Outcome, Views
@@ -46,7 +47,9 @@ class PMSACL(ClassViews):
         c = self.config
         return {
             "l_ctr": centring_loss(z, views.labels, centres),
-            "l_con": pmsacl_loss(z, views.labels, views.partners, centres, c.tau, c.alpha),
+            "l_con": pmsacl_loss(
+                z, views.labels, views.partners, centres, c.tau, c.alpha, centring=c.centring, positives=c.positives
+            ),
         }
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -54,7 +57,9 @@ class PMSACL(ClassViews):
         own = z[:count].float()
         logits = self.classify(h[:count].float(), own)
         terms = {**self.contrast(own, views, centres), "l_aug": augmentation_loss(logits, views.labels)}
-        weights = {"l_ctr": c.w_ctr, "l_con": c.w_con, "l_aug": c.w_aug}
+        if c.w_var:
+            terms["l_var"] = variance_loss(own, views.labels)
+        weights = {"l_ctr": c.w_ctr, "l_con": c.w_con, "l_aug": c.w_aug, "l_var": c.w_var}
         loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
         shown = {name: term.detach() for name, term in terms.items()}
         outcome = Outcome(loss, shown, own.detach(), logits.detach())

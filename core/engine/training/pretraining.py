@@ -183,7 +183,10 @@ class Pretraining(Training):
         Centring takes another centre from each class, so even one constant gives classes directions of their own.
         """
         c, same = self.config, z.mean(0).expand_as(z)
-        return pmsacl_loss(same, views.labels, views.partners, self.centres, c.tau, c.alpha)  # type: ignore[arg-type]
+        assert self.centres is not None  # features are centred by them
+        return pmsacl_loss(
+            same, views.labels, views.partners, self.centres, c.tau, c.alpha, centring=c.centring, positives=c.positives
+        )
 
     def notes(self) -> dict[str, Any]:
         return {"watch": self.watch.state(), "best": self.best}

@@ -137,10 +137,27 @@ def members() -> list[Arm]:
     return [*arms, Arm("Blend without colour", "blend", preset="imagenet", sized=False, fit={"colour": False})]
 
 
+def shortcut() -> list[Arm]:
+    """What may take from l_PMSACL its shortcut (one constant feature for all images lowers it), and what it brings."""
+    tries: dict[str, dict] = {
+        "as printed": {},
+        "centres far apart": {"centres": "equidistant", "centre_scale": 5.0},
+        "centred in the denominator": {"centring": "denominator"},
+        "positives of the class": {"positives": "class"},
+        "with l_var": {"w_var": 1.0},
+    }
+    return [
+        Arm(f"{title}, {label}", detector, preset="imagenet", sized=False, pretrain=changes)
+        for label, changes in tries.items()
+        for title, detector in (("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
+    ]
+
+
 EXPERIMENTS = {
     "look": look,
     "pretrained": pretrained,
     "members": members,
+    "shortcut": shortcut,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
     "head": head_only,
 }  # fmt: skip

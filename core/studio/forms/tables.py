@@ -107,6 +107,9 @@ PRETRAIN = {
         number("w_pos", "Weight of l_pos", 0, 10, 0.01, "Relative position of patches; the local model, CCD."),
         number("tau", "Temperature tau", 0.01, 2, 0.01, "Eq. 7; CCD's configuration has 0.2."),
         number("alpha", "alpha of kappa", 0.1, 10, 0.1, "Above 1, samples of one class repel less (Eq. 7)."),
+        choice("centring", "Centred in l_PMSACL", ("both", "denominator"), "both: as printed."),
+        choice("positives", "Positives are", ("view", "class"), "view: as printed; else others of the class."),
+        number("w_var", "Weight of l_var", 0, 25, 0.1, "Keeps a class's features apart; the paper: none."),
         choice("aug_on", "l_aug classifies", ("z", "features"), "z as printed; features as in CCD's released code."),
     ],
     "Centres": [

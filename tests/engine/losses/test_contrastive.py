@@ -39,6 +39,30 @@ def test_pmsacl_is_the_equation(sample, tau, alpha):
     assert float(pmsacl_loss(*sample, tau, alpha)) == pytest.approx(slow_pmsacl(*sample, tau, alpha), rel=1e-5)
 
 
+@pytest.mark.parametrize("centring", ["both", "denominator"])
+def test_what_is_not_the_papers_is_its_own_loop(sample, centring):
+    """Positives of the class, and a numerator that is not centred."""
+    z, labels, partners, centres = sample
+    own = z - (centres[labels] if centring == "both" else 0)
+    total = 0.0
+    for i in range(len(z)):
+        same = [j for j in range(len(z)) if labels[j] == labels[i] and j not in (i, int(partners[i]))]
+        cosines = [torch.cosine_similarity(own[i], own[j], dim=0) for j in same]
+        plain = torch.cosine_similarity(own[i], own[partners[i]], dim=0)
+        total += float(sum(cosines) / len(cosines) - plain) / 0.2
+    kinds = {"centring": centring}
+    shift = float(pmsacl_loss(*sample, **kinds) - pmsacl_loss(*sample, positives="class", **kinds))
+    assert shift == pytest.approx(total / len(z), rel=1e-4)
+    alone = z[:2], torch.tensor([1, 2]), torch.tensor([1, 0]), centres  # no other image of the class: the other view
+    assert pmsacl_loss(*alone, positives="class", **kinds) == pmsacl_loss(*alone, **kinds)
+    if centring == "denominator":
+        plain = torch.stack([torch.cosine_similarity(z[i], z[partners[i]], dim=0) for i in range(len(z))])
+        d = z - centres[labels]
+        centred = torch.stack([torch.cosine_similarity(d[i], d[partners[i]], dim=0) for i in range(len(z))])
+        moved = float(pmsacl_loss(*sample) - pmsacl_loss(*sample, **kinds))
+        assert moved == pytest.approx(float((plain - centred).mean()) / 0.2, rel=1e-4)
+
+
 def test_pmsacl_positive_stays_in_the_denominator(sample):
     """Only two views of one image: the sum holds the positive alone, at 1/(alpha tau), and the loss is negative."""
     z, centres = sample[0][:1].repeat(2, 1), sample[3]

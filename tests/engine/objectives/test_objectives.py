@@ -9,7 +9,7 @@ from core.engine.config import BadConfig
 from core.engine.losses.position import NEIGHBOURS
 from core.engine.registry import STRONG
 from core.engine.training.generators import STEP, generator
-from tests.engine.objectives.build import STILL, build, images
+from tests.engine.objectives.build import STILL, build, images, outcome_of
 
 
 def test_two_weak_views_of_one_strong_image_per_class():
@@ -108,3 +108,21 @@ def test_images_too_small_for_pairs_are_refused():
 def test_every_strong_augmentation_makes_views(name):
     objective, _ = build("pmsacl", strong=name, k=1)
     assert objective.views(images(), generator(0, STEP)).images.shape == (12, 3, 64, 64)
+
+
+@pytest.mark.parametrize("name", ["pmsacl", "pmsacl-local"])
+def test_what_is_tried_at_the_shortcut_is_off_unless_asked_for(name):
+    def terms(**changes):
+        torch.manual_seed(3)  # of the centres that outcome_of draws
+        objective, encoder = build(name, **changes)
+        torch.manual_seed(3)
+        return outcome_of(objective, encoder)[3]
+
+    plain, spread = terms(), terms(w_var=2.0)
+    assert "l_var" not in plain.terms and 0 < spread.terms["l_var"] <= 1
+    assert (spread.loss - plain.loss).item() == pytest.approx(2 * float(spread.terms["l_var"]), rel=1e-4)
+    for changes in ({"centring": "denominator"}, {"positives": "class"}):
+        other = terms(**changes)
+        assert other.terms["l_con"] != plain.terms["l_con"] and other.terms["l_ctr"] == plain.terms["l_ctr"]
+    with pytest.raises(BadConfig, match="positives"):
+        build(name, positives="none")
