@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
+
+AT_ONCE = 2**25  # bytes: rows that lie apart are copied into memory up to here, beyond that they are read one by one
 
 
 class Rows(Protocol):
@@ -81,3 +83,19 @@ class Joined(_Read):
 
     def _start(self, number: int) -> int:
         return int(self.ends[number - 1]) if number else 0
+
+
+def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
+    """array[index] without a copy in memory where that would be large.
+
+    Rows that lie side by side in one file are a view of it. Others are copied up to AT_ONCE bytes; beyond that they are
+    `Some` rows, which stand for an array wherever images are read by their rows.
+    """
+    if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
+        first, stop = int(index[0]), int(index[-1]) + 1
+        view = array.within(first, stop) if isinstance(array, Joined) else array[first:stop]
+        if view is not None:
+            return view
+    if len(index) * int(np.prod(array.shape[1:])) <= AT_ONCE:
+        return array[index]
+    return cast(np.ndarray, Some(array, index))

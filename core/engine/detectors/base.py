@@ -20,6 +20,7 @@ from core.engine.config import Config
 from core.engine.detectors.heatmap import masked_maps
 from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
+from core.engine.rows import rows_of
 
 
 @dataclass
@@ -78,7 +79,7 @@ class FitContext:
     def of(self, places: np.ndarray) -> Self:
         """Around the images at `places` (n,) only."""
         each = {"roi": self.roi, "patients": self.patients}
-        return self.replace(**{name: values[places] for name, values in each.items() if values is not None})
+        return self.replace(**{name: rows_of(values, places) for name, values in each.items() if values is not None})
 
 
 class Detector(abc.ABC):

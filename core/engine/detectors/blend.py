@@ -31,6 +31,7 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.files import write_json
 from core.engine.mean_colour import MeanColour
 from core.engine.registry import DETECTORS
+from core.engine.rows import rows_of
 
 ABOUT = "blend.json"
 KINDS: dict[str, type[MapDetector]] = {
@@ -97,8 +98,8 @@ class Blend(Detector):
     def fit(cls, encoder: Encoder, images: np.ndarray, config: BlendConfig, context: FitContext = FitContext()) -> Self:
         """One pass of the encoder over images uint8 (N, S, S, 3). Raises ValueError under 16 images."""
         kept, left_out = places_unseen(len(images), config.unseen, config.seed, context.patients)
-        seen, around = images[kept], context.of(kept)
-        unseen, unseen_roi = images[left_out], context.of(left_out).roi
+        seen, around = rows_of(images, kept), context.of(kept)
+        unseen, unseen_roi = rows_of(images, left_out), context.of(left_out).roi
         wanted = [(kind, getattr(config, name)) for name, kind in KINDS.items()]
         fitted = fit_together(encoder, seen, wanted, around)
         regions = {"colour": None, "colour_roi": around.roi} if config.colour else {}

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+BLOCK = 256  # regions of interest that are brought to a map's grid at once: as floats they take four times the bytes
+
 
 def blur(maps: Tensor, sigma: float) -> Tensor:
     """Gaussian blur of (N, h, w), sigma in cells of that grid; borders are reflected. 0 leaves the maps as they are."""
@@ -41,8 +43,11 @@ def upsample(maps: np.ndarray, size: int | tuple[int, int], sigma_at_256: float 
 
 def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """uint8 (N, S, S) -> bool (N, h, w): a map's cell is inside if at least half of it is."""
-    x = torch.from_numpy(np.array(roi)).float()[:, None]
-    return np.asarray(F.interpolate(x, tuple(shape[:2]), mode="area")[:, 0].numpy() >= 0.5)
+    inside = np.empty((len(roi), *shape[:2]), bool)
+    for start in range(0, len(roi), BLOCK):
+        x = torch.from_numpy(np.array(roi[start : start + BLOCK])).float()[:, None]
+        inside[start : start + BLOCK] = F.interpolate(x, tuple(shape[:2]), mode="area")[:, 0].numpy() >= 0.5
+    return inside
 
 
 def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:

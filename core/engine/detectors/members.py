@@ -13,6 +13,7 @@ from typing_extensions import Self
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.heatmap import cells_inside, upsample
+from core.engine.rows import rows_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def part_unseen(
     see, with their region of interest, if there is one. ValueError under 16 images.
     """
     seen, unseen = places_unseen(len(images), share, seed, context.patients)
-    return (images[seen], context.of(seen)), (images[unseen], context.of(unseen).roi)
+    return (rows_of(images, seen), context.of(seen)), (rows_of(images, unseen), context.of(unseen).roi)
 
 
 def places_unseen(

@@ -17,11 +17,11 @@ from core.engine.config import Config
 from core.engine.detectors.lesion_head.validation import judge
 from core.engine.progress import Stop
 from core.engine.registry import DETECTORS
+from core.engine.rows import rows_of
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig
 from core.studio.db.store import Store
 from core.studio.experiments.plans import UNTRAINED, Arm
 from core.studio.experiments.report import SYNTHETIC
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import never
 from core.studio.runs import records as runs

@@ -13,11 +13,10 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
-from core.engine.rows import Joined, Rows, Some
+from core.engine.rows import Joined, Rows
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
 from core.studio.ingest import parts
@@ -26,7 +25,6 @@ from core.studio.ingest.resize import ROI_SIDE
 
 VERSION = 1  # raise it when the pixels written here change
 TRIES = 3
-AT_ONCE = 2**25  # bytes: rows that lie apart are copied into memory up to here, beyond that they are read one by one
 
 
 @dataclass
@@ -189,19 +187,3 @@ def _put(partial: Path, folder: Path) -> None:
         folder.rename(damaged)
         partial.rename(folder)
         shutil.rmtree(damaged, ignore_errors=True)
-
-
-def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
-    """array[index] without a copy in memory where that would be large.
-
-    Rows that lie side by side in one file are a view of it. Others are copied up to AT_ONCE bytes; beyond that they are
-    `Some` rows, which stand for an array wherever images are read by their rows.
-    """
-    if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
-        first, stop = int(index[0]), int(index[-1]) + 1
-        view = array.within(first, stop) if isinstance(array, Joined) else array[first:stop]
-        if view is not None:
-            return view
-    if len(index) * int(np.prod(array.shape[1:])) <= AT_ONCE:
-        return array[index]
-    return cast(np.ndarray, Some(array, index))

@@ -6,8 +6,9 @@ import numpy as np
 
 from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.objectives.config import PretrainConfig
+from core.engine.rows import rows_of
 from core.studio.db.store import Store
-from core.studio.ingest.cache import Progress, load_arrays, rows_of
+from core.studio.ingest.cache import Progress, load_arrays
 
 MOST = 64  # images; evenly spaced over the study's normals
 

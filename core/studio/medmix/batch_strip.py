@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from core.engine.objectives.config import PretrainConfig
+from core.engine.rows import rows_of
 from core.engine.tensors import to_pixels
 from core.engine.training.pretraining import Data, Pretraining
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.medmix.preview import one_thread

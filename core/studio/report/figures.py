@@ -12,13 +12,13 @@ import numpy as np
 from core.engine.augment.classes import make_classes
 from core.engine.augment.medmix.medmix import MedMix
 from core.engine.augment.medmix.presets import MEDMIX_PRESETS
+from core.engine.rows import rows_of
 from core.engine.tensors import to_batch, to_pixels
 from core.engine.training.generators import VALIDATION, generator
 from core.studio.clusters import columns, figure, library
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.step import embed
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Work
 from core.studio.report.cells import Cell

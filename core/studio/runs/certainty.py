@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from core.engine.rows import rows_of
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.runs import records as runs
 from core.studio.runs.readings import FLAG_PERCENTILE, size_of
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from core.engine import processes
 from core.engine.objectives.config import PretrainConfig
+from core.engine.rows import rows_of
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing

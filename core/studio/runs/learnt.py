@@ -8,8 +8,8 @@ import numpy as np
 
 from core.engine.detectors.calibration import Calibration
 from core.engine.registry import DETECTORS
+from core.engine.rows import rows_of
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs import queue as jobs

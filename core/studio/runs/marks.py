@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core.engine.rows import rows_of
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.resize import mask_at
 from core.studio.ingest.studies import load_arrays

@@ -9,10 +9,10 @@ from core.engine.config import Config
 from core.engine.detectors.base import FitContext
 from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import DETECTORS, OBJECTIVES
+from core.engine.rows import rows_of
 from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Report, Stop, Work, loading, never, nothing, step

@@ -8,9 +8,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from core.engine.rows import Some
+from core.engine.rows import Some, rows_of
 from core.studio.db.store import Store, now, parsed
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.runs import records as runs

@@ -15,11 +15,11 @@ from core.engine.detectors.base import Detector
 from core.engine.detectors.calibration import Calibration
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
+from core.engine.rows import rows_of
 from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
-from core.studio.ingest.cache import rows_of
 from core.studio.ingest.originals import image_of
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.resize import prepare

@@ -47,10 +47,10 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
 
     from core.engine.allocator import most_memory
     from core.engine.objectives.config import PretrainConfig
+    from core.engine.rows import rows_of
     from core.engine.tensors import pick_device
     from core.engine.training.pretraining import Data, Pretraining
     from core.studio.db import store
-    from core.studio.ingest.cache import rows_of
     from core.studio.ingest.donors import pool_of
     from core.studio.ingest.studies import load_arrays
 

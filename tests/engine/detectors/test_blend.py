@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from core.engine import rows
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.detectors import heatmap
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.blend import Blend, BlendConfig
 from core.engine.detectors.heatmap import upsample
@@ -64,6 +66,21 @@ def test_only_the_region_of_interest_counts():
     }
     rise = {kind: np.mean(after - before) for kind, (before, after) in score.items()}
     assert rise["plain"] > 0 and rise["roi"] < rise["plain"]
+
+
+def test_images_that_do_not_fit_into_memory_give_the_same_blend(monkeypatch):
+    """Rows that are read when asked for, and regions brought to a grid a few at a time, against all at once."""
+    images, roi = normals(24, 64), np.zeros((24, 64, 64), np.uint8)
+    roi[:, 8:56, 4:60] = 1
+    blends = []
+    for most, block in ((rows.AT_ONCE, heatmap.BLOCK), (0, 3)):
+        monkeypatch.setattr(rows, "AT_ONCE", most)
+        monkeypatch.setattr(heatmap, "BLOCK", block)
+        encoder = build_encoder(EncoderConfig(arch=ARCH, seed=2))
+        blends.append(Blend.fit(encoder, images, SMALL, FitContext(roi=roi)))
+    one, other = (blend.predict(images, roi=roi) for blend in blends)
+    assert np.array_equal(one.maps, other.maps)
+    assert np.array_equal(blends[0].image_score(one, roi), blends[1].image_score(other, roi))
 
 
 def test_it_is_the_same_after_save_and_load(fitted, tmp_path):

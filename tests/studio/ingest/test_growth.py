@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.engine import roi
+from core.engine import roi, rows
 from core.engine.rows import Some
 from core.studio.db import seals
 from core.studio.ingest import cache, parts
@@ -197,16 +197,16 @@ def test_training_images_that_lie_apart_need_not_be_copied(store, tiny_study, ad
     add(4, train=3)
     arrays = load_arrays(store, tiny_study, SIZE)
     train = arrays.index("train")
-    assert (np.diff(train) > 1).any() and isinstance(cache.rows_of(arrays.images, train), np.ndarray)
+    assert (np.diff(train) > 1).any() and isinstance(rows.rows_of(arrays.images, train), np.ndarray)
     encoder = pipeline.create_untrained(store, tiny_study, SIZE, arch=ARCH)
     pipeline.pretrain_run(store, encoder)
     weights = []
-    for most in (cache.AT_ONCE, 0):
-        monkeypatch.setattr(cache, "AT_ONCE", most)
+    for most in (rows.AT_ONCE, 0):
+        monkeypatch.setattr(rows, "AT_ONCE", most)
         fit = pipeline.create_fit(store, encoder, "padim", {"channels": 8})
         pipeline.fit_run(store, fit, "cpu")
         weights.append((store.home.runs / fit / "padim.safetensors").read_bytes())
-    apart = cache.rows_of(arrays.images, train)
+    apart = rows.rows_of(arrays.images, train)
     assert isinstance(apart, Some) and np.array_equal(apart, arrays.images[train])
     assert weights[0] == weights[1]
-    assert isinstance(cache.rows_of(arrays.images, arrays.index("holdout")), np.ndarray), "side by side: a view"
+    assert isinstance(rows.rows_of(arrays.images, arrays.index("holdout")), np.ndarray), "side by side: a view"
