@@ -13,7 +13,9 @@ def add(subparsers) -> None:
     parser.add_argument("study", metavar="STUDY")
     parser.add_argument("--detector", default="blend", help="blend, padim, nearest or mahalanobis")
     parser.add_argument("--backbone", default=None, help="instead of EfficientNet-lite0")
-    parser.add_argument("--size", type=int, default=None, help="side of the images, instead of the backbone's own")
+    parser.add_argument(
+        "--size", type=int, default=None, help="side of the images (default: 224; more where few and larger ones are)"
+    )
 
 
 def run(args) -> int:
@@ -26,7 +28,7 @@ def run(args) -> int:
     started = time.monotonic()
     store = open_store(args)
     study = study_named(args, store, args.study)
-    made = look.create_look(store, study, args.backbone or look.ARCH, args.size or look.SIZE, args.detector)
+    made = look.create_look(store, study, args.backbone or look.ARCH, args.size, args.detector)
     steps = look.look_steps(store, made, evaluate=False, device=args.device)
     follow(args, store, jobs.submit(store, steps, start=False), "Looking")
     looked = round(time.monotonic() - started, 1)

@@ -10,20 +10,36 @@ from core.studio.runs.preferred import PREFERRED
 from core.studio.runs.records import get_run, list_runs
 
 ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation
-SIZE = 224  # the side that they were trained at
+SIZE, STEP, MOST = 224, 32, 384  # the side that they were trained at; and how far from it they are used
+PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within a minute
 DETECTOR = PREFERRED[0]
 NAME = "First look"
 
 
+def side_for(store: Store, study: str) -> int:
+    """Side at which a look sees a study: SIZE, and more where its images are few and larger, as small lesions ask for.
+
+    No more than the short side of its usual image, than MOST, and than keeps all of them within PIXELS.
+    """
+    shorts = store.query("SELECT min(width, height) AS s FROM cases WHERE study = ? ORDER BY s", [study])
+    if not shorts:
+        return SIZE
+    most = min(MOST, shorts[len(shorts) // 2]["s"] or SIZE, int((PIXELS / len(shorts)) ** 0.5))
+    return max(SIZE, most // STEP * STEP)
+
+
 def create_look(
-    store: Store, study: str, arch: str = ARCH, size: int = SIZE, detector: str = DETECTOR
+    store: Store, study: str, arch: str = ARCH, size: int | None = None, detector: str = DETECTOR
 ) -> dict[str, str]:
     """Runs {'encoder', 'fit'}: the pretrained encoder as it is and `detector` on it; the encoder is shared by looks.
 
-    Raises ValueError (BadWeights) when the fit runs if the weights cannot be had, UnknownName for a detector.
+    size: None for that of an earlier look, or `side_for`. Raises ValueError (BadWeights) when the fit runs if the
+    weights cannot be had, UnknownName for a detector.
     """
     DETECTORS.get(detector)
-    encoder = _kept(store, study, arch, size) or create_untrained(store, study, size, init="imagenet", arch=arch)
+    encoder = _kept(store, study, arch, size)
+    if encoder is None:
+        encoder = create_untrained(store, study, size or side_for(store, study), init="imagenet", arch=arch)
     return {"encoder": encoder, "fit": create_fit(store, encoder, detector, name=NAME)}
 
 
@@ -39,11 +55,11 @@ def look(store: Store, study: str, device: str = "auto", start: bool = True) -> 
     return {"job": jobs.submit(store, look_steps(store, runs, device=device), start=start), **runs}
 
 
-def _kept(store: Store, study: str, arch: str, size: int) -> str | None:
-    """The finished encoder run of an earlier look."""
+def _kept(store: Store, study: str, arch: str, size: int | None) -> str | None:
+    """The finished encoder run of an earlier look, of any size where none is asked for."""
     for run in list_runs(store, study, "pretrain"):
         config = run["config"]
-        same = config.get("size") == size and config.get("encoder", {}).get("arch") == arch
+        same = size in (None, config.get("size")) and config.get("encoder", {}).get("arch") == arch
         if same and run["method"] == "imagenet" and run["status"] == "done":
             return run["id"]
     return None
