@@ -1,7 +1,7 @@
 """python -m app.routes.schema: what each route takes as its body, as TypeScript (--json: as JSON Schema).
 
 With --write: the types of what the routes answer, into app/static/answers.d.ts, for the type checker of the page's
-scripts. Made from the models of _bodies.py and _answers.
+scripts. Made from the models of _bodies and _answers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from app.routes import router_modules
 from app.routes._typescript import declaration
 
 ANSWERS = APP / "static" / "answers.d.ts"
-HEAD = "// Made by `python -m app.routes.schema` from app/routes/_bodies.py. What the page sends, by method and path."
+HEAD = "// Made by `python -m app.routes.schema` from app/routes/_bodies. What the page sends, by method and path."
 
 
 def models() -> list[type[bodies.Body]]:
-    """The models of bodies, in the order in which they stand in the file."""
-    kinds = [kind for _, kind in inspect.getmembers(bodies, inspect.isclass) if issubclass(kind, bodies.Body)]
-    return sorted((kind for kind in kinds if kind is not bodies.Body), key=lambda k: inspect.getsourcelines(k)[1])
+    """The models of bodies, in the order in which the package names them."""
+    return [getattr(bodies, name) for name in bodies.__all__ if name != bodies.Body.__name__]
 
 
 def body_of_routes(ctx: Context) -> dict[str, type[bodies.Body]]:
