@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 
 from app.routes._types import Int, Name
 from core.studio.review import agreement, blind, cases, compared, results, verdicts
+from core.studio.review.scored import scored
 
 
 def routes(ctx) -> APIRouter:
@@ -22,19 +23,19 @@ def routes(ctx) -> APIRouter:
         if runs:
             chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
             shown = {r["id"] for r in runs if r["first"]} | {chosen}
-            read = {one: results.readings(store, study, one, bool(roi)) for one in shown}
+            read = {one: scored(store, study, one, bool(roi)) for one in shown}
             points = {
-                one: results.operating_point(store, study, one, "labels", bool(roi), rows) for one, rows in read.items()
+                one: results.operating_point(store, study, one, "labels", bool(roi), kept) for one, kept in read.items()
             }
             out |= {
                 "run": chosen,
                 "verdicts": [verdicts.verdict(r, points[r["id"]]) for r in runs if r["first"]],
                 "labels": points[chosen],
                 "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
-                "promise": results.promise(store, study, chosen, bool(roi)),
+                "promise": results.promise(store, study, read[chosen]),
                 "sizes": results.dice_by_size(store, study, chosen),
                 "compared": compared.compared(store, study, runs, bool(roi)),
-                "panel": results.prediction_panel(read[chosen], 14),
+                "panel": results.prediction_panel(store, chosen, read[chosen], 14, bool(roi)),
             }
         return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import types
 import typing
@@ -13,6 +14,11 @@ from typing_extensions import Self
 
 class BadConfig(ValueError):
     """A value that the configuration cannot hold; the message says which, and what it takes."""
+
+
+@functools.cache  # hints are text that is evaluated anew at each call, which took most of the time of `replace`
+def _kinds(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
@@ -54,7 +60,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        kinds = typing.get_type_hints(cls)
+        kinds = _kinds(cls)  # type: ignore[arg-type]  # a class is hashable
         unknown = sorted(set(values) - set(kinds))
         if unknown:
             raise BadConfig(f"{cls.__name__} has no {', '.join(unknown)}; it has: {', '.join(sorted(kinds))}")

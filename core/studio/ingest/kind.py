@@ -54,9 +54,13 @@ def kind_of_image(image: np.ndarray) -> str:
 
 def guess(store: Store, study: str) -> str | None:
     """The kind that most of a sample of the study's images has; None if no image can be read."""
-    cases = store.query('SELECT path, frame, scale FROM cases WHERE study = ? ORDER BY "row"', [study])
+    count = store.first("SELECT count(*) AS n FROM cases WHERE study = ?", [study])["n"]
+    sample = range(0, count, max(1, count // SAMPLE))[:SAMPLE]  # rows of a study are numbered from 0
+    cases = store.query(
+        f'SELECT path, frame, scale FROM cases WHERE study = ? AND "row" IN ({",".join(map(str, sample))})', [study]
+    )
     found: Counter[str] = Counter()
-    for case in cases[:: max(1, len(cases) // SAMPLE)][:SAMPLE]:
+    for case in cases:
         try:
             found[kind_of_image(shown(case))] += 1
         except (Unreadable, OSError):

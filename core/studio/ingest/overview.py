@@ -23,14 +23,13 @@ def overview(store: Store, study: str) -> dict:
     """{"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "bits", "modalities", "report"}."""
     row = show_study(store, study)
     cases = store.query(
-        "SELECT split, label, width, height, bits, modality, COUNT(*) AS n FROM cases WHERE study = ? "
-        "GROUP BY split, label, width, height, bits, modality",
+        "SELECT width, height, bits, modality, COUNT(*) AS n FROM cases WHERE study = ? "
+        "GROUP BY width, height, bits, modality",
         [study],
     )
-    table = {s: {label: 0 for label in LABELS} for s in SPLITS}
+    table = {s: {label: row["counts"].get(f"{s} {label}", 0) for label in LABELS} for s in SPLITS}
     sizes: Counter[str] = Counter()
     for case in cases:
-        table[case["split"]][case["label"]] += case["n"]
         sizes[f"{case['width']} x {case['height']}"] += case["n"]
     with_truth = store.query(
         "SELECT split, COUNT(*) AS n FROM cases c WHERE study = ? AND EXISTS (SELECT 1 FROM lesion_masks m "

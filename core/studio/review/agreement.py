@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -98,7 +99,9 @@ def agreement(store: Store, study: str, stage: str = "last") -> dict:
     if len(readers) > 2 and full:
         counts = np.array([[sum(d == c for c in case.values()) for d in DECISIONS] for case in full])
         every = fleiss(counts)
-    names = {r["id"]: r["name"] for r in store.query("SELECT id, name FROM cases WHERE study = ?", [study])}
+    apart = {case: words for case, words in sorted(said.items()) if len(set(words.values())) > 1}
+    named = "SELECT id, name FROM cases WHERE id IN (SELECT value FROM json_each(?))"
+    names = {r["id"]: r["name"] for r in store.query(named, [json.dumps(list(apart))])}
     settled = {
         r["case_id"]: {"reader": r["reader"], "decision": r["decision"]}
         for r in store.query(
@@ -108,9 +111,7 @@ def agreement(store: Store, study: str, stage: str = "last") -> dict:
         )
     }
     differ = [
-        {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)}
-        for i, case in sorted(said.items())
-        if len(set(case.values())) > 1
+        {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)} for i, case in apart.items()
     ]
     return {
         "stage": stage,

@@ -14,6 +14,7 @@ from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.ingest.patients import patients_of
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import pixel_scale
+from core.studio.review.scored import Scored, named, scored
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
@@ -43,25 +44,11 @@ def confusion(truth: np.ndarray, found: np.ndarray) -> dict:
     }  # fmt: skip
 
 
-def readings(store: Store, study: str, run: str, roi: bool = True) -> list[dict]:
-    """Test cases the run has scored, highest score first, without those it has learnt from: id, name, label, score,
-    percentile, flagged."""
-    end, learnt = "_roi" if roi else "", learnt_from(store, run)
-    rows = store.query(
-        f"SELECT c.id, c.name, c.label, r.score{end} AS score, r.percentile{end} AS percentile, r.flagged{end} "
-        "AS flagged "
-        f"FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.study = ? AND c.split = 'test' "
-        f"AND r.score{end} IS NOT NULL ORDER BY score DESC, c.id",
-        [run, study],
-    )
-    return [row for row in rows if row["id"] not in learnt]
-
-
-def truth_of(store: Store, study: str, rows: list[dict], against: str) -> dict[int, bool]:
-    """case -> abnormal? `against` 'labels' (of the import) or 'readers' (their majority; adjudication settles;
-    unsure is none)."""
+def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.ndarray, np.ndarray]:
+    """(known, sick), bool (N,) each. `against` 'labels' (of the import) or 'readers' (their majority; adjudication
+    settles; unsure is none)."""
     if against == "labels":
-        return {r["id"]: r["label"] == "abnormal" for r in rows if r["label"] != "unknown"}
+        return cases.label != "unknown", cases.sick
     settled = {
         r["case_id"]: r["decision"]
         for r in store.query(
@@ -70,57 +57,47 @@ def truth_of(store: Store, study: str, rows: list[dict], against: str) -> dict[i
             [study],
         )
     }
-    out = {}
-    for case, said in opinions(store, study, "last").items():
-        votes = list(said.values())
-        sick, well = votes.count("abnormal"), votes.count("normal")
-        word = settled.get(case) or ("abnormal" if sick > well else "normal" if well > sick else None)
-        if word in ("abnormal", "normal"):
-            out[case] = word == "abnormal"
-    known = {r["id"] for r in rows}
-    return {case: sick for case, sick in out.items() if case in known}
+    said: dict[str, list[int]] = {"abnormal": [], "normal": []}
+    for case, words in opinions(store, study, "last").items():
+        votes = list(words.values())
+        ill, well = votes.count("abnormal"), votes.count("normal")
+        word = settled.get(case) or ("abnormal" if ill > well else "normal" if well > ill else None)
+        if word in said:
+            said[word].append(case)
+    sick = np.isin(cases.ids, said["abnormal"])
+    return sick | np.isin(cases.ids, said["normal"]), sick
 
 
 def operating_point(
-    store: Store, study: str, run: str, against: str = "labels", roi: bool = True, rows: list[dict] | None = None
+    store: Store, study: str, run: str, against: str = "labels", roi: bool = True, cases: Scored | None = None
 ) -> dict:
     """{"roc": [[fpr, tpr]...], "auroc", "point": [fpr, tpr], confusion...}; roc is None where only one kind is
-    known, and thinned to some POINTS. rows: the run's `readings`, where they are at hand."""
-    rows = readings(store, study, run, roi) if rows is None else rows
-    truth = truth_of(store, study, rows, against)
-    rows = [r for r in rows if r["id"] in truth]
-    sick = np.array([truth[r["id"]] for r in rows], bool)
-    found = np.array([bool(r["flagged"]) for r in rows], bool)
-    out = {"against": against, "run": run, "roc": None, "auroc": None, "point": None, **confusion(sick, found)}
+    known, and thinned to some POINTS. cases: the run's `scored`, where they are at hand."""
+    cases = (scored(store, study, run, roi) if cases is None else cases).test
+    known, sick = truth_of(store, study, cases, against)
+    cases, sick = cases.where(known), sick[known]
+    out = {"against": against, "run": run, "roc": None, "auroc": None, "point": None, **confusion(sick, cases.flagged)}
     if sick.any() and not sick.all():
         from sklearn.metrics import roc_auc_score, roc_curve
 
-        scores = np.array([r["score"] for r in rows])
-        fpr, tpr, _ = roc_curve(sick, scores)
+        fpr, tpr, _ = roc_curve(sick, cases.scores)
         kept = np.unique(np.linspace(0, len(fpr) - 1, min(len(fpr), POINTS)).astype(int))
         out["roc"] = np.stack([fpr, tpr], 1)[kept].tolist()
-        out["auroc"] = float(roc_auc_score(sick, scores))
+        out["auroc"] = float(roc_auc_score(sick, cases.scores))
         out["point"] = [1 - out["specificity"]["value"], out["sensitivity"]["value"]]
     return out
 
 
-def promise(store: Store, study: str, run: str, roi: bool = True) -> dict | None:
-    """The conformal threshold of a run (at most 5 % of normal images flagged) and what it flags of the test's normals:
-    `results.conformal`, with the `share` and its 95 % interval. None where no held-out normal has been scored.
+def promise(store: Store, study: str, cases: Scored) -> dict | None:
+    """The conformal threshold of a run's `scored` cases (at most 5 % of normal images flagged) and what it flags of the
+    test's normals: `results.conformal`, with the `share` and its 95 % interval. None where no held-out normal has been
+    scored.
     """
-    column = "score_roi" if roi else "score"
-    rows = store.query(
-        f"SELECT c.id, c.split, r.{column} AS score FROM readings r JOIN cases c ON c.id = r.case_id "
-        f"WHERE r.run = ? AND c.study = ? AND c.label = 'normal' AND r.{column} IS NOT NULL",
-        [run, study],
-    )
-    learnt = learnt_from(store, run)
-    rows = [r for r in rows if r["id"] not in learnt]
-    of = {split: np.array([r["score"] for r in rows if r["split"] == split]) for split in ("holdout", "test")}
-    if not len(of["holdout"]):
+    cases = cases.where(cases.label == "normal")
+    held = cases.where(cases.split == "holdout")
+    if not len(held):
         return None
-    held = np.array([r["id"] for r in rows if r["split"] == "holdout"])
-    row = conformal(of["holdout"], of["test"], patients_of(store, study, held))
+    row = conformal(held.scores, cases.test.scores, patients_of(store, study, held.ids))
     return {**row, "share": wilson(row["flagged"], row["normals"])}
 
 
@@ -159,15 +136,13 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
     learnt = learnt_from(store, run)
     truth = {case: mask for case, mask in truth_masks(store, study).items() if case not in learnt}
     level = pixel_scale(store, get_run(store, run))["threshold"]
-    scored = {
-        row["case_id"] for row in store.query("SELECT case_id FROM readings WHERE run = ? AND map IS NOT NULL", [run])
-    }
-    there = sorted(scored & truth.keys())
+    (read,) = store.columns("SELECT case_id FROM readings WHERE run = ? AND score IS NOT NULL", [run])
+    there = sorted(truth.keys() & set(read))
     drawn = random.Random(0).sample(there, POINTS) if len(there) > POINTS else there
-    rows = store.query(
+    rows = store.query(  # CROSS: joined in this order, from the few that are drawn
         "SELECT r.case_id, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM json_each(?) d "
-        "JOIN lesion_masks m ON m.id = d.value JOIN cases c ON c.id = m.case_id "
-        "JOIN readings r ON r.run = ? AND r.case_id = m.case_id WHERE r.map IS NOT NULL ORDER BY r.case_id",
+        "CROSS JOIN lesion_masks m ON m.id = d.value CROSS JOIN cases c ON c.id = m.case_id "
+        "CROSS JOIN readings r ON r.run = ? AND r.case_id = m.case_id WHERE r.map IS NOT NULL ORDER BY r.case_id",
         [json.dumps([truth[case] for case in drawn]), run],
     )
     points = []
@@ -189,10 +164,11 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
     return {"points": points, "groups": summary, "threshold": level, "of": len(there)}
 
 
-def prediction_panel(rows: list[dict], count: int = 12) -> list[dict]:
-    """Cases of a run's `readings` for the paper's prediction panel: evenly through the scores, each right or wrong at
-    the threshold."""
-    rows = [r for r in rows if r["label"] != "unknown"]
-    if len(rows) > count:
-        rows = [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
+def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
+    """Test cases for the paper's prediction panel: evenly through the scores, each right or wrong at the threshold."""
+    cases = cases.test
+    cases = cases.where(cases.label != "unknown")
+    if len(cases) > count:
+        cases = cases.where(np.array([round(i * (len(cases) - 1) / (count - 1)) for i in range(count)]))
+    rows = named(store, run, cases, roi)
     return [{**r, "right": bool(r["flagged"]) == (r["label"] == "abnormal")} for r in rows]

@@ -7,6 +7,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from core.studio.review import agreement, decisions, results
 from core.studio.review.decisions import DECISIONS
+from core.studio.review.scored import named, scored
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -76,10 +77,14 @@ def test_a_studys_agreement_and_its_disagreements(room):
 
 def test_operating_point_against_labels_and_against_readers(room):
     store, run = room
-    rows = results.readings(store, "room", run)
+    cases = scored(store, "room", run).test
     found = results.operating_point(store, "room", run)
+    rows = named(store, run, cases)
     sick = np.array([r["label"] == "abnormal" for r in rows])
     flagged = np.array([bool(r["flagged"]) for r in rows])
+    assert [r["id"] for r in rows] == cases.ids.tolist() and [r["score"] for r in rows] == cases.scores.tolist()
+    assert np.array_equal(sick, cases.sick) and np.array_equal(flagged, cases.flagged)
+    assert (np.diff(cases.scores) <= 0).all()
     assert found["sensitivity"]["value"] == pytest.approx(flagged[sick].mean())
     assert found["specificity"]["value"] == pytest.approx(1 - flagged[~sick].mean())
     assert found["point"][1] == found["sensitivity"]["value"] and found["roc"][0] == [0, 0]
@@ -99,7 +104,7 @@ def test_dice_by_size_is_the_viewers(room):
     assert all(0 <= p["dice"] <= 1 for p in found["points"])
     sizes = [p["size"] for p in found["points"]]
     assert sizes == sorted(sizes)
-    panel = results.prediction_panel(results.readings(store, "room", run), 5)
+    panel = results.prediction_panel(store, run, scored(store, "room", run), 5)
     assert len(panel) == 5 and panel[0]["score"] >= panel[-1]["score"]
     assert all(p["right"] == (bool(p["flagged"]) == (p["label"] == "abnormal")) for p in panel)
 
@@ -118,8 +123,9 @@ def test_of_many_lesions_the_same_ones_are_drawn(room, monkeypatch):
 
 def test_the_promised_threshold_counts_the_tests_normals_alone(room):
     store, run = room
-    normals = [r for r in results.readings(store, "room", run) if r["label"] == "normal"]
-    at = sorted(r["score"] for r in normals)[-2]
+    normals = scored(store, "room", run).test
+    normals = normals.where(~normals.sick)
+    at = normals.scores[1]
     held = [r["id"] for r in store.query("SELECT id FROM cases WHERE study = 'room' AND split != 'test'")]
     with store.write() as db:
         db.execute("UPDATE cases SET split = 'holdout' WHERE study = 'room' AND split = 'train'")
@@ -128,7 +134,7 @@ def test_the_promised_threshold_counts_the_tests_normals_alone(room):
             db["readings"].insert(
                 {**row, "percentile": 0, "percentile_roi": 0, "flagged": 0, "flagged_roi": 0}, replace=True
             )
-    found = results.promise(store, "room", run)
+    found = results.promise(store, "room", scored(store, "room", run))
     assert (found["held"], found["normals"]) == (len(held), len(normals))
     if len(held) < found["needed"]:
         assert found["threshold"] is None and found["flagged"] == 0 and "Hold out more" in found["guarantee"]

@@ -8,6 +8,7 @@ from core.studio.jobs import worker
 from core.studio.review import cases as review_cases
 from core.studio.review import decisions, masks
 from core.studio.review import results as figures
+from core.studio.review.scored import scored
 from core.studio.runs import learnt, marks, results
 from core.studio.runs import records as runs
 from core.studio.training import requests
@@ -70,7 +71,7 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
     kept = results.evaluations(store, tiny_study, made["run"])[0]
     assert kept["n_abnormal"] == len(sick) - 4 and kept["learnt_from"] == 4
     assert results.evaluations(store, tiny_study, base)[0]["learnt_from"] == 0
-    assert not seen & {row["id"] for row in figures.readings(store, tiny_study, made["run"])}
+    assert not seen & set(scored(store, tiny_study, made["run"]).ids.tolist())
     assert not seen & {point["case"] for point in figures.dice_by_size(store, tiny_study, made["run"])["points"]}
     beside = run["summary"]["comparison"]
     assert beside["left_out"] == 4 and beside["cases"] == len(cases_of(store, tiny_study, "normal")) + 2
