@@ -76,8 +76,9 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 
 CHILD = """
-import json, resource, sys
-import numpy as np
+import json, sys
+import numpy as np, torch
+from core.engine.allocator import most_memory
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
 
@@ -92,8 +93,7 @@ class Drawn:
         return draw.integers(0, 256, (stop - start, *self.shape[1:]), dtype=np.uint8)
 
 PaDiM.fit(build_encoder(EncoderConfig()), Drawn(int(sys.argv[1]), int(sys.argv[2])), PaDiMConfig())
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps(peak / 1024 ** (2 if sys.platform == "darwin" else 1)))
+print(json.dumps(most_memory(torch.device("cpu")) / 2**20))
 """
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,9 @@ from typing import Any
 
 import cv2
 import numpy as np
+import torch
 
+from core.engine.allocator import most_memory
 from core.studio.db import store as stores
 from core.studio.ingest.studies import import_study, load_arrays
 
@@ -57,8 +58,8 @@ def prepare(folder: str) -> None:
     started = time.perf_counter()
     study = import_study(store, "bench", Path(folder) / "images").study
     load_arrays(store, study, SIDE)
-    seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"seconds": seconds, "peak_mib": peak / 1024 ** (2 if sys.platform == "darwin" else 1)}))
+    seconds = time.perf_counter() - started
+    print(json.dumps({"seconds": seconds, "peak_mib": most_memory(torch.device("cpu")) / 2**20}))
 
 
 def _draw(folder: Path, count: int) -> list[Path]:
