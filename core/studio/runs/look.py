@@ -33,13 +33,15 @@ def create_look(
 ) -> dict[str, str]:
     """Runs {'encoder', 'fit'}: the pretrained encoder as it is and `detector` on it; the encoder is shared by looks.
 
-    size: None for that of an earlier look, or `side_for`. Raises ValueError (BadWeights) when the fit runs if the
-    weights cannot be had, UnknownName for a detector.
+    size: None for that of an earlier look, or `side_for` with ARCH. Raises UnknownName for a detector, and ValueError
+    (BadWeights) when the fit runs if the weights cannot be had.
     """
     DETECTORS.get(detector)
     encoder = _kept(store, study, arch, size)
     if encoder is None:
-        encoder = create_untrained(store, study, size or side_for(store, study), init="imagenet", arch=arch)
+        # Others may be slower, or take one size alone.
+        usual = side_for(store, study) if arch == ARCH else SIZE
+        encoder = create_untrained(store, study, size or usual, init="imagenet", arch=arch)
     return {"encoder": encoder, "fit": create_fit(store, encoder, detector, name=NAME)}
 
 

@@ -49,6 +49,9 @@ def test_few_and_large_images_are_looked_at_more_closely(store, tiny_study, coun
         same = {"study": tiny_study, "split": "test", "label": "normal", "added": "", "width": width, "height": height}
         db.table("cases").insert_all({**same, "name": str(i), "path": str(i), "row": i} for i in range(count))
     assert look.side_for(store, tiny_study) == side
+    for arch, used in ((look.ARCH, side), ("vit_tiny_patch16_224", look.SIZE)):
+        made = look.create_look(store, tiny_study, arch)
+        assert runs.get_run(store, made["encoder"])["config"]["size"] == used
 
 
 def test_a_look_goes_on_at_the_size_of_the_one_before(store, tiny_study):
