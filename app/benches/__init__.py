@@ -80,6 +80,7 @@ AIMS = {
     "nearest-score": Aim(1.5),
     "lesion-score": Aim(1.15),
     "igd-score": Aim(5, at_least=True),
+    "igd-train": Aim(5, at_least=True),
     "metrics": Aim(5, at_least=True),
     "start": Aim(1, key="over_import"),
     "study": Aim(1.3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app import benches as bench
-from core.engine.benches import igd_score
+from core.engine.benches import igd_score, igd_train
 
 
 def test_each_aim_belongs_to_a_benchmark():
@@ -30,3 +30,11 @@ def test_rows_say_what_was_found_and_what_failed(monkeypatch):
 def test_igd_scores_the_same_in_batches_as_one_by_one():
     row = igd_score.run(quick=True)
     assert row["difference"] < 1e-3 and row["patches"] == 25
+
+
+def test_igd_trains_on_every_patch_either_way(monkeypatch):
+    """The small steps that are not taken are multiplied: together they have as many patches as the large one."""
+    monkeypatch.setattr(igd_train, "medians", lambda whats, rounds, device: [2.0, sum(w() is None for w in whats[1:])])
+    row = igd_train.run(quick=True)
+    assert row["patches"] == 2 * 25
+    assert (row["step_seconds"], row["two_by_two_seconds"]) == (2.0, 25 / 2) and row["ratio"] == 6.25
