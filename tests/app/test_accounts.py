@@ -36,15 +36,16 @@ def enter(browser, url: str, name: str, password: str):
 
 def test_a_reader_is_invited_reset_and_removed(signed, browser):
     server, store = signed
+    name = f"Eve{len(accounts.list_readers(store))}"  # another where a first try has failed
     page = enter(browser, server.url, "Root", PASSWORD)
     open_tab(page, server.url, "Study", STUDY)
     page.get_by_role("button", name="Accounts", exact=True).click()
     panel = page.locator(".m-accounts")
     assert panel.get_by_role("button", name="Remove Root").is_disabled()
-    panel.get_by_label("Name", exact=True).fill("Eve")
+    panel.get_by_label("Name", exact=True).fill(name)
     panel.get_by_label("Role", exact=True).select_option("adjudicator")
     panel.get_by_role("button", name="Invite").click()
-    told = panel.get_by_label("Password of Eve")
+    told = panel.get_by_label(f"Password of {name}")
     told.wait_for()
     first = told.input_value()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -55,25 +56,25 @@ def test_a_reader_is_invited_reset_and_removed(signed, browser):
         page.locator(".toast").wait_for(state="detached")
         page.screenshot(path=f"{folder}/accounts.png")
     panel.get_by_role("button", name="Done").click()
-    assert first not in page.content() and panel.get_by_label("Password of Eve").count() == 0
+    assert first not in page.content() and panel.get_by_label(f"Password of {name}").count() == 0
 
-    eve = enter(browser, server.url, "Eve", first)
+    eve = enter(browser, server.url, name, first)
     eve.wait_for_function("window.Studio && window.Studio.started")
-    panel.get_by_role("combobox", name="Role of Eve").select_option("reader")
-    panel.get_by_role("button", name="Reset password Eve").click()
-    page.get_by_role("button", name="Reset the password of Eve").click()
-    panel.get_by_label("Password of Eve").wait_for()
-    assert panel.get_by_label("Password of Eve").input_value() != first
-    assert accounts.role_of(store, "Eve") == "reader"
+    panel.get_by_role("combobox", name=f"Role of {name}").select_option("reader")
+    panel.get_by_role("button", name=f"Reset password {name}").click()
+    page.get_by_role("button", name=f"Reset the password of {name}").click()
+    panel.get_by_label(f"Password of {name}").wait_for()
+    assert panel.get_by_label(f"Password of {name}").input_value() != first
+    assert accounts.role_of(store, name) == "reader"
     eve.goto(server.url)
     assert eve.url.endswith("/sign-in"), "the session ended with the password"
     eve.context.close()
 
-    panel.get_by_role("button", name="Remove Eve").click()
-    red = page.get_by_role("button", name="Remove “Eve”")
+    panel.get_by_role("button", name=f"Remove {name}").click()
+    red = page.get_by_role("button", name=f"Remove “{name}”")
     assert "danger" in (red.get_attribute("class") or "")
     red.click()
-    panel.get_by_role("combobox", name="Role of Eve").wait_for(state="detached")
+    panel.get_by_role("combobox", name=f"Role of {name}").wait_for(state="detached")
     assert [row["name"] for row in accounts.list_readers(store) if row["active"]] == ["Ada", "Root"]
     page.context.close()
 
@@ -126,3 +127,28 @@ def test_one_user_reads_how_sign_in_is_turned_on(page, page_url, go):
     panel = page.locator(".m-accounts")
     panel.get_by_text("--role administrator").wait_for()
     assert panel.get_by_role("button").count() == 0 and panel.get_by_role("textbox").count() == 0
+
+
+def test_a_click_is_taken_while_the_list_is_drawn_again(signed, browser):
+    server, _ = signed
+    page = enter(browser, server.url, "Root", PASSWORD)
+    open_tab(page, server.url, "Study", STUDY)
+    opener = page.get_by_role("button", name="Accounts", exact=True)
+    opener.click()
+    remove = page.locator(".m-accounts").get_by_role("button", name="Remove Ada")
+    remove.wait_for()
+    page.wait_for_load_state("networkidle")
+    held = []
+    page.route(f"**/api/accounts/{STUDY}", lambda route: held.append(route))
+    for _ in range(2):  # closes the panel and opens it; each asks anew
+        with page.expect_request(f"**/api/accounts/{STUDY}"):
+            opener.click()
+    remove.hover()
+    page.mouse.down()
+    for route in held:
+        with page.expect_response(f"**/api/accounts/{STUDY}"):
+            route.continue_()
+    page.evaluate("() => new Promise((done) => setTimeout(done))")  # what the answer draws is drawn
+    page.mouse.up()
+    page.get_by_role("button", name="Remove “Ada”").wait_for()
+    page.context.close()

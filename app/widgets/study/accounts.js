@@ -176,7 +176,16 @@ export function accounts(panel, studio, changed) {
     if (!study) return;
     const last = ask();
     const got = await api(`/api/accounts/${encodeURIComponent(study)}`);
-    if (!last() || study !== studio.study) return;
+    if (study === studio.study) draw(got, last);
+  }
+  /** @param {import('../../static/answers').Accounts} got @param {() => boolean} last */
+  function draw(got, last) {
+    if (!last()) return;
+    // A row that is exchanged while the mouse is down on it would lose the click.
+    if (list.matches(':active')) {
+      addEventListener('pointerup', () => setTimeout(draw, 0, got, last), { once: true });
+      return;
+    }
     you = got.you;
     if (!got.sign_in) fill(list, el('p', { class: 'dim' }, how()));
     else {
