@@ -81,16 +81,32 @@ class Pool:
         each, more = divmod(limit, images)
         self.quota = np.full(images, each)
         self.quota[np.random.default_rng(seed).permutation(images)[:more]] += 1
-        self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.drawn = 0
+        self._room: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
         """features (P, D) of image `row`; inside: bool (P,), cells that may be drawn (all where it says none)."""
         cells = np.arange(len(features)) if inside is None or not inside.any() else np.flatnonzero(inside)
         drawn = np.random.default_rng([self.seed, row]).permutation(cells)[: self.quota[row]]
         index = torch.from_numpy(np.sort(drawn)).to(features.device)
-        self.parts.append((features[index].clone(), torch.full_like(index, row), index))
+        place = slice(self.drawn, self.drawn + len(index))
+        room, rows, places = self._rooms(features)
+        room[place], rows[place], places[place] = features[index], row, index
+        self.drawn = place.stop
+
+    def _rooms(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Room for all that will be drawn, taken at once: thousands of small tensors kept between the large ones of the
+        encoder's passes would leave gaps that no later pass fits in (500 kB an image, measured).
+        """
+        if self._room is None:
+            count = int(self.quota.sum())
+            rows, cells = (torch.empty(count, dtype=torch.long, device=features.device) for _ in range(2))
+            self._room = features.new_empty(count, features.shape[1]), rows, cells
+        return self._room
 
     def all(self) -> tuple[Tensor, Tensor, Tensor]:
-        """features (N, D), rows (N,), cells (N,)."""
-        features, rows, cells = (torch.cat(part) for part in zip(*self.parts, strict=True))
+        """features (N, D), rows (N,), cells (N,). Raises ValueError before an image was added."""
+        if self._room is None:
+            raise ValueError("no patch was drawn")
+        features, rows, cells = (room[: self.drawn] for room in self._room)
         return features, rows, cells
