@@ -111,6 +111,7 @@ _PATHS: dict[str, dict[str, str]] = {
         "/api/report/{study}": "GET",
         "/api/report/{study}/file.{kind}": "GET",
         "/api/results/{study}": "GET",
+        "/api/results/{study}/sizes": "GET",
         "/api/study/drop": "POST",
         "/api/study/{study}/overview": "GET",
         "/api/study/{study}/sample": "GET",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from app.routes._types import Int, Name
+from core.studio.db.store import NotFound
 from core.studio.review import agreement, blind, cases, compared, results, verdicts
 from core.studio.review.scored import scored
 
@@ -33,10 +34,17 @@ def routes(ctx) -> APIRouter:
                 "labels": points[chosen],
                 "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
                 "promise": results.promise(store, study, read[chosen]),
-                "sizes": results.dice_by_size(store, study, chosen),
                 "compared": compared.compared(store, study, runs, bool(roi)),
                 "panel": results.prediction_panel(store, chosen, read[chosen], 14, bool(roi)),
             }
         return out
+
+    @router.get("/{study}/sizes")
+    def sizes(study: str, run: Name):
+        """Dice by lesion size: a question of its own, since of many cases some hundred masks and maps are read."""
+        store = ctx.store()
+        if all(r["id"] != run for r in cases.scored_runs(store, study)):
+            raise NotFound(f"no run {run!r} has scored {study}")
+        return {"ok": True} | results.dice_by_size(store, study, run)
 
     return router

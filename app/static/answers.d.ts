@@ -1077,7 +1077,6 @@ export interface ResultsOfRun {
   labels: OperatingPoint;
   readers: OperatingPoint;
   promise: Promised | null;
-  sizes: Sizes;
   compared: Array<ComparedRow>;
   panel: Array<PanelCase>;
 }
@@ -1638,6 +1637,7 @@ export interface Api {
   (path: `/api/manage/${string}/labels${Query}`, body: object): To<Labels>;
   (path: `/api/medmix/presets${Query}`): To<Presets>;
   (path: `/api/medmix/presets${Query}`, body: object): To<KeptPreset>;
+  (path: `/api/results/${string}/sizes${Query}`): To<Sizes>;
   (path: `/api/review/finding${Query}`, body: object): To<Findings>;
   (path: `/api/training/check${Query}`, body: object): To<Done>;
   (path: `/api/training/forms${Query}`): To<TrainingForms>;
@@ -1721,6 +1721,7 @@ export interface Get {
   (path: `/api/study/${string}/overview`, params?: Params): Promise<Answer<Overview>>;
   (path: `/api/clusters/maps/${string}`, params?: Params): Promise<Answer<MapAbout>>;
   (path: `/api/medmix/presets`, params?: Params): Promise<Answer<Presets>>;
+  (path: `/api/results/${string}/sizes`, params?: Params): Promise<Answer<Sizes>>;
   (path: `/api/training/forms`, params?: Params): Promise<Answer<TrainingForms>>;
   (path: `/api/case/${string}/explain`, params?: Params): Promise<Answer<Explained>>;
   (path: `/api/case/${string}/nearest`, params?: Params): Promise<Answer<NearestCases>>;

@@ -69,6 +69,25 @@ def test_detectors_stand_side_by_side_and_a_click_shows_their_results(page, page
     assert found["labels"]["auroc"] == pytest.approx(read_rows[0]["auroc"]), "one figure, two ways"
 
 
+def test_dice_by_lesion_size_comes_after_the_other_figures(page, page_url, scored):
+    run, held = scored[2]["padim"], []
+    page.route("**/api/results/*/sizes?*", lambda route: held.append(route))
+    open_tab(page, page_url, "Results", STUDY)
+    page.get_by_text("Reading masks and heat maps…").wait_for()
+    page.locator(f".rs-compared tr[data-run='{run}'] button").click()
+    page.locator(f".rs-compared tr[data-run='{run}'] button[aria-pressed=true]").wait_for()
+    while held:
+        held.pop(0).continue_()
+        page.wait_for_timeout(50)
+    with urllib.request.urlopen(f"{page_url}api/results/{STUDY}/sizes?run={run}") as answer:
+        found = json.load(answer)
+    dots = page.locator(".rs-plot circle[fill-opacity]")
+    dots.nth(len(found["points"]) - 1).wait_for()
+    first = found["points"][0]
+    assert dots.count() == len(found["points"]) > 0
+    assert dots.first.text_content() == f"{first['name']}: Dice {first['dice']:.2f}", "of the run that was chosen last"
+
+
 def test_a_prediction_opens_its_case_in_review(page, page_url):
     open_tab(page, page_url, "Results", STUDY)
     first = page.locator(".rs-case").first

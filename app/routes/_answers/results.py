@@ -179,7 +179,6 @@ class ResultsOfRun(Answer):
     labels: OperatingPoint
     readers: OperatingPoint
     promise: Promised | None
-    sizes: Sizes
     compared: list[ComparedRow]
     panel: list[PanelCase]
 
@@ -187,5 +186,5 @@ class ResultsOfRun(Answer):
 Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
 
 
-ANSWERS: dict[str, Any] = {"GET /api/results/{study}": Results}
+ANSWERS: dict[str, Any] = {"GET /api/results/{study}": Results, "GET /api/results/{study}/sizes": Sizes}
 BINARY: dict[str, tuple[str, ...]] = {}

@@ -67,9 +67,10 @@ export async function mount(root, studio) {
     if (!study || !studio.shown(root) || (!force && asked === study)) return;
     asked = study;
     const newest = question();
+    const of = `/api/results/${encodeURIComponent(study)}`;
     let r;
     try {
-      r = await api(`/api/results/${encodeURIComponent(study)}?run=${encodeURIComponent(run)}`);
+      r = await api(`${of}?run=${encodeURIComponent(run)}`);
     } catch (error) {
       if (newest()) fill(page, el('p', { class: 'panel rs-wide' }, error.message));
       return;
@@ -81,6 +82,7 @@ export async function mount(root, studio) {
       fill(page, el('div', { class: 'panel rs-wide' }, unscored(studio)), readers, out);
       return;
     }
+    const sizes = el('div', {}, el('p', { class: 'dim' }, 'Reading masks and heat maps…'));
     fill(
       page,
       verdicts(r.verdicts, r.run, choose),
@@ -90,9 +92,18 @@ export async function mount(root, studio) {
         'Predictions, from the highest score to the lowest',
         predictions(r.panel, (id) => studio.openCase(id)),
       ),
-      wide('Dice by lesion size, at the pixel threshold of held-out normals', diceBySize(r.sizes)),
+      wide('Dice by lesion size, at the pixel threshold of held-out normals', sizes),
       out,
     );
+    /** @type {import('../../static/answers').Sizes} */
+    let found;
+    try {
+      found = await api(`${of}/sizes?run=${encodeURIComponent(r.run)}`);
+    } catch (error) {
+      fill(sizes, el('p', {}, error.message));
+      return;
+    }
+    fill(sizes, diceBySize(found));
   }
 
   studio.on('study', () => show());

@@ -42,7 +42,7 @@ EXPECTED = {
         GET /api/clusters/maps/{key}/placed/{new}/{image}/thumb.png
         GET /api/clusters/maps/{key}/placed/{new}/{image}/image.png
         GET /api/export/{study}/warning | POST /api/export/{study}/{kind} | GET /api/results/{study} | GET /api/bin
-        GET /api/report/{study} | GET /api/report/{study}/file.{kind}
+        GET /api/results/{study}/sizes | GET /api/report/{study} | GET /api/report/{study}/file.{kind}
         GET /api/learn/{study} | POST /api/learn/{study}
         POST /api/study/drop | GET /api/study/{study}/overview | GET /api/study/{study}/sample
         GET /api/study/{study}/next
