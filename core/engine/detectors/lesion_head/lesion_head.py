@@ -30,6 +30,7 @@ from core.engine.detectors.lesion_head.validation import SyntheticValidation
 from core.engine.detectors.members import leave_out
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
+from core.engine.rows import rows_of
 from core.engine.tensors import autocast, pick_device, to_batch
 from core.engine.training.fingerprint import fingerprint
 from core.engine.training.generators import CENTRES, generator
@@ -68,12 +69,13 @@ class LesionHead(Detector):
             torch.manual_seed(config.seed)
             net = LesionNet(copy.deepcopy(encoder), config.width, config.k + 1)
         net.encoder.requires_grad_(True)
-        net.centres.copy_(cls._centres(encoder, images[kept], around.roi, config, device))
+        seen = rows_of(images, kept)
+        net.centres.copy_(cls._centres(encoder, seen, around.roi, config, device))
         source = fitted_on(encoder, images, roi)
-        net = train(net, images[kept], config, around.replace(device=device), source)
+        net = train(net, seen, config, around.replace(device=device), source)
         head = cls(net, config, ScoreRule(), device, source)
         if len(held):
-            head.rule = head._choose(images[held], context.of(held).roi)
+            head.rule = head._choose(rows_of(images, held), context.of(held).roi)
         return head
 
     @staticmethod
@@ -99,7 +101,7 @@ class LesionHead(Detector):
         """The score, on normals the network never saw and on lesions of the held-out families in them."""
         data = SyntheticValidation.draw(images, roi, self.config)
         prediction = self.predict(data.images)
-        threshold = float(np.quantile(prediction.maps[: len(images)], 0.98))
+        threshold = float(np.quantile(prediction.maps[: data.normals], 0.98))
         values = self._summaries(prediction, data.roi, threshold)
         use = data.use
         return choose_rule(

@@ -18,10 +18,12 @@ from core.engine.tensors import to_batch, to_pixels
 from core.engine.training.generators import JUDGES as JUDGES_DRAWS
 from core.engine.training.generators import VALIDATION, generator
 
+AT_MOST = 512  # normal images: the AUROC of as many and their fakes is known to 0.02, and they lie in memory together
+
 
 @dataclass
 class SyntheticValidation:
-    """images uint8 (M, S, S, 3), the N normal ones first; masks bool (M, S, S); roi uint8 (M, S, S) or None.
+    """images uint8 (M, S, S, 3), the `normals` as they were first; masks bool (M, S, S); roi uint8 (M, S, S) or None.
 
     labels (M,): 1 if a lesion is to be seen. use bool (M,): False where one was put in that cannot be seen, which is
     neither normal nor abnormal.
@@ -32,10 +34,18 @@ class SyntheticValidation:
     roi: np.ndarray | None
     labels: np.ndarray
     use: np.ndarray
+    normals: int
 
     @classmethod
     def draw(cls, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig) -> SyntheticValidation:
-        """images uint8 (N, S, S, 3), normal -> each as it is and with 1..k lesions of `config.held_out`."""
+        """images uint8 (N, S, S, 3), normal -> each as it is and with 1..k lesions of `config.held_out`.
+
+        Of more than AT_MOST images so many are drawn.
+        """
+        if len(images) > AT_MOST:
+            rows = np.sort(np.random.default_rng(config.seed).permutation(len(images))[:AT_MOST])
+            images, roi = images[rows], None if roi is None else roi[rows]
+        images = np.asarray(images)
         draws = generator(config.seed, VALIDATION)
         pairs = Pairs(config.held_out or config.families, config.k)
         inside = None if roi is None else torch.from_numpy(np.array(roi))
@@ -47,7 +57,7 @@ class SyntheticValidation:
         labels = np.concatenate([m.any((1, 2)) for m in masks]).astype(int)
         use = np.r_[np.ones(len(images), bool), labels[len(images) :] == 1]
         every = None if roi is None else np.concatenate([roi] * len(parts))
-        return cls(np.concatenate(parts), np.concatenate(masks), every, labels, use)
+        return cls(np.concatenate(parts), np.concatenate(masks), every, labels, use, len(images))
 
 
 # Kinds of lesion that no preset of the lesion head is trained on, and that have little in common.

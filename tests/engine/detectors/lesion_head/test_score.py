@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from core.engine.detectors.lesion_head import validation
+from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.rules import ScoreRule
 from core.engine.detectors.lesion_head.score import Validation, choose_rule, summaries
+from core.engine.detectors.lesion_head.validation import SyntheticValidation
 
 
 def test_summaries_of_a_known_map():
@@ -58,3 +61,20 @@ def test_what_the_map_does_not_show_must_win_clearly():
     rule = choose_rule(Validation({"top 2.0%": shown, "class": near}, labels), 0.0)
     assert rule.name == "top 2.0%" and rule.auroc["class"] > rule.auroc["top 2.0%"]
     assert choose_rule(Validation({"top 2.0%": shown, "class": clear}, labels), 0.0).name == "class"
+
+
+@pytest.mark.parametrize("roi", [False, True])
+def test_many_images_are_judged_by_a_part_of_them_that_is_the_same_each_time(monkeypatch, roi):
+    monkeypatch.setattr(validation, "AT_MOST", 6)
+    images = np.random.default_rng(0).integers(0, 255, (40, 32, 32, 3), dtype=np.uint8)
+    inside = np.ones((40, 32, 32), np.uint8) * np.arange(40, dtype=np.uint8)[:, None, None] if roi else None
+    config = LesionHeadConfig(k=2, seed=3)
+    first, again = (SyntheticValidation.draw(images, inside, config) for _ in range(2))
+    assert first.normals == 6 and len(first.images) == len(first.masks) == 6 * 3
+    rows = [int(np.flatnonzero((images == one).all((1, 2, 3)))[0]) for one in first.images[:6]]
+    assert len(set(rows)) == 6 and rows != list(range(6)), "drawn, not the first ones"
+    assert (first.images == again.images).all()
+    if roi:
+        assert first.roi is not None and first.roi[:, 0, 0].tolist() == rows * 3, "each with its own region"
+    few = SyntheticValidation.draw(images[:5], None, config)
+    assert few.normals == 5 and (few.images[:5] == images[:5]).all()
