@@ -27,11 +27,12 @@ def invite(store: Store, name: str, role: str, by: str) -> str:
     Raises ValueError if a reader has the name, however it is spelt, or for a name or role that is none.
     """
     password = make_password()
+    made = accounts.hashed(password)
     with store.write():
         for row in accounts.list_readers(store):
             if row["name"].casefold() == name.casefold() and (row["active"] or row["name"] != name):
                 raise ValueError(f"there is already an account of {row['name']!r}")
-        accounts.add_reader(store, name, password, role)
+        accounts.add_reader(store, name, made, role)
         audit.record(store, by, "invite", after={"reader": name, "role": role})
     return password
 
@@ -58,11 +59,12 @@ def reset(store: Store, name: str, by: str) -> str:
     Raises NotFound without such an account, ValueError for one's own: signed out by it, one might never see it.
     """
     password = make_password()
+    made = accounts.hashed(password)
     with store.write():
         role = _account(store, name)["role"]
         if name == by:
             raise ValueError("You change your own password under “Password”, at the top of the page.")
-        accounts.add_reader(store, name, password, role)
+        accounts.add_reader(store, name, made, role)
         audit.record(store, by, "password-reset", after={"reader": name})
     return password
 
@@ -77,8 +79,9 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
         return ""
     if new == old:
         raise ValueError("the new password is the old one")
+    made = accounts.hashed(new)
     with store.write():
-        accounts.add_reader(store, name, new, _account(store, name)["role"])
+        accounts.add_reader(store, name, made, _account(store, name)["role"])
         audit.record(store, name, "password", after={"reader": name})
         return accounts.password_mark(store, name)
 
@@ -88,11 +91,12 @@ def keep(store: Store, name: str, password: str, role: str, by: str) -> None:
 
     Raises ValueError for a name, password or role that is none, or if nobody would be administrator any more.
     """
+    made = accounts.hashed(password)
     with store.write():
         known = _found(store, name)
         if known:
             set_role(store, name, role, by)
-        accounts.add_reader(store, name, password, role)
+        accounts.add_reader(store, name, made, role)
         if known:
             audit.record(store, by, "password-reset", after={"reader": name})
         else:

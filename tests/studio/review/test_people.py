@@ -1,0 +1,60 @@
+"""Accounts as administrators and owners keep them: while a password is hashed, nobody waits."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from core.studio.review import accounts, people
+
+WORD = "a long password"
+
+
+@pytest.fixture
+def beside(store, monkeypatch):
+    """A list with an entry for each password hashed; while it is, another connection must be able to write."""
+    seen, hash_of = [], accounts._HASHER.hash
+    other = sqlite3.connect(store.home.db, timeout=0, isolation_level=None)
+
+    def hashing(password):
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+        seen.append(password)
+        return hash_of(password)
+
+    monkeypatch.setattr(accounts, "_HASHER", _Hasher(hashing))
+    yield seen
+    other.close()
+
+
+class _Hasher:
+    def __init__(self, hashing):
+        self._own = accounts._HASHER
+        self.hash = hashing
+
+    def __getattr__(self, name):
+        return getattr(self._own, name)
+
+
+def test_no_password_is_hashed_inside_a_transaction(store, beside):
+    people.keep(store, "Root", WORD, "administrator", "machine")
+    made = people.invite(store, "Ada", "reader", "Root")
+    again = people.reset(store, "Ada", "Root")
+    assert people.change_password(store, "Ada", again, WORD) == accounts.password_mark(store, "Ada")
+    people.keep(store, "Ada", WORD + "!", "adjudicator", "machine")
+    assert beside == [WORD, made, again, WORD, WORD + "!"]
+    assert accounts.verify(store, "Ada", WORD + "!") and accounts.role_of(store, "Ada") == "adjudicator"
+
+
+def test_a_password_that_is_too_short_changes_nothing(store):
+    people.keep(store, "Root", WORD, "administrator", "machine")
+    mark = accounts.password_mark(store, "Root")
+    for act in (
+        lambda: people.keep(store, "Root", "short", "administrator", "machine"),
+        lambda: people.change_password(store, "Root", WORD, "short"),
+        lambda: accounts.add_reader(store, "Bob", "short"),
+    ):
+        with pytest.raises(ValueError, match="at least 8"):
+            act()
+    assert accounts.password_mark(store, "Root") == mark and accounts.role_of(store, "Bob") is None
