@@ -49,6 +49,24 @@ export function fill(element, ...children) {
 }
 
 /**
+ * Draws a list anew, but not while the mouse or a finger is down on it: a row that is exchanged then loses the click.
+ * @param {Element} element
+ * @param {() => void} draw
+ */
+export function whenLetGo(element, draw) {
+  if (!element.matches(':active')) {
+    draw();
+    return;
+  }
+  const events = ['pointerup', 'pointercancel'];
+  const later = () => {
+    for (const name of events) removeEventListener(name, later);
+    setTimeout(() => whenLetGo(element, draw));
+  };
+  for (const name of events) addEventListener(name, later);
+}
+
+/**
  * Finds the parts of a widget's frame, which are always there. Their kind (input, select, ...) is known to the caller
  * alone, hence `any`.
  * @param {ParentNode} root

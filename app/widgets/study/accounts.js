@@ -2,7 +2,7 @@
 // The server makes the passwords and tells each once: it stands here until it is put away or the page is left.
 import { api, questions } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
-import { el, fill } from '../../static/dom.js';
+import { el, fill, whenLetGo } from '../../static/dom.js';
 import { moment } from '../../static/format.js';
 import { form } from './manage_parts.js';
 
@@ -176,16 +176,10 @@ export function accounts(panel, studio, changed) {
     if (!study) return;
     const last = ask();
     const got = await api(`/api/accounts/${encodeURIComponent(study)}`);
-    if (study === studio.study) draw(got, last);
+    if (study === studio.study) whenLetGo(list, () => last() && draw(got));
   }
-  /** @param {import('../../static/answers').Accounts} got @param {() => boolean} last */
-  function draw(got, last) {
-    if (!last()) return;
-    // A row that is exchanged while the mouse is down on it would lose the click.
-    if (list.matches(':active')) {
-      addEventListener('pointerup', () => setTimeout(draw, 0, got, last), { once: true });
-      return;
-    }
+  /** @param {import('../../static/answers').Accounts} got */
+  function draw(got) {
     you = got.you;
     if (!got.sign_in) fill(list, el('p', { class: 'dim' }, how()));
     else {

@@ -64,9 +64,8 @@ export class RunList {
     this.beside = null;
   }
 
-  /** Whether the mouse or a finger is down on it: a row that is exchanged meanwhile would lose the click. */
-  get pressed() {
-    return this.$('.runs tbody').matches(':active');
+  get body() {
+    return this.$('.runs tbody');
   }
 
   /** @param {RunRow[]} runs @param {string | null} chosen */
@@ -75,7 +74,7 @@ export class RunList {
     this.runs = runs;
     this.chosen = chosen;
     this.best = bestOf(runs);
-    const body = $('.runs tbody');
+    const { body } = this;
     const focused = document.activeElement?.closest('tr')?.dataset.run;
     body.replaceChildren(...ordered(runs).map((run) => this.#row(run)));
     if (focused) body.querySelector(`[data-run="${focused}"]`)?.focus();

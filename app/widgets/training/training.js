@@ -1,7 +1,7 @@
 // The Training tab: the form of a new run, the list of runs, one run live, several compared.
 import { api, questions } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { finder } from '../../static/dom.js';
+import { finder, whenLetGo } from '../../static/dom.js';
 import { Comparison } from './comparison.js';
 import { newRun } from './new_run.js';
 import { firstShown, RunList } from './run_list.js';
@@ -57,10 +57,13 @@ export async function mount(root, studio) {
     const found = (await api(`/api/training/runs?${query}`)).runs;
     if (study !== studio.study || !newest()) return;
     const text = JSON.stringify(found) + chosen;
-    if (text !== last && !list.pressed) {
-      last = text;
-      runs = found;
-      list.show(runs, chosen);
+    if (text !== last) {
+      whenLetGo(list.body, () => {
+        if (study !== studio.study || !newest()) return;
+        last = text;
+        runs = found;
+        list.show(runs, chosen);
+      });
     }
     if (runs.length && !runs.some((r) => r.id === chosen)) choose(firstShown(runs).id);
   }
