@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.commands._as_one import as_one
 from app.commands._common import UserError, finish, follow, open_store, options_of, say, verb
 
 
@@ -30,23 +31,62 @@ def config_of(detector: str, preset: str | None, changes: dict):
 
 
 def run(args) -> int:
+    from core.engine import processes
+
+    return _run_together(args) if processes.wanted() > 1 else _run(args)
+
+
+def _config(args):
+    changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
+    return config_of(args.detector, args.preset, changes)
+
+
+def _encoder_of(store, args) -> str:
+    from core.studio.runs import records as runs
+
+    parent = runs.get_run(store, args.run_id)
+    if parent["kind"] != "pretrain":
+        raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
+    return parent["id"]
+
+
+def _run_together(args) -> int:
+    from core.engine.registry import DETECTORS
+    from core.studio.runs import together
+
+    if args.background:
+        raise UserError("torchrun is for a fit in the foreground: leave out --background")
+    if not DETECTORS.get(args.detector).shares:
+        able = ", ".join(name for name in DETECTORS.names() if DETECTORS.get(name).shares)
+        raise UserError(f"several processes can fit {able}, but not {args.detector}: leave out torchrun")
+
+    def begin(store) -> tuple[str, int]:
+        parent, config = _encoder_of(store, args), _config(args).to_dict()
+        return together.begin_fit(store, parent, args.detector, config, args.name, args.score, args.device)
+
+    done = as_one(args, begin, f"Fitting {args.detector},")
+    return 0 if done is None else _finish(args, *done)
+
+
+def _run(args) -> int:
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
-    from core.studio.runs import records as runs
     from core.studio.runs.pipeline import chain, create_fit
 
     pick_device(args.device)
     store = open_store(args)
-    parent = runs.get_run(store, args.run_id)
-    if parent["kind"] != "pretrain":
-        raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
-    changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
-    run_id = create_fit(store, args.run_id, args.detector, config_of(args.detector, args.preset, changes), args.name)
+    run_id = create_fit(store, _encoder_of(store, args), args.detector, _config(args), args.name)
     steps = chain(fits=[run_id], score=args.score, device=args.device)
     job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
     follow(args, store, job, f"Fitting {args.detector}")
+    return _finish(args, store, run_id, job)
+
+
+def _finish(args, store, run_id: str, job: int) -> int:
+    from core.studio.runs import records as runs
+
     row = runs.get_run(store, run_id)
     say(args, f"{run_id}: {row['status']} in {row['seconds']:.1f} s")
     payload = {"run": run_id, "job": job, "status": row["status"], "seconds": row["seconds"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.commands._as_one import as_one
 from app.commands._common import UserError, finish, follow, open_store, options_of, say, study_named, verb
 
 
@@ -52,37 +53,21 @@ def run(args) -> int:
 
 
 def _run_together(args) -> int:
-    """One of the processes that torchrun started: the first has the run and its job, the others wait for its id."""
-    import signal
-
-    from core.engine import processes
-    from core.engine.progress import Stopped
-    from core.engine.tensors import pick_device
     from core.studio.ingest.studies import show_study
     from core.studio.runs import together
 
     if args.objective == "untrained" or args.background:
         raise UserError("torchrun is for a training in the foreground: leave it out here")
-    processes.join(pick_device(args.device))
-    if not processes.is_first():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
-        run_id = processes.from_first()
-        try:
-            together.beside(open_store(args), run_id, args.device)
-        except RuntimeError as error:  # of the connection
-            raise UserError(f"Another process of this training has ended: {error}", 1) from None
-        except Stopped:
-            return 1
+
+    def begin(store) -> tuple[str, int]:
+        study = show_study(store, args.study)["id"]
+        return together.begin(store, study, config_of(args, store).to_dict(), args.name, args.device)
+
+    done = as_one(args, begin, "Training")
+    if done is None:
         return 0
-    store = open_store(args)
-    study = show_study(store, args.study)["id"]
-    run_id, job = together.begin(store, study, config_of(args, store).to_dict(), args.name, args.device)
-    processes.from_first(run_id)
-    say(args, f"Training {run_id} by {processes.world()} processes")
-    row = together.execute(store, job)
-    if row["status"] != "done":
-        raise UserError(f"Job {job} {row['status']}: {row['error'] or row['message']}; the same command goes on", 1)
-    return _finish(args, store, study, run_id, job)
+    store, run_id, job = done
+    return _finish(args, store, show_study(store, args.study)["id"], run_id, job)
 
 
 def _run(args) -> int:

@@ -29,7 +29,6 @@ from core.engine.registry import DETECTORS
 from core.engine.tensors import pick_device, to_batch
 from core.engine.training import loop
 from core.engine.training.base import Training
-from core.engine.training.checkpoint import Checkpoints
 from core.engine.training.fingerprint import fingerprint
 from core.engine.training.generators import ORDER, STEP, generator
 
@@ -141,12 +140,9 @@ class Learnt(Detector):
             net = cls.build(copy.deepcopy(encoder).cpu(), config, size)
         source = fingerprint(images, net.state_dict())
         training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name))
-        checkpoints = None
-        if context.folder is not None:
-            about = {"config": config.to_dict(), "fitted_on": source}
-            checkpoints = Checkpoints(Path(context.folder) / "partial", about)
-            checkpoints.resume(training)
-        loop.run(training, checkpoints, context.report, context.should_stop)
+        folder = None if context.folder is None else Path(context.folder) / "partial"
+        about = {"config": config.to_dict(), "fitted_on": source}
+        checkpoints = loop.kept(training, folder, about, context.report, context.should_stop)
         if checkpoints is not None:
             checkpoints.save(training)
         made = cls(net, config, size)

@@ -85,10 +85,11 @@ class FitContext:
 class Detector(abc.ABC):
     """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`.
 
-    size: side in pixels of the images that it was fitted on.
+    size: side in pixels of the images that it was fitted on. shares: whether torchrun's processes fit one together.
     """
 
     name: ClassVar[str]
+    shares: ClassVar[bool] = False
     Config: ClassVar[type[Config]]
     size: int
 

@@ -84,6 +84,7 @@ class Combined(Detector):
     """
 
     name = "combined"
+    shares = True
     Config = CombinedConfig
     presets = {kind: CombinedConfig(head=LESION_PRESETS[kind]) for kind in LESION_PRESETS}
 

@@ -72,6 +72,7 @@ class PaDiMConfig(Config):
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
 class PaDiM(MapDetector):
     name = "padim"
+    shares = True
     Config = PaDiMConfig
     presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
 

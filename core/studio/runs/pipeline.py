@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from core.engine import processes
 from core.engine.config import Config
-from core.engine.detectors.base import FitContext
 from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import DETECTORS, OBJECTIVES
-from core.engine.rows import rows_of
 from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.store import Store
-from core.studio.ingest.patients import patients_of
-from core.studio.ingest.studies import load_arrays
-from core.studio.jobs.steps import Report, Stop, Work, loading, never, nothing, step
+from core.studio.jobs.steps import Report, Stop, Work, never, nothing, step
 from core.studio.runs import records as runs
 from core.studio.runs import weights
 from core.studio.runs._timed import Timed
 from core.studio.runs.encoder_training import train_encoder
-from core.studio.runs.marks import marks_of
+from core.studio.runs.fitting import fit_detector
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
 from core.studio.runs.scoring import score_new, score_run
 
 UNTRAINED = "untrained"
-OF_THE_STUDIO = ("size", "marks")  # settings of a fit that are not its detector's
 
 
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
@@ -97,51 +93,21 @@ def fit_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
     """Fit a run's detector on its encoder and the study's training normals; returns the run."""
-    from core.engine.backbones.encoder import load_encoder
-
     run = runs.get_run(store, run_id)
-    parent = runs.get_run(store, run["parent"])
-    if parent["status"] not in ("done", "collapsed"):
-        raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
-    weights.check(store, parent["id"])
-    place = pick_device(device)
-    detector = DETECTORS.get(run["method"])
+    place = processes.place(pick_device(device))
     folder = runs.run_folder(store, run_id)
     with Timed(store, run_id, str(place)):
-        arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
-        train = arrays.index("train")
-        patients = patients_of(store, run["study"], arrays.case_ids[train])
-        marks = marks_of(store, run, size_of(store, run))
-        settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k not in OF_THE_STUDIO}
-        fitted = detector.fit(
-            load_encoder(runs.run_folder(store, parent["id"]), place),
-            rows_of(arrays.images, train),
-            detector.Config.from_dict(settings),
-            FitContext(rows_of(arrays.roi, train), place, report, should_stop, folder, patients=patients, marks=marks),
-        )
+        fitted, images = fit_detector(store, run, place, should_stop, report)
         fitted.save(folder)
         weights.seal(folder)
         for remark in getattr(fitted, "remarks", ()):
             journal.log(store, run_id, remark)
-        summary: dict[str, Any] = {"images": len(train)}
+        summary: dict[str, Any] = {"images": images}
         rule = getattr(fitted, "rule", None)
         if isinstance(rule, Config):
             summary["rule"] = rule.to_dict()
         runs.update_run(store, run_id, summary={**run["summary"], **summary})
     return runs.get_run(store, run_id)
-
-
-def _folder_of(store: Store, setting: str, value: Any) -> Any:
-    """`value`, or for an encoder or a base given as a run of this home (`local_encoder`, `base_run`) its folder."""
-    if setting == "base_run" and value:
-        weights.check(store, value)
-        return str(runs.run_folder(store, value))
-    if not setting.endswith("_encoder") or not isinstance(value, str) or not runs.exists(store, value):
-        return value
-    run = runs.get_run(store, value)
-    if run["kind"] != "pretrain" or run["status"] not in ("done", "collapsed"):
-        raise ValueError(f"{setting} takes a trained encoder's run; {value} is a {run['kind']}, {run['status']}")
-    return str(runs.run_folder(store, value))
 
 
 def chain(

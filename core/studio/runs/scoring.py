@@ -11,8 +11,10 @@ from typing import IO
 import numpy as np
 from safetensors import SafetensorError
 
+from core.engine import processes
 from core.engine.detectors.base import Detector
 from core.engine.detectors.calibration import Calibration
+from core.engine.detectors.shared import predict_shared
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
@@ -57,12 +59,7 @@ def score_run(
     started = time.monotonic()
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)
-    arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
-    held = arrays.index("holdout", label="normal")
-    if not len(held):
-        raise ValueError(
-            f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
-        )
+    arrays, held, test = _arrays(store, run, report)
     with tempfile.TemporaryFile(dir=runs.run_folder(store, run_id)) as file:
         maps, scores, extras = _whole(detector, arrays, held, should_stop, file)
         patients = patients_of(store, run["study"], arrays.case_ids[held])
@@ -74,12 +71,11 @@ def score_run(
             rows = slice(start, start + CHUNK)
             seen = (maps[rows], _cut(scores, rows), _cut(extras, rows))
             _write(store, run_id, arrays.case_ids[held[rows]], seen, calibrations)
-    test = arrays.index("test")
     for start in range(0, len(test), CHUNK):
         part = test[start : start + CHUNK]
         report({"step": len(held) + start, "steps": len(held) + len(test)})
         _check(should_stop)
-        seen = look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part)))
+        seen = _look_at(detector, arrays, part)
         _write(store, run_id, arrays.case_ids[part], seen, calibrations)
     pixels = calibrations["roi"].pixels
     assert pixels is not None  # it was made of maps
@@ -100,9 +96,45 @@ def score_run(
     }
 
 
-def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
-    """images uint8 (N, S, S, 3), roi (N, S, S) -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras."""
-    prediction = detector.predict(images, roi=roi)
+def score_beside(store: Store, run_id: str, device: str = "auto") -> None:
+    """What each of several processes does while the first does `score_run`: its share of every pass."""
+    arrays, *parts = _arrays(store, runs.get_run(store, run_id))  # once the first has them, what it fitted is on disk
+    detector = load_detector(store, run_id, device)
+    for index in parts:
+        for start in range(0, len(index), CHUNK):
+            _look_at(detector, arrays, index[start : start + CHUNK])
+
+
+def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArrays, np.ndarray, np.ndarray]:
+    """A study's arrays, and its held-out normals and test cases as rows of them.
+
+    Where several processes work as one, the first prepares the images and the others wait for them.
+    """
+    if not processes.is_first():
+        processes.from_first()
+    arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
+    if processes.is_first():
+        processes.from_first()
+    held = arrays.index("holdout", label="normal")
+    if not len(held):
+        raise ValueError(
+            f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
+        )
+    return arrays, held, arrays.index("test")
+
+
+def _look_at(detector: Detector, arrays: StudyArrays, part: np.ndarray) -> Seen:
+    """`look` at rows `part` of the arrays, by all processes together where there are several."""
+    images, roi = (np.array(rows_of(of, part)) for of in (arrays.images, arrays.roi))
+    return look(detector, images, roi, together=processes.world() > 1)
+
+
+def look(detector: Detector, images: np.ndarray, roi: np.ndarray, *, together: bool = False) -> Seen:
+    """images uint8 (N, S, S, 3), roi (N, S, S) -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras.
+
+    together: all of torchrun's processes call this with the same images, and each passes a part of them.
+    """
+    prediction = predict_shared(detector, images, roi) if together else detector.predict(images, roi=roi)
     scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
     extras = {name: np.asarray(values) for name, values in prediction.extras.items()}
     return prediction.maps, {kind: np.asarray(values, np.float64) for kind, values in scores.items()}, extras
@@ -114,7 +146,7 @@ def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_st
     for start in range(0, len(index), CHUNK):
         _check(should_stop)
         part = index[start : start + CHUNK]
-        seen = look(detector, np.array(rows_of(arrays.images, part)), np.array(rows_of(arrays.roi, part)))
+        seen = _look_at(detector, arrays, part)
         maps, shape = np.ascontiguousarray(seen[0], np.float32), seen[0].shape[1:]
         file.write(maps.tobytes())
         scores.append(seen[1])

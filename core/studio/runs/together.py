@@ -1,8 +1,9 @@
-"""A pre-training by several processes: the first owns the run and its job, the others only compute."""
+"""A training, a fit or scores by several processes: the first owns the run and its job, the others only compute."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from core.engine import processes
 from core.engine.tensors import pick_device
@@ -12,7 +13,9 @@ from core.studio.jobs import here
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.runs.encoder_training import train_encoder
-from core.studio.runs.pipeline import chain, create_pretrain
+from core.studio.runs.fitting import fit_detector
+from core.studio.runs.pipeline import chain, create_fit, create_pretrain
+from core.studio.runs.scoring import score_beside
 
 
 def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
@@ -20,19 +23,55 @@ def begin(store: Store, study: str, config: dict, name: str | None, device: str)
 
     So the same command, given again by torchrun or by a person, goes on from the last checkpoint.
     """
-    same = json.loads(json.dumps(config))
-    for row in runs.list_runs(store, study, "pretrain"):
-        job = here.unfinished(store, row["id"]) if row["config"] == same and name in (None, row["name"]) else None
+    return _same(store, study, {"kind": "pretrain", "config": config}, name) or _new(
+        store, create_pretrain(store, study, config, name), lambda run: chain(run, device=device)
+    )
+
+
+def begin_fit(
+    store: Store, parent: str, detector: str, config: dict, name: str | None, score: bool, device: str
+) -> tuple[str, int]:
+    """(run, queued job) of a fit, as `begin` of a training. score: whether scores and figures follow in its job."""
+    study = runs.get_run(store, parent)["study"]
+    like = {"kind": "fit", "parent": parent, "method": detector, "config": config}
+    return _same(store, study, like, name) or _new(
+        store,
+        create_fit(store, parent, detector, config, name),
+        lambda run: chain(fits=[run], score=score, device=device),
+    )
+
+
+def _same(store: Store, study: str, like: dict, name: str | None) -> tuple[str, int] | None:
+    """The last run that is `like` this and did not get to its end, queued again."""
+    like = json.loads(json.dumps(like))
+    for row in runs.list_runs(store, study, like["kind"]):
+        same = all(row[key] == value for key, value in like.items()) and name in (None, row["name"])
+        job = here.unfinished(store, row["id"]) if same else None
         if job is not None and not checkpoint.has_diverged(runs.run_folder(store, row["id"])):
             jobs.resume(store, job, start=False)
             return row["id"], job
-    run = create_pretrain(store, study, config, name)
-    return run, jobs.submit(store, chain(run, device=device), start=False)
+    return None
 
 
-def beside(store: Store, run: str, device: str) -> None:
+def _new(store: Store, run: str, steps: Callable[[str], list[dict]]) -> tuple[str, int]:
+    return run, jobs.submit(store, steps(run), start=False)
+
+
+def steps_of(store: Store, job: int) -> list[tuple[str, str]]:
+    """(step, run) of what is left of a job."""
+    row = jobs.get_job(store, job)
+    return [(one["step"], one["run"]) for one in row["chain"][row["position"] :]]
+
+
+def beside(store: Store, steps: list[tuple[str, str]], device: str) -> None:
     """What a process does that is not the first: its share of each step. It writes no file and no row."""
-    train_encoder(store, runs.get_run(store, run), pick_device(device))
+    for step, run in steps:
+        if step == "pretrain":
+            train_encoder(store, runs.get_run(store, run), pick_device(device))
+        elif step == "fit":
+            fit_detector(store, runs.get_run(store, run), processes.place(pick_device(device)))
+        elif step == "score":
+            score_beside(store, run, device)
 
 
 def execute(store: Store, job: int) -> dict:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Self
 
+from core.engine import processes
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.heatmap import blur, counted
@@ -38,6 +39,7 @@ STRIDE = 2  # heat maps are kept at half the image's resolution
 @DETECTORS.register("igd", title="IGD", section="Anomaly Detection and Segmentation")
 class IGD(Detector):
     name = "igd"
+    shares = True
     Config = IGDConfig
     presets = PRESETS
 
@@ -68,15 +70,14 @@ class IGD(Detector):
         own = load_encoder(config.local_encoder) if config.local_encoder else None
         made = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
         partial = Path(folder) / "partial" if folder is not None else None
-        steps = steps_of(config, len(images))[1]
+        steps = steps_of(config, len(images), processes.world() if context.shared else 1)[1]
         done, total = 0, steps * (2 if made.local else 1)
         for name, model, grid in (("global", made.whole, None), ("local", made.local, made.grid)):
             if model is None:
                 continue
             items = Items(images, grid, device)
             if not model.tuned:
-                items.cache(model.encoder, config.batch, partial / name if partial else None)
-
+                items.cache(model.encoder, config.batch, partial / name if partial else None, context.shared)
             train(
                 model,
                 items,
@@ -84,6 +85,7 @@ class IGD(Detector):
                 partial / name if partial else None,
                 part_of(context.report, done, total),
                 context.should_stop,
+                context.shared,
             )
             done += steps
         return made

@@ -10,12 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.engine import processes
+from core.engine.augment.share import Part, own
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.igd.patches import Grid
 from core.engine.tensors import to_batch
 from core.engine.training.generators import ORDER, PATCHES, generator
 
 CACHE = 256 * 2**20  # bytes of backbone features kept for a frozen encoder; beyond that they lie in a file
+FILE = "features.npy"
 MAPPED = 32 * 2**30  # bytes of that file; beyond that features are computed anew
 
 
@@ -34,17 +37,20 @@ class Items:
         """The images of an epoch, in its own random order."""
         return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
-    def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
+    def take(
+        self, chosen: Tensor, picks: int, seed: int, step: int, share: Part = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Images `chosen` (B,) -> x (B * p, 3, s, s) in [0, 1] and cached features or None; p random patches of each.
 
-        picks: patches of each image, 0 for all of them; whole images are always taken whole.
+        picks: patches of each image, 0 for all of them; whole images are always taken whole. share: of the images.
         """
+        whole, chosen = len(chosen), own(chosen, share)
         x = to_batch(self.images[chosen.numpy()], self.device)
         if self.grid is None:
             return x, None if self.features is None else self.features[chosen, 0].to(self.device)
         x = self.grid.cut(x)
         p = self.each if picks == 0 else min(picks, self.each)
-        which = torch.rand(len(chosen), self.each, generator=generator(seed, PATCHES, step)).argsort(1)[:, :p]
+        which = own(torch.rand(whole, self.each, generator=generator(seed, PATCHES, step)), share).argsort(1)[:, :p]
         rows = torch.arange(len(chosen))[:, None]
         h = None if self.features is None else self.features[chosen[:, None], which].flatten(0, 1).to(self.device)
         return x[rows, which].flatten(0, 1), h
@@ -68,10 +74,11 @@ class Items:
             yield encoder.backbone(x)
         encoder.train(was)
 
-    def cache(self, encoder: Encoder, batch: int, folder: Path | None = None) -> None:
+    def cache(self, encoder: Encoder, batch: int, folder: Path | None = None, shared: bool = False) -> None:
         """Keep the features of a frozen encoder where there is room; afterwards `take` gives them too.
 
-        In memory up to CACHE bytes; up to MAPPED bytes in a file of `folder`, read as it is asked for.
+        In memory up to CACHE bytes; up to MAPPED bytes in a file of `folder`, read as it is asked for. shared: whether
+        torchrun's processes all call this; the first one's file is then that of all.
         """
         shape = (len(self), self.each, encoder.features)
         size = 4 * math.prod(shape)
@@ -81,11 +88,19 @@ class Items:
             kept = torch.empty(shape, device=self.device)
         else:
             assert folder is not None
+            if shared and not processes.is_first():
+                processes.from_first()
+                self.features = torch.from_numpy(np.load(folder / FILE, mmap_mode="c"))
+                return
             folder.mkdir(parents=True, exist_ok=True)
-            kept = torch.from_numpy(np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape))
+            file = np.lib.format.open_memmap(folder / FILE, "w+", np.float32, shape)
+            kept = torch.from_numpy(file)
         done = 0
         for h in self.blocks(encoder, batch):
             part = kept[done : done + len(h) // self.each]
             part.copy_(h.view(part.shape))
             done += len(part)
         self.features = kept
+        if shared and size > CACHE:
+            file.flush()
+            processes.from_first()

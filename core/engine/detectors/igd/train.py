@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.engine.augment.share import own
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
@@ -16,15 +17,19 @@ from core.engine.progress import Report, Stop
 from core.engine.tensors import autocast
 from core.engine.training import loop
 from core.engine.training.base import Training
-from core.engine.training.checkpoint import Checkpoints
 from core.engine.training.fingerprint import fingerprint
 from core.engine.training.generators import SHARES, generator
+from core.engine.training.group import Group
 from core.engine.training.schedule import polynomial, set_rate
 
 
-def steps_of(config: IGDConfig, images: int) -> tuple[int, int]:
-    """Steps of one epoch and of the whole training. A last batch of one image is left out: it cannot be mixed."""
-    per_epoch = images // config.batch + (images % config.batch >= 2)
+def steps_of(config: IGDConfig, images: int, processes: int = 1) -> tuple[int, int]:
+    """Steps of one epoch and of the whole training. A last batch of one image is left out: it cannot be mixed.
+
+    Of several processes each takes as many images of a step, so a last batch is cut to a multiple of their number.
+    """
+    rest = images % config.batch
+    per_epoch = images // config.batch + (rest - rest % processes >= 2)
     steps = config.epochs * per_epoch
     return per_epoch, min(steps, config.max_steps) if config.max_steps else steps
 
@@ -36,17 +41,17 @@ def train(
     folder: Path | None = None,
     report: Report | None = None,
     should_stop: Stop | None = None,
+    shared: bool = False,
 ) -> None:
     """Train `model` in place and leave it in eval mode. `folder` keeps the training, and one of the same arguments
-    goes on from there. Raises Stopped when asked to stop, Diverged, and ValueError under 2 images.
+    goes on from there. shared: as in `FitContext`. Raises Stopped when asked to stop, Diverged, and ValueError under 2
+    images.
     """
-    training = IGDTraining(model, items, config)
-    checkpoints = None
+    training = IGDTraining(model, items, config, shared)
+    about: dict[str, Any] = {"config": config.to_dict()}
     if folder is not None:
-        weights = fingerprint(items.images, model.encoder.state_dict())
-        checkpoints = Checkpoints(folder, {"config": config.to_dict(), "fitted_on": weights})
-        checkpoints.resume(training)
-    loop.run(training, checkpoints, report, should_stop)
+        about["fitted_on"] = fingerprint(items.images, model.encoder.state_dict())
+    checkpoints = loop.kept(training, folder, about, report, should_stop, shared=shared)
     model.eval()
     model.estimate(items, config.batch)
     if checkpoints is not None:
@@ -58,12 +63,14 @@ class IGDTraining(Training):
 
     title = "IGD"
 
-    def __init__(self, model: IGDModel, items: Items, config: IGDConfig) -> None:
+    def __init__(self, model: IGDModel, items: Items, config: IGDConfig, shared: bool = False) -> None:
         if len(items) < 2:
             raise ValueError(f"IGD needs at least 2 normal images; there are {len(items)}")
         self.model, self.items, self.config = model, items, config
         self.remedy = f"a learning rate below {config.lr:g}"
-        self.per_epoch, self.steps = steps_of(config, len(items))
+        self.group = Group(shared)
+        self.group.part(config.batch)
+        self.per_epoch, self.steps = steps_of(config, len(items), self.group.world)
         self.seed = 2 * config.seed + model.local
         self.networks = {"code": model.code, "generator": model.generator, "critic": model.critic}
         if model.tuned:
@@ -99,14 +106,20 @@ class IGDTraining(Training):
         set_rate(self.opt_discriminator, rate)
         epoch, at = divmod(self.step, self.per_epoch)
         chosen = self.items.order(self.seed, epoch)[at * config.batch : (at + 1) * config.batch]
-        x, features = self.items.take(chosen, config.patches, self.seed, self.step)
-        share = 0.5 * torch.rand(len(x), generator=generator(self.seed, SHARES, self.step)).to(x.device)
+        chosen = chosen[: self.group.even(len(chosen))]
+        part = self.group.part(len(chosen))
+        x, features = self.items.take(chosen, config.patches, self.seed, self.step, part)
+        mine = part and part.times(len(x) * self.group.world // len(chosen))
+        every = 0.5 * torch.rand(len(x) * self.group.world, generator=generator(self.seed, SHARES, self.step))
+        every = every.to(x.device)
+        share = own(every, mine)
 
         model.critic.requires_grad_(False)
-        with autocast(x.device, config.autocast):
+        with autocast(x.device, config.autocast), self.group.norms():
             z = model.encode(x, features)
+            blend = own(losses.mixed(self.group.gather(z), every), mine)
             # One pass of the generator for both halves: batch norm then sees codes and their mixtures alike.
-            fake, between = model.generator(torch.cat([z, losses.mixed(z, share)])).chunk(2)
+            fake, between = model.generator(torch.cat([z, blend])).chunk(2)
             verdict = model.critic(between)
         rec = model.reconstruction(x, fake).mean()
         gauss = losses.gauss(z, model.centre, model.sigma).mean()
@@ -114,18 +127,21 @@ class IGDTraining(Training):
         loss = rec + config.w_gauss * gauss + config.w_reg * generator_loss
         self.opt_generator.zero_grad(set_to_none=True)
         loss.backward()
+        self.group.mean_gradients(p for group in self.opt_generator.param_groups for p in group["params"])
         self.opt_generator.step()
 
         model.critic.requires_grad_(True)
         fake, between = fake.detach(), between.detach()
-        with autocast(x.device, config.autocast):
+        with autocast(x.device, config.autocast), self.group.norms():
             verdicts = model.critic(torch.cat([between, fake + config.gamma * (x - fake)]))
         critic_loss = losses.critic_loss(verdicts[: len(x)], share, verdicts[len(x) :])
         self.opt_discriminator.zero_grad(set_to_none=True)
         critic_loss.backward()
+        self.group.mean_gradients(model.critic.parameters())
         self.opt_discriminator.step()
 
         self.step += 1
         terms = {"loss": loss, "rec": rec, "gauss": gauss, "reg": generator_loss, "critic": critic_loss}
         stage = "local" if model.local else "global"
-        return {"stage": stage, "epoch": epoch + 1, "lr": rate, **{k: v.item() for k, v in terms.items()}}
+        numbers = self.group.means({k: v.item() for k, v in terms.items()}, x.device)
+        return {"stage": stage, "epoch": epoch + 1, "lr": rate, **numbers}

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from typing_extensions import Self
 
+from core.engine import processes
 from core.engine.backbones.encoder import Encoder, EncoderConfig
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
@@ -44,6 +45,7 @@ class LesionHead(Detector):
     """Maps are lesion logits at half the image's size; 0 is as likely as not."""
 
     name = "lesion-head"
+    shares = True
     Config = LesionHeadConfig
     presets = LESION_PRESETS
 
@@ -75,7 +77,10 @@ class LesionHead(Detector):
         net = train(net, seen, config, around.replace(device=device), source)
         head = cls(net, config, ScoreRule(), device, source)
         if len(held):
-            head.rule = head._choose(rows_of(images, held), context.of(held).roi)
+            if not context.shared or processes.is_first():
+                head.rule = head._choose(rows_of(images, held), context.of(held).roi)
+            if context.shared:
+                head.rule = processes.from_first(head.rule)
         return head
 
     @staticmethod

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from core.engine.augment.share import own
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
@@ -20,8 +21,8 @@ from core.engine.tensors import autocast, to_batch
 from core.engine.training import loop
 from core.engine.training.averaging import averaged
 from core.engine.training.base import Training
-from core.engine.training.checkpoint import Checkpoints
 from core.engine.training.generators import STEP, generator
+from core.engine.training.group import Group
 from core.engine.training.schedule import set_rate, warm_cosine
 
 PARTIAL = "partial"  # folder of an unfinished training
@@ -51,8 +52,11 @@ class LesionTraining(Training):
         roi: np.ndarray | None,
         config: LesionHeadConfig,
         device: torch.device | str = "cpu",
+        shared: bool = False,
     ) -> None:
-        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None."""
+        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. shared: as in `FitContext`."""
+        self.group = Group(shared)
+        self.part = self.group.part(min(config.batch, len(images)))
         self.images, self.roi, self.config, self.device = images, roi, config, torch.device(device)
         self.steps, self.remedy = config.steps, f"a learning rate below {config.lr:g}"
         self.net = net.to(self.device).to(memory_format=torch.channels_last)
@@ -66,7 +70,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """One step's terms on normal images x (B, 3, S, S)."""
+        """One step's terms on normal images x (B, 3, S, S): of this process's rows, l_con of all."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
@@ -74,11 +78,11 @@ class LesionTraining(Training):
         images, masks = [], []
         for _ in range(views):
             view, mask, _ = jitter_view(pair.images, pair.masks, None, draws, blur=c.blur, grain=c.grain)
-            images.append(view)
-            masks.append(mask)
-        counts = pair.counts.repeat(views)
+            images.append(own(view, self.part))
+            masks.append(own(mask, self.part))
+        counts = own(pair.counts, self.part).repeat(views)
         batch = torch.cat(images).contiguous(memory_format=torch.channels_last)
-        with autocast(self.device, c.autocast):
+        with autocast(self.device, c.autocast), self.group.norms():
             logits, classes, features = self.net(batch)
         logits, classes, features = logits.float(), classes.float(), features.float()
         terms = {
@@ -87,8 +91,11 @@ class LesionTraining(Training):
         }
         if c.mode == "joint":
             # The two views of one mixed image are each other's positive (Eq. 5).
-            partners = torch.arange(len(counts), device=self.device).roll(len(pair.counts))
+            partners = torch.arange(len(counts), device=self.device).roll(len(counts) // 2)
             terms["l_ctr"] = c.w_ctr * centring_loss(features, counts, self.net.centres)
+            firsts = len(counts) * torch.arange(self.group.world, device=self.device).repeat_interleave(len(counts))
+            features, counts = self.group.gather(features), self.group.gather(counts)
+            partners = self.group.gather(partners) + firsts
             terms["l_con"] = c.w_con * pmsacl_loss(features, counts, partners, self.net.centres, c.tau, c.alpha)
         return terms
 
@@ -106,12 +113,14 @@ class LesionTraining(Training):
         loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        self.group.mean_gradients(self.weights)
         set_rate(self.optimiser, rate)
         torch.nn.utils.clip_grad_norm_(self.weights, 5.0)
         self.optimiser.step()
         self.step += 1
         self.average.update_parameters(self.net)
-        return {"lr": rate, "loss": float(loss.detach()), **{k: float(v.detach()) for k, v in terms.items()}}
+        numbers = {"loss": float(loss.detach()), **{k: float(v.detach()) for k, v in terms.items()}}
+        return {"lr": rate, **self.group.means(numbers, self.device)}
 
 
 def train(
@@ -126,13 +135,10 @@ def train(
     source: fingerprint of what the fit depends on. The context's folder keeps the training, and one of the same
     configuration and source goes on from there. Raises Stopped when asked to stop, and Diverged.
     """
-    training = LesionTraining(net, images, context.roi, config, context.device)
-    checkpoints = None
-    if context.folder is not None:
-        about = {"config": config.to_dict(), "fitted_on": source}
-        checkpoints = Checkpoints(Path(context.folder) / PARTIAL, about)
-        checkpoints.resume(training)
-    loop.run(training, checkpoints, context.report, context.should_stop)
+    training = LesionTraining(net, images, context.roi, config, context.device, context.shared)
+    folder = None if context.folder is None else Path(context.folder) / PARTIAL
+    about = {"config": config.to_dict(), "fitted_on": source}
+    checkpoints = loop.kept(training, folder, about, context.report, context.should_stop, shared=context.shared)
     if checkpoints is not None:
         checkpoints.save(training)
     return cast(LesionNet, training.average.module).eval()

@@ -1,0 +1,78 @@
+"""The engine's fit of a run's detector on its encoder and its study's training normals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from core.engine import processes
+from core.engine.detectors.base import Detector, FitContext
+from core.engine.registry import DETECTORS
+from core.engine.rows import rows_of
+from core.studio.db.store import Store
+from core.studio.ingest.patients import patients_of
+from core.studio.ingest.studies import load_arrays
+from core.studio.jobs.steps import Report, Stop, loading, never, nothing
+from core.studio.runs import records as runs
+from core.studio.runs import weights
+from core.studio.runs.marks import marks_of
+from core.studio.runs.readings import size_of
+
+OF_THE_STUDIO = ("size", "marks")  # settings of a fit that are not its detector's
+
+
+def fit_detector(
+    store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing
+) -> tuple[Detector, int]:
+    """The fitted detector, and how many images it has seen; what is kept meanwhile lies in the run's folder.
+
+    Where several processes work as one, the first prepares the images and the others wait for them. Raises ValueError
+    if the encoder is not trained, or if several processes cannot share the fit.
+    """
+    from core.engine.backbones.encoder import load_encoder
+
+    parent = runs.get_run(store, run["parent"])
+    if parent["status"] not in ("done", "collapsed"):
+        raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
+    weights.check(store, parent["id"])
+    detector, together = DETECTORS.get(run["method"]), processes.world() > 1
+    if together and not detector.shares:
+        able = ", ".join(name for name in DETECTORS.names() if DETECTORS.get(name).shares)
+        raise ValueError(f"several processes can fit {able}, but not {run['method']}: leave out torchrun")
+    if not processes.is_first():
+        processes.from_first()
+    arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
+    if processes.is_first():
+        processes.from_first()
+    train = arrays.index("train")
+    settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k not in OF_THE_STUDIO}
+    fitted = detector.fit(
+        load_encoder(runs.run_folder(store, parent["id"]), device),
+        rows_of(arrays.images, train),
+        detector.Config.from_dict(settings),
+        FitContext(
+            rows_of(arrays.roi, train),
+            device,
+            report,
+            should_stop,
+            runs.run_folder(store, run["id"]),
+            together,
+            patients_of(store, run["study"], arrays.case_ids[train]),
+            marks_of(store, run, size_of(store, run)),
+        ),
+    )
+    return fitted, len(train)
+
+
+def _folder_of(store: Store, setting: str, value: Any) -> Any:
+    """`value`, or for an encoder or a base given as a run of this home (`local_encoder`, `base_run`) its folder."""
+    if setting == "base_run" and value:
+        weights.check(store, value)
+        return str(runs.run_folder(store, value))
+    if not setting.endswith("_encoder") or not isinstance(value, str) or not runs.exists(store, value):
+        return value
+    run = runs.get_run(store, value)
+    if run["kind"] != "pretrain" or run["status"] not in ("done", "collapsed"):
+        raise ValueError(f"{setting} takes a trained encoder's run; {value} is a {run['kind']}, {run['status']}")
+    return str(runs.run_folder(store, value))
