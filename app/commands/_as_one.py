@@ -23,8 +23,8 @@ def as_one(args, begin: Callable[[Any], tuple[str, int]], doing: str) -> tuple[A
     processes.join(pick_device(args.device))
     if not processes.is_first():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
-        steps = processes.from_first()  # and makes the home, if there is none
         try:
+            steps = processes.from_first()  # which has made the home, if there was none
             together.beside(open_store(args), steps, args.device)
         except RuntimeError as error:  # of the connection
             raise UserError(f"Another process has ended: {error}", 1) from None
