@@ -6,6 +6,7 @@ import contextlib
 import json
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
@@ -49,6 +50,23 @@ def _close(conn: sqlite3.Connection) -> None:
         conn.close()
 
 
+def _log_ahead(conn: sqlite3.Connection) -> None:
+    """Have changes written to a log first (WAL), so that readers do not wait for writers.
+
+    The file keeps the mode. Where several processes open a new file at once and each would change it, SQLite tells all
+    but one that it is locked, at once and whatever the busy timeout: they ask again.
+    """
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            conn.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
 class Store:
     """A home's database. One connection per thread, closed with it; safe between threads, not across a fork."""
 
@@ -77,7 +95,7 @@ class Store:
         db = getattr(self._local, "db", None)
         if db is None:
             conn = sqlite3.connect(self.home.db, timeout=BUSY_SECONDS)
-            conn.execute("PRAGMA journal_mode=WAL")
+            _log_ahead(conn)
             conn.execute("PRAGMA synchronous=FULL")  # a review that was answered "saved" survives a power cut
             conn.execute("PRAGMA foreign_keys=ON")
             db = self._local.db = _opened(conn)

@@ -36,6 +36,18 @@ def test_processes_may_open_a_new_home_at_once(tmp_path):
     assert len({out for out, _ in answers}) == 1
 
 
+def test_a_new_home_waits_for_who_has_its_file_locked(home):
+    home.db.parent.mkdir(parents=True, exist_ok=True)
+    other = sqlite3.connect(home.db, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE early (x)")
+    other.execute("BEGIN IMMEDIATE")  # for whom SQLite does not wait when the mode is to change
+    leaves = threading.Timer(0.3, other.execute, ["COMMIT"])
+    leaves.start()
+    store = Store(home)
+    leaves.join()
+    assert store.one("PRAGMA journal_mode")["journal_mode"] == "wal"
+
+
 def test_a_connection_is_closed_with_its_thread(store):
     opened = []
 
