@@ -51,14 +51,12 @@ def _encoder_of(store, args) -> str:
 
 
 def _run_together(args) -> int:
-    from core.engine.registry import DETECTORS
     from core.studio.runs import together
+    from core.studio.runs.fitting import demand_shared
 
     if args.background:
         raise UserError("torchrun is for a fit in the foreground: leave out --background")
-    if not DETECTORS.get(args.detector).shares:
-        able = ", ".join(name for name in DETECTORS.names() if DETECTORS.get(name).shares)
-        raise UserError(f"several processes can fit {able}, but not {args.detector}: leave out torchrun")
+    demand_shared(args.detector)
 
     def begin(store) -> tuple[str, int]:
         parent, config = _encoder_of(store, args), _config(args).to_dict()

@@ -64,10 +64,7 @@ def _run_together(args) -> int:
         return together.begin(store, study, config_of(args, store).to_dict(), args.name, args.device)
 
     done = as_one(args, begin, "Training")
-    if done is None:
-        return 0
-    store, run_id, job = done
-    return _finish(args, store, show_study(store, args.study)["id"], run_id, job)
+    return 0 if done is None else _finish(args, *done)
 
 
 def _run(args) -> int:
@@ -87,16 +84,16 @@ def _run(args) -> int:
     if args.background:
         return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
     follow(args, store, job, f"Training {run_id}")
-    return _finish(args, store, study, run_id, job)
+    return _finish(args, store, run_id, job)
 
 
-def _finish(args, store, study: str, run_id: str, job: int) -> int:
+def _finish(args, store, run_id: str, job: int) -> int:
     from core.studio.db import journal
     from core.studio.runs import records as runs
 
     row = runs.get_run(store, run_id)
     last = {name: points[-1][1] for name, points in journal.metrics(store, run_id).items()}
-    payload = {"run": run_id, "job": job, "study": study, "status": row["status"], "seconds": row["seconds"]}
+    payload = {"run": run_id, "job": job, "study": row["study"], "status": row["status"], "seconds": row["seconds"]}
     payload |= {"folder": str(runs.run_folder(store, run_id)), "last": last, **row["summary"]}
     say(args, f"{run_id}: {row['status']} in {row['seconds']:.1f} s. {row['summary'].get('message') or ''}".rstrip())
     return finish(args, payload, f"Next: fit {run_id}")

@@ -54,11 +54,10 @@ def _fit_of(store, args) -> dict:
 
 
 def _finish(args, store) -> int:
-    from core.studio.runs import records as runs
     from core.studio.runs.results import flagged_counts
 
     row = _fit_of(store, args)
-    summary = runs.get_run(store, args.run_id)["summary"]
+    summary = row["summary"]
     found = flagged_counts(store, args.run_id)
     payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **found}
     payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+Result = TypeVar("Result")
 TIMEOUT = timedelta(minutes=10)  # longest wait for another process
 _control: list[Any] = []  # for what the CPU decides, where tensors go through NCCL
 
@@ -77,6 +78,16 @@ def from_first(value: Any = None) -> Any:
     kept = [value]
     dist.broadcast_object_list(kept, src=0, group=_control[0] if _control else None)
     return kept[0]
+
+
+def first_before_others(work: Callable[[], Result]) -> Result:
+    """What `work()` gives on each process; the first has done it before the others begin, who find what it has made."""
+    if not is_first():
+        from_first()
+    result = work()
+    if is_first():
+        from_first()
+    return result
 
 
 def agreed(question: Callable[[], bool] | None) -> Callable[[], bool] | None:

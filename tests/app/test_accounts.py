@@ -96,17 +96,21 @@ def test_a_reader_changes_the_own_password(signed, browser):
     page.context.close()
 
 
-def test_what_is_typed_stays_when_the_list_comes_late(signed, browser):
-    server, _ = signed
-    page = enter(browser, server.url, "Root", PASSWORD)
-    open_tab(page, server.url, "Study", STUDY)
+def listed(browser, url):
+    """The list of accounts, drawn; the button that shows and hides it; its further questions, held."""
+    page, held = enter(browser, url, "Root", PASSWORD), []
+    open_tab(page, url, "Study", STUDY)
     opener = page.get_by_role("button", name="Accounts", exact=True)
     opener.click()
-    panel = page.locator(".m-accounts")
-    panel.get_by_role("button", name="Remove Root").wait_for()
+    page.locator(".m-accounts").get_by_role("button", name="Remove Root").wait_for()
     page.wait_for_load_state("networkidle")
-    held = []
     page.route(f"**/api/accounts/{STUDY}", lambda route: held.append(route))
+    return page, opener, held
+
+
+def test_what_is_typed_stays_when_the_list_comes_late(signed, browser):
+    page, opener, held = listed(browser, signed[0].url)
+    panel = page.locator(".m-accounts")
     with page.expect_request(f"**/api/accounts/{STUDY}"):
         opener.click()  # closes the panel, and asks again all the same
     opener.click()
@@ -130,16 +134,8 @@ def test_one_user_reads_how_sign_in_is_turned_on(page, page_url, go):
 
 
 def test_a_click_is_taken_while_the_list_is_drawn_again(signed, browser):
-    server, _ = signed
-    page = enter(browser, server.url, "Root", PASSWORD)
-    open_tab(page, server.url, "Study", STUDY)
-    opener = page.get_by_role("button", name="Accounts", exact=True)
-    opener.click()
+    page, opener, held = listed(browser, signed[0].url)
     remove = page.locator(".m-accounts").get_by_role("button", name="Remove Ada")
-    remove.wait_for()
-    page.wait_for_load_state("networkidle")
-    held = []
-    page.route(f"**/api/accounts/{STUDY}", lambda route: held.append(route))
     for _ in range(2):  # closes the panel and opens it; each asks anew
         with page.expect_request(f"**/api/accounts/{STUDY}"):
             opener.click()

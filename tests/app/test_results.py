@@ -76,9 +76,9 @@ def test_dice_by_lesion_size_comes_after_the_other_figures(page, page_url, score
     page.get_by_text("Reading masks and heat maps…").wait_for()
     page.locator(f".rs-compared tr[data-run='{run}'] button").click()
     page.locator(f".rs-compared tr[data-run='{run}'] button[aria-pressed=true]").wait_for()
-    while held:
-        held.pop(0).continue_()
-        page.wait_for_timeout(50)
+    for route in held:
+        with page.expect_response("**/api/results/*/sizes?*"):
+            route.continue_()
     with urllib.request.urlopen(f"{page_url}api/results/{STUDY}/sizes?run={run}") as answer:
         found = json.load(answer)
     dots = page.locator(".rs-plot circle[fill-opacity]")

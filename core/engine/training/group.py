@@ -35,7 +35,8 @@ class Group:
     def part(self, count: int) -> Part:
         """This process's rows of a step of `count` images; None for all. Raises ValueError if shares are not even."""
         if count % self.world:
-            raise ValueError(f"a step of {count} images is not shared evenly by {self.world} processes: change batch")
+            world = self.world
+            raise ValueError(f"a step of {count} images is not shared evenly by {world} processes: change the batch")
         return Share.of(count, processes.rank(), self.world) if self.many else None
 
     def norms(self) -> contextlib.AbstractContextManager[object]:
@@ -46,11 +47,18 @@ class Group:
         """x (B, ...) of this process -> (world B, ...) of all by rank, with the gradient."""
         return processes.gather(x).flatten(0, 1) if self.many else x
 
+    def places(self, index: Tensor) -> Tensor:
+        """index (B,) into this process's B rows -> (world B,) of all by rank, into the joint rows."""
+        firsts = len(index) * torch.arange(self.world, device=index.device).repeat_interleave(len(index))
+        return self.gather(index) + firsts
+
     def mean_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """After backward: the mean of the processes' gradients, exchanged at once."""
         if not self.many:
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
+        if not gradients:
+            return
         flat = processes.total(torch.cat([g.reshape(-1) for g in gradients])) / self.world
         for g, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             g.copy_(mean.view(g.shape))

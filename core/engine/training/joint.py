@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from core.engine import processes
-from core.engine.augment.share import Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.base import Objective, Views
-from core.engine.training.joint_norm import JointBatchNorm
+from core.engine.training.group import Group
 
 Features = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -39,13 +38,10 @@ class JointStep:
     """features(images) -> h (M, F), z (M, D): the encoder's. With one process it is all that is called."""
 
     def __init__(self, encoder: Encoder, objective: Objective, features: Features, batch: int) -> None:
-        world = processes.world()
-        if batch % world:
-            raise ValueError(f"a step of {batch} images is not shared evenly by {world} processes: change the batch")
-        self.features, self.objective = features, objective
-        self.share = Share.of(batch, processes.rank(), world) if world > 1 else None
+        self.features, self.objective, self.group = features, objective, Group(shared=True)
+        self.share = self.group.part(batch)
         self.network = None
-        if world > 1:
+        if self.group.many:
             projection = objective.uses_projection
             self.network = DistributedDataParallel(
                 _Network(encoder, features, projection), find_unused_parameters=not projection
@@ -55,24 +51,20 @@ class JointStep:
         """This process's views -> h and z of the joint batch, and its labels, partners and places."""
         if self.network is None:
             return *self.features(own.images), own
-        with JointBatchNorm():
+        with self.group.norms():
             h, z = self.network(own.images)
         count = len(own.labels)
-        offset = count * torch.arange(processes.world(), device=own.labels.device)[:, None]
         views = Views(
             own.images,
-            processes.gather(own.labels).flatten(),
-            (processes.gather(own.partners) + offset).flatten(),
-            None if own.places is None else processes.gather(own.places).flatten(),
+            self.group.gather(own.labels),
+            self.group.places(own.partners),
+            None if own.places is None else self.group.gather(own.places),
         )
         return _in_order(processes.gather(h), count), _in_order(processes.gather(z), count), views
 
     def after_backward(self) -> None:
         """Take the mean of the heads' gradients, which the encoder's hooks do not see."""
-        if self.network is not None:
-            for p in self.objective.parameters():
-                if p.grad is not None:
-                    p.grad = processes.total(p.grad) / processes.world()
+        self.group.mean_gradients(self.objective.parameters())
 
 
 def _in_order(x: Tensor, count: int) -> Tensor:

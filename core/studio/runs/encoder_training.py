@@ -29,15 +29,11 @@ def train_encoder(
     from core.engine.training.pretrain import pretrain
 
     config = PretrainConfig.from_dict(run["config"])
-    if not processes.is_first():
-        processes.from_first()
-    arrays = load_arrays(store, run["study"], config.size, loading(report))
+    arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], config.size, loading(report)))
     train, held = arrays.index("train"), arrays.index("holdout", label="normal")
     if not len(train):
         raise ValueError(f"study {run['study']} has no normal images to train on")
-    pool, pool_roi = pool_of(store, config, loading(report))
-    if processes.is_first():
-        processes.from_first()
+    pool, pool_roi = processes.first_before_others(lambda: pool_of(store, config, loading(report)))
     result = pretrain(
         rows_of(arrays.images, train),
         config,

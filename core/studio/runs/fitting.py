@@ -37,14 +37,10 @@ def fit_detector(
         raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
     weights.check(store, parent["id"])
     detector, together = DETECTORS.get(run["method"]), processes.world() > 1
-    if together and not detector.shares:
-        able = ", ".join(name for name in DETECTORS.names() if DETECTORS.get(name).shares)
-        raise ValueError(f"several processes can fit {able}, but not {run['method']}: leave out torchrun")
-    if not processes.is_first():
-        processes.from_first()
-    arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
-    if processes.is_first():
-        processes.from_first()
+    if together:
+        demand_shared(run["method"])
+    size = size_of(store, run)
+    arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], size, loading(report)))
     train = arrays.index("train")
     settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k not in OF_THE_STUDIO}
     fitted = detector.fit(
@@ -59,10 +55,17 @@ def fit_detector(
             runs.run_folder(store, run["id"]),
             together,
             patients_of(store, run["study"], arrays.case_ids[train]),
-            marks_of(store, run, size_of(store, run)),
+            marks_of(store, run, size),
         ),
     )
     return fitted, len(train)
+
+
+def demand_shared(method: str) -> None:
+    """Raise ValueError unless several processes can fit such a detector together."""
+    if not DETECTORS.get(method).shares:
+        able = ", ".join(name for name in DETECTORS.names() if DETECTORS.get(name).shares)
+        raise ValueError(f"several processes can fit {able}, but not {method}: leave out torchrun")
 
 
 def _folder_of(store: Store, setting: str, value: Any) -> Any:

@@ -110,11 +110,9 @@ def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArr
 
     Where several processes work as one, the first prepares the images and the others wait for them.
     """
-    if not processes.is_first():
-        processes.from_first()
-    arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
-    if processes.is_first():
-        processes.from_first()
+    arrays = processes.first_before_others(
+        lambda: load_arrays(store, run["study"], size_of(store, run), loading(report))
+    )
     held = arrays.index("holdout", label="normal")
     if not len(held):
         raise ValueError(

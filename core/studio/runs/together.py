@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from core.engine import processes
 from core.engine.tensors import pick_device
@@ -23,9 +22,11 @@ def begin(store: Store, study: str, config: dict, name: str | None, device: str)
 
     So the same command, given again by torchrun or by a person, goes on from the last checkpoint.
     """
-    return _same(store, study, {"kind": "pretrain", "config": config}, name) or _new(
-        store, create_pretrain(store, study, config, name), lambda run: chain(run, device=device)
-    )
+    found = _same(store, study, {"kind": "pretrain", "config": config}, name)
+    if found is not None:
+        return found
+    run = create_pretrain(store, study, config, name)
+    return run, jobs.submit(store, chain(run, device=device), start=False)
 
 
 def begin_fit(
@@ -34,11 +35,11 @@ def begin_fit(
     """(run, queued job) of a fit, as `begin` of a training. score: whether scores and figures follow in its job."""
     study = runs.get_run(store, parent)["study"]
     like = {"kind": "fit", "parent": parent, "method": detector, "config": config}
-    return _same(store, study, like, name) or _new(
-        store,
-        create_fit(store, parent, detector, config, name),
-        lambda run: chain(fits=[run], score=score, device=device),
-    )
+    found = _same(store, study, like, name)
+    if found is not None:
+        return found
+    run = create_fit(store, parent, detector, config, name)
+    return run, jobs.submit(store, chain(fits=[run], score=score, device=device), start=False)
 
 
 def _same(store: Store, study: str, like: dict, name: str | None) -> tuple[str, int] | None:
@@ -51,10 +52,6 @@ def _same(store: Store, study: str, like: dict, name: str | None) -> tuple[str, 
             jobs.resume(store, job, start=False)
             return row["id"], job
     return None
-
-
-def _new(store: Store, run: str, steps: Callable[[str], list[dict]]) -> tuple[str, int]:
-    return run, jobs.submit(store, steps(run), start=False)
 
 
 def steps_of(store: Store, job: int) -> list[tuple[str, str]]:

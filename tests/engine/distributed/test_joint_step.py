@@ -7,7 +7,7 @@ import pytest
 
 from core.engine import processes
 from tests.engine.distributed import work
-from tests.engine.distributed.group import together
+from tests.engine.distributed.group import demand_close, together
 
 NAMES = list(work.SETTINGS)
 
@@ -22,11 +22,7 @@ def test_gradients_of_two_are_those_of_one_with_the_joint_batch(joint, name):
     alone = work.steps([name])[name]
     for other in (joint[0][name], joint[1][name]):
         assert other["losses"] == pytest.approx(alone["losses"], abs=1e-5, rel=1e-5)
-        assert other["gradients"].keys() == alone["gradients"].keys()
-        largest = max(float(np.abs(g).max()) for g in alone["gradients"].values())
-        close = 1e-5 * max(largest, 1)
-        for key, gradient in alone["gradients"].items():
-            np.testing.assert_allclose(other["gradients"][key], gradient, atol=close, err_msg=key)
+        demand_close(other["gradients"], alone["gradients"])
         if alone["centres"] is not None:
             np.testing.assert_allclose(other["centres"], alone["centres"], atol=1e-5)
 

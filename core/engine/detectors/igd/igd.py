@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine import processes
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.heatmap import blur, counted
@@ -32,6 +31,7 @@ from core.engine.files import write_json, write_tensors
 from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
+from core.engine.training.group import Group
 
 STRIDE = 2  # heat maps are kept at half the image's resolution
 
@@ -70,7 +70,7 @@ class IGD(Detector):
         own = load_encoder(config.local_encoder) if config.local_encoder else None
         made = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
         partial = Path(folder) / "partial" if folder is not None else None
-        steps = steps_of(config, len(images), processes.world() if context.shared else 1)[1]
+        steps = steps_of(config, len(images), Group(context.shared).world)[1]
         done, total = 0, steps * (2 if made.local else 1)
         for name, model, grid in (("global", made.whole, None), ("local", made.local, made.grid)):
             if model is None:

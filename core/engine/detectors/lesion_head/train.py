@@ -93,9 +93,11 @@ class LesionTraining(Training):
             # The two views of one mixed image are each other's positive (Eq. 5).
             partners = torch.arange(len(counts), device=self.device).roll(len(counts) // 2)
             terms["l_ctr"] = c.w_ctr * centring_loss(features, counts, self.net.centres)
-            firsts = len(counts) * torch.arange(self.group.world, device=self.device).repeat_interleave(len(counts))
-            features, counts = self.group.gather(features), self.group.gather(counts)
-            partners = self.group.gather(partners) + firsts
+            features, counts, partners = (
+                self.group.gather(features),
+                self.group.gather(counts),
+                self.group.places(partners),
+            )
             terms["l_con"] = c.w_con * pmsacl_loss(features, counts, partners, self.net.centres, c.tau, c.alpha)
         return terms
 
