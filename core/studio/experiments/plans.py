@@ -85,7 +85,7 @@ def joint() -> list[Arm]:
 
 def easy() -> list[Arm]:
     """Absurdly easy classes against the default ones: `probe` separates them before training, and this after it."""
-    blocks = {"medmix": MEDMIX_PRESETS["easy"].to_dict()}
+    blocks = {"medmix": _medmix("easy")}
     return [
         Arm("PaDiM", "padim"),
         Arm("PaDiM, absurdly easy classes", "padim", pretrain=blocks),
@@ -147,6 +147,19 @@ def members() -> list[Arm]:
     return [*arms, Arm("Blend without colour", "blend", preset="imagenet", sized=False, fit={"colour": False})]
 
 
+def pasted() -> list[Arm]:
+    """What PMSACL learns from when it starts from ImageNet: round lesions, the paper's, those of a kind of image."""
+    return [
+        Arm(f"{title}, {preset}", detector, preset="imagenet", sized=False, pretrain={"medmix": _medmix(preset)})
+        for preset in ("quick", "paper", "endoscopy", "fundus", "xray")
+        for title, detector in (("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
+    ]
+
+
+def _medmix(preset: str) -> dict:
+    return MEDMIX_PRESETS[preset].to_dict()
+
+
 def shortcut() -> list[Arm]:
     """What may take from l_PMSACL its shortcut (one constant feature for all images lowers it), and what it brings."""
     tries: dict[str, dict] = {
@@ -168,6 +181,7 @@ EXPERIMENTS = {
     "pretrained": pretrained,
     "trained": trained,
     "members": members,
+    "pasted": pasted,
     "shortcut": shortcut,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
     "head": head_only,
