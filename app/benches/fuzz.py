@@ -15,7 +15,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from app.benches._fuzzed import READERS, Reader
+from core.engine.allocator import most_memory
 
 INPUTS, QUICK = 10_000, 40
 SLOWEST, STUCK = 5.0, 60.0  # seconds of computing, and by the clock, which runs on while other programs have the cores
@@ -138,8 +141,4 @@ def _requests(reader: Reader):
 
 def _peak_mb() -> float:
     """The most memory this process has held so far, in MB; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return 0.0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return most_memory(torch.device("cpu")) / 1024**2

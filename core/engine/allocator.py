@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import resource
 import sys
 from pathlib import Path
 
@@ -35,10 +34,14 @@ def keep_freed_memory() -> bool:
 
 
 def most_memory(device: torch.device) -> int:
-    """Most bytes held so far: on the GPU where that is the device, else of this process."""
+    """Most bytes held so far: on the GPU where that is the device, else of this process; 0 where nothing says."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     with contextlib.suppress(OSError, IndexError):  # Linux: ru_maxrss would count what the parent had at the fork
         return 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    with contextlib.suppress(ImportError):  # Windows
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return 0

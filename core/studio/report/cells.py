@@ -162,7 +162,4 @@ def peak_bytes() -> int:
     """Most memory since `reset_peak`."""
     import torch
 
-    with contextlib.suppress(OSError, StopIteration), open("/proc/self/status") as lines:
-        if not torch.cuda.is_available():
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
     return most_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
