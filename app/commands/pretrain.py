@@ -15,6 +15,7 @@ def add(subparsers) -> None:
         parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
     parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")
     parser.add_argument("--init", help="random, auto, imagenet, a weights file, or the id of an earlier run")
+    parser.add_argument("--medmix", metavar="PRESET", help="what is pasted: quick, paper, endoscopy, fundus, xray, ...")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2")
     parser.add_argument("--name", help="a name for people")
     parser.add_argument("--background", action="store_true", help="queue it and return at once")
@@ -22,6 +23,7 @@ def add(subparsers) -> None:
 
 def config_of(args, store):
     """The preset with the command's changes."""
+    from core.engine.augment.medmix.presets import MEDMIX_PRESETS
     from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.runs.records import exists, get_run, run_folder
 
@@ -36,6 +38,10 @@ def config_of(args, store):
         changes["fit_size"] = 0  # detectors see what is asked for, too
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
+    if args.medmix:
+        if args.medmix not in MEDMIX_PRESETS:
+            raise UserError(f"there is no MedMix preset {args.medmix!r}; there are: {', '.join(MEDMIX_PRESETS)}")
+        changes["medmix"] = MEDMIX_PRESETS[args.medmix].to_dict()
     if args.arch:
         changes["encoder.arch"] = args.arch
     if args.init:

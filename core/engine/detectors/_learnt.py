@@ -71,6 +71,10 @@ class NetTraining(Training, abc.ABC):
         """By the name that a checkpoint keeps them under; Adam over all networks unless a member says otherwise."""
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
+    def inputs(self, images: np.ndarray) -> Any:
+        """What `learn` is given of images uint8 (B, S, S, 3): x in [0, 1] unless a member says otherwise."""
+        return to_batch(images, self.device)
+
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         """One step on x (B, 3, S, S) in [0, 1]; its numbers, `loss` among them. Every draw comes from `draws`."""
@@ -84,7 +88,7 @@ class NetTraining(Training, abc.ABC):
 
     def advance(self) -> dict[str, Any]:
         draws = generator(self.config.seed, STEP, self.step)
-        x = to_batch(self.images[self.rows()], self.device)
+        x = self.inputs(self.images[self.rows()])
         self.net.train()
         numbers = self.learn(x, draws)
         self.step += 1

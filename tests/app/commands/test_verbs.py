@@ -9,6 +9,8 @@ import pytest
 
 from app.commands import main, parser
 from app.commands._common import options_of, table
+from app.commands.pretrain import config_of
+from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 
 ROOT = Path(__file__).resolve().parents[3]
 VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "bench", "doctor", "test")
@@ -83,7 +85,14 @@ def test_options_and_their_mistakes(capsys, tiny_study, home):
     assert "has no nonsense" in mistake("--set", "nonsense=1")
     assert "takes float" in mistake("--set", "lr=fast")
     assert "there is no preset" in mistake("--preset", "grand")
+    assert "there are: paper, quick" in mistake("--medmix", "grand")
     assert options_of(["lr=0.1", "medmix.k=2", "centres=random"]) == {"lr": 0.1, "medmix.k": 2, "centres": "random"}
+
+
+def test_what_is_pasted_is_a_preset_with_changes(store):
+    line = ["pretrain", "any", "--medmix", "fundus", "--set", "medmix.p_noise=0.5"]
+    found = config_of(parser().parse_args(line), store).medmix
+    assert found == MEDMIX_PRESETS["fundus"].replace(p_noise=0.5) != MEDMIX_PRESETS["quick"].replace(p_noise=0.5)
 
 
 def test_what_is_broken_is_kept_in_a_file_and_is_status_1(capsys, monkeypatch, home):
