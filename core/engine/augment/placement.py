@@ -70,9 +70,13 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
     return F.interpolate(roi.float()[:, None], (cells, cells), mode="area")[:, 0]
 
 
-def sides(u: Tensor, size: tuple[float, float], aspect: float, side: int) -> Tensor:
-    """Even draws (..., 2) -> height and width (..., 2) in pixels: mean within `size`, ratio up to `aspect`."""
-    length = (size[0] + u[..., 0] * (size[1] - size[0])) * side
+def sides(u: Tensor, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False) -> Tensor:
+    """Even draws (..., 2) -> height and width (..., 2) in pixels: mean within `size`, ratio up to `aspect`.
+
+    even_ratio: the mean's logarithm is even, so that sizes of 2 to 4 % come as often as those of 20 to 40 %.
+    """
+    low, high = size
+    length = (low * (high / low) ** u[..., 0] if even_ratio else low + u[..., 0] * (high - low)) * side
     ratio = aspect ** (u[..., 1] - 0.5)
     return torch.stack([length * ratio, length / ratio], -1).round_().clamp_(min(LEAST, side), side)
 

@@ -181,7 +181,8 @@ PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
     ),
 }
 # From ImageNet weights that come with the installation: the recipe of `quick`, but early layers and batch norms keep
-# what they know and the rest of the backbone learns at a tenth of the head's rate.
+# what they know and the rest of the backbone learns at a tenth of the head's rate; and lesions of every size and kind
+# are pasted, since nobody knows here what an image shows (RESULTS.md: "What is pasted decides").
 PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
     **{
         "preset": "imagenet",
@@ -194,6 +195,7 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "frozen_norm": True,
         "backbone_rate": 0.1,
         "snapshot_every": 5,
+        "medmix": MEDMIX_PRESETS["varied"].to_dict(),
     }
 )
 PRETRAIN_DEFAULT = "imagenet"  # what page and verbs begin with; RESULTS.md says why

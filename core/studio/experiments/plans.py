@@ -151,7 +151,7 @@ def pasted() -> list[Arm]:
     """What PMSACL learns from when it starts from ImageNet: round lesions, the paper's, those of a kind of image."""
     return [
         Arm(f"{title}, {preset}", detector, preset="imagenet", sized=False, pretrain={"medmix": _medmix(preset)})
-        for preset in ("quick", "paper", "endoscopy", "fundus", "xray")
+        for preset in ("quick", "paper", "endoscopy", "fundus", "xray", "varied")
         for title, detector in (("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
     ]
 

@@ -20,6 +20,7 @@ MEDMIX = {
     "Lesions": [
         integer("k", "Most lesions per image", 1, 7, "Classes A_0 to A_k: n lesions make class A_n (Sec. MedMix)."),
         span("size", "Size of a lesion", 0.02, 0.8, 0.01, "Part of the image's side. The paper gives no size."),
+        flag("even_ratio", "As many small as large", "Sizes of 2 to 4 % come as often as those of 20 to 40 %."),
         number("aspect", "Longest ratio of sides", 1, 5, 0.1, "1 keeps every box square."),
         choice("shape", "Shape", SHAPES, "The paper cuts rectangular crops (Sec. MedMix).", several=True),
         number("irregularity", "Irregularity", 0, 1, 0.05, "Of irregular shapes: 0 an ellipse, 1 a ragged blob."),

@@ -106,7 +106,7 @@ def read_draws(
     pool: how many images of another study there are; pool_roi (pool, side, side): their regions of interest.
     """
     sampler = RoiSampler(roi, side)
-    lengths = sides(draws.size, config.size, config.aspect, side)
+    lengths = sides(draws.size, config.size, config.aspect, side, config.even_ratio)
     boxes = place_all(image, counts, draws.place, lengths, sampler, config.inside, config.avoid_overlap)
     target, slot = torch.nonzero(torch.arange(config.k) < counts[:, None], as_tuple=True)
     largest_first = (slot * (side + 1) - boxes[target, slot, 2:].amax(1)).argsort(stable=True)

@@ -30,6 +30,20 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         size=(0.15, 0.35), avoid_overlap=True, shape="ellipse", softness=(0.1, 0.3), p_jitter=0.8, p_fisheye=0.5
     ),
     "soft": _SOFT,
+    # for an image of any kind: every size from a spot to a third of the side, every shape, origin and edge
+    "varied": _SOFT.replace(
+        size=(0.03, 0.4),
+        even_ratio=True,
+        shape="ellipse+irregular",
+        irregularity=0.7,
+        softness=(0.1, 0.8),
+        opacity=(0.6, 1.0),
+        donor="other+same+here+texture",
+        match=(0.3, 1.0),
+        p_jitter=1.0,
+        jitter=(0.5, 0.4, 0.4, 0.06),
+        contrast=(0.05, 0.3),
+    ),
     # polyps: domes of the mucosa's own colour, lit from one side
     "endoscopy": _SOFT.replace(
         size=(0.12, 0.42),

@@ -20,7 +20,8 @@ class MedMixConfig(Config):
     `shape`, `blend` and `donor` take one name, several joined by "+" (drawn evenly per lesion), or "mixed".
     The defaults are the paper's; what it does not print (size, strengths) was chosen by looking.
 
-    k: strongest class, 1..7. size: side of a lesion's box, of the image's side. aspect: longest ratio of its sides.
+    k: strongest class, 1..7. size: side of a lesion's box, of the image's side; even_ratio: drawn evenly in its
+      logarithm, as many small ones as large. aspect: longest ratio of its sides.
     shape: rectangle | ellipse | irregular. irregularity: 0 an ellipse .. 1 a ragged blob.
     softness: width of the edge as a part of the radius; 0 is a hard edge.
     blend: paste (opaque) | alpha (opacity drawn) | poisson (gradient domain, then opacity). opacity: of alpha, poisson.
@@ -38,6 +39,7 @@ class MedMixConfig(Config):
 
     k: int = 3
     size: tuple[float, float] = (0.1, 0.3)
+    even_ratio: bool = False
     aspect: float = 2.0
     shape: str = "rectangle"
     irregularity: float = 0.5

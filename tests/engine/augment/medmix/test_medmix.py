@@ -95,7 +95,7 @@ def test_a_0_is_the_image_itself():
     assert torch.equal(x, kept), "the images given must not be written to"
 
 
-@pytest.mark.parametrize("name", ["quick", "soft", "endoscopy", "fundus", "xray", "ultrasound", "cut"])
+@pytest.mark.parametrize("name", ["quick", "soft", "endoscopy", "fundus", "xray", "ultrasound", "cut", "varied"])
 def test_n_lesions_are_n_components(name):
     config = MEDMIX_PRESETS[name].replace(k=7)
     x = tissue(28, 64)

@@ -10,7 +10,7 @@ from core.engine.augment.colour import PLAIN, apply_colour, colour_map, hue_matr
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
 from core.engine.augment.medmix.presets import FAMILIES
-from core.engine.augment.placement import GAP, RoiSampler, place_all
+from core.engine.augment.placement import GAP, RoiSampler, place_all, sides
 from tests.engine.augment.medmix import slow_medmix
 from tests.engine.augment.pictures import seeded, tissue
 
@@ -47,6 +47,16 @@ def test_hashed_noise_is_normal_white_and_a_function_of_its_place():
     part = hashed_normal(seeds[3:4], at[:1, 10:20], at[:1, 30:50])
     assert torch.equal(part[0], noise[3, :, 10:20, 30:50])
     assert abs(float(noise[2, 1, 50, 7]) - slow_medmix.normal(int(seeds[2]), 10, -33, 1)) < 1e-4
+
+
+def test_sizes_are_even_in_pixels_or_in_their_logarithm():
+    u = torch.rand(20_000, 2, generator=seeded())
+    for even_ratio, middle in ((False, (0.02 + 0.5) / 2), (True, (0.02 * 0.5) ** 0.5)):
+        hw = sides(u, (0.02, 0.5), 2.0, 1000, even_ratio)
+        mean = hw.prod(1).sqrt()
+        assert mean.min() >= 19 and mean.max() <= 501
+        assert ((mean < 1000 * middle).float().mean() - 0.5).abs() < 0.02
+        assert (hw[:, 0] / hw[:, 1]).max() < 2.2
 
 
 @pytest.mark.parametrize("with_roi", [False, True])
