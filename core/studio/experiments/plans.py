@@ -66,6 +66,20 @@ def ablation() -> list[Arm]:
     ]
 
 
+def overfitting() -> list[Arm]:
+    """What may keep a head on ImageNet's features from knowing its fakes alone; meant for --size 224."""
+    tries: dict[str, dict] = {
+        "frozen": {},
+        "frozen, with distances": {"distances": True},
+        "frozen, stopped early": {"checks": 8},
+        "frozen, with distances, stopped early": {"distances": True, "checks": 8},
+    }
+    return [
+        Arm(label, "lesion-head", UNTRAINED, pretrain=PRETRAINED, fit_size=128, fit={"mode": "frozen", **changes})
+        for label, changes in tries.items()
+    ]
+
+
 def families() -> list[Arm]:
     """What is pasted while learning: every preset of the lesion head, and the paper's rectangles."""
     presets = ("quick", "fundus", "xray", "ultrasound")
@@ -184,9 +198,9 @@ EXPERIMENTS = {
     "pasted": pasted,
     "shortcut": shortcut,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
-    "head": head_only,
+    "overfitting": overfitting, "head": head_only,
 }  # fmt: skip
-JUDGED = ("families", "ablation")  # their rows also hold AUROCs on synthetic lesions in held-out normals
+JUDGED = ("families", "ablation", "overfitting")  # their rows also hold AUROCs on synthetic lesions in held-out normals
 CLAIMS = {  # pairs (better, than) that are tested on the same images
     "pretrained": [(f"{title}, PMSACL from ImageNet", f"{title}, ImageNet") for title in QUICK],
     "trained": [(f"{title}, PMSACL from ImageNet", f"{title}, ImageNet") for title in TRAINED],

@@ -26,6 +26,9 @@ class LesionHeadConfig(Config):
     blur, grain: most of what hides the trace of a paste, over the whole image: weight of a blur of 5 x 5 cells, and
     standard deviation of noise. Blur hides lesions of a few cells as well.
     ema: decay of the averaged weights, which are the ones kept.
+    distances: whether the decoder is also given how far each place lies from normal ones (distances.py).
+    checks: how often, evenly over the steps, the averaged network is tried on the validation normals with lesions of
+    `held_out`; the weights that find those best are kept. 0: the last ones are.
     validation: share of the given normals that is never trained on, for choosing the score.
     tta: also score the mirrored image and average (twice the time).
     """
@@ -52,6 +55,8 @@ class LesionHeadConfig(Config):
     blur: float = 1.0
     grain: float = 0.04
     ema: float = 0.995
+    distances: bool = False
+    checks: int = 0
     validation: float = 0.12
     autocast: bool = True
     tta: bool = False
@@ -62,8 +67,8 @@ class LesionHeadConfig(Config):
             raise BadConfig(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
         if not self.families:
             raise BadConfig("families names at least one strong augmentation, such as growth:growth")
-        if self.steps < 1 or self.batch < 2:
-            raise BadConfig("steps must be at least 1 and batch at least 2")
+        if self.steps < 1 or self.batch < 2 or self.checks < 0:
+            raise BadConfig("steps must be at least 1, batch at least 2 and checks 0 or more")
         if not 0 <= self.validation < 0.9 or not 0 <= self.ema < 1 or not 0 <= self.warmup < 1:
             raise BadConfig("validation lies in [0, 0.9), ema and warmup in [0, 1)")
         if not 0 <= self.blur <= 1 or self.grain < 0:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
+from core.engine.detectors.lesion_head.distances import STRIDE, Distances
 
 SKIPS = (2, 4, 8, 16)  # strides of the maps that are fused, fine to coarse
 NAMED = {"stem": "2", "layer1": "4", "layer2": "8", "layer3": "16"}  # how heads were saved that knew ResNet alone
@@ -61,10 +62,13 @@ class LesionNet(nn.Module):
 
     centres: Tensor
 
-    def __init__(self, encoder: Encoder, width: int, classes: int) -> None:
+    def __init__(self, encoder: Encoder, width: int, classes: int, distances: bool = False) -> None:
+        """distances: whether the decoder is also given how far each place lies from normal ones."""
         super().__init__()
         self.encoder = encoder
-        self.decoder = LesionDecoder(encoder.widths, width, classes)
+        self.distances = Distances(encoder) if distances else None
+        widths = {s: wide + (distances and s == STRIDE) for s, wide in encoder.widths.items()}
+        self.decoder = LesionDecoder(widths, width, classes)
         self.register_buffer("centres", torch.zeros(classes, encoder.config.dim))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -73,5 +77,8 @@ class LesionNet(nn.Module):
         One pass of the encoder serves all three.
         """
         maps = self.encoder.maps(x)
-        logits, classes = self.decoder(maps)
+        seen = maps
+        if self.distances is not None:
+            seen = {**maps, STRIDE: torch.cat([maps[STRIDE], self.distances(x).to(maps[STRIDE].dtype)], 1)}
+        logits, classes = self.decoder(seen)
         return logits, classes, self.encoder.project(Encoder.pool(maps))

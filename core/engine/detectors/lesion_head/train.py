@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +28,7 @@ from core.engine.training.generators import STEP, generator
 from core.engine.training.group import Group
 from core.engine.training.schedule import set_rate, warm_cosine
 
+Quality = Callable[[LesionNet], float]
 PARTIAL = "partial"  # folder of an unfinished training
 
 
@@ -53,8 +57,12 @@ class LesionTraining(Training):
         config: LesionHeadConfig,
         device: torch.device | str = "cpu",
         shared: bool = False,
+        quality: Quality | None = None,
     ) -> None:
-        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. shared: as in `FitContext`."""
+        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. shared: as in `FitContext`.
+
+        quality: of a network on images that are not trained on, larger is better; asked `config.checks` times.
+        """
         self.group = Group(shared)
         self.part = self.group.part(min(config.batch, len(images)))
         self.images, self.roi, self.config, self.device = images, roi, config, torch.device(device)
@@ -64,6 +72,9 @@ class LesionTraining(Training):
             self.net.encoder.requires_grad_(False)
         self.average = averaged(self.net, config.ema)
         self.networks = {"net": self.net, "average": self.average}
+        self.quality, self.best = quality if config.checks else None, -math.inf
+        if self.quality is not None:
+            self.networks["best"] = copy.deepcopy(self.net)
         self.weights = [p for p in self.net.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(self.weights, lr=config.lr, weight_decay=config.weight_decay)
         self.optimisers = {"optimiser": self.optimiser}
@@ -122,7 +133,28 @@ class LesionTraining(Training):
         self.step += 1
         self.average.update_parameters(self.net)
         numbers = {"loss": float(loss.detach()), **{k: float(v.detach()) for k, v in terms.items()}}
-        return {"lr": rate, **self.group.means(numbers, self.device)}
+        return {"lr": rate, **self.group.means(numbers, self.device), **self._check()}
+
+    def _check(self) -> dict[str, float]:
+        """At a check, the averaged network's quality; the best network so far is kept."""
+        every = max(1, self.steps // max(1, self.config.checks))
+        if self.quality is None or (self.step % every and self.step < self.steps):
+            return {}
+        found = self.quality(cast(LesionNet, self.average.module))
+        if found > self.best:
+            self.best = found
+            self.networks["best"].load_state_dict(self.average.module.state_dict())
+        return {"quality": found}
+
+    def notes(self) -> dict[str, Any]:
+        return {"best": self.best} if math.isfinite(self.best) else {}
+
+    def restore_notes(self, notes: dict[str, Any]) -> None:
+        self.best = notes.get("best", -math.inf)
+
+    def result(self) -> LesionNet:
+        """The averaged network, or the best of those that were checked."""
+        return cast(LesionNet, self.networks["best"] if math.isfinite(self.best) else self.average.module).eval()
 
 
 def train(
@@ -131,16 +163,17 @@ def train(
     config: LesionHeadConfig,
     context: FitContext = FitContext(),
     source: str = "",
+    quality: Quality | None = None,
 ) -> LesionNet:
-    """Train on normal images uint8 (N, S, S, 3) and return the averaged network, in eval mode.
+    """Train on normal images uint8 (N, S, S, 3) and return `LesionTraining.result`, in eval mode.
 
-    source: fingerprint of what the fit depends on. The context's folder keeps the training, and one of the same
-    configuration and source goes on from there. Raises Stopped when asked to stop, and Diverged.
+    quality: as there. source: fingerprint of what the fit depends on. The context's folder keeps the training, and one
+    of the same configuration and source goes on from there. Raises Stopped when asked to stop, and Diverged.
     """
-    training = LesionTraining(net, images, context.roi, config, context.device, context.shared)
+    training = LesionTraining(net, images, context.roi, config, context.device, context.shared, quality)
     folder = None if context.folder is None else Path(context.folder) / PARTIAL
     about = {"config": config.to_dict(), "fitted_on": source}
     checkpoints = loop.kept(training, folder, about, context.report, context.should_stop, shared=context.shared)
     if checkpoints is not None:
         checkpoints.save(training)
-    return cast(LesionNet, training.average.module).eval()
+    return training.result()
