@@ -23,7 +23,10 @@ def add(subparsers) -> None:
     parser = verb(subparsers, "probe", "A cross-validated linear probe on MedMix classes, before any training", run)
     parser.add_argument("study")
     parser.add_argument(
-        "--preset", action="append", metavar="NAME", help="of MedMix or saved; may be given several times"
+        "--preset",
+        action="append",
+        metavar="NAME",
+        help="of MedMix (default: varied) or saved; may be given several times",
     )
     parser.add_argument("--weak", default="gentle", help="the weak views over them: gentle or simclr")
     parser.add_argument("--encoder", default="untrained", help="untrained, latest, or the id of a run")
@@ -41,7 +44,7 @@ def run(args) -> int:
     store = open_store(args)
     study = study_named(args, store, args.study)
     rows = []
-    for name in args.preset or ["quick"]:
+    for name in args.preset or ["varied"]:
         preset = presets.get_preset(store, name)
         config = {**preset["config"], **options_of(args.set)}
         scene = Scene.from_dict({

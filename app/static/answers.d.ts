@@ -1463,6 +1463,7 @@ export interface TourAct {
   untick?: string;
   set?: string;
   value?: string;
+  option?: string;
   slide?: string;
   through?: Array<number>;
   over?: number;

@@ -16,8 +16,12 @@ def painted(page) -> int:
 
 
 def open_tab(page, url, go):
+    """With round and opaque lesions, which are easy to tell apart, and not with those that a usual training pastes."""
     go(page, url, "MedMix")
     page.wait_for_selector(".widget-medmix[data-painted]")
+    shown = page.locator(".widget-medmix").get_by_label("Preset", exact=True)
+    assert shown.locator("option:checked").inner_text() == "varied"
+    change(page, lambda: shown.select_option(label="quick"))
 
 
 def change(page, act) -> None:

@@ -45,6 +45,7 @@ def state(page, run: str, wanted: str, timeout: int = 150_000) -> None:
 def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     go(page, page_url, "MedMix")
     page.wait_for_selector(".widget-medmix[data-painted]")
+    page.locator(".widget-medmix").get_by_label("Preset", exact=True).select_option(label="quick")
     page.get_by_label("Size of a lesion, highest").fill("0.45")
     page.get_by_role("group", name="Shape").get_by_role("button", name="irregular").click()
     page.get_by_role("button", name="Train with this").click()

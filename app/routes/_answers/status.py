@@ -59,6 +59,7 @@ class TourAct(Answer, total=False):
     untick: str
     set: str
     value: str
+    option: str
     slide: str
     through: list[float]
     over: float

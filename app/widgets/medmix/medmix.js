@@ -173,7 +173,7 @@ export async function mount(root, studio) {
     paint();
   });
   await presets.load();
-  build('medmix', presets.named('quick').config);
+  build('medmix', presets.named('varied').config); // what a usual training pastes
   if (studio.started) paint();
   else studio.on('started', paint);
 }

@@ -1,5 +1,5 @@
 // What a step of the tour can do in the studio's page: as a hand would, by its own controls.
-//   {tab}  {click, unless}  {tick}  {untick}  {set, value}  {slide, through, over}  {wait, seconds}  {there, seconds}
+//   {tab}  {click, unless}  {tick}  {untick}  {set, value or option}  {slide, through, over}  {wait, seconds}  {there, seconds}
 //   {found}: opens the case with the clearest lesion  {press}: keys
 import { api } from '../../static/api.js';
 
@@ -71,7 +71,8 @@ export async function act(frame, one, going) {
     // A setting may stand in a folded group: it is set all the same.
     const box = await until(() => first(set), PATIENCE, going);
     if (!box) return;
-    box.value = one.value || '';
+    const named = one.option && [...page().querySelectorAll(`${set} option`)].find((o) => o.textContent === one.option);
+    box.value = (named ? named.getAttribute('value') : one.value) || '';
     send(box, 'input', 'change');
   } else if (slide) {
     const bar = await find(slide);
