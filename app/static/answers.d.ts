@@ -1505,6 +1505,7 @@ export interface TrainingForms {
   objectives: Record<string, Title>;
   presets: Record<string, Record<string, any>>;
   usual: string;
+  pasted: Record<string, string>;
   form: Array<Group>;
   encoder: Array<Group>;
   weak: WeakForm;

@@ -27,6 +27,7 @@ class TrainingForms(Answer):
     objectives: dict[str, Title]
     presets: dict[str, Values]
     usual: str
+    pasted: dict[str, str]
     form: list[Group]
     encoder: list[Group]
     weak: WeakForm

@@ -69,7 +69,11 @@ export function newRun(root, studio, forms, started) {
     main.set(config);
     encoder.set(config.encoder);
     weak.set(config.weak);
-    lesions.textContent = `Strong augmentation: ${forms.strong[config.strong] || config.strong}`;
+    const preset = forms.presets[config.preset];
+    const usual =
+      config.strong === 'medmix' && preset && JSON.stringify(config.medmix) === JSON.stringify(preset.medmix);
+    const name = (usual && forms.pasted[config.preset]) || '';
+    lesions.textContent = `Strong augmentation: ${forms.strong[config.strong] || config.strong}${name && ` “${name}”`}`;
   }
   let timer = 0;
   /** @type {string | null} what the server finds wrong with the settings */

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from core.engine.augment.medmix.presets import MEDMIX_PRESETS
+from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.config import BadConfig
 from core.engine.detectors.lesion_head.config import LESION_TITLES
 from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS, PretrainConfig
@@ -29,6 +31,7 @@ def training_forms(store: Store) -> dict:
         "objectives": {name: {"title": OBJECTIVES.title(name)} for name in OBJECTIVES.names()},
         "presets": {name: config.to_dict() for name, config in PRETRAIN_PRESETS.items()},
         "usual": PRETRAIN_DEFAULT,
+        "pasted": {name: _pasted(config.medmix) for name, config in PRETRAIN_PRESETS.items()},
         "form": form(PretrainConfig, TABLES["PretrainConfig"], HIDDEN["PretrainConfig"]),
         "encoder": form(EncoderConfig, TABLES["EncoderConfig"]),
         "weak": strong["weak"],
@@ -37,6 +40,11 @@ def training_forms(store: Store) -> dict:
         "lesions": LESION_TITLES,
         "device": store.setting("device", "auto"),
     }
+
+
+def _pasted(config: MedMixConfig) -> str:
+    """The name of the MedMix preset, "" if it has none."""
+    return next((name for name, preset in MEDMIX_PRESETS.items() if preset == config), "")
 
 
 def _detector_order(name: str) -> tuple:
