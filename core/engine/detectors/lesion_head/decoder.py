@@ -62,11 +62,15 @@ class LesionNet(nn.Module):
 
     centres: Tensor
 
-    def __init__(self, encoder: Encoder, width: int, classes: int, distances: bool = False) -> None:
-        """distances: whether the decoder is also given how far each place lies from normal ones."""
+    def __init__(
+        self, encoder: Encoder, width: int, classes: int, distances: bool = False, trained: bool = True
+    ) -> None:
+        """distances: whether the decoder is also given how far each place lies from normal ones. trained: whether the
+        encoder is.
+        """
         super().__init__()
         self.encoder = encoder
-        self.distances = Distances(encoder) if distances else None
+        self.distances = Distances(encoder, trained) if distances else None
         widths = {s: wide + (distances and s == STRIDE) for s, wide in encoder.widths.items()}
         self.decoder = LesionDecoder(widths, width, classes)
         self.register_buffer("centres", torch.zeros(classes, encoder.config.dim))
@@ -79,6 +83,6 @@ class LesionNet(nn.Module):
         maps = self.encoder.maps(x)
         seen = maps
         if self.distances is not None:
-            seen = {**maps, STRIDE: torch.cat([maps[STRIDE], self.distances(x).to(maps[STRIDE].dtype)], 1)}
+            seen = {**maps, STRIDE: torch.cat([maps[STRIDE], self.distances(x, maps).to(maps[STRIDE].dtype)], 1)}
         logits, classes = self.decoder(seen)
         return logits, classes, self.encoder.project(Encoder.pool(maps))

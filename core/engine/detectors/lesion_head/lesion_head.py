@@ -71,12 +71,13 @@ class LesionHead(Detector):
         around = context.of(kept)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            net = LesionNet(copy.deepcopy(encoder), config.width, config.k + 1, config.distances)
+            net = _network(copy.deepcopy(encoder), config)
         net.encoder.requires_grad_(True)
         seen = rows_of(images, kept)
         net.centres.copy_(cls._centres(encoder, seen, around.roi, config, device))
         if net.distances is not None:
-            net.distances.learn(seen, FitContext(roi=around.roi, device=device, should_stop=context.should_stop))
+            alone = FitContext(roi=around.roi, device=device, should_stop=context.should_stop)
+            net.distances.learn(encoder, seen, alone)
         source = fitted_on(encoder, images, roi)
         judges = not context.shared or processes.is_first()
 
@@ -184,12 +185,14 @@ class LesionHead(Detector):
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         about = json.loads((Path(folder) / ABOUT).read_text())
         config = LesionHeadConfig.from_dict(about["config"])
-        net = LesionNet(
-            Encoder(EncoderConfig.from_dict(about["encoder"])), config.width, config.k + 1, config.distances
-        )
+        net = _network(Encoder(EncoderConfig.from_dict(about["encoder"])), config)
         net.load_state_dict(load_file(Path(folder) / WEIGHTS))
         rule, source = ScoreRule.from_dict(about["rule"]), about.get("fitted_on", "")
         return cls(net, config, rule, pick_device(str(device)), source)
+
+
+def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:
+    return LesionNet(encoder, config.width, config.k + 1, config.distances, trained=config.mode != "frozen")
 
 
 def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> str:
