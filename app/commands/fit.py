@@ -9,7 +9,7 @@ from app.commands._common import UserError, finish, follow, open_store, options_
 def add(subparsers) -> None:
     parser = verb(subparsers, "fit", "Fit a detector on the encoder of a pre-training run", run)
     parser.add_argument("run_id", metavar="RUN", help="a pre-training run")
-    parser.add_argument("--detector", default="blend", help="blend, nearest, padim, lesion-head, ...")
+    parser.add_argument("--detector", default="blend-head", help="blend-head, blend, nearest, padim, ...")
     parser.add_argument("--preset", help="quick, paper; lesion head: fundus, xray, ...")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector")
     parser.add_argument("--seed", type=int)

@@ -85,6 +85,32 @@ class Joined(_Read):
         return int(self.ends[number - 1]) if number else 0
 
 
+class Resized(_Read):
+    """Images (N, S, S, 3) or regions (N, S, S), uint8, brought to another side when they are read: `resized`."""
+
+    def __init__(self, rows: Rows, side: int) -> None:
+        self._rows, self._side = rows, side
+        self.shape = (len(rows), side, side, *rows.shape[3:])
+        self.dtype = np.dtype(np.uint8)
+
+    def __getitem__(self, index: Any, /) -> np.ndarray:
+        import cv2  # here: whoever reads rows as they are needs no OpenCV
+
+        found = np.asarray(self._rows[index])
+        several = found.ndim == len(self.shape)
+        out = np.empty((len(found), *self.shape[1:]) if several else self.shape[1:], np.uint8)
+        for source, place in zip(found, out, strict=True) if several else [(found, out)]:
+            cv2.resize(np.ascontiguousarray(source), place.shape[1::-1], place, interpolation=cv2.INTER_AREA)
+        return out
+
+
+def resized(rows: np.ndarray, side: int) -> np.ndarray:
+    """Images (N, S, S, 3) or regions (N, S, S), uint8, with no more than `side` cells a side, each the mean of what it
+    covers: what stands for an array, like the `Some` of `rows_of`. Smaller ones are as they were.
+    """
+    return rows if rows.shape[1] <= side else cast(np.ndarray, Resized(rows, side))
+
+
 def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
     """array[index] without a copy in memory where that would be large.
 

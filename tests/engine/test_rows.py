@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.engine.rows import Joined, Some
+from core.engine.rows import Joined, Some, resized
 
 
 def test_chosen_rows_are_those_of_the_array():
@@ -39,3 +39,16 @@ def test_chosen_rows_of_joined_arrays():
     whole = np.arange(20).reshape(10, 2)
     some = Some(Joined([whole[:4], whole[4:]]), np.array([9, 3, 4]))
     assert np.array_equal(some, whole[[9, 3, 4]]) and some.dtype == whole.dtype and some.ndim == 2
+
+
+def test_images_and_regions_are_brought_to_a_smaller_side_as_they_are_read():
+    images = np.arange(5 * 8 * 8 * 3, dtype=np.uint32).reshape(5, 8, 8, 3).astype(np.uint8)
+    small = resized(images, 4)
+    want = images.reshape(5, 4, 2, 4, 2, 3).astype(float).mean((2, 4))
+    assert small.shape == (5, 4, 4, 3) and np.abs(np.asarray(small) - want).max() <= 0.5
+    for asked in (slice(1, 3), np.array([4, 0]), 2, slice(2, 2)):
+        assert np.array_equal(small[asked], np.asarray(small)[asked])
+    regions = np.zeros((2, 8, 8), np.uint8)
+    regions[0, :, :4], regions[1, :, :3] = 1, 1
+    assert np.array_equal(resized(regions, 4)[:][:, 0], [[1, 1, 0, 0], [1, 1, 0, 0]])
+    assert resized(images, 8) is images and resized(images, 9) is images

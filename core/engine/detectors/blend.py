@@ -107,11 +107,11 @@ class Blend(Detector):
         detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {}, colours, kept)
         parts = detector._parts(unseen, 32, unseen_roi)
         for name in config.maps:
-            detector.scales[name] = _scale(cells_inside(parts[name].maps, unseen_roi))
+            detector.scales[name] = Scale.of_values(cells_inside(parts[name].maps, unseen_roi))
         for kind, roi in {"": None, "_roi": unseen_roi}.items():
             prediction = detector._joined(parts, unseen, unseen_roi)
             for name, values in detector._read(prediction, roi).items():
-                detector.readings[name + kind] = _scale(values)
+                detector.readings[name + kind] = Scale.of_values(values)
         return detector
 
     def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> dict[str, Prediction]:
@@ -120,7 +120,7 @@ class Blend(Detector):
 
     def _joined(self, parts: dict[str, Prediction], images: np.ndarray, roi: np.ndarray | None) -> Prediction:
         side = -(-images.shape[1] // self.config.stride)
-        maps = [(upsample(parts[n].maps, side) - s.map_mean) / s.map_sd for n, s in self.scales.items()]
+        maps = [s.maps(upsample(parts[n].maps, side)) for n, s in self.scales.items()]
         extras = dict(parts["pooled"].extras)
         for name, colour in self.colours.items():
             inside = roi if name.endswith("_roi") else None
@@ -147,14 +147,14 @@ class Blend(Detector):
             "top": np.array([row[:n].mean() for row, n in zip(ordered, top, strict=True)]),
         }
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the mean of the readings, each in standard deviations of normal images."""
+    def standardised(self, prediction: Prediction, roi: np.ndarray | None = None) -> list[np.ndarray]:
+        """The readings (N,) of each image, in standard deviations of normal images."""
         kind = "" if roi is None else "_roi"
-        scaled = [
-            (values - self.readings[name + kind].score_mean) / self.readings[name + kind].score_sd
-            for name, values in self._read(prediction, roi).items()
-        ]
-        return np.mean(scaled, 0).astype(np.float32)
+        return [self.readings[name + kind].scores(values) for name, values in self._read(prediction, roi).items()]
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,) float32: the mean of the readings."""
+        return np.mean(self.standardised(prediction, roi), 0).astype(np.float32)
 
     def save(self, folder: Path) -> None:
         """`folder`: a folder for each member and, last, blend.json."""
@@ -176,9 +176,3 @@ class Blend(Detector):
         colours = {name: MeanColour.from_dict(one) for name, one in about.get("colours", {}).items()}
         kept = None if about.get("kept") is None else np.array(about["kept"])
         return cls(BlendConfig.from_dict(about["config"]), members, scales, readings, colours, kept)
-
-
-def _scale(values: np.ndarray) -> Scale:
-    """Mean and deviation of scores, or of a map's cells: whichever is asked of it later."""
-    mean, sd = float(np.mean(values)), max(1e-6, float(np.std(values)))  # what never varies must not be divided by
-    return Scale(mean, sd, mean, sd)

@@ -35,6 +35,18 @@ class Scale(Config):
             float(scores.mean()), max(least, float(scores.std())), float(cells.mean()), max(least, float(cells.std()))
         )
 
+    @classmethod
+    def of_values(cls, values: np.ndarray) -> Self:
+        """Of scores, or of a map's cells: whichever is asked of it later."""
+        mean, sd = float(np.mean(values)), max(1e-6, float(np.std(values)))  # what never varies: not divided by 0
+        return cls(mean, sd, mean, sd)
+
+    def scores(self, values: np.ndarray) -> np.ndarray:
+        return (values - self.score_mean) / self.score_sd
+
+    def maps(self, values: np.ndarray) -> np.ndarray:
+        return (values - self.map_mean) / self.map_sd
+
 
 class Members:
     """Fitted detectors by name, and the scale of each."""
@@ -58,10 +70,7 @@ class Members:
 
     def maps(self, parts: dict[str, np.ndarray], side: int) -> dict[str, np.ndarray]:
         """Standardised maps (N, side, side) of each."""
-        return {
-            name: (upsample(parts[f"{name}.maps"], side) - scale.map_mean) / scale.map_sd
-            for name, scale in self.scales.items()
-        }
+        return {name: scale.maps(upsample(parts[f"{name}.maps"], side)) for name, scale in self.scales.items()}
 
     def scores(self, parts: dict[str, np.ndarray], roi: np.ndarray | None) -> dict[str, np.ndarray]:
         """Standardised scores (N,) of each."""
@@ -69,7 +78,7 @@ class Members:
         for name, scale in self.scales.items():
             own = {k.removeprefix(f"{name}."): v for k, v in parts.items() if k.startswith(f"{name}.")}
             prediction = Prediction(own.pop("maps"), own)
-            out[name] = (self.detectors[name].image_score(prediction, roi) - scale.score_mean) / scale.score_sd
+            out[name] = scale.scores(self.detectors[name].image_score(prediction, roi))
         return out
 
     def save(self, folder: Path) -> dict[str, Any]:

@@ -113,7 +113,9 @@ def head_only() -> list[Arm]:
     return [Arm("Lesion head", "lesion-head", UNTRAINED)]
 
 
+PMSACL = "PMSACL from ImageNet"
 QUICK = {"PaDiM": "padim", "Nearest patches": "nearest", "Mahalanobis": "mahalanobis", "Blend": "blend"}
+HEADED = "Blend and head"
 TRAINED = {"IGD": "igd", "Lesion head": "lesion-head", "Lesion head + PaDiM": "combined"}
 PRETRAINED = {"encoder.arch": "efficientnet-lite0", "encoder.init": "imagenet"}
 
@@ -137,6 +139,13 @@ def trained() -> list[Arm]:
     return [arm.replace(fit_size=128) for arm in _on_encoders(TRAINED)]
 
 
+def headed() -> list[Arm]:
+    """What a lesion head adds to the blend, what both owe to PMSACL, and how much its map counts; --size 224."""
+    arms = _on_encoders({"Blend": "blend", HEADED: "blend-head"})
+    further = [arms[6].replace(label=f"{HEADED}, weight {w:g}", fit={"weight": w}) for w in (0.25, 1.0, 2.0)]
+    return [arms[1], arms[2], arms[5], arms[6], *further]
+
+
 def _on_encoders(detectors: dict[str, str]) -> list[Arm]:
     lite = {"encoder.arch": "efficientnet-lite0"}
     from_random = {"encoder.init": "random", "frozen": 0, "frozen_norm": False, "backbone_rate": 1.0}
@@ -145,7 +154,7 @@ def _on_encoders(detectors: dict[str, str]) -> list[Arm]:
         arms += [
             Arm(f"{title}, untrained", detector, UNTRAINED, pretrain={**lite, "encoder.init": "random"}),
             Arm(f"{title}, ImageNet", detector, UNTRAINED, pretrain=PRETRAINED),
-            Arm(f"{title}, PMSACL from ImageNet", detector, preset="imagenet", sized=False),
+            Arm(f"{title}, {PMSACL}", detector, preset="imagenet", sized=False),
             Arm(f"{title}, PMSACL from random", detector, preset="imagenet", sized=False, pretrain=from_random),
         ]
     return arms
@@ -194,6 +203,7 @@ EXPERIMENTS = {
     "look": look,
     "pretrained": pretrained,
     "trained": trained,
+    "headed": headed,
     "members": members,
     "pasted": pasted,
     "shortcut": shortcut,
@@ -202,7 +212,8 @@ EXPERIMENTS = {
 }  # fmt: skip
 JUDGED = ("families", "ablation", "overfitting")  # their rows also hold AUROCs on synthetic lesions in held-out normals
 CLAIMS = {  # pairs (better, than) that are tested on the same images
-    "pretrained": [(f"{title}, PMSACL from ImageNet", f"{title}, ImageNet") for title in QUICK],
-    "trained": [(f"{title}, PMSACL from ImageNet", f"{title}, ImageNet") for title in TRAINED],
+    "pretrained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in QUICK],
+    "trained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in TRAINED],
+    "headed": [(f"{HEADED}, {PMSACL}", f"Blend, {PMSACL}"), (f"{HEADED}, {PMSACL}", f"{HEADED}, ImageNet")],
     "padim": [("PaDiM", "PaDiM, untrained")],
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # torch, which the page's process loads when it is asked to e
     from core.engine.detectors.nearest.explain import Match
     from core.engine.detectors.nearest.nearest import Nearest
 
-METHODS = ("nearest", "blend")
+METHODS = ("nearest", "blend", "blend-head")
 USUAL = 12  # held-out normals whose most abnormal patch says how far a normal patch may be
 
 
@@ -61,10 +61,13 @@ def _matches(detector: Nearest, arrays, index: np.ndarray) -> list[Match]:
 def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarray]:
     """A run's nearest patches, and the places of the images it holds among the `count` that it was fitted on."""
     from core.engine.detectors.blend import Blend
+    from core.engine.detectors.blend_head import BlendHead
     from core.engine.detectors.members import places_unseen
     from core.engine.detectors.nearest.nearest import Nearest
 
     found = DETECTORS.get(method).load(folder, "cpu")
+    if isinstance(found, BlendHead):
+        found = found.blend
     if isinstance(found, Blend):
         places = found.kept
         if places is None:

@@ -6,13 +6,13 @@ from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
 from core.studio.runs.pipeline import chain, create_fit, create_untrained
-from core.studio.runs.preferred import PREFERRED
+from core.studio.runs.preferred import AT_ONCE
 from core.studio.runs.records import get_run, list_runs
 
 ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation
 SIZE, STEP, MOST = 224, 32, 384  # the side that they were trained at; and how far from it they are used
 PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within a minute
-DETECTOR = PREFERRED[0]
+DETECTOR = AT_ONCE
 NAME = "First look"
 
 

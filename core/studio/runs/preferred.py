@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-PREFERRED = ("blend", "lesion-head")
+AT_ONCE = "blend"  # for a first look: no training
+USUAL = "blend-head"  # on an encoder that was trained
+PREFERRED = (USUAL, AT_ONCE, "lesion-head")
 LEARNT = "marked"
 
 

@@ -16,9 +16,8 @@ from core.studio.jobs import queue as jobs
 from core.studio.medmix.forms import forms as strong_forms
 from core.studio.runs import bin, learnt
 from core.studio.runs import records as runs
-from core.studio.runs.look import DETECTOR
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
-from core.studio.runs.preferred import LEARNT
+from core.studio.runs.preferred import LEARNT, USUAL
 from core.studio.training.live import jobs_of_runs
 
 
@@ -48,7 +47,7 @@ def _pasted(config: MedMixConfig) -> str:
 
 
 def _detector_order(name: str) -> tuple:
-    usual = (DETECTOR, "lesion-head", "padim", "igd")  # the page offers the first unless asked otherwise
+    usual = (USUAL, "lesion-head", "padim", "igd")  # the page offers the first unless asked otherwise
     return (usual.index(name) if name in usual else len(usual), name)
 
 

@@ -26,7 +26,8 @@ def fitted(store, tiny_study):
     return fit
 
 
-def test_a_training_image_is_most_like_itself(store, tiny_study, fitted):
+@pytest.mark.parametrize("kind", ["blend", "blend-head"])
+def test_a_training_image_is_most_like_itself(store, tiny_study, fitted, kind):
     memory = {"patches": 2000, "pool": 2000}
     parts = {"fine": memory, "coarse": memory, "padim": {"channels": 8}}
     train = store.query("SELECT id FROM cases WHERE study = ? AND split = 'train' ORDER BY \"row\"", [tiny_study])
@@ -35,8 +36,11 @@ def test_a_training_image_is_most_like_itself(store, tiny_study, fitted):
     assert found["case"]["id"] == case and found["distance"] == pytest.approx(0, abs=1e-2)
     assert found["box"] == found["there"] and all(0 <= v <= 1 for v in found["box"])
     # A blend holds only some of the training images: the image that is named is one of them, and the right one.
-    run = fitted("blend", parts)
-    detector = DETECTORS.get("blend").load(runs.run_folder(store, run), "cpu")
+    head = {"steps": 2, "batch": 4, "width": 8, "mode": "frozen"}
+    config = parts if kind == "blend" else {"blend": parts, "head": head, "side": 32}
+    run = fitted(kind, config)
+    detector = DETECTORS.get(kind).load(runs.run_folder(store, run), "cpu")
+    detector = getattr(detector, "blend", detector)
     arrays = load_arrays(store, tiny_study, 32)
     kept = np.arange(len(train))
     found = [explained.explain(store, run, train[i]["id"]) for i in kept]

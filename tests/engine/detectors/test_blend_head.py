@@ -1,0 +1,128 @@
+"""Quick detectors and the lesion head together: maps added, one more reading, and nothing of either changed."""
+
+import numpy as np
+import pytest
+
+from core.engine import rows
+from core.engine.config import BadConfig
+from core.engine.detectors.base import FitContext, Prediction
+from core.engine.detectors.blend_head import BlendHead, BlendHeadConfig
+from core.engine.detectors.heatmap import upsample
+from core.engine.progress import Stopped
+from tests.engine._images import normals
+from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, same
+from tests.engine.detectors.test_blend import SMALL
+
+HEAD = FAST.replace(mode="frozen", distances=True)
+CONFIG = BlendHeadConfig(blend=SMALL, head=HEAD, side=48)
+ROI = np.zeros((24, 64, 64), np.uint8)
+ROI[:, 6:60, 10:] = 1
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    images = normals(24, 64)
+    return BlendHead.fit(encoder(), images, CONFIG, FitContext(roi=ROI)), images
+
+
+def small(images):
+    return np.asarray(rows.resized(images, 48))
+
+
+def test_the_map_is_the_blends_and_a_part_of_the_heads(fitted):
+    detector, images = fitted
+    both, blend, head = (d.predict(x) for d, x in (
+        (detector, images), (detector.blend, images), (detector.head, small(images))
+    ))  # fmt: skip
+    assert head.maps.shape == (24, 24, 24) and both.maps.shape == blend.maps.shape == (24, 8, 8)
+    unsmoothed = BlendHead(CONFIG.replace(sigma=0.0), detector.blend, detector.head, detector.scales)
+    scaled = [
+        (part - scale.map_mean) / scale.map_sd
+        for part, scale in ((blend.maps, detector.scales["blend"]), (upsample(head.maps, 8), detector.scales["head"]))
+    ]
+    np.testing.assert_allclose(unsmoothed.predict(images).maps, scaled[0] + 0.5 * scaled[1], atol=1e-4)
+    without = BlendHead(CONFIG.replace(weight=0.0), detector.blend, detector.head, detector.scales)
+    np.testing.assert_allclose(without.predict(images).maps, scaled[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["plain", "roi"])
+def test_the_score_is_the_mean_of_the_blends_readings_and_the_heads(fitted, kind):
+    detector, images = fitted
+    roi = ROI if kind == "roi" else None
+    readings = detector.blend.standardised(detector.blend.predict(images, roi=roi), roi)
+    scale = detector.scales["head_roi" if kind == "roi" else "head"]
+    own = detector.head.image_score(detector.head.predict(small(images)), roi)
+    want = np.mean([*readings, (own - scale.score_mean) / scale.score_sd], 0)
+    assert len(readings) == 4
+    np.testing.assert_allclose(detector.image_score(detector.predict(images, roi=roi), roi), want, atol=2e-3)
+
+
+def test_scales_come_from_images_that_neither_has_seen(fitted):
+    detector, images = fitted
+    unseen = np.setdiff1d(np.arange(24), detector.blend.kept)
+    assert 4 <= len(unseen) < 12
+    prediction = detector.predict(images[unseen], roi=ROI[unseen])
+    assert abs(detector.image_score(prediction, ROI[unseen]).mean()) < 1e-3
+    inside = prediction.maps[ROI[unseen][:, 4::8, 4::8] > 0]
+    assert abs(inside.mean()) < 0.1
+
+
+def test_a_map_that_others_changed_moves_the_score(fitted):
+    """As learning from marks does: it puts its own map in the place of this one's."""
+    detector, images = fitted
+    found = detector.predict(images[:4])
+    raised = Prediction(found.maps + 1, found.extras)
+    assert (detector.image_score(raised) > detector.image_score(found)).all()
+
+
+def test_kept_loaded_and_the_encoder_is_left_alone(fitted, tmp_path):
+    detector, images = fitted
+    assert same(detector.head.net.encoder, encoder())
+    detector.save(tmp_path)
+    again = BlendHead.load(tmp_path)
+    before, after = detector.predict(images[:3]), again.predict(images[:3])
+    np.testing.assert_allclose(before.maps, after.maps, atol=1e-4)
+    np.testing.assert_allclose(detector.image_score(before), again.image_score(after), atol=1e-3)
+    assert again.config == CONFIG and again.size == 64
+
+
+def test_stopped_in_the_head_and_taken_up_again(tmp_path):
+    images, calls = normals(24, 64), []
+
+    def after_three():
+        calls.append(1)
+        return len(calls) > told
+
+    told = 0
+    with pytest.raises(Stopped):
+        BlendHead.fit(encoder(), images, CONFIG, FitContext(should_stop=after_three))
+    context = FitContext(folder=tmp_path / "whole", report=lambda line: None)
+    whole = BlendHead.fit(encoder(), images, CONFIG, context)
+    steps = []
+
+    def stops():
+        return len(steps) >= 2
+
+    folder = tmp_path / "cut"
+    with pytest.raises(Stopped):
+        BlendHead.fit(encoder(), images, CONFIG, FitContext(folder=folder, should_stop=stops, report=steps.append))
+    assert list((folder / "head").rglob("*.safetensors"))
+    resumed = BlendHead.fit(encoder(), images, CONFIG, FitContext(folder=folder))
+    assert same(whole.head.net, resumed.head.net)
+
+
+def test_what_is_given_in_rows_and_at_once_makes_the_same_head(monkeypatch):
+    images = normals(24, 64)
+    heads = []
+    for most in (rows.AT_ONCE, 0):
+        monkeypatch.setattr(rows, "AT_ONCE", most)
+        heads.append(BlendHead.fit(encoder(), images, CONFIG, FitContext(roi=ROI)).head)
+    assert same(heads[0].net, heads[1].net)
+
+
+def test_settings_that_cannot_be():
+    for changes in ({"side": 16}, {"weight": -1.0}, {"sigma": -1.0}):
+        with pytest.raises(BadConfig):
+            CONFIG.replace(**changes)
+    with pytest.raises(ValueError, match="at least 16"):
+        BlendHead.fit(encoder(), normals(8, 64), CONFIG)
