@@ -11,7 +11,9 @@ from app.commands._common import UserError, finish, verb
 
 def add(subparsers) -> None:
     parser = verb(subparsers, "choose", "Choose an experiment's arm for each set by the figures of the others", run)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="what `experiment NAME --out FILE` wrote, one a set")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="what `experiment NAME --out FILE` wrote; several of a set are joined"
+    )
     parser.add_argument("--among", default="", metavar="TEXT", help="only arms whose label holds this")
     parser.add_argument("--whole", action="store_true", help="figures of whole images, not of the region of interest")
 
@@ -27,7 +29,10 @@ def _lines(file: str, whole: bool) -> tuple[str, list[dict]]:
 def run(args) -> int:
     from core.studio.experiments.choice import leave_one_out, markdown
 
-    sets = dict(_lines(file, args.whole) for file in args.files)
+    sets: dict[str, list[dict]] = {}
+    for study, lines in (_lines(file, args.whole) for file in args.files):
+        new = {line["label"] for line in lines}
+        sets[study] = [line for line in sets.get(study, []) if line["label"] not in new] + lines
     arms = [label for label in _all(sets) if args.among in label]
     if not arms:
         raise UserError(f"no arm is called like {args.among!r}; there are: {', '.join(_all(sets))}")

@@ -174,7 +174,7 @@ def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, pag
         box = page.locator(f".training-room [data-key='{key}'] input[type=number]").first
         box.fill(str(value))
         box.press("Enter")
-    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
+    page.get_by_label("Quick detectors and lesion head", exact=True).uncheck()
     with page.expect_response("**/api/training/start") as answer:
         page.get_by_role("button", name="Train", exact=True).click()
     config = runs.get_run(opened, answer.value.json()["run"])["config"]

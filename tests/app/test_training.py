@@ -57,8 +57,8 @@ def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     page.get_by_text("Optimiser", exact=True).first.click()
     set_number(page, "lr", 0.002)
     page.locator("[data-key=optimiser] select").select_option("sgd")
-    assert page.get_by_label("Quick detectors, blended", exact=True).is_checked()  # the page's own choice
-    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
+    assert page.get_by_label("Quick detectors and lesion head", exact=True).is_checked()  # the page's own choice
+    page.get_by_label("Quick detectors and lesion head", exact=True).uncheck()
     page.get_by_label("PaDiM", exact=True).check()
     run = begin(page)
     config = runs.get_run(stored(served), run)["config"]
@@ -129,7 +129,7 @@ def test_dry_run_shows_time_and_memory(page, page_url, go):
 
 def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, served):
     small(page, page_url, go, epochs=6)
-    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
+    page.get_by_label("Quick detectors and lesion head", exact=True).uncheck()
     run = begin(page)
     page.wait_for_function("Number(document.querySelector('.widget-training').dataset.step) >= 2", timeout=150_000)
     page.get_by_role("button", name="Pause").click()
@@ -150,7 +150,7 @@ def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, serve
 def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
     opened = stored(served)
     small(page, page_url, go, epochs=1)
-    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
+    page.get_by_label("Quick detectors and lesion head", exact=True).uncheck()
     run = begin(page)
     state(page, run, "done")
     page.locator(".run-name").click()

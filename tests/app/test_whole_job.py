@@ -99,7 +99,7 @@ def train(page) -> str:
     page.locator(".training-room .preset").select_option("quick")
     for key, value in (("size", 64), ("batch", 4), ("epochs", 1), ("lesion-head.steps", 4)):
         set_number(page, key, value)
-    page.get_by_label("Quick detectors, blended", exact=True).uncheck()
+    page.get_by_label("Quick detectors and lesion head", exact=True).uncheck()
     page.get_by_label("PaDiM", exact=True).check()
     page.locator("[data-detector='lesion-head']").check()
     shoot(page, "2-training")

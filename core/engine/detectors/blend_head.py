@@ -38,14 +38,14 @@ class BlendHeadConfig(Config):
     """blend, head: settings of the two; the seed of both is `seed`.
 
     side: of the images that the head sees, in pixels, where they are larger. weight: of the head's map beside the
-    blend's, which counts 1; 0.5 was chosen leaving one kind of image out at a time. sigma: of the blur of the head's
+    blend's, which counts 1. sigma: of the blur of the head's
     map, in pixels at 256 x 256: its finest cells are finer than what it knows.
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)
     head: LesionHeadConfig = field(default_factory=lambda: HEAD)
     side: int = 128
-    weight: float = 0.5
+    weight: float = 1.0
     sigma: float = 8.0
     seed: int = 0
 

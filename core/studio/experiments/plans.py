@@ -142,7 +142,7 @@ def trained() -> list[Arm]:
 def headed() -> list[Arm]:
     """What a lesion head adds to the blend, what both owe to PMSACL, and how much its map counts; --size 224."""
     arms = _on_encoders({"Blend": "blend", HEADED: "blend-head"})
-    further = [arms[6].replace(label=f"{HEADED}, weight {w:g}", fit={"weight": w}) for w in (0.25, 1.0, 2.0)]
+    further = [arms[6].replace(label=f"{HEADED}, weight {w:g}", fit={"weight": w}) for w in (0.25, 0.5, 2.0)]
     return [arms[1], arms[2], arms[5], arms[6], *further]
 
 

@@ -14,7 +14,7 @@ from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, s
 from tests.engine.detectors.test_blend import SMALL
 
 HEAD = FAST.replace(mode="frozen", distances=True)
-CONFIG = BlendHeadConfig(blend=SMALL, head=HEAD, side=48)
+CONFIG = BlendHeadConfig(blend=SMALL, head=HEAD, side=48, weight=0.5)
 ROI = np.zeros((24, 64, 64), np.uint8)
 ROI[:, 6:60, 10:] = 1
 
