@@ -19,6 +19,7 @@ QUICK_FIT = {
     "igd": {"max_steps": 150},
     "lesion-head": {"steps": 150},
     "combined": {"head.steps": 150},
+    "blend-head": {"head.steps": 150},
     "ensemble": {"head.steps": 150},
 }
 
