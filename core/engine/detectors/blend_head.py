@@ -20,7 +20,7 @@ from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.blend import Blend, BlendConfig
 from core.engine.detectors.heatmap import blur, cells_inside, upsample
-from core.engine.detectors.lesion_head.config import ENDOSCOPY, LesionHeadConfig
+from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.members import Scale
 from core.engine.files import write_json
@@ -29,8 +29,15 @@ from core.engine.rows import resized, rows_of
 
 ABOUT = "blend-head.json"
 OF_HEAD = "head."  # before the names of its extras
-# Lesions of every size and origin beside those of the head's own preset: nobody knows what an image will show.
-HEAD = LesionHeadConfig(mode="frozen", distances=True, steps=600, families=(*ENDOSCOPY, "medmix:varied"))
+
+
+def head_as(preset: str) -> LesionHeadConfig:
+    """The head of a preset as it is used here: on features that stay as they are and with distances, but for `joint`;
+    half as long; and lesions of every size and origin beside its own, for nobody knows what an image will show.
+    """
+    own = LESION_PRESETS[preset]
+    changes = {"families": (*own.families, "medmix:varied"), "distances": True, "steps": own.steps // 2}
+    return own.replace(**changes, mode=own.mode if own.mode == "joint" else "frozen")
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class BlendHeadConfig(Config):
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)
-    head: LesionHeadConfig = field(default_factory=lambda: HEAD)
+    head: LesionHeadConfig = field(default_factory=lambda: head_as("quick"))
     side: int = 128
     weight: float = 1.0
     sigma: float = 8.0
@@ -60,6 +67,7 @@ class BlendHead(Detector):
 
     name = "blend-head"
     Config = BlendHeadConfig
+    presets = {kind: BlendHeadConfig(head=head_as(kind)) for kind in LESION_PRESETS}
 
     def __init__(self, config: BlendHeadConfig, blend: Blend, head: LesionHead, scales: dict[str, Scale]) -> None:
         """scales, by `blend`, `head` and `head_roi`: of the two maps and, of the head, the scores without and with a

@@ -8,6 +8,7 @@ from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.blend_head import BlendHead, BlendHeadConfig
 from core.engine.detectors.heatmap import upsample
+from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.engine.progress import Stopped
 from tests.engine._images import normals
 from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, same
@@ -118,6 +119,13 @@ def test_what_is_given_in_rows_and_at_once_makes_the_same_head(monkeypatch):
         monkeypatch.setattr(rows, "AT_ONCE", most)
         heads.append(BlendHead.fit(encoder(), images, CONFIG, FitContext(roi=ROI)).head)
     assert same(heads[0].net, heads[1].net)
+
+
+def test_a_preset_says_which_lesions_are_pasted():
+    usual, fundus, joint = (BlendHead.presets[kind].head for kind in ("quick", "fundus", "joint"))
+    assert BlendHead.presets["quick"] == BlendHeadConfig() and usual.steps == 600
+    assert "medmix:varied" in usual.families and set(fundus.families) > set(LESION_PRESETS["fundus"].families)
+    assert (usual.mode, fundus.mode, joint.mode) == ("frozen", "frozen", "joint") and fundus.distances
 
 
 def test_settings_that_cannot_be():
