@@ -14,10 +14,11 @@ import torch
 from core.engine.allocator import most_memory
 from core.engine.backbones.encoder import EncoderConfig, build_encoder
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.blend import Blend, BlendConfig
+from core.engine.detectors.blend_head import BlendHead
 
 DIFFERENT, CHUNK = 256, 64  # images that are drawn, further ones repeat them; images scored at once
 COUNTS, SIZE = (2000, 20_000), 224
+STEPS = 30  # of the lesion head: its memory does not grow with them
 
 
 class Repeated:
@@ -66,11 +67,12 @@ def measure(count: int, size: int) -> dict[str, dict[str, float]]:
     roi: Any = Repeated(inside, count)
     encoder = build_encoder(EncoderConfig(arch="efficientnet-lite0", init="auto")).eval()
     peaks, seconds, began = {}, {}, time.perf_counter()
-    blend = Blend.fit(encoder, images, BlendConfig(), FitContext(roi=roi))
+    config = BlendHead.presets["quick"].replace(**{"head.steps": STEPS if size == SIZE else 2})
+    detector = BlendHead.fit(encoder, images, config, FitContext(roi=roi))
     peaks["fit"], seconds["fit"] = _peak(), time.perf_counter() - began
     for start in range(0, count, CHUNK):
         rows = slice(start, min(start + CHUNK, count))
-        blend.image_score(blend.predict(images[rows], roi=roi[rows]), roi[rows])
+        detector.image_score(detector.predict(images[rows], roi=roi[rows]), roi[rows])
     peaks["score"], seconds["score"] = _peak(), time.perf_counter() - began - seconds["fit"]
     return {"peak_mib": peaks, "seconds": seconds}
 
