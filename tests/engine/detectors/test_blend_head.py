@@ -9,9 +9,12 @@ from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.blend_head import BlendHead, BlendHeadConfig
 from core.engine.detectors.heatmap import upsample
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
+from core.engine.detectors.marked.config import MarkedConfig
+from core.engine.detectors.marked.marked import Marked
 from core.engine.progress import Stopped
 from tests.engine._images import normals
 from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, same
+from tests.engine.detectors.marked.test_marked import marked
 from tests.engine.detectors.test_blend import SMALL
 
 HEAD = FAST.replace(mode="frozen", distances=True)
@@ -74,6 +77,19 @@ def test_a_map_that_others_changed_moves_the_score(fitted):
     found = detector.predict(images[:4])
     raised = Prediction(found.maps + 1, found.extras)
     assert (detector.image_score(raised) > detector.image_score(found)).all()
+
+
+def test_it_learns_on_from_marks(fitted, tmp_path):
+    detector, images = fitted
+    detector.save(tmp_path)
+    config = MarkedConfig(base="blend-head", base_run=str(tmp_path), channels=64, folds=4)
+    learnt = Marked.fit(encoder(), images, config, FitContext(marks=marked(8)))
+    assert learnt.rule.share > 0, learnt.remarks
+    shown = marked(4, seed=2)
+    before, after = detector.predict(shown.images), learnt.predict(shown.images)
+    inside = shown.masks[:, 4::8, 4::8] > 0
+    gap = [p.maps[inside].mean() - p.maps[~inside].mean() for p in (before, after)]
+    assert gap[1] > gap[0] and learnt.image_score(after).shape == (4,)
 
 
 def test_kept_loaded_and_the_encoder_is_left_alone(fitted, tmp_path):
