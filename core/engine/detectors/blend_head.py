@@ -19,7 +19,7 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.blend import Blend, BlendConfig
-from core.engine.detectors.heatmap import blur, cells_inside, upsample
+from core.engine.detectors.heatmap import blur, cells_inside, upsample, usually_inside
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.members import Scale
@@ -46,7 +46,8 @@ class BlendHeadConfig(Config):
 
     side: of the images that the head sees, in pixels, where they are larger. weight: of the head's map beside the
     blend's, which counts 1. sigma: of the blur of the head's
-    map, in pixels at 256 x 256: its finest cells are finer than what it knows.
+    map, in pixels at 256 x 256: its finest cells are finer than what it knows. seen: the map says nothing of a place
+    that the regions of interest of fewer than this share of the normal images hold: there is nothing to compare with.
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)
@@ -54,26 +55,34 @@ class BlendHeadConfig(Config):
     side: int = 128
     weight: float = 1.0
     sigma: float = 8.0
+    seen: float = 0.05
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.side < 32 or min(self.weight, self.sigma) < 0:
-            raise BadConfig("side is at least 32, weight and sigma are 0 or more")
+        if self.side < 32 or min(self.weight, self.sigma) < 0 or not 0 <= self.seen < 1:
+            raise BadConfig("side is at least 32, weight and sigma are 0 or more, and seen lies in [0, 1)")
 
 
 @DETECTORS.register("blend-head", title="Quick detectors and lesion head", section="Sec. Conclusion")
 class BlendHead(Detector):
-    """extras: the blend's, and the head's by `head.NAME`, its maps among them."""
+    """extras: the blend's, its maps as `maps`, and the head's by `head.NAME`, its maps among them."""
 
     name = "blend-head"
     Config = BlendHeadConfig
     presets = {kind: BlendHeadConfig(head=head_as(kind)) for kind in LESION_PRESETS}
 
-    def __init__(self, config: BlendHeadConfig, blend: Blend, head: LesionHead, scales: dict[str, Scale]) -> None:
+    def __init__(
+        self,
+        config: BlendHeadConfig,
+        blend: Blend,
+        head: LesionHead,
+        scales: dict[str, Scale],
+        known: np.ndarray | None = None,
+    ) -> None:
         """scales, by `blend`, `head` and `head_roi`: of the two maps and, of the head, the scores without and with a
-        region of interest.
+        region of interest. known: bool (S/8, S/8), places that normal images show; None for all.
         """
-        self.config, self.blend, self.head, self.scales = config, blend, head, scales
+        self.config, self.blend, self.head, self.scales, self.known = config, blend, head, scales, known
         self.size = blend.size
 
     @classmethod
@@ -94,6 +103,8 @@ class BlendHead(Detector):
         head = LesionHead.fit(encoder, seen, config.head.replace(seed=config.seed), around)
         detector = cls(config, blend, head, {})
         detector._take_scales(rows_of(images, unseen), context.of(unseen).roi)
+        if context.roi is not None:
+            detector.known = usually_inside(context.roi, -(-images.shape[1] // config.blend.stride)) >= config.seen
         return detector
 
     def _take_scales(self, images: np.ndarray, roi: np.ndarray | None) -> None:
@@ -119,18 +130,31 @@ class BlendHead(Detector):
         return np.asarray(self.config.weight * self.scales["head"].maps(self._on_grid(head, side)), np.float32)
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (N, S/8, S/8), in standard deviations of normal images; the same with or without `roi`."""
+        """Maps float32 (N, S/8, S/8), in standard deviations of normal images, 0 where nothing is known; the same with
+        or without `roi`.
+        """
         blend, head = self._parts(images, batch, roi)
         maps = self.scales["blend"].maps(blend.maps) + self._added(head, blend.maps.shape[1])
-        extras = {"maps": head.maps, **head.extras}
-        return Prediction(maps.astype(np.float32), blend.extras | {OF_HEAD + name: v for name, v in extras.items()})
+        extras = {"maps": blend.maps, **blend.extras}
+        extras |= {OF_HEAD + name: values for name, values in {"maps": head.maps, **head.extras}.items()}
+        return Prediction(np.where(self._known(maps.shape[1]), maps, 0).astype(np.float32), extras)
+
+    def _known(self, side: int) -> np.ndarray:
+        """bool (side, side)"""
+        if self.known is None:
+            return np.ones((side, side), bool)
+        return np.asarray(upsample(self.known[None], side)[0] >= 0.5)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the mean of the blend's readings, taken from what is left without the head, and its score."""
+        """(N,) float32: the mean of the blend's readings, taken from what is left without the head, and its score.
+
+        What an image shows where normal ones show nothing counts here: that alone sets it apart.
+        """
         extras = {n.removeprefix(OF_HEAD): v for n, v in prediction.extras.items() if n.startswith(OF_HEAD)}
         head = Prediction(extras.pop("maps"), extras)
-        scale = self.scales["blend"]
-        left = (prediction.maps - self._added(head, prediction.maps.shape[1])) * scale.map_sd + scale.map_mean
+        scale, side = self.scales["blend"], prediction.maps.shape[1]
+        left = (prediction.maps - self._added(head, side)) * scale.map_sd + scale.map_mean
+        left = np.where(self._known(side), left, upsample(prediction.extras["maps"], side))
         readings = self.blend.standardised(Prediction(left, prediction.extras), roi)
         own = self.scales["head" if roi is None else "head_roi"].scores(self.head.image_score(head, roi))
         return np.mean([*readings, own], 0).astype(np.float32)
@@ -141,7 +165,8 @@ class BlendHead(Detector):
         self.blend.save(folder / "blend")
         self.head.save(folder / "head")
         scales = {name: scale.to_dict() for name, scale in self.scales.items()}
-        write_json(folder / ABOUT, {"config": self.config.to_dict(), "scales": scales})
+        known = None if self.known is None else self.known.astype(int).tolist()
+        write_json(folder / ABOUT, {"config": self.config.to_dict(), "scales": scales, "known": known})
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
@@ -149,4 +174,5 @@ class BlendHead(Detector):
         about = json.loads((folder / ABOUT).read_text())
         parts = Blend.load(folder / "blend", device), LesionHead.load(folder / "head", device)
         scales = {name: Scale.from_dict(values) for name, values in about["scales"].items()}
-        return cls(BlendHeadConfig.from_dict(about["config"]), *parts, scales)
+        known = None if about.get("known") is None else np.array(about["known"], bool)
+        return cls(BlendHeadConfig.from_dict(about["config"]), *parts, scales, known)

@@ -50,6 +50,15 @@ def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return inside
 
 
+def usually_inside(roi: np.ndarray, side: int) -> np.ndarray:
+    """uint8 (N, S, S) -> float32 (side, side): the share of the images whose region of interest holds each place."""
+    total = np.zeros(roi.shape[1:])
+    for start in range(0, len(roi), BLOCK):
+        total += np.asarray(roi[start : start + BLOCK]).sum(0)
+    share = torch.from_numpy(total / len(roi)).float()[None, None]
+    return np.asarray(F.interpolate(share, (side, side), mode="area")[0, 0].numpy())
+
+
 def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
     """Cells of maps (N, h, w) inside roi uint8 (N, S, S), side by side (n,), or the maps as they are without one."""
     return maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
