@@ -45,9 +45,9 @@ class BlendHeadConfig(Config):
     """blend, head: settings of the two; the seed of both is `seed`.
 
     side: of the images that the head sees, in pixels, where they are larger. weight: of the head's map beside the
-    blend's, which counts 1. sigma: of the blur of the head's
-    map, in pixels at 256 x 256: its finest cells are finer than what it knows. seen: the map says nothing of a place
-    that the regions of interest of fewer than this share of the normal images hold: there is nothing to compare with.
+    blend's, which counts 1. sigma: of the blur of the head's map, in pixels at 256 x 256: its finest cells are finer
+    than what it knows. seen: the map says nothing of a place that the regions of interest of fewer than this share of
+    the normal images hold: there is nothing to compare with.
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)
@@ -111,10 +111,9 @@ class BlendHead(Detector):
         """From normal images that neither of the two has seen."""
         blend, head = self._parts(images, 32, roi)
         self.scales["blend"] = Scale.of_values(cells_inside(blend.maps, roi))
-        cells = Scale.of_values(cells_inside(self._on_grid(head, blend.maps.shape[1]), roi))
+        cells = cells_inside(self._on_grid(head, blend.maps.shape[1]), roi)
         for kind, inside in {"head": None, "head_roi": roi}.items():
-            of_scores = Scale.of_values(self.head.image_score(head, inside))
-            self.scales[kind] = cells.replace(score_mean=of_scores.score_mean, score_sd=of_scores.score_sd)
+            self.scales[kind] = Scale.of_values(self.head.image_score(head, inside), cells)
 
     def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> tuple[Prediction, Prediction]:
         seen = resized(images, self.config.side)
@@ -174,5 +173,5 @@ class BlendHead(Detector):
         about = json.loads((folder / ABOUT).read_text())
         parts = Blend.load(folder / "blend", device), LesionHead.load(folder / "head", device)
         scales = {name: Scale.from_dict(values) for name, values in about["scales"].items()}
-        known = None if about.get("known") is None else np.array(about["known"], bool)
+        known = None if about["known"] is None else np.array(about["known"], bool)
         return cls(BlendHeadConfig.from_dict(about["config"]), *parts, scales, known)

@@ -30,16 +30,14 @@ class Scale(Config):
         prediction = member.predict(images)
         scores = member.image_score(prediction, roi)
         cells = cells_inside(prediction.maps, roi)
-        least = 1e-6  # a map that never varies says nothing, and must not be divided by
-        return cls(
-            float(scores.mean()), max(least, float(scores.std())), float(cells.mean()), max(least, float(cells.std()))
-        )
+        return cls.of_values(scores, cells)
 
     @classmethod
-    def of_values(cls, values: np.ndarray) -> Self:
-        """Of scores, or of a map's cells: whichever is asked of it later."""
-        mean, sd = float(np.mean(values)), max(1e-6, float(np.std(values)))  # what never varies: not divided by 0
-        return cls(mean, sd, mean, sd)
+    def of_values(cls, scores: np.ndarray, cells: np.ndarray | None = None) -> Self:
+        """Of scores and of a map's cells; of either alone, whichever is asked of it later."""
+        least = 1e-6  # what never varies says nothing, and must not be divided by
+        of = [(float(np.mean(v)), max(least, float(np.std(v)))) for v in (scores, scores if cells is None else cells)]
+        return cls(*of[0], *of[1])
 
     def scores(self, values: np.ndarray) -> np.ndarray:
         return (values - self.score_mean) / self.score_sd

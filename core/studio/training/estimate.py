@@ -45,11 +45,10 @@ def _train(store: Store, run: dict, args: dict) -> float:
 
 
 def _fit(store: Store, run: dict, args: dict) -> float:
-    seconds, reading = _FIT.get(run["method"]), 3.0 + _IMAGE * _cases(store, run, "train")
-    if run["method"] == "blend-head":
-        return reading + 0.18 * run["config"].get("head", {}).get("steps", 600)
+    seconds = _FIT.get(run["method"])
     if seconds is None:
-        return reading
+        head = 0.18 * run["config"].get("head", {}).get("steps", 600) if run["method"] == "blend-head" else 0.0
+        return 3.0 + _IMAGE * _cases(store, run, "train") + head
     longer = run["config"].get("steps", 1200) / 1200 if run["method"] == "lesion-head" else 1.0
     return seconds * longer
 
