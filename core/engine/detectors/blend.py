@@ -3,8 +3,9 @@
 What they see differs: PaDiM compares each place with the same place of normal images, the nearest patches with any
 place, in two depths of the network, and the Mahalanobis distance the image as a whole and each place with all places.
 Each is put on the scale of normal images that none was fitted on (mean 0, standard deviation 1). The heat map is the
-mean of their maps; the image's score the mean of four readings: of the whole image's features, of its mean colour, the
-map's mean, and its largest twentieth. Weights are equal by design, not learnt: on images of a kind that nobody has seen
+mean of their maps, and says nothing of places that hardly any normal image shows: there is nothing to compare with. The
+image's score is the mean of four readings: of the whole image's features, of its mean colour, the map's mean, and its
+largest twentieth, both of all places. Weights are equal by design, not learnt: on images of a kind that nobody has seen
 there is nothing to learn them from.
 """
 
@@ -22,7 +23,7 @@ from typing_extensions import Self
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import cells_inside, counted, upsample
+from core.engine.detectors.heatmap import cells_inside, counted, upsample, usually_inside
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
 from core.engine.detectors.members import Scale, places_unseen
@@ -41,6 +42,7 @@ KINDS: dict[str, type[MapDetector]] = {
     "pooled": Mahalanobis,
 }
 TOP = 0.05  # share of an image's cells
+EVERYWHERE = "everywhere"  # among the extras: the map before anything was left out
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class BlendConfig(Config):
 
     unseen: share of the given normals that only sets their scales. stride: of the grid on which maps are added.
     colour: whether the distance of the image's mean colour is one of the score's readings. Where brightness alone tells
-    most (chest X-rays), features trained on photographs look past it.
+    most (chest X-rays), features trained on photographs look past it. seen: the map is 0 in places that the regions of
+    interest of fewer than this share of the given images hold.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -60,11 +63,14 @@ class BlendConfig(Config):
     stride: int = 8
     unseen: float = 0.15
     colour: bool = True
+    seen: float = 0.05
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.unseen < 0.9 or self.stride < 1:
             raise BadConfig("unseen lies in (0, 0.9) and stride is at least 1")
+        if not 0 <= self.seen < 1:
+            raise BadConfig("seen lies in [0, 1)")
         if not self.maps or not set(self.maps) <= set(KINDS) or len(set(self.maps)) < len(self.maps):
             raise BadConfig(f"maps are some of {', '.join(KINDS)}, not {', '.join(self.maps)}")
 
@@ -72,7 +78,7 @@ class BlendConfig(Config):
 @DETECTORS.register("blend", title="Quick detectors, blended")
 class Blend(Detector):
     """extras: `pooled` and `colour` (N,), distances of the whole image; `pooled_roi` and `colour_roi`, of its region of
-    interest, where that is given.
+    interest, where that is given; `everywhere` (N, S/8, S/8), the map before anything was left out.
     """
 
     name = "blend"
@@ -86,12 +92,14 @@ class Blend(Detector):
         readings: dict[str, Scale],
         colours: dict[str, MeanColour],
         kept: np.ndarray | None = None,
+        known: np.ndarray | None = None,
     ) -> None:
         """colours: of whole images, `colour`, and of regions of interest, `colour_roi`; none without config.colour.
         kept: places, among the images of the fit, of those that the members hold; None for blends that did not say.
+        known: bool (S/8, S/8), places that normal images show; None for all.
         """
         self.config, self.members, self.scales, self.readings = config, members, scales, readings
-        self.colours, self.kept = colours, kept
+        self.colours, self.kept, self.known = colours, kept, known
         self.size = members["pooled"].size
 
     @classmethod
@@ -104,7 +112,10 @@ class Blend(Detector):
         fitted = fit_together(encoder, seen, wanted, around)
         regions = {"colour": None, "colour_roi": around.roi} if config.colour else {}
         colours = {name: MeanColour.fit(seen, roi) for name, roi in regions.items()}
-        detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {}, colours, kept)
+        known = None
+        if context.roi is not None:
+            known = usually_inside(context.roi, -(-images.shape[1] // config.stride)) >= config.seen
+        detector = cls(config, dict(zip(KINDS, fitted, strict=True)), {}, {}, colours, kept, known)
         parts = detector._parts(unseen, 32, unseen_roi)
         for name in config.maps:
             detector.scales[name] = Scale.of_values(cells_inside(parts[name].maps, unseen_roi))
@@ -126,16 +137,26 @@ class Blend(Detector):
             inside = roi if name.endswith("_roi") else None
             if name == "colour" or inside is not None:
                 extras[name] = colour.distances(images, inside)
-        return Prediction(np.asarray(np.mean(maps, 0, dtype=np.float32)), extras)
+        whole = np.asarray(np.mean(maps, 0, dtype=np.float32))
+        return Prediction(self.where_known(whole), {**extras, EVERYWHERE: whole})
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (N, S/8, S/8), in standard deviations of normal images; the same with or without `roi`."""
+        """Maps float32 (N, S/8, S/8), in standard deviations of normal images, 0 where nothing is known; the same with
+        or without `roi`.
+        """
         return self._joined(self._parts(images, batch, roi), images, roi)
+
+    def where_known(self, maps: np.ndarray, elsewhere: np.ndarray | float = 0.0) -> np.ndarray:
+        """Maps (N, h, w), with `elsewhere` in places that normal images do not show."""
+        if self.known is None:
+            return maps
+        return np.where(upsample(self.known[None], maps.shape[1])[0] >= 0.5, maps, elsewhere).astype(np.float32)
 
     def _read(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
         """Readings of each image (N,): `pooled`, the map's `mean` and `top`, and `colour`."""
-        flat = prediction.maps.reshape(len(prediction), -1)
-        inside = counted(prediction.maps, roi).reshape(flat.shape)
+        whole = self.where_known(prediction.maps, upsample(prediction.extras[EVERYWHERE], prediction.maps.shape[1]))
+        flat = whole.reshape(len(prediction), -1)
+        inside = counted(whole, roi).reshape(flat.shape)
         count = inside.sum(1)
         ordered = -np.sort(-np.where(inside, flat, -np.inf), 1)
         top = np.maximum(1, np.round(TOP * count)).astype(int)
@@ -163,6 +184,7 @@ class Blend(Detector):
             member.save(folder / name)
         about: dict[str, Any] = {"config": self.config.to_dict()}
         about["kept"] = None if self.kept is None else self.kept.tolist()
+        about["known"] = None if self.known is None else self.known.astype(int).tolist()
         about["colours"] = {name: colour.to_dict() for name, colour in self.colours.items()}
         about |= {part: {n: s.to_dict() for n, s in getattr(self, part).items()} for part in ("scales", "readings")}
         write_json(folder / ABOUT, about)
@@ -175,4 +197,5 @@ class Blend(Detector):
         scales, readings = ({n: Scale.from_dict(s) for n, s in about[part].items()} for part in ("scales", "readings"))
         colours = {name: MeanColour.from_dict(one) for name, one in about.get("colours", {}).items()}
         kept = None if about.get("kept") is None else np.array(about["kept"])
-        return cls(BlendConfig.from_dict(about["config"]), members, scales, readings, colours, kept)
+        known = None if about.get("known") is None else np.array(about["known"], bool)
+        return cls(BlendConfig.from_dict(about["config"]), members, scales, readings, colours, kept, known)

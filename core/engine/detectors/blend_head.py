@@ -18,8 +18,8 @@ from typing_extensions import Self
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.blend import Blend, BlendConfig
-from core.engine.detectors.heatmap import blur, cells_inside, upsample, usually_inside
+from core.engine.detectors.blend import EVERYWHERE, Blend, BlendConfig
+from core.engine.detectors.heatmap import blur, cells_inside, upsample
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.members import Scale
@@ -46,8 +46,7 @@ class BlendHeadConfig(Config):
 
     side: of the images that the head sees, in pixels, where they are larger. weight: of the head's map beside the
     blend's, which counts 1. sigma: of the blur of the head's map, in pixels at 256 x 256: its finest cells are finer
-    than what it knows. seen: the map says nothing of a place that the regions of interest of fewer than this share of
-    the normal images hold: there is nothing to compare with.
+    than what it knows.
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)
@@ -55,34 +54,26 @@ class BlendHeadConfig(Config):
     side: int = 128
     weight: float = 1.0
     sigma: float = 8.0
-    seen: float = 0.05
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.side < 32 or min(self.weight, self.sigma) < 0 or not 0 <= self.seen < 1:
-            raise BadConfig("side is at least 32, weight and sigma are 0 or more, and seen lies in [0, 1)")
+        if self.side < 32 or min(self.weight, self.sigma) < 0:
+            raise BadConfig("side is at least 32, and weight and sigma are 0 or more")
 
 
 @DETECTORS.register("blend-head", title="Quick detectors and lesion head", section="Sec. Conclusion")
 class BlendHead(Detector):
-    """extras: the blend's, its maps as `maps`, and the head's by `head.NAME`, its maps among them."""
+    """extras: the blend's, and the head's by `head.NAME`, its maps among them."""
 
     name = "blend-head"
     Config = BlendHeadConfig
     presets = {kind: BlendHeadConfig(head=head_as(kind)) for kind in LESION_PRESETS}
 
-    def __init__(
-        self,
-        config: BlendHeadConfig,
-        blend: Blend,
-        head: LesionHead,
-        scales: dict[str, Scale],
-        known: np.ndarray | None = None,
-    ) -> None:
+    def __init__(self, config: BlendHeadConfig, blend: Blend, head: LesionHead, scales: dict[str, Scale]) -> None:
         """scales, by `blend`, `head` and `head_roi`: of the two maps and, of the head, the scores without and with a
-        region of interest. known: bool (S/8, S/8), places that normal images show; None for all.
+        region of interest.
         """
-        self.config, self.blend, self.head, self.scales, self.known = config, blend, head, scales, known
+        self.config, self.blend, self.head, self.scales = config, blend, head, scales
         self.size = blend.size
 
     @classmethod
@@ -103,14 +94,12 @@ class BlendHead(Detector):
         head = LesionHead.fit(encoder, seen, config.head.replace(seed=config.seed), around)
         detector = cls(config, blend, head, {})
         detector._take_scales(rows_of(images, unseen), context.of(unseen).roi)
-        if context.roi is not None:
-            detector.known = usually_inside(context.roi, -(-images.shape[1] // config.blend.stride)) >= config.seen
         return detector
 
     def _take_scales(self, images: np.ndarray, roi: np.ndarray | None) -> None:
         """From normal images that neither of the two has seen."""
         blend, head = self._parts(images, 32, roi)
-        self.scales["blend"] = Scale.of_values(cells_inside(blend.maps, roi))
+        self.scales["blend"] = Scale.of_values(cells_inside(blend.extras[EVERYWHERE], roi))
         cells = cells_inside(self._on_grid(head, blend.maps.shape[1]), roi)
         for kind, inside in {"head": None, "head_roi": roi}.items():
             self.scales[kind] = Scale.of_values(self.head.image_score(head, inside), cells)
@@ -133,27 +122,16 @@ class BlendHead(Detector):
         or without `roi`.
         """
         blend, head = self._parts(images, batch, roi)
-        maps = self.scales["blend"].maps(blend.maps) + self._added(head, blend.maps.shape[1])
-        extras = {"maps": blend.maps, **blend.extras}
-        extras |= {OF_HEAD + name: values for name, values in {"maps": head.maps, **head.extras}.items()}
-        return Prediction(np.where(self._known(maps.shape[1]), maps, 0).astype(np.float32), extras)
-
-    def _known(self, side: int) -> np.ndarray:
-        """bool (side, side)"""
-        if self.known is None:
-            return np.ones((side, side), bool)
-        return np.asarray(upsample(self.known[None], side)[0] >= 0.5)
+        maps = self.scales["blend"].maps(blend.extras[EVERYWHERE]) + self._added(head, blend.maps.shape[1])
+        extras = {OF_HEAD + name: values for name, values in {"maps": head.maps, **head.extras}.items()}
+        return Prediction(self.blend.where_known(maps), {**blend.extras, **extras})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the mean of the blend's readings, taken from what is left without the head, and its score.
-
-        What an image shows where normal ones show nothing counts here: that alone sets it apart.
-        """
+        """(N,) float32: the mean of the blend's readings, taken from what is left without the head, and its score."""
         extras = {n.removeprefix(OF_HEAD): v for n, v in prediction.extras.items() if n.startswith(OF_HEAD)}
         head = Prediction(extras.pop("maps"), extras)
-        scale, side = self.scales["blend"], prediction.maps.shape[1]
-        left = (prediction.maps - self._added(head, side)) * scale.map_sd + scale.map_mean
-        left = np.where(self._known(side), left, upsample(prediction.extras["maps"], side))
+        scale = self.scales["blend"]
+        left = (prediction.maps - self._added(head, prediction.maps.shape[1])) * scale.map_sd + scale.map_mean
         readings = self.blend.standardised(Prediction(left, prediction.extras), roi)
         own = self.scales["head" if roi is None else "head_roi"].scores(self.head.image_score(head, roi))
         return np.mean([*readings, own], 0).astype(np.float32)
@@ -164,14 +142,14 @@ class BlendHead(Detector):
         self.blend.save(folder / "blend")
         self.head.save(folder / "head")
         scales = {name: scale.to_dict() for name, scale in self.scales.items()}
-        known = None if self.known is None else self.known.astype(int).tolist()
-        write_json(folder / ABOUT, {"config": self.config.to_dict(), "scales": scales, "known": known})
+        write_json(folder / ABOUT, {"config": self.config.to_dict(), "scales": scales})
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         folder = Path(folder)
         about = json.loads((folder / ABOUT).read_text())
-        parts = Blend.load(folder / "blend", device), LesionHead.load(folder / "head", device)
+        blend, head = Blend.load(folder / "blend", device), LesionHead.load(folder / "head", device)
+        if about["config"].pop("seen", None) is not None and about["known"] is not None:
+            blend.known = np.array(about["known"], bool)  # it was kept here before the blend knew of it
         scales = {name: Scale.from_dict(values) for name, values in about["scales"].items()}
-        known = None if about["known"] is None else np.array(about["known"], bool)
-        return cls(BlendHeadConfig.from_dict(about["config"]), *parts, scales, known)
+        return cls(BlendHeadConfig.from_dict(about["config"]), blend, head, scales)

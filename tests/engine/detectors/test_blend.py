@@ -68,6 +68,24 @@ def test_only_the_region_of_interest_counts():
     assert rise["plain"] > 0 and rise["roi"] < rise["plain"]
 
 
+def test_the_map_says_nothing_where_normal_images_show_nothing(tmp_path):
+    """One image of 24 shows what lies left of the others' regions; a square there moves the score and not the map."""
+    images, roi = normals(24, 64), np.zeros((24, 64, 64), np.uint8)
+    roi[:, :, 16:] = 1
+    roi[5] = 1
+    detector = Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), images, SMALL, FitContext(roi=roi))
+    assert detector.known is not None and not detector.known[:, :2].any() and detector.known[:, 2:].all()
+    marked = images[:4].copy()
+    marked[:, 16:48, :8] = 255
+    before, after = detector.predict(images[:4]), detector.predict(marked)
+    for prediction in (before, after):
+        assert (prediction.maps[:, :, :2] == 0).all()
+        assert np.array_equal(prediction.maps[:, :, 2:], prediction.extras["everywhere"][:, :, 2:])
+    assert (detector.image_score(after) > detector.image_score(before)).all()
+    detector.save(tmp_path)
+    np.testing.assert_allclose(Blend.load(tmp_path).predict(marked).maps, after.maps, atol=1e-5)
+
+
 def test_images_that_do_not_fit_into_memory_give_the_same_blend(monkeypatch):
     """Rows that are read when asked for, and regions brought to a grid a few at a time, against all at once."""
     images, roi = normals(24, 64), np.zeros((24, 64, 64), np.uint8)
@@ -114,7 +132,7 @@ def test_a_blend_that_was_saved_before_it_saw_colours_scores_as_it_did(fitted, t
     before = Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), images, SMALL.replace(colour=False))
     before.save(tmp_path)
     about = json.loads((tmp_path / "blend.json").read_text())
-    del about["colours"], about["config"]["colour"], about["kept"]
+    del about["colours"], about["config"]["colour"], about["config"]["seen"], about["kept"], about["known"]
     (tmp_path / "blend.json").write_text(json.dumps(about))
     again = Blend.load(tmp_path)
     np.testing.assert_allclose(

@@ -1,5 +1,8 @@
 """Quick detectors and the lesion head together: maps added, one more reading, and nothing of either changed."""
 
+import copy
+import json
+
 import numpy as np
 import pytest
 
@@ -18,7 +21,7 @@ from tests.engine.detectors.marked.test_marked import marked
 from tests.engine.detectors.test_blend import SMALL
 
 HEAD = FAST.replace(mode="frozen", distances=True)
-CONFIG = BlendHeadConfig(blend=SMALL, head=HEAD, side=48, weight=0.5, seen=0.0)
+CONFIG = BlendHeadConfig(blend=SMALL.replace(seen=0.0), head=HEAD, side=48, weight=0.5)
 ROI = np.zeros((24, 64, 64), np.uint8)
 ROI[:, 6:60, 10:] = 1
 
@@ -76,18 +79,28 @@ def test_the_map_says_nothing_where_normal_images_show_nothing(fitted, tmp_path)
     detector, images = fitted
     regions = ROI.copy()
     regions[5] = 1
-    other = BlendHead.fit(encoder(), images, CONFIG.replace(seen=0.05), FitContext(roi=regions))
-    want = np.ones((8, 8), bool)
-    want[0] = want[:, 0] = want[-1] = False  # rows 6 to 59 and columns from 10 on: cells of 8 less than half inside
-    known = other.known
-    assert known is not None and np.array_equal(known[1:7, 2:], want[1:7, 2:]) and not known[:, 0].any()
-    free = BlendHead(other.config, other.blend, other.head, other.scales)
+    other = BlendHead.fit(encoder(), images, CONFIG.replace(**{"blend.seen": 0.05}), FitContext(roi=regions))
+    known = other.blend.known
+    assert known is not None and known[1:7, 2:].all() and not known[:, 0].any()
+    blend = copy.copy(other.blend)
+    blend.known = None
+    free = BlendHead(other.config, blend, other.head, other.scales)
     masked, whole = other.predict(images[:4]), free.predict(images[:4])
     assert (masked.maps[:, ~known] == 0).all() and np.array_equal(masked.maps[:, known], whole.maps[:, known])
     assert (whole.maps[:, ~known] != 0).any()
     np.testing.assert_allclose(other.image_score(masked), free.image_score(whole), atol=1e-3)
     other.save(tmp_path)
-    assert np.array_equal(BlendHead.load(tmp_path).known, known)
+    assert np.array_equal(BlendHead.load(tmp_path).blend.known, known)
+
+
+def test_one_that_kept_the_known_places_itself_still_knows_them(fitted, tmp_path):
+    detector, images = fitted
+    detector.save(tmp_path)
+    about = json.loads((tmp_path / "blend-head.json").read_text())
+    about["config"]["seen"], about["known"] = 0.05, np.eye(8, dtype=int).tolist()
+    (tmp_path / "blend-head.json").write_text(json.dumps(about))
+    again = BlendHead.load(tmp_path)
+    assert (again.predict(images[:2]).maps[:, ~np.eye(8, dtype=bool)] == 0).all() and again.config == CONFIG
 
 
 def test_a_map_that_others_changed_moves_the_score(fitted):
@@ -157,7 +170,7 @@ def test_a_preset_says_which_lesions_are_pasted():
 
 
 def test_settings_that_cannot_be():
-    for changes in ({"side": 16}, {"weight": -1.0}, {"sigma": -1.0}, {"seen": 1.0}):
+    for changes in ({"side": 16}, {"weight": -1.0}, {"sigma": -1.0}, {"blend.seen": 1.0}):
         with pytest.raises(BadConfig):
             CONFIG.replace(**changes)
     with pytest.raises(ValueError, match="at least 16"):
