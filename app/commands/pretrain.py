@@ -35,7 +35,7 @@ def config_of(args, store):
     if args.epochs:
         changes["steps"] = 0  # which would count instead
     if args.size:
-        changes["fit_size"] = 0  # detectors see what is asked for, too
+        changes |= {"fit_size": 0, "fit_closer": False}  # detectors see what is asked for, too
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
     if args.medmix:

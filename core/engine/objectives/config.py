@@ -28,7 +28,8 @@ class PretrainConfig(Config):
       batch x (k+1) x 2 views. images_per_step: set it to fix that number of views instead; the source images are then
       images_per_step / (2 (k+1)), rounded down, and `batch` is ignored. 0: `batch` counts.
     epochs: the paper gives none. steps: as many whole epochs as hold so many steps, whatever `epochs` says; 0: `epochs`
-      counts. fit_size: side at which detectors on this encoder see images; 0: `size`.
+      counts. fit_size: side at which detectors on this encoder see images; 0: `size`. fit_closer: whether they look at
+      studies of few and large images more closely than that.
     lr*, momentum ("SGD with momentum"*: 0.9 as usual; AdamW's first beta too), weight_decay (3e-4 as CCD), optimiser*,
       schedule.
     strong: a member of STRONG*; its settings are `medmix`, or `strong_options` when it is another. weak: the weak
@@ -61,6 +62,7 @@ class PretrainConfig(Config):
     epochs: int = 100
     steps: int = 0
     fit_size: int = 0
+    fit_closer: bool = False
     lr: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 3e-4
@@ -190,6 +192,7 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "encoder.init": "auto",
         "size": 128,
         "fit_size": 224,
+        "fit_closer": True,
         "steps": 150,
         "frozen": 8,
         "frozen_norm": True,

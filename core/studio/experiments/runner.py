@@ -20,15 +20,16 @@ from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig
 from core.studio.db.store import Store
-from core.studio.experiments.plans import UNTRAINED, Arm
+from core.studio.experiments.arm import Arm
 from core.studio.experiments.report import SYNTHETIC
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import never
 from core.studio.runs import records as runs
-from core.studio.runs.pipeline import create_fit, create_pretrain, create_untrained, fit_run, pretrain_run
+from core.studio.runs.pipeline import UNTRAINED, create_fit, create_pretrain, create_untrained, fit_run, pretrain_run
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import evaluate_run
 from core.studio.runs.scoring import load_detector, score_run
+from core.studio.runs.sides import SIZE, side_for
 
 Report = Callable[[str], None]
 
@@ -74,6 +75,7 @@ def fitted(
 
     Raises Stopped when asked to stop; a later call goes on from the last checkpoint.
     """
+    arm = _at_side(store, study, arm)
     return _fit(store, _encoder(store, study, arm, seed, size, device, should_stop), arm, seed, device, should_stop)
 
 
@@ -122,12 +124,19 @@ def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: P
     return found[0] if found else None
 
 
+def _at_side(store: Store, study: str, arm: Arm) -> Arm:
+    """The arm with the side at which its detector sees the study, where that is not the usual one."""
+    side = side_for(store, study) if arm.closer else SIZE
+    return arm if side == SIZE else arm.replace(fit_size=side)
+
+
 def _encoder_of(arm: Arm, seed: int, size: int) -> tuple[str, PretrainConfig | None]:
     """The name of the run that holds an arm's encoder, and how it is trained, if it is."""
     if arm.encoder == UNTRAINED:
         changes = " ".join(arm.pretrain.values())
         return f"experiment untrained {changes} {size} px seed {seed}".replace("  ", " "), None
     own = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
+    own["fit_closer"] = False  # an arm says so itself, whatever its encoder
     config = PRETRAIN_PRESETS[arm.preset].replace(**{**own, **arm.pretrain})
     return f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}", config
 
@@ -144,6 +153,7 @@ def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
 
 def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
     """The runs of an arm's encoder and of its detector as far as they were made; nothing is run."""
+    arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
     encoder = _trained(store, study, arm, seed, name, config)
     fits = _named(store, study, _fit_of(arm, encoder["id"], seed)[0]) if encoder else []

@@ -86,6 +86,7 @@ PRETRAIN = {
         integer("epochs", "Epochs", 1, 5000, "The paper does not say how many."),
         integer("steps", "Steps", 0, 1_000_000, "0: epochs count. Else as many whole epochs as hold these steps."),
         integer("fit_size", "Side for detectors", 0, 512, "Pixels at which detectors see images; 0: the image side."),
+        flag("fit_closer", "Closer where images are large", "Few and large images: detectors see up to 384 pixels."),
         integer("seed", "Seed", 0, 2**31 - 1, "Order of images and every augmentation. The paper runs five."),
     ],
     "Optimiser": [

@@ -14,7 +14,7 @@ from core.engine.detectors.heatmap import upsample
 from core.engine.metrics.localisation import overlaps
 from core.engine.progress import Stop, Stopped
 from core.studio.db.store import Store, now
-from core.studio.experiments.plans import Arm
+from core.studio.experiments.arm import Arm
 from core.studio.experiments.runner import fitted, is_scored, kept
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.engine.metrics.compare import delong, holm, paired_bootstrap
 from core.studio.db.store import Store
-from core.studio.experiments.plans import Arm
+from core.studio.experiments.arm import Arm
 from core.studio.report.cells import Cell, dice_of, patients_in, scores_of
 from core.studio.report.tables import Table
 

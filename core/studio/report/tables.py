@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.engine.registry import DETECTORS
-from core.studio.experiments.plans import PRETRAINED, UNTRAINED, Arm
+from core.studio.experiments.arm import Arm
+from core.studio.experiments.from_imagenet import PRETRAINED
 from core.studio.report.published import DETECTION, LOCALISATION
+from core.studio.runs.pipeline import UNTRAINED
 
 BUDGETS = ("quick", "paper")
 # A ResNet of 0.4 million weights, whose step takes a sixth of ResNet-18's, for half as long: the tables have thirty

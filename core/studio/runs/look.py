@@ -8,24 +8,10 @@ from core.studio.jobs import queue as jobs
 from core.studio.runs.pipeline import chain, create_fit, create_untrained
 from core.studio.runs.preferred import AT_ONCE
 from core.studio.runs.records import get_run, list_runs
+from core.studio.runs.sides import ARCH, SIZE, side_for
 
-ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation
-SIZE, STEP, MOST = 224, 32, 384  # the side that they were trained at; and how far from it they are used
-PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within a minute
 DETECTOR = AT_ONCE
 NAME = "First look"
-
-
-def side_for(store: Store, study: str) -> int:
-    """Side at which a look sees a study: SIZE, and more where its images are few and larger, as small lesions ask for.
-
-    No more than the short side of its usual image, than MOST, and than keeps all of them within PIXELS.
-    """
-    shorts = store.query("SELECT min(width, height) AS s FROM cases WHERE study = ? ORDER BY s", [study])
-    if not shorts:
-        return SIZE
-    most = min(MOST, shorts[len(shorts) // 2]["s"] or SIZE, int((PIXELS / len(shorts)) ** 0.5))
-    return max(SIZE, most // STEP * STEP)
 
 
 def create_look(

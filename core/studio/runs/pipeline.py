@@ -21,6 +21,7 @@ from core.studio.runs.fitting import fit_detector
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
 from core.studio.runs.scoring import score_new, score_run
+from core.studio.runs.sides import closer
 
 UNTRAINED = "untrained"
 
@@ -51,12 +52,14 @@ def create_fit(
 ) -> str:
     """A new fit of `detector` on the encoder of run `parent`; config: a dictionary, a Config, or None for defaults.
 
-    size: side of the images it sees; 0: as its encoder has it (readings.size_of).
+    size: side of the images it sees; 0: as its encoder has it (readings.size_of), or closer where that lets it.
     """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
-    study = runs.get_run(store, parent)["study"]
-    own = {"size": size} if size else {}
+    encoder = runs.get_run(store, parent)
+    study = encoder["study"]
+    side = size or closer(store, study, encoder["config"])
+    own = {"size": side} if side else {}
     return runs.create_run(store, study, "fit", detector, {**checked.to_dict(), **own}, parent, name)
 
 

@@ -7,10 +7,12 @@ from core.engine.detectors.base import Prediction
 from core.engine.detectors.lesion_head.validation import JUDGES, judge
 from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
-from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED, UNTRAINED, Arm
+from core.studio.experiments.arm import Arm
+from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
 from core.studio.experiments.report import markdown, summarise
 from core.studio.experiments.runner import run_plan
 from core.studio.report.claims import claims_markdown, claims_of_rows
+from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import list_runs
 from tests.conftest import ARCH
 

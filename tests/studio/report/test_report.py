@@ -15,12 +15,13 @@ from core.engine.detectors.dae import DAE, DAEConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS
-from core.studio.experiments.plans import UNTRAINED, Arm
+from core.studio.experiments.arm import Arm
 from core.studio.jobs.steps import STEPS, Work, is_long
 from core.studio.report import asked, cells
 from core.studio.report.board import board
 from core.studio.report.report import make_report
 from core.studio.report.tables import TABLES, Table
+from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import list_runs
 from core.studio.training.requests import training_forms
 from tests.conftest import ARCH

@@ -6,9 +6,9 @@ import pytest
 
 from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS, OBJECTIVES
-from core.studio.experiments.plans import UNTRAINED
 from core.studio.report.published import DATASETS, SPREAD, dataset_of, published
 from core.studio.report.tables import QUICK_FIT, TABLES, tables_of
+from core.studio.runs.pipeline import UNTRAINED
 
 ALL = tables_of(list(TABLES), "quick")
 

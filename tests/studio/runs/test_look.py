@@ -1,7 +1,5 @@
 """A first look: one job from pretrained features to readings, its encoder shared by later looks."""
 
-import pytest
-
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.runs import look
@@ -29,29 +27,6 @@ def test_the_bundled_weights_are_what_a_look_starts_from(store, tiny_study):
     assert runs.get_run(store, made["fit"])["method"] == "blend"
     steps = look.look_steps(store, made, evaluate=False)
     assert [s["step"] for s in steps] == ["pretrain", "fit", "score"] and not any(s["args"]["aids"] for s in steps)
-
-
-@pytest.mark.parametrize(
-    "count, width, height, side",
-    [
-        (500, 800, 600, 224),  # the usual: a minute of two cores
-        (20_000, 800, 600, 224),
-        (180, 771, 512, 352),  # few and large: 373 pixels would do, in steps of 32
-        (20, 771, 512, 384),
-        (20, 300, 270, 256),  # never more than there is to be seen
-        (20, 100, 80, 224),
-        (0, 0, 0, 224),
-    ],
-)
-def test_few_and_large_images_are_looked_at_more_closely(store, tiny_study, count, width, height, side):
-    store.execute("DELETE FROM cases WHERE study = ?", [tiny_study])
-    with store.write() as db:
-        same = {"study": tiny_study, "split": "test", "label": "normal", "added": "", "width": width, "height": height}
-        db.table("cases").insert_all({**same, "name": str(i), "path": str(i), "row": i} for i in range(count))
-    assert look.side_for(store, tiny_study) == side
-    for arch, used in ((look.ARCH, side), ("vit_tiny_patch16_224", look.SIZE)):
-        made = look.create_look(store, tiny_study, arch)
-        assert runs.get_run(store, made["encoder"])["config"]["size"] == used
 
 
 def test_a_look_goes_on_at_the_size_of_the_one_before(store, tiny_study):

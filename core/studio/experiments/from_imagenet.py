@@ -1,0 +1,126 @@
+"""Experiments that start from ImageNet weights: what they tell alone, and what PMSACL makes of them."""
+
+from __future__ import annotations
+
+from core.engine.detectors.blend import BlendConfig
+from core.studio.experiments.arm import Arm, medmix
+from core.studio.runs.pipeline import UNTRAINED
+
+PMSACL = "PMSACL from ImageNet"
+QUICK = {"PaDiM": "padim", "Nearest patches": "nearest", "Mahalanobis": "mahalanobis", "Blend": "blend"}
+HEADED = "Blend and head"
+TRAINED = {"IGD": "igd", "Lesion head": "lesion-head", "Lesion head + PaDiM": "combined"}
+PRETRAINED = {"encoder.arch": "efficientnet-lite0", "encoder.init": "imagenet"}
+
+
+def look() -> list[Arm]:
+    """Quick detectors on ImageNet features, without any training; meant for --size 224."""
+    arms = [Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED) for title, name in QUICK.items()]
+    return [Arm("PaDiM, untrained", "padim", UNTRAINED), *arms]
+
+
+def pretrained() -> list[Arm]:
+    """The paper's question with ImageNet weights at hand: what does PMSACL add to them? Meant for --size 224.
+
+    One backbone; random weights, ImageNet's, and what PMSACL makes of each; every quick detector on all of them.
+    """
+    return _on_encoders(QUICK)
+
+
+def trained() -> list[Arm]:
+    """The same question for detectors that are networks themselves, on the same encoders: minutes each at 128 px."""
+    return [arm.replace(fit_size=128) for arm in _on_encoders(TRAINED)]
+
+
+def headed() -> list[Arm]:
+    """What a lesion head adds to the blend, what both owe to PMSACL, and how much its map counts; --size 224."""
+    arms = [arm.replace(closer=True) for arm in _on_encoders({"Blend": "blend", HEADED: "blend-head"})]
+    further = [arms[6].replace(label=f"{HEADED}, weight {w:g}", fit={"weight": w}) for w in (0.25, 0.5, 2.0)]
+    return [arms[1], arms[2], arms[5], arms[6], *further]
+
+
+def sides() -> list[Arm]:
+    """How closely the blend and its head look: sides of the images that each sees, for studies of large images."""
+    return [
+        Arm(f"blend {size} px, head {side} px", "blend-head", preset="imagenet", sized=False,
+            fit_size=size, fit={"side": side})
+        for size, side in ((224, 128), (224, 224), (352, 128), (352, 224))
+    ]  # fmt: skip
+
+
+def overfitting() -> list[Arm]:
+    """What may keep a head on ImageNet's features from knowing its fakes alone; meant for --size 224."""
+    tries: dict[str, dict] = {
+        "frozen": {},
+        "frozen, with distances": {"distances": True},
+        "frozen, stopped early": {"checks": 8},
+        "frozen, with distances, stopped early": {"distances": True, "checks": 8},
+    }
+    return [
+        Arm(label, "lesion-head", UNTRAINED, pretrain=PRETRAINED, fit_size=128, fit={"mode": "frozen", **changes})
+        for label, changes in tries.items()
+    ]
+
+
+def _on_encoders(detectors: dict[str, str]) -> list[Arm]:
+    lite = {"encoder.arch": "efficientnet-lite0"}
+    from_random = {"encoder.init": "random", "frozen": 0, "frozen_norm": False, "backbone_rate": 1.0}
+    arms = []
+    for title, detector in detectors.items():
+        arms += [
+            Arm(f"{title}, untrained", detector, UNTRAINED, pretrain={**lite, "encoder.init": "random"}),
+            Arm(f"{title}, ImageNet", detector, UNTRAINED, pretrain=PRETRAINED),
+            Arm(f"{title}, {PMSACL}", detector, preset="imagenet", sized=False),
+            Arm(f"{title}, PMSACL from random", detector, preset="imagenet", sized=False, pretrain=from_random),
+        ]
+    return arms
+
+
+def members() -> list[Arm]:
+    """Whether each member of the blend earns its place: all of them, and each left out. Meant for --size 224."""
+    every = list(BlendConfig().maps)
+    arms = [Arm("Blend", "blend", preset="imagenet", sized=False)]
+    for name in every:
+        others = {"maps": [other for other in every if other != name]}
+        arms.append(Arm(f"Blend without {name}", "blend", preset="imagenet", sized=False, fit=others))
+    return [*arms, Arm("Blend without colour", "blend", preset="imagenet", sized=False, fit={"colour": False})]
+
+
+def pasted() -> list[Arm]:
+    """What PMSACL learns from when it starts from ImageNet: round lesions, the paper's, those of a kind of image."""
+    return [
+        Arm(f"{title}, {preset}", detector, preset="imagenet", sized=False, pretrain={"medmix": medmix(preset)})
+        for preset in ("quick", "paper", "endoscopy", "fundus", "xray", "varied")
+        for title, detector in (("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
+    ]
+
+
+def shortcut() -> list[Arm]:
+    """What may take from l_PMSACL its shortcut (one constant feature for all images lowers it), and what it brings."""
+    tries: dict[str, dict] = {
+        "as printed": {},
+        "centres far apart": {"centres": "equidistant", "centre_scale": 5.0},
+        "centred in the denominator": {"centring": "denominator"},
+        "positives of the class": {"positives": "class"},
+        "with l_var": {"w_var": 1.0},
+    }
+    return [
+        Arm(f"{title}, {label}", detector, preset="imagenet", sized=False, pretrain=changes)
+        for label, changes in tries.items()
+        for title, detector in (("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
+    ]
+
+
+EXPERIMENTS = {
+    "look": look, "pretrained": pretrained, "trained": trained, "headed": headed, "sides": sides, "members": members,
+    "pasted": pasted, "shortcut": shortcut, "overfitting": overfitting,
+}  # fmt: skip
+CLAIMS = {  # pairs (better, than) that are tested on the same images
+    "pretrained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in QUICK],
+    "trained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in TRAINED],
+    "headed": [
+        (f"Blend, {PMSACL}", "Blend, ImageNet"),
+        (f"{HEADED}, {PMSACL}", f"{HEADED}, ImageNet"),
+        (f"{HEADED}, {PMSACL}", f"Blend, {PMSACL}"),
+    ],
+}

@@ -1,0 +1,35 @@
+"""How closely detectors on pretrained features look at a study: the side of the images that they see.
+
+By counts and sizes alone, so that nothing of what a study shows is looked at for it.
+"""
+
+from __future__ import annotations
+
+from core.studio.db.store import Store
+
+ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation; others may be slower, or take one side
+SIZE, STEP, MOST = 224, 32, 384  # the side that they were trained at; and how far from it they are used
+PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within a minute
+
+
+def side_for(store: Store, study: str) -> int:
+    """Side at which detectors see a study: SIZE, and more where its images are few and large, as small lesions ask for.
+
+    No more than the short side of its usual image, than MOST, and than keeps all of them within PIXELS.
+    """
+    shorts = store.query("SELECT min(width, height) AS s FROM cases WHERE study = ? ORDER BY s", [study])
+    if not shorts:
+        return SIZE
+    most = min(MOST, shorts[len(shorts) // 2]["s"] or SIZE, int((PIXELS / len(shorts)) ** 0.5))
+    return max(SIZE, most // STEP * STEP)
+
+
+def closer(store: Store, study: str, config: dict) -> int:
+    """Side at which detectors see a study through an encoder of that configuration, if it lets them look closer.
+
+    0: as the encoder has it.
+    """
+    usual = config.get("fit_size") or config.get("size", 0)
+    arch = config.get("encoder", {}).get("arch")
+    side = side_for(store, study) if config.get("fit_closer") and arch == ARCH else 0
+    return side if side > usual else 0
