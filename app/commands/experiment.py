@@ -85,6 +85,7 @@ def run(args) -> int:
     payload |= {"claims": [asdict(c) for c in claims]}
     payload |= {"seconds": round(time.monotonic() - started, 1), "rows": rows, "summary": lines}
     if args.out:
-        Path(args.out).write_text(json.dumps(payload, indent=1, default=str) + "\n")
+        had = [{name: value for name, value in row.items() if value is not None} for row in rows]
+        Path(args.out).write_text(json.dumps({**payload, "rows": had}, indent=1, default=str) + "\n")
     tested = "\n\n" + claims_markdown(claims) if claims else ""
     return finish(args, payload, "\n" + markdown(lines) + tested)
