@@ -106,12 +106,15 @@ def straddling(cases: Sequence[dict]) -> list[dict]:
 
 
 def patients_of(store: Store, study: str, case_ids: np.ndarray) -> np.ndarray | None:
-    """Whose image each case is, int (N,): a case without a patient is one of its own. None where none is known."""
+    """Whose image each case is, int (N,): a case without a patient is one of its own. None where none is known.
+
+    Numbered as they come and not by their hashes, which every home draws anew: a seed draws the same patients in all.
+    """
     known = {
         row["id"]: row["patient"]
         for row in store.query("SELECT id, patient FROM cases WHERE study = ? AND patient IS NOT NULL", [study])
     }
     if not any(int(i) in known for i in case_ids):
         return None
-    _, number = np.unique([known.get(int(i), f"case {i}") for i in case_ids], return_inverse=True)
-    return np.asarray(number)
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(known.get(int(i), f"case {i}"), len(numbers)) for i in case_ids])

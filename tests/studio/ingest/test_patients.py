@@ -107,6 +107,19 @@ def test_those_without_a_patient_stand_by_themselves(store, folder):
     assert patients_of(store, "b", np.array([r["id"] for r in rows(store, "b")])) is None
 
 
+def test_every_home_numbers_patients_alike(folder, tmp_path):
+    """Their hashes differ from home to home; what a seed draws among them must not."""
+    from core.studio.db import store as stores
+
+    numbers = []
+    for i in range(6):
+        home = stores.open(str(tmp_path / f"home {i}"))
+        import_study(home, "a", folder, patients=r"^(\w+?)_")
+        numbers.append(patients_of(home, "a", np.array([r["id"] for r in rows(home, "a")])).tolist())
+        home.close()
+    assert len(set(numbers[0])) > 2 and all(n == numbers[0] for n in numbers)
+
+
 @pytest.mark.parametrize("pattern", ["(", "x" * 201])
 def test_a_pattern_that_is_none_is_refused(store, pattern):
     with pytest.raises(ValueError, match="pattern|expression"):
