@@ -146,15 +146,17 @@ class Blend(Detector):
         """
         return self._joined(self._parts(images, batch, roi), images, roi)
 
-    def where_known(self, maps: np.ndarray, elsewhere: np.ndarray | float = 0.0) -> np.ndarray:
-        """Maps (N, h, w), with `elsewhere` in places that normal images do not show."""
+    def where_known(self, maps: np.ndarray, elsewhere: np.ndarray | None = None) -> np.ndarray:
+        """Maps (N, h, w), with 0 or the maps `elsewhere`, on a grid of any side, where normal images show nothing."""
         if self.known is None:
             return maps
-        return np.where(upsample(self.known[None], maps.shape[1])[0] >= 0.5, maps, elsewhere).astype(np.float32)
+        side = maps.shape[1]
+        other = 0.0 if elsewhere is None else upsample(elsewhere, side)
+        return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, other).astype(np.float32)
 
     def _read(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
         """Readings of each image (N,): `pooled`, the map's `mean` and `top`, and `colour`."""
-        whole = self.where_known(prediction.maps, upsample(prediction.extras[EVERYWHERE], prediction.maps.shape[1]))
+        whole = self.where_known(prediction.maps, prediction.extras[EVERYWHERE])
         flat = whole.reshape(len(prediction), -1)
         inside = counted(whole, roi).reshape(flat.shape)
         count = inside.sum(1)

@@ -24,7 +24,7 @@ from core.engine.detectors.marked.marked import Marked
 from core.engine.metrics.paired import Read, Truth, compared
 from core.studio.benches._kept_base import KeptBase
 from core.studio.ingest.resize import mask_at, prepare
-from core.studio.runs.look import ARCH, SIZE
+from core.studio.runs.sides import ARCH, SIZE
 
 CORRECTED, SEEDS = (0, 5, 20, 50), (0, 1, 2)
 QUICK_CORRECTED, QUICK_STEP = (0, 2, 5), 8  # step: every so many-th image

@@ -5,12 +5,13 @@ from __future__ import annotations
 from core.engine.detectors.blend import BlendConfig
 from core.studio.experiments.arm import Arm, medmix
 from core.studio.runs.pipeline import UNTRAINED
+from core.studio.runs.sides import ARCH
 
 PMSACL = "PMSACL from ImageNet"
 QUICK = {"PaDiM": "padim", "Nearest patches": "nearest", "Mahalanobis": "mahalanobis", "Blend": "blend"}
 HEADED = "Blend and head"
 TRAINED = {"IGD": "igd", "Lesion head": "lesion-head", "Lesion head + PaDiM": "combined"}
-PRETRAINED = {"encoder.arch": "efficientnet-lite0", "encoder.init": "imagenet"}
+PRETRAINED = {"encoder.arch": ARCH, "encoder.init": "imagenet"}
 
 
 def look() -> list[Arm]:
@@ -63,12 +64,11 @@ def overfitting() -> list[Arm]:
 
 
 def _on_encoders(detectors: dict[str, str]) -> list[Arm]:
-    lite = {"encoder.arch": "efficientnet-lite0"}
     from_random = {"encoder.init": "random", "frozen": 0, "frozen_norm": False, "backbone_rate": 1.0}
     arms = []
     for title, detector in detectors.items():
         arms += [
-            Arm(f"{title}, untrained", detector, UNTRAINED, pretrain={**lite, "encoder.init": "random"}),
+            Arm(f"{title}, untrained", detector, UNTRAINED, pretrain={**PRETRAINED, "encoder.init": "random"}),
             Arm(f"{title}, ImageNet", detector, UNTRAINED, pretrain=PRETRAINED),
             Arm(f"{title}, {PMSACL}", detector, preset="imagenet", sized=False),
             Arm(f"{title}, PMSACL from random", detector, preset="imagenet", sized=False, pretrain=from_random),
