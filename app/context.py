@@ -5,15 +5,21 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import gradio as gr
 
+    from core.studio.review.context import RequestContext
+
+T = TypeVar("T")
 APP = Path(__file__).parent
 SINGLE_USER = "reader"
+_LOCK = threading.Lock()
 
 
 @dataclass
@@ -27,6 +33,7 @@ class Context:
     study_picker: gr.Dropdown | None = None
     sessions: Any = None
     _store: Any = field(default=None, repr=False)
+    _held: dict[type, Any] = field(default_factory=dict, repr=False)
 
     def store(self):
         """The store, opened once; it keeps one SQLite connection per thread by itself."""
@@ -35,6 +42,13 @@ class Context:
 
             self._store = store.open(self.home)
         return self._store
+
+    def held(self, kind: type[T], *arguments: Any) -> T:
+        """The server's only instance of a class that keeps something between requests; made when first asked for."""
+        with _LOCK:
+            if kind not in self._held:
+                self._held[kind] = kind(*arguments)
+            return self._held[kind]
 
     def user_of(self, request) -> str | None:
         """Who asks: the reader's name, or None for a stranger. Takes a FastAPI or a Gradio request."""
@@ -46,6 +60,25 @@ class Context:
         cookies = getattr(request, "cookies", None) or {}
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
 
+    def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
+        """What a request knows (core/studio/review/context.py), and the transaction in which it reads.
+
+        asked: study, number (of a case as the page knows it) or case_id, run, as far as the request names them.
+        """
+        from core.studio.review import context
+
+        return context.reading(self.store(), self.user_of(request) or "", **self._who(request), **asked)
+
+    def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
+        """As `reading`, of a request that writes: what it knows stays true until it has written."""
+        from core.studio.review import context
+
+        return context.writing(self.store(), self.user_of(request) or "", **self._who(request), **asked)
+
+    def _who(self, request) -> dict[str, Any]:
+        sign_in = "" if self.sessions is None else (request.cookies or {}).get(self.sessions.COOKIE, "")
+        return {"sign_in": sign_in, "single_user": self.single_user}
+
     def demand(self, request, right: str) -> str:
         """Who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""
         from core.studio.review import readers
@@ -54,20 +87,27 @@ class Context:
         readers.demand(self.store(), name, self.single_user, right)
         return name
 
-    def demand_quota(self, request, kind: str, adding: int = 1) -> None:
-        """Raises TooMuch if whoever asks may not make so many more things of a kind. Administrators may."""
+    def demand_quota(self, reader: str, kind: str, adding: int = 1) -> None:
+        """Raises TooMuch if the reader may not make so many more things of a kind. Administrators may."""
         from core.studio.review import readers
         from core.studio.runs import quotas
 
-        name = self.user_of(request) or ""
-        if not readers.rights(self.store(), name, self.single_user)["administer"]:
-            quotas.demand(self.store(), kind, name, adding)
+        if not readers.rights(self.store(), reader, self.single_user)["administer"]:
+            quotas.demand(self.store(), kind, reader, adding)
 
     def demand_root(self, path: str) -> None:
         """Raises NotNamed for a path of this machine that may not be imported from."""
         from core.studio.ingest import roots
 
         roots.demand(self.store(), path, self.single_user)
+
+    def files_of(self, reader: str) -> Any:
+        """Where the files may lie that the reader names, as `ingest.roots.Within`; None for readers: nowhere."""
+        from core.studio.ingest import roots
+        from core.studio.review import readers
+
+        administers = readers.rights(self.store(), reader, self.single_user)["administer"]
+        return roots.allowed(self.store(), self.single_user) if administers else None
 
     def study_choices(self) -> list[tuple[str, str]]:
         """(label, id) of every study, newest first."""

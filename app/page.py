@@ -27,6 +27,13 @@ OUT = """<a href="/password">Password</a>
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
 kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
 normal.</p>"""
+LIBRARIES = {  # what scripts import by name: in app/static/vendor
+    "preact": "preact",
+    "preact/hooks": "preact-hooks",
+    "@preact/signals-core": "signals-core",
+    "@preact/signals": "signals",
+    "htm": "htm",
+}
 FULL = ("clusters", "review")  # fill the window: the bar above them says what the studio is for
 
 
@@ -46,6 +53,7 @@ def _import_map() -> str:
     """Gives each module that a module imports the address with its version, under which the browser may keep it."""
     modules = (m.relative_to(APP).as_posix() for part in ("static", "widgets") for m in (APP / part).rglob("*.js"))
     versioned = {f"/page/{module}": Context.asset(module) for module in sorted(modules)}
+    versioned |= {name: Context.asset(f"static/vendor/{file}.js") for name, file in LIBRARIES.items()}
     return f'<script type="importmap">{json.dumps({"imports": versioned})}</script>'
 
 

@@ -6,8 +6,13 @@ python -m app.server --home DIR --port 7860
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -29,8 +34,6 @@ from app.context import APP, Context
 from app.page import build_page, head
 from app.routes import errors
 from app.theme import theme
-
-LARGEST_UPLOAD = "1mb"  # through Gradio, which the page does not upload by; see app/access/limits.py
 
 
 class Cached(StaticFiles):
@@ -54,7 +57,7 @@ def build(home, single_user: bool = True) -> FastAPI:
     ctx = Context(home=home, single_user=single_user)
     orphans.mark(ctx.store())  # opening the store applies what migrations are due, before the first request
     ctx.sessions = Sessions(ctx.store())
-    server = FastAPI(title="PMSACL Studio", docs_url=None, redoc_url=None, openapi_url=None)
+    server = FastAPI(title="PMSACL Studio", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     server.state.ctx = ctx
 
     errors.add_handlers(server, Path(home.path))
@@ -79,7 +82,6 @@ def build(home, single_user: bool = True) -> FastAPI:
         footer_links=[],
         run_history=False,
         enable_monitoring=False,
-        max_file_size=LARGEST_UPLOAD,
         theme=theme(),
         ssr_mode=False,
     )
@@ -101,16 +103,52 @@ def free_port(host: str, wanted: int) -> int:
     raise AssertionError
 
 
-def serve(home, host: str = "127.0.0.1", port: int = 7860, single_user: bool = True, ready=None) -> None:
-    """Builds and runs the server until interrupted. `ready(url)` is called once the address is known."""
+class _Server(uvicorn.Server):
+    """uvicorn's, ended in order by SIGHUP too, and not by the signal itself: what goes on is still to be said."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        caught = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        # Under nohup SIGHUP is ignored, and stays so.
+        before = {s: signal.signal(s, self.handle_exit) for s in caught if signal.getsignal(s) != signal.SIG_IGN}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def serve(
+    home,
+    host: str = "127.0.0.1",
+    port: int = 7860,
+    single_user: bool = True,
+    ready: Callable[[str], None] | None = None,
+    stop_jobs: bool = False,
+    say: Callable[[str], None] = _say,
+) -> None:
+    """Builds and runs the server until it is interrupted, or asked to end by SIGTERM or SIGHUP.
+
+    `ready(url)` is called once the address is known. At the end the demo's own jobs are paused until the next start,
+    with `stop_jobs` all others as well, and `say(text)` is given a line on what goes on and how to stop it.
+    """
     if single_user and host not in LOOPBACK:
         raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")
     port = free_port(host, port)
     server = build(home, single_user)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    from core.studio.db import leftovers
     from core.studio.db.daily import DailyBackup
+    from core.studio.demo import study as demo
     from core.studio.incoming.watch import Lookout
-    from core.studio.ingest import leftovers
+    from core.studio.jobs import stopping
     from core.studio.runs import bin
 
     config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
@@ -123,8 +161,17 @@ def serve(home, host: str = "127.0.0.1", port: int = 7860, single_user: bool = T
         leftovers.sweep(store)
         store.close()  # this thread's connection
 
-    with Lookout(store), DailyBackup(store.home, also=tidy):
-        uvicorn.Server(config).run()
+    threading.Thread(target=tidy, name="tidy", daemon=True).start()
+    demo.go_on(store)
+    with DailyBackup(store.home, also=tidy):
+        with Lookout(store):
+            _Server(config).run()
+        paused = demo.pause(store)
+        if stop_jobs:
+            paused += stopping.pause(store)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            if text := stopping.sentence(store, paused):
+                say(text)
 
 
 def main() -> None:
@@ -133,8 +180,9 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
+    parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
     args = parser.parse_args()
-    serve(args.home, args.host, args.port, not args.readers, lambda url: print(url, flush=True))
+    serve(args.home, args.host, args.port, not args.readers, lambda url: print(url, flush=True), args.stop_jobs)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""No file is longer than one can read in a sitting, and no run of lines stands in two places."""
+"""No run of lines stands in two places."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST = 220  # lines
 RUN = 6  # lines of code, the same to the letter
 ENDINGS = (".py", ".js", ".ts", ".mjs", ".sh")
-# Tables: what they hold is listed, not worked out.
-TABLES = {"app/static/answers.d.ts"}
 MADE = {"app/static/answers.d.ts"}  # by a program, from files that are looked at
 # Pairs of files that may share a run, each with the reason.
 EXCUSED = {
@@ -54,11 +51,6 @@ def repeats(lines: dict[str, list[str]], run: int = RUN) -> dict[frozenset[str],
         for other, there in others:
             found.setdefault(frozenset({name, other}), f"{name}:{line} ~ {other}:{there}")
     return found
-
-
-def test_no_file_is_too_long(lines):
-    long = {name: len(text) for name, text in lines.items() if len(text) > LONGEST}
-    assert set(long) <= TABLES, long
 
 
 def test_no_run_of_lines_stands_in_two_places(lines):

@@ -113,3 +113,15 @@ def test_rooms_of_the_middle_floor_import_no_room_above_or_beside_them():
             if other != room and level[other] >= level[room]:
                 wrong.append(f"{file.relative_to(ROOT)} imports {name}")
     assert not wrong
+
+
+def test_no_rooms_of_the_engine_import_each_other():
+    """Neither two nor more of them in a circle: one of them could always be read first."""
+    below: dict[str, set[str]] = {}
+    for file in (ROOT / "core/engine").rglob("*.py"):
+        room = file.relative_to(ROOT / "core/engine").parts[0].removesuffix(".py")
+        taken = {name.split(".")[2] for name in imports(file) if name.startswith("core.engine.")}
+        below.setdefault(room, set()).update(taken - {room})
+    while free := {room for room, taken in below.items() if not taken & set(below)}:
+        below = {room: taken for room, taken in below.items() if room not in free}
+    assert not below, f"a circle runs through some of {sorted(below)}"

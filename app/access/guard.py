@@ -20,6 +20,10 @@ LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 OWN_PAGES = ("/sign-in", "/password", "/tour")
+CORS = b"access-control-"
+GRADIO = "/gradio_api/"
+USED = ("queue/join", "queue/data", "run/predict", "heartbeat/", "startup-events", "info", "app_id", "reset", "cancel")
+"""What the page asks of Gradio, below GRADIO. All else is closed: uploads, files, calls by name, streams."""
 BUILT = "/assets/"  # Gradio's scripts and style sheets: a new version has a new name
 
 
@@ -59,12 +63,12 @@ class Guard:
             # A foreign name that resolves to this machine must not reach a page without sign-in.
             return PlainTextResponse("This studio answers on localhost only. Start it with --readers to share it.", 403)
         origin = request.headers.get("origin")
-        if request.method not in ("GET", "HEAD", "OPTIONS") and origin is not None and _netloc(origin) != hosts[0]:
+        if request.method not in ("GET", "HEAD") and origin is not None and _netloc(origin) != hosts[0]:
             return PlainTextResponse("This request comes from another page.", 403)
         user = self.ctx.user_of(request)
         request.scope.setdefault("state", {})["user"] = user
         if user is not None or request.url.path.startswith(OPEN):
-            return None
+            return _closed(request.url.path)
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             query = f"?next=/%3F{request.url.query.replace('&', '%26')}" if request.url.query else ""
             return RedirectResponse(f"/sign-in{query}", 303)
@@ -78,6 +82,9 @@ class Guard:
 
         async def dressed(message):
             if message["type"] == "http.response.start":
+                # No other page may read an answer: Gradio would let those of this machine's other ports.
+                own = [(name, value) for name, value in message["headers"] if not name.lower().startswith(CORS)]
+                message = {**message, "headers": own}
                 headers = MutableHeaders(raw=message["headers"])
                 headers["Content-Security-Policy"] = policy.ANSWER
                 headers["X-Content-Type-Options"] = "nosniff"
@@ -107,6 +114,14 @@ class Guard:
             await send(message)
 
         return dressed
+
+
+def _closed(path: str) -> JSONResponse | None:
+    """404 for what Gradio would answer and the page never asks."""
+    below = path.removeprefix(GRADIO)
+    if below == path or below in USED or below.startswith(tuple(name for name in USED if name.endswith("/"))):
+        return None
+    return JSONResponse({"ok": False, "error": "There is nothing at this address."}, 404)
 
 
 def _netloc(origin: str) -> str | None:

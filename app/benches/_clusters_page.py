@@ -126,7 +126,8 @@ def answers(parts: list[str]) -> dict:
 
 def _home(folder: Path) -> Path:
     """A study of drawn frames, an untrained encoder, a PCA map of all images."""
-    from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
+    from core.engine.backbones.config import EncoderConfig
+    from core.engine.backbones.encoder import build_encoder, save_encoder
     from core.studio.clusters.config import MapConfig
     from core.studio.db import store
     from core.studio.ingest import studies

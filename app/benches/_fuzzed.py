@@ -176,7 +176,7 @@ def requests(folder: Path) -> Reader:
     home = Home.at(folder / "home")
     server = build(home)
     ctx = server.state.ctx
-    found = [r for module in routes.router_modules() for r in module.routes(ctx).routes if not r.methods & {"GET"}]
+    found = [r for r in routes.every_route() if not r.methods & {"GET"}]
     started = ("/look", "/demo", "/prepare", "/reset", "/dry", "/start", "/repeat", "/import")  # work that goes on
     found = [r for r in found if not r.path.endswith(started)]
     names = sorted({n for r in found if r.body_field for n in r.body_field.field_info.annotation.model_fields})

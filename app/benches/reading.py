@@ -16,7 +16,7 @@ import numpy as np
 
 from app.benches._clusters_page import chromium
 from app.benches._server import TRAINING, cancel, drawn_study, percentiles, serve
-from core.engine.detectors.calibration import Calibration
+from core.engine.calibration.percentiles import Calibration
 from core.studio.db import journal
 from core.studio.db.home import Home
 from core.studio.db.store import Store

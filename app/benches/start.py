@@ -32,7 +32,7 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 def _until_answered() -> float:
     """Seconds from the command to the first page."""
-    with tempfile.TemporaryDirectory() as home, opened(home, "--no-demo") as (_, seconds):
+    with tempfile.TemporaryDirectory() as home, opened(home) as (_, seconds):
         return seconds
 
 

@@ -12,6 +12,7 @@ CHECKS: Mapping[str, list[str]] = {
     "mypy": [sys.executable, "-m", "mypy"],
     "scripts, style": [sys.executable, "-m", "app.commands._scripts", "style"],
     "scripts, types": [sys.executable, "-m", "app.commands._scripts", "types"],
+    "scripts, generated": [sys.executable, "-m", "app.commands._scripts", "generated"],
     "scripts, tests": [sys.executable, "-m", "app.commands._scripts", "tests"],
 }
 

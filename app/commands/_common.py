@@ -40,6 +40,18 @@ def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any)
     return parser
 
 
+def option_flags(parser: argparse.ArgumentParser, kind: Any, *names: str) -> None:
+    """Add a flag for each of these options of a configuration class, with the type and the words that it declares."""
+    from core.engine.config import options, types_of
+
+    declared, types = options(kind), types_of(kind)
+    for name in names:
+        one = declared[name]
+        limits = [one.label or name, one.unit and f"in {one.unit}", one.bounds]
+        words = f"{', '.join(w for w in limits if w)}. {one.sentence}"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=types[name], help=words.replace("%", "%%"))
+
+
 def open_store(args):
     """The store of the chosen home."""
     from core.studio.db import store

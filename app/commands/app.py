@@ -1,7 +1,8 @@
-"""app: open the page. With nothing imported yet, the demo study is drawn and training starts in view."""
+"""app: open the page."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -22,8 +23,10 @@ def add(subparsers) -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
     parser.add_argument("--window", action="store_true", help="a window of its own instead of the browser")
+    asked = "draw the demo study, train on it and score it, where there is no study yet"
+    parser.add_argument("--demo", action=argparse.BooleanOptionalAction, default=False, help=asked)
     parser.add_argument("--no-browser", action="store_true", help="only serve")
-    parser.add_argument("--no-demo", action="store_true", help="do not draw the demo study in an empty home")
+    parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
 
 
 def run(args) -> int:
@@ -42,19 +45,19 @@ def open_page(args, tour: bool = False) -> int:
     store.set_setting("device", args.device)
     if tour:
         guided.prepare(store, args.device, wake=False)
-    elif not getattr(args, "no_demo", False):
+    elif getattr(args, "demo", False) and demo.is_fresh(store):
         demo.offer(store, args.device)
     jobs.ensure_worker(store)  # also wakes what an earlier session left queued
     from app.server import serve
 
-    window = getattr(args, "window", False)
+    window, stop_jobs = getattr(args, "window", False), getattr(args, "stop_jobs", False)
     browser = _browser() if window else None
     if window and browser is None:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
     def ready(url: str) -> None:
         address = url + ("tour" if tour else "")
-        say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs go on")
+        say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs {'pause' if stop_jobs else 'go on'}")
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})
         if not getattr(args, "no_browser", False):
@@ -66,9 +69,11 @@ def open_page(args, tour: bool = False) -> int:
 
             threading.Thread(target=open_when_up, daemon=True).start()
 
-    single = not getattr(args, "readers", False)
+    host, port = getattr(args, "host", "127.0.0.1"), getattr(args, "port", 7860)
     try:
-        serve(store.home, getattr(args, "host", "127.0.0.1"), getattr(args, "port", 7860), single, ready)
+        serve(
+            store.home, host, port, not getattr(args, "readers", False), ready, stop_jobs, lambda text: say(args, text)
+        )
     except OSError as error:
         raise UserError(f"cannot serve: {error.strerror or error}; choose another --port", 1) from None
     except KeyboardInterrupt:

@@ -34,16 +34,15 @@ def add(subparsers) -> None:
 
 def run(args) -> int:
     from core.engine.tensors import pick_device
-    from core.studio.clusters import figure, library
-    from core.studio.clusters import table as tables
+    from core.studio.clusters import explore, figure, library
     from core.studio.clusters.features import chosen
     from core.studio.runs.snapshots import encoder_run
 
     pick_device(args.device)
     files = [Path(f) for f in args.out]
     for file in files:
-        if file.suffix[1:] not in figure.FORMATS + tables.FORMATS:
-            raise UserError(f"--out takes {', '.join(figure.FORMATS + tables.FORMATS)} files, not {file.name!r}")
+        if file.suffix[1:] not in figure.FORMATS + explore.TABLE_FORMATS:
+            raise UserError(f"--out takes {', '.join(figure.FORMATS + explore.TABLE_FORMATS)} files, not {file.name!r}")
         if not file.absolute().parent.is_dir():
             raise UserError(f"there is no folder {file.absolute().parent}")
     store = open_store(args)
@@ -133,13 +132,13 @@ def _config(args, store):
 
 
 def _file(store, m, format: str, args, projected: list) -> bytes:
-    from core.studio.clusters import columns, figure, table
+    from core.studio.clusters import explore, figure
     from core.studio.review.exports.names import Names
 
-    fit = next((f["id"] for f in columns.fits(store, m)), None)
-    if format in table.FORMATS:
-        return table.write(store, m, format, Names(store, m.about["study"], keep=True), fit, projected)
-    found = {c["name"]: c for c in columns.columns(store, m, fit)}
+    fit = next((f["id"] for f in explore.fits(store, m)), None)
+    if format in explore.TABLE_FORMATS:
+        return explore.write(store, m, format, Names(store, m.about["study"], keep=True), fit, projected)
+    found = {c["name"]: c for c in explore.columns(store, m, fit)}
     column = found.get(args.colour)
     if column is None or "codes" not in column:
         named = ", ".join(n for n, c in found.items() if "codes" in c)

@@ -55,6 +55,7 @@ def _has(detector: str, preset: str) -> bool:
 
 
 def run(args) -> int:
+    from core.studio.experiments.contour import run_contour
     from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
     from core.studio.experiments.report import markdown, summarise
     from core.studio.experiments.runner import run_plan
@@ -75,13 +76,17 @@ def run(args) -> int:
         arms = [a.replace(fit_preset=args.fit_preset) if _has(a.detector, args.fit_preset) else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
-    rows = run_plan(
-        store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
-        judged=args.name in JUDGED, report=lambda line: say(args, line),
-    )  # fmt: skip
+    if args.name == "contour":
+        rows = run_contour(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line))
+    else:
+        rows = run_plan(
+            store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
+            judged=args.name in JUDGED, report=lambda line: say(args, line),
+        )  # fmt: skip
     lines = summarise(rows)
     payload = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}
-    claims = claims_of_rows(store, arms, CLAIMS.get(args.name, []), rows)
+    pairs = CLAIMS.get(args.name, [])
+    claims = claims_of_rows(store, arms, pairs, rows) if pairs else []
     payload |= {"claims": [asdict(c) for c in claims]}
     payload |= {"seconds": round(time.monotonic() - started, 1), "rows": rows, "summary": lines}
     if args.out:

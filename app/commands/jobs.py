@@ -1,4 +1,4 @@
-"""jobs: list, pause, resume, cancel, follow."""
+"""jobs: list, pause, resume, cancel, follow, stop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from app.commands._common import finish, follow, open_store, say, verb
 
 
 def add(subparsers) -> None:
-    parser = verb(subparsers, "jobs", "List the jobs; pause, resume, cancel or follow one", run)
-    parser.add_argument("what", nargs="?", default="list", choices=("list", "pause", "resume", "cancel", "follow"))
+    parser = verb(subparsers, "jobs", "List the jobs; pause, resume, cancel or follow one; stop: pause all", run)
+    parser.add_argument(
+        "what", nargs="?", default="list", choices=("list", "pause", "resume", "cancel", "follow", "stop")
+    )
     parser.add_argument("job", nargs="?", type=int)
 
 
@@ -24,6 +26,11 @@ def run(args) -> int:
             message = row["message"] + (f" (beside job {training})" if beside else "")
             say(args, f"{row['id']:4}  {row['status']:11} {row['progress']:4.0%}  {steps}  {message}")
         return finish(args, {"jobs": [as_json(r) for r in rows]}, None if rows else "No jobs yet")
+    if args.what == "stop":
+        from core.studio.jobs import stopping
+
+        paused = stopping.pause(store)
+        return finish(args, {"paused": paused}, stopping.sentence(store, paused) or "Nothing is at work")
     if args.job is None:
         raise ValueError(f"jobs {args.what} takes the number of a job")
     if args.what == "follow":

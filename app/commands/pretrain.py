@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from app.commands._as_one import as_one
-from app.commands._common import UserError, finish, follow, open_store, options_of, say, study_named, verb
+from app.commands._common import UserError, finish, follow, open_store, option_flags, options_of, say, study_named, verb
+from core.engine.objectives.config import PretrainConfig
 
 
 def add(subparsers) -> None:
@@ -11,8 +12,7 @@ def add(subparsers) -> None:
     parser.add_argument("study")
     parser.add_argument("--preset", help="imagenet (default), quick (random weights) or paper (as printed)")
     parser.add_argument("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison")
-    for name, kind in (("size", int), ("epochs", int), ("batch", int), ("lr", float), ("seed", int)):
-        parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
+    option_flags(parser, PretrainConfig, "size", "epochs", "batch", "lr", "seed")
     parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")
     parser.add_argument("--init", help="random, auto, imagenet, a weights file, or the id of an earlier run")
     parser.add_argument("--medmix", metavar="PRESET", help="what is pasted: quick, paper, endoscopy, fundus, xray, ...")
@@ -23,8 +23,8 @@ def add(subparsers) -> None:
 
 def config_of(args, store):
     """The preset with the command's changes."""
-    from core.engine.augment.medmix.presets import MEDMIX_PRESETS
-    from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
+    from core.engine.augment.config import MEDMIX_PRESETS
+    from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.runs.records import exists, get_run, run_folder
 
     preset = args.preset or PRETRAIN_DEFAULT

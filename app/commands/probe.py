@@ -35,7 +35,7 @@ def add(subparsers) -> None:
 
 
 def run(args) -> int:
-    from core.engine.augment.weak import WEAK_PRESETS
+    from core.engine.augment.config import WEAK_PRESETS
     from core.studio.medmix import presets, probe
     from core.studio.medmix.preview import Scene
 

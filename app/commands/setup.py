@@ -30,7 +30,8 @@ def run(args) -> int:
         "packages": package_versions(),
     }
     if args.imagenet:
-        from core.engine.backbones.encoder import EncoderConfig, build_encoder
+        from core.engine.backbones.config import EncoderConfig
+        from core.engine.backbones.encoder import build_encoder
 
         build_encoder(EncoderConfig(init="imagenet"))
         payload["imagenet"] = True

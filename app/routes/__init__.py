@@ -1,28 +1,42 @@
-"""The page's own routes: one file per resource, each with `def routes(ctx) -> APIRouter`."""
+"""The page's own routes: one file per resource, each with a module-level `router`; its bodies and answers beside it."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from types import ModuleType
+from collections.abc import Iterable
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 
 from app.access import permissions
+from app.routes._types import Failed
+
+REFUSALS = {"4XX": {"model": Failed, "description": "One sentence on what is wrong with the request"}}
 
 
-def router_modules() -> list[ModuleType]:
-    """The modules that have routes, in the order of their names."""
+def routers() -> list[APIRouter]:
+    """Those of the modules of this folder, in the order of their names."""
     names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return [module for module in modules if hasattr(module, "routes")]
+    return [module.router for module in modules if hasattr(module, "router")]
 
 
-def include_all(server: FastAPI, ctx, modules: list[ModuleType] | None = None) -> None:
-    """Add every module's router, or those of `modules`; who may use a route is decided by app/access/permissions.py."""
+def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
+    """All routes of the page, or those of the routers that are given."""
+    found = routers() if given is None else given
+    return [route for router in found for route in router.routes if isinstance(route, APIRoute)]
 
-    def permitted(request: Request) -> None:
-        permissions.check(ctx, request)
 
-    for module in router_modules() if modules is None else modules:
-        server.include_router(module.routes(ctx), dependencies=[Depends(permitted)])
+def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:
+    """Add every router, or those given, for requests about `ctx`. RuntimeError if a route says not who may use it."""
+    server.state.ctx = ctx
+    for router in routers() if given is None else given:
+        permissions.include(server, router, responses=REFUSALS)
+
+
+def openapi() -> dict:
+    """What openapi.json says, without a server."""
+    server = FastAPI(title="PMSACL Studio")
+    include_all(server, None)
+    return server.openapi()

@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 
 from core.engine.roi import find_roi
-from core.studio.db.store import Store
 from core.studio.ingest.originals import Source
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review import scales
+from core.studio.review.context import RequestContext
 from core.studio.runs.readings import stored_map, unpack_map
 from core.studio.runs.records import get_run
 
@@ -33,12 +33,13 @@ class Heat(NamedTuple):
     mark: str
 
 
-def heat_of(store: Store, case_id: int, run: str) -> Heat:
-    """The heat map of a run. Raises ValueError if the run has none of the case."""
-    row = stored_map(store, run, case_id)
+def heat_of(context: RequestContext) -> Heat:
+    """The heat map that the context's run has of its case. Raises ValueError if it has none."""
+    store, run = context.store, context.run or ""
+    row = stored_map(store, run, context.asked_case["id"])
     scale = scales.pixel_scale(store, get_run(store, run))
-    values = (unpack_map(row) - scale["lo"]) / ((scale["hi"] - scale["lo"]) or 1)
-    mark = f"{zlib.crc32(row['created'].encode()):08x}-{scale['hi']!r}"
+    values = (unpack_map(row) - scale.lo) / ((scale.hi - scale.lo) or 1)
+    mark = f"{zlib.crc32(row['created'].encode()):08x}-{scale.hi!r}"
     return Heat(np.clip(values, 0, 1).astype(np.float32).tobytes(), values.shape, mark)
 
 

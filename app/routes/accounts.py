@@ -2,45 +2,96 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Literal
 
-from app.routes import _bodies as bodies
+from fastapi import APIRouter, Response
+
+from app.access.permissions import Administrator, Studio
+from app.routes._types import Answer, Body, Name, Part
 from core.studio.ingest.studies import study_row
 from core.studio.review import people
 
+router = APIRouter(prefix="/api/accounts", tags=["accounts"])
 ONCE = {"Cache-Control": "no-store"}
+Role = Literal["reader", "adjudicator", "administrator"]
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/accounts", include_in_schema=False)
+class Account(Body):
+    """A reader's account, by its name."""
 
-    @router.get("/{study}")
-    def everybody(request: Request, study: str):
-        """Who can sign in, and how far each is with the study."""
-        study_row(ctx.store(), study)
-        rows = people.listing(ctx.store(), study)
-        return {"ok": True, "sign_in": not ctx.single_user, "you": ctx.user_of(request), "accounts": rows}
+    name: Name
 
-    @router.post("")
-    def invite(request: Request, response: Response, body: bodies.AccountRole):
-        response.headers.update(ONCE)
-        password = people.invite(ctx.store(), body.name.strip(), body.role, ctx.user_of(request))
-        return {"ok": True, "name": body.name.strip(), "password": password}
 
-    @router.post("/set/role")
-    def set_role(request: Request, body: bodies.AccountRole):
-        people.set_role(ctx.store(), body.name, body.role, ctx.user_of(request))
-        return {"ok": True, "name": body.name}
+class AccountRole(Account):
+    role: Role
 
-    @router.post("/set/password")
-    def reset(request: Request, response: Response, body: bodies.Account):
-        response.headers.update(ONCE)
-        password = people.reset(ctx.store(), body.name, ctx.user_of(request))
-        return {"ok": True, "name": body.name, "password": password}
 
-    @router.post("/set/removed")
-    def remove(request: Request, body: bodies.Account):
-        people.remove(ctx.store(), body.name, ctx.user_of(request))
-        return {"ok": True, "name": body.name}
+class KeptAccount(Part):
+    """seen: when last known to be here, or null. last: the only administrator there is. The numbers are of one study's
+    cases; read: of those assigned."""
 
-    return router
+    name: str
+    role: Role
+    created: str
+    seen: str | None
+    last: bool
+    assigned: int
+    read: int
+    read_in_all: int
+
+
+class Accounts(Answer):
+    """sign_in: whether people sign in at all. you: the name of whoever asks."""
+
+    sign_in: bool
+    you: str
+    accounts: list[KeptAccount]
+
+
+class NewPassword(Answer):
+    """password: answered this once."""
+
+    name: str
+    password: str
+
+
+class KeptAccountName(Answer):
+    name: str
+
+
+@router.get("/{study}", response_model=Accounts)
+def everybody(ctx: Studio, who: Administrator, study: str):
+    """Who can sign in, and how far each is with the study."""
+    study_row(ctx.store(), study)
+    rows = people.listing(ctx.store(), study)
+    return {"ok": True, "sign_in": not ctx.single_user, "you": who, "accounts": rows}
+
+
+@router.post("", response_model=NewPassword)
+def invite(ctx: Studio, who: Administrator, response: Response, body: AccountRole):
+    """Make an account with a password that is answered this once."""
+    response.headers.update(ONCE)
+    password = people.invite(ctx.store(), body.name.strip(), body.role, who)
+    return {"ok": True, "name": body.name.strip(), "password": password}
+
+
+@router.post("/set/role", response_model=KeptAccountName)
+def set_role(ctx: Studio, who: Administrator, body: AccountRole):
+    """Give an account another role."""
+    people.set_role(ctx.store(), body.name, body.role, who)
+    return {"ok": True, "name": body.name}
+
+
+@router.post("/set/password", response_model=NewPassword)
+def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
+    """Give an account a new password; its sessions end."""
+    response.headers.update(ONCE)
+    password = people.reset(ctx.store(), body.name, who)
+    return {"ok": True, "name": body.name, "password": password}
+
+
+@router.post("/set/removed", response_model=KeptAccountName)
+def remove(ctx: Studio, who: Administrator, body: Account):
+    """Remove an account; what its reader stored stays."""
+    people.remove(ctx.store(), body.name, who)
+    return {"ok": True, "name": body.name}

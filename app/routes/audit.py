@@ -2,38 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from app.access.permissions import Administrator, Studio
+from app.routes._types import Answer, Part
 from core.studio.db import audit
 
+router = APIRouter(prefix="/api/audit", tags=["audit"])
 PAGE = 50
 Day = Annotated[str, Query(pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
 SHOWN = ("id", "at", "who", "kind", "study", "case_id", "case", "before", "after", "seconds")
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/audit", include_in_schema=False)
+class Event(Part):
+    id: int
+    at: str
+    who: str
+    kind: str
+    study: str | None
+    case_id: int | None
+    case: str | None
+    before: Any
+    after: Any
+    seconds: float | None
 
-    @router.get("")
-    def trail(
-        study: str = "",
-        who: str = "",
-        kind: str = "",
-        since: Day = "",
-        until: Day = "",
-        before: Annotated[int, Query(ge=0, le=2**62)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
-    ):
-        """Events, newest first; `next` is the `before` of the following page, or null. Empty filters mean all."""
-        store = ctx.store()
-        found = audit.trail(
-            store, study or None, limit=limit + 1, who=who or None, kind=kind or None, since=since or None,
-            until=until or None, before=before or None,
-        )  # fmt: skip
-        page = [{name: event[name] for name in SHOWN} for event in found[:limit]]
-        more = page[-1]["id"] if len(found) > limit else None
-        return {"ok": True, "events": page, "next": more, **audit.values(store)}
 
-    return router
+class Trail(Answer):
+    """next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by."""
+
+    events: list[Event]
+    next: int | None
+    kinds: list[str]
+    people: list[str]
+    studies: list[str]
+
+
+@router.get("", response_model=Trail)
+def trail(
+    ctx: Studio,
+    reader: Administrator,
+    study: str = "",
+    who: str = "",
+    kind: str = "",
+    since: Day = "",
+    until: Day = "",
+    before: Annotated[int, Query(ge=0, le=2**62)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
+):
+    """Events, newest first; `next` is the `before` of the following page, or null. Empty filters mean all."""
+    store = ctx.store()
+    found = audit.trail(
+        store, study or None, limit=limit + 1, who=who or None, kind=kind or None, since=since or None,
+        until=until or None, before=before or None,
+    )  # fmt: skip
+    page = [{name: event[name] for name in SHOWN} for event in found[:limit]]
+    more = page[-1]["id"] if len(found) > limit else None
+    return {"ok": True, "events": page, "next": more, **audit.values(store)}

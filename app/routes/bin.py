@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated, Literal
 
+from fastapi import APIRouter
+
+from app.access.permissions import Administrator, Sighted, Studio, owner_of
+from app.routes._types import Answer, Done, Part
 from core.studio.db import owners
 from core.studio.review import readers
 from core.studio.runs import bin
 
+router = APIRouter(prefix="/api/bin", tags=["bin"])
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/bin", include_in_schema=False)
 
-    @router.get("")
-    def contents(request: Request):
-        """Administrators see all of it, readers the runs that they made."""
-        store, who = ctx.store(), ctx.user_of(request)
-        rows = bin.contents(store)
-        if not readers.rights(store, who, ctx.single_user)["administer"]:
-            mine = set(owners.owned(store, "run", who))
-            rows = [row for row in rows if row["kind"] == "run" and row["id"] in mine]
-        return {"ok": True, "rows": rows, "days": bin.DAYS}
+class Binned(Part):
+    """A run or a study in the bin."""
 
-    @router.post("/run/{run_id}/restore")
-    def restore_run(request: Request, run_id: str):
-        bin.restore(ctx.store(), "run", run_id, ctx.user_of(request))
-        return {"ok": True}
+    kind: Literal["run", "study"]
+    id: str
+    name: str
+    study: str
+    binned: str
+    until: str
 
-    @router.post("/study/{study}/restore")
-    def restore_study(request: Request, study: str):
-        bin.restore(ctx.store(), "study", study, ctx.user_of(request))
-        return {"ok": True}
 
-    return router
+class Bin(Answer):
+    rows: list[Binned]
+    days: int
+
+
+@router.get("", response_model=Bin)
+def contents(ctx: Studio, who: Sighted):
+    """Administrators see all of it, readers the runs that they made."""
+    store = ctx.store()
+    rows = bin.contents(store)
+    if not readers.rights(store, who, ctx.single_user)["administer"]:
+        mine = set(owners.owned(store, "run", who))
+        rows = [row for row in rows if row["kind"] == "run" and row["id"] in mine]
+    return {"ok": True, "rows": rows, "days": bin.DAYS}
+
+
+@router.post("/run/{run_id}/restore", response_model=Done)
+def restore_run(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str):
+    """Bring a run back from the bin."""
+    bin.restore(ctx.store(), "run", run_id, who)
+    return {"ok": True}
+
+
+@router.post("/study/{study}/restore", response_model=Done)
+def restore_study(ctx: Studio, who: Administrator, study: str):
+    """Bring a study back from the bin."""
+    bin.restore(ctx.store(), "study", study, who)
+    return {"ok": True}

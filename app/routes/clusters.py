@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import cv2
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
+from pydantic import Field
+from typing_extensions import NotRequired
 
 from app.access import permissions
-from app.routes import _bodies as bodies
-from app.routes._types import Id, Int, Name, Side
-from core.studio.clusters import actions, columns, explore, library, pictures, projected
-from core.studio.clusters.config import MapConfig
+from app.access.permissions import Sighted, Studio, owner_of
+from app.context import Context
+from app.routes._shared import Decision, JobAsked, JobStatus, Polygons, Rectangle, SampleCase, StatusOfJob, Values
+from app.routes._types import Answer, Body, Done, Id, Int, Name, Part, Settings, Side, binary
+from core.studio.clusters import config, explore, library, projected
 from core.studio.clusters.features import has_centres
 from core.studio.db import owners
 from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind
+from core.studio.review import blind, context
 from core.studio.review.exports.names import names_for
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import get_run, list_runs
 from core.studio.runs.snapshots import snapshots
 
+router = APIRouter(prefix="/api/clusters", tags=["clusters"])
 KEEP = {"Cache-Control": "private, max-age=86400, immutable"}  # an address holds the map's content key
 MEDIA = {
     "svg": "image/svg+xml",
@@ -39,165 +45,404 @@ def png(image: np.ndarray) -> Response:
     return Response(data.tobytes(), media_type="image/png", headers=KEEP)
 
 
-def sighted(ctx, request: Request, study: str):
+def sighted(ctx: Context, who: str, study: str) -> Store:
     """The store, if the reader may see labels and scores of the study: a map shows them all at once."""
-    store = ctx.store()
-    if blind.applies(store, study, ctx.user_of(request)):
-        raise blind.Hidden("This study is read blind; its maps show labels and open when you no longer read it so.")
-    return store
+    with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as asked:
+        if asked.blinded:
+            raise blind.Hidden("This study is read blind; its maps show labels and open when you no longer read it so.")
+    return ctx.store()
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/clusters")
+class ClusterMap(Body):
+    run: Name
+    config: Settings
 
-    def opened(request: Request, key: str) -> tuple[Store, library.Map]:
-        m = library.open_map(ctx.store(), key)
-        return sighted(ctx, request, m.about["study"]), m
 
-    @router.get("/runs")
-    def encoder_runs(request: Request, study: Name):
-        """Encoders that a map can be drawn of, trained ones first, newest first, with the epochs that were saved."""
-        store = sighted(ctx, request, study)
-        found = []
-        newest = reversed(list_runs(store, study, "pretrain"))
-        for run in sorted(newest, key=lambda run: run["method"] == UNTRAINED):
-            saved = snapshots(store, run)
-            if saved:
-                known = {k: run[k] for k in ("id", "name", "method", "status")}
-                known |= {"epochs": [s.epoch for s in saved], "k": run["config"].get("k", 3)}
-                found.append({**known, "centred": all(has_centres(s) for s in saved)})
-        return {"ok": True, "runs": found}
+class Points(Body):
+    points: Annotated[list[Id], Field(max_length=200_000)]
 
-    @router.get("/maps")
-    def maps(request: Request, study: Name):
-        store = sighted(ctx, request, study)
-        return {"ok": True, "maps": library.list_maps(store, study), "views": actions.list_views(store, study)}
 
-    @router.post("/maps/{key}/stop")
-    def stop(request: Request, key: str):
-        return {"ok": True, "status": library.stop(ctx.store(), key)}
+class Tag(Points):
+    tag: Name
+    remove: bool = False
 
-    @router.post("/maps")
-    def ask(request: Request, body: bodies.ClusterMap):
-        store = sighted(ctx, request, get_run(ctx.store(), body.run)["study"])
-        ctx.demand_quota(request, "map")
-        made = library.request(store, body.run, MapConfig.from_dict(body.config))
-        owners.set_owner(store, "map", [made["key"]], ctx.user_of(request))
-        return {"ok": True, **made}
 
-    @router.delete("/maps/{key}")
-    def forget(key: str):
-        library.forget(ctx.store(), key)
-        owners.forget_owner(ctx.store(), "map", key)
-        return {"ok": True}
+class View(Body):
+    study: Name
+    name: Name
+    state: Settings
 
-    @router.get("/maps/{key}")
-    def about(request: Request, key: str):
-        """What is known of a map, its points' identities and the runs whose readings can colour it."""
-        store, m = opened(request, key)
-        points = m.points
-        identity = {"case_id": points.case_id.tolist(), "lesions": points.lesions.tolist()}
-        if points.place is not None:
-            identity["place"] = points.place.tolist()
-        return {"ok": True, "key": key, **m.about, "points": identity, "fits": columns.fits(store, m)}
 
-    @router.get("/maps/{key}/coords")
-    def coords(request: Request, key: str):
-        """Little-endian float32 (E, N, 2)."""
-        _, m = opened(request, key)
-        data = np.ascontiguousarray(m.coords, "<f4").tobytes()
-        return Response(data, media_type="application/octet-stream", headers=KEEP)
+class EncoderRun(Part):
+    """k: of MedMix's classes A_0 .. A_k; centred: class centres were saved, from which features can be measured."""
 
-    @router.get("/maps/{key}/columns")
-    def colours(request: Request, key: str, fit: str | None = None):
-        return {"ok": True, "columns": columns.columns(*opened(request, key), fit)}
+    id: str
+    name: str
+    method: str
+    status: str
+    epochs: list[int]
+    k: int
+    centred: bool
 
-    @router.get("/maps/{key}/points/{point}")
-    def point(request: Request, key: str, point: Id, fit: str | None = None):
-        return {"ok": True, **explore.describe(*opened(request, key), point, fit)}
 
-    @router.get("/maps/{key}/points/{point}/thumb.png")
-    def thumb(request: Request, key: str, point: Id, side: Side = 96):
-        return png(pictures.thumbnail(*opened(request, key), point, min(max(side, 16), 256)))
+class EncoderRuns(Answer):
+    runs: list[EncoderRun]
 
-    @router.get("/maps/{key}/points/{point}/image.png")
-    def image(request: Request, key: str, point: Id, side: Side = 512):
-        return png(pictures.picture(*opened(request, key), point, min(max(side, 32), 2048)))
 
-    @router.get("/maps/{key}/points/{point}/heat.png")
-    def heat(request: Request, key: str, point: Id, fit: str):
-        return png(pictures.heat(*opened(request, key), point, fit))
+class MapPoints(Part):
+    train: int
+    holdout: int
+    mixed: int
+    mix_of: str
+    test_normal: int
+    abnormal: int
+    seed: int
 
-    @router.get("/maps/{key}/points/{point}/neighbours")
-    def neighbours(request: Request, key: str, point: Id, epoch: Int = -1, k: Int = 10):
-        """Nearest in feature space, not on the map. `epoch` is an index into the map's epochs."""
-        found = explore.neighbours(*opened(request, key), point, epoch, min(max(k, 1), 50))
-        return {"ok": True, "neighbours": found}
 
-    @router.post("/maps/{key}/tag")
-    def tag(request: Request, key: str, body: bodies.Tag):
-        by = ctx.user_of(request)
-        return {"ok": True, **actions.tag(*opened(request, key), body.points, body.tag, by, body.remove)}
+class MapConfig(Part):
+    method: Literal["tsne", "umap", "pca"]
+    feature: Literal["centred", "projected", "backbone", "patch"]
+    epochs: list[int]
+    seed: int
+    perplexity: float
+    iterations: int
+    neighbours: int
+    min_dist: float
+    align: bool
+    grid: int
+    patches: int
+    points: MapPoints
 
-    @router.post("/maps/{key}/worklist")
-    def worklist(request: Request, key: str, body: bodies.Points):
-        return {"ok": True, **actions.to_worklist(*opened(request, key), body.points, ctx.user_of(request))}
 
-    @router.get("/maps/{key}/file.{format}")
-    def file(
-        request: Request,
-        key: str,
-        format: str,
-        fit: str | None = None,
-        colour: str = "class",
-        epoch: Int | None = None,
-        hide: str = "",
-    ):
-        """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
+class MapRow(Part):
+    key: str
+    study: str
+    run: str
+    config: MapConfig
+    created: str
+    job: int | None
+    points: int | None
+    epochs: list[int]
+    seconds: float | None
+    run_name: str
+    job_status: JobStatus | None
+    progress: float | None
+    message: str | None
+    ready: bool
 
-        Names are remapped for all but administrators."""
-        from core.studio.clusters import figure, table
 
-        store, m = opened(request, key)
-        names = names_for(store, m.about["study"], ctx.user_of(request), ctx.single_user)
-        ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
-        new = [projected.open_projected(store, key, k) for k in ready]
-        if format not in MEDIA:
-            raise ValueError(f"a map goes out as one of {', '.join(MEDIA)}, not {format!r}")
-        if format in table.FORMATS:
-            data = table.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
-        else:
-            found = {c["name"]: c for c in columns.with_names(columns.columns(store, m, fit), names)}
-            column = found.get(colour) if colour != "class" and "codes" in found.get(colour, {}) else None
-            hidden = set(filter(None, hide.split("|"))) if column is None else set()
-            groups = [g for g in m.about["groups"] if g not in hidden]
-            shown = None if epoch is None else [epoch]
-            new = [p for p in new if f"Placed: {p.about['title']}" not in hide.split("|")]
-            seen = [projected.with_names(p, names) for p in new]
-            data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=seen)
-        name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
-        return Response(
-            data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'}
-        )
+class SavedView(Part):
+    id: int
+    study: str
+    name: str
+    reader: str
+    created: str
+    state: Values
 
-    @router.post("/views")
-    def save_view(request: Request, body: bodies.View):
-        """The same name replaces the view, if it is the reader's own."""
-        store, who = sighted(ctx, request, body.study), ctx.user_of(request)
-        study_row(store, body.study)
-        for old in actions.list_views(store, body.study):
-            if old["name"] == " ".join(body.name.split()):
-                permissions.demand_owner(ctx, request, "view", old["id"])
-                owners.forget_owner(store, "view", old["id"])
-        ctx.demand_quota(request, "view")
-        view = actions.save_view(store, body.study, body.name, who, body.state)
-        owners.set_owner(store, "view", [view], who)
-        return {"ok": True, "id": view}
 
-    @router.delete("/views/{view}")
-    def delete_view(view: Id):
-        actions.delete_view(ctx.store(), view)
-        owners.forget_owner(ctx.store(), "view", view)
-        return {"ok": True}
+class Maps(Answer):
+    maps: list[MapRow]
+    views: list[SavedView]
 
-    return router
+
+class ViewNumber(Answer):
+    id: int
+
+
+class MapEpoch(Part):
+    """numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group."""
+
+    epoch: int
+    snapshot: str
+    features_key: str
+    numbers: dict[str, Values]
+    trustworthiness: float | None
+    radii: list[float | None]
+    centres: list[tuple[float, float]] | None
+
+
+class PointIdentities(Part):
+    """place: of a map of patches."""
+
+    case_id: list[int]
+    lesions: list[int]
+    place: NotRequired[list[int]]
+
+
+class FitOfMap(Part):
+    id: str
+    name: str
+    method: str
+    parent: str | None
+
+
+class MapAbout(Answer):
+    key: str
+    config: MapConfig
+    run: str
+    run_name: str
+    study: str
+    points_key: str
+    groups: list[str]
+    size: int
+    epochs: list[MapEpoch]
+    seconds: float
+    points: PointIdentities
+    fits: list[FitOfMap]
+
+
+class Column(Part):
+    """Categories: a code per point and their names. Numbers: values, one per point, null where unknown."""
+
+    name: str
+    title: str
+    names: NotRequired[list[str]]
+    codes: NotRequired[list[int]]
+    values: NotRequired[list[float | None]]
+
+
+class Columns(Answer):
+    columns: list[Column]
+
+
+class Neighbour(Part):
+    point: int
+    distance: float
+
+
+class Neighbours(Answer):
+    neighbours: list[Neighbour]
+
+
+class CaseOfPoint(SampleCase):
+    tags: list[str]
+
+
+class ReadingOfPoint(Part):
+    """flagged, flagged_roi, has_map: 0 or 1."""
+
+    run: str
+    score: float | None
+    score_roi: float | None
+    percentile: float | None
+    percentile_roi: float | None
+    flagged: int | None
+    flagged_roi: int | None
+    has_map: int
+
+
+class ReviewOfPoint(Part):
+    reader: str
+    decision: Decision
+    comment: str
+    created: str
+
+
+class PointDetail(Answer):
+    """case: null once it was removed. box: of the patch, in parts of the image."""
+
+    point: int
+    case_id: int
+    lesions: int
+    group: str
+    case: CaseOfPoint | None
+    box: Rectangle | None
+    outline: Polygons
+    reading: ReadingOfPoint | None
+    reviews: list[ReviewOfPoint]
+
+
+class Tagged(Answer):
+    """left_out: MedMix versions among the points."""
+
+    tag: str
+    cases: int
+    left_out: int
+
+
+class OnWorklist(Answer):
+    cases: int
+    left_out: int
+
+
+def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
+    """The store and a map, if the reader may see its study's labels and scores."""
+    m = library.open_map(ctx.store(), key)
+    return sighted(ctx, who, m.about["study"]), m
+
+
+@router.get("/runs", response_model=EncoderRuns)
+def encoder_runs(ctx: Studio, who: Sighted, study: Name):
+    """Encoders that a map can be drawn of, trained ones first, newest first, with the epochs that were saved."""
+    store = sighted(ctx, who, study)
+    found = []
+    newest = reversed(list_runs(store, study, "pretrain"))
+    for run in sorted(newest, key=lambda run: run["method"] == UNTRAINED):
+        saved = snapshots(store, run)
+        if saved:
+            known = {k: run[k] for k in ("id", "name", "method", "status")}
+            known |= {"epochs": [s.epoch for s in saved], "k": run["config"].get("k", 3)}
+            found.append({**known, "centred": all(has_centres(s) for s in saved)})
+    return {"ok": True, "runs": found}
+
+
+@router.get("/maps", response_model=Maps)
+def maps(ctx: Studio, who: Sighted, study: Name):
+    """Maps and saved views of a study."""
+    store = sighted(ctx, who, study)
+    return {"ok": True, "maps": library.list_maps(store, study), "views": library.list_views(store, study)}
+
+
+@router.post("/maps/{key}/stop", response_model=StatusOfJob)
+def stop(ctx: Studio, who: Sighted, key: str):
+    """Stop the job that makes a map."""
+    return {"ok": True, "status": library.stop(ctx.store(), key)}
+
+
+@router.post("/maps", response_model=JobAsked)
+def ask(ctx: Studio, who: Sighted, body: ClusterMap):
+    """Ask for a map of a run's features; one that is there already is not made again."""
+    store = sighted(ctx, who, get_run(ctx.store(), body.run)["study"])
+    ctx.demand_quota(who, "map")
+    made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
+    owners.set_owner(store, "map", [made["key"]], who)
+    return {"ok": True, **made}
+
+
+@router.delete("/maps/{key}", response_model=Done)
+def forget(ctx: Studio, who: Annotated[str, owner_of("map", "key")], key: str):
+    """Delete a map."""
+    library.forget(ctx.store(), key)
+    owners.forget_owner(ctx.store(), "map", key)
+    return {"ok": True}
+
+
+@router.get("/maps/{key}", response_model=MapAbout)
+def about(ctx: Studio, who: Sighted, key: str):
+    """What is known of a map, its points' identities and the runs whose readings can colour it."""
+    store, m = opened(ctx, who, key)
+    points = m.points
+    identity = {"case_id": points.case_id.tolist(), "lesions": points.lesions.tolist()}
+    if points.place is not None:
+        identity["place"] = points.place.tolist()
+    return {"ok": True, "key": key, **m.about, "points": identity, "fits": explore.fits(store, m)}
+
+
+@router.get("/maps/{key}/coords", **binary("application/octet-stream"))
+def coords(ctx: Studio, who: Sighted, key: str):
+    """Little-endian float32 (E, N, 2)."""
+    _, m = opened(ctx, who, key)
+    data = np.ascontiguousarray(m.coords, "<f4").tobytes()
+    return Response(data, media_type="application/octet-stream", headers=KEEP)
+
+
+@router.get("/maps/{key}/columns", response_model=Columns)
+def colours(ctx: Studio, who: Sighted, key: str, fit: str | None = None):
+    """What can colour the map's points: categories and numbers."""
+    return {"ok": True, "columns": explore.columns(*opened(ctx, who, key), fit)}
+
+
+@router.get("/maps/{key}/points/{point}", response_model=PointDetail)
+def point(ctx: Studio, who: Sighted, key: str, point: Id, fit: str | None = None):
+    """What is known of one point: its case, reading and reviews."""
+    return {"ok": True, **explore.describe(*opened(ctx, who, key), point, fit)}
+
+
+@router.get("/maps/{key}/points/{point}/thumb.png", **binary("image/png"))
+def thumb(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 96):
+    """A point's image as a thumbnail."""
+    return png(explore.thumbnail(*opened(ctx, who, key), point, min(max(side, 16), 256)))
+
+
+@router.get("/maps/{key}/points/{point}/image.png", **binary("image/png"))
+def image(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 512):
+    """A point's image, or the patch that it stands for."""
+    return png(explore.picture(*opened(ctx, who, key), point, min(max(side, 32), 2048)))
+
+
+@router.get("/maps/{key}/points/{point}/heat.png", **binary("image/png"))
+def heat(ctx: Studio, who: Sighted, key: str, point: Id, fit: str):
+    """The heat map of a point's case by a detector's run, to lay over its image."""
+    return png(explore.heat(*opened(ctx, who, key), point, fit))
+
+
+@router.get("/maps/{key}/points/{point}/neighbours", response_model=Neighbours)
+def neighbours(ctx: Studio, who: Sighted, key: str, point: Id, epoch: Int = -1, k: Int = 10):
+    """Nearest in feature space, not on the map. `epoch` is an index into the map's epochs."""
+    found = explore.neighbours(*opened(ctx, who, key), point, epoch, min(max(k, 1), 50))
+    return {"ok": True, "neighbours": found}
+
+
+@router.post("/maps/{key}/tag", response_model=Tagged)
+def tag(ctx: Studio, who: Sighted, key: str, body: Tag):
+    """Put a tag on the cases of some points, or take it off."""
+    return {"ok": True, **library.tag(*opened(ctx, who, key), body.points, body.tag, who, body.remove)}
+
+
+@router.post("/maps/{key}/worklist", response_model=OnWorklist)
+def worklist(ctx: Studio, who: Sighted, key: str, body: Points):
+    """Put the cases of some points on the worklist."""
+    return {"ok": True, **library.to_worklist(*opened(ctx, who, key), body.points, who)}
+
+
+@router.get(
+    "/maps/{key}/file.{format}",
+    **binary("image/svg+xml", "application/pdf", "image/png", "text/csv", "application/vnd.apache.parquet"),
+)
+def file(
+    ctx: Studio,
+    who: Sighted,
+    key: str,
+    format: str,
+    fit: str | None = None,
+    colour: str = "class",
+    epoch: Int | None = None,
+    hide: str = "",
+):
+    """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
+
+    Names are remapped for all but administrators."""
+    from core.studio.clusters import figure
+
+    store, m = opened(ctx, who, key)
+    names = names_for(store, m.about["study"], who, ctx.single_user)
+    ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
+    new = [projected.open_projected(store, key, k) for k in ready]
+    if format not in MEDIA:
+        raise ValueError(f"a map goes out as one of {', '.join(MEDIA)}, not {format!r}")
+    if format in explore.TABLE_FORMATS:
+        data = explore.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
+    else:
+        found = {c["name"]: c for c in explore.with_names(explore.columns(store, m, fit), names)}
+        column = found.get(colour) if colour != "class" and "codes" in found.get(colour, {}) else None
+        hidden = set(filter(None, hide.split("|"))) if column is None else set()
+        groups = [g for g in m.about["groups"] if g not in hidden]
+        shown = None if epoch is None else [epoch]
+        new = [p for p in new if f"Placed: {p.about['title']}" not in hide.split("|")]
+        seen = [projected.with_names(p, names) for p in new]
+        data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=seen)
+    name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
+    return Response(data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+@router.post("/views", response_model=ViewNumber)
+def save_view(ctx: Studio, who: Sighted, body: View):
+    """The same name replaces the view, if it is the reader's own."""
+    store = sighted(ctx, who, body.study)
+    study_row(store, body.study)
+    for old in library.list_views(store, body.study):
+        if old["name"] == " ".join(body.name.split()):
+            permissions.demand_owner(ctx, who, "view", old["id"])
+            owners.forget_owner(store, "view", old["id"])
+    ctx.demand_quota(who, "view")
+    view = library.save_view(store, body.study, body.name, who, body.state)
+    owners.set_owner(store, "view", [view], who)
+    return {"ok": True, "id": view}
+
+
+@router.delete("/views/{view}", response_model=Done)
+def delete_view(ctx: Studio, who: Annotated[str, owner_of("view", "view")], view: Id):
+    """Delete a saved view."""
+    library.delete_view(ctx.store(), view)
+    owners.forget_owner(ctx.store(), "view", view)
+    return {"ok": True}

@@ -5,41 +5,60 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from app.routes._aliases import aliases_of
-from app.routes._types import Id, Name
-from core.studio.review import blind, decisions, drafts
+from app.access.permissions import Reader, Studio
+from app.context import Context
+from app.routes._types import Answer, Done, Id, Name, Part, binary
+from core.studio.review import drafts
+
+router = APIRouter(prefix="/api/review", tags=["review"])
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/review", include_in_schema=False)
+class Draft(Part):
+    """id: the case's."""
 
-    def seen(request: Request, case_id: int) -> tuple[int, str]:
-        """The case's own number and who asks. Raises Hidden while the case is hidden from a blind reader."""
-        name = ctx.user_of(request)
-        row = decisions.case_row(ctx.store(), aliases_of(ctx, request).real(case_id))
-        blind.demand(ctx.store(), row, name)
-        return row["id"], name
+    id: int
+    updated: str
 
-    @router.get("/drafts")
-    def listed(request: Request, study: Name):
-        names = aliases_of(ctx, request)
-        rows = drafts.listed(ctx.store(), study, ctx.user_of(request))
-        return {"ok": True, "drafts": [{**row, "id": names.number(study, row["id"])} for row in rows]}
 
-    @router.get("/draft/{case_id}")
-    def body(request: Request, case_id: Id):
-        found = drafts.body(ctx.store(), *seen(request, case_id))
-        return Response(found, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
+class Drafts(Answer):
+    drafts: list[Draft]
 
-    @router.post("/draft/{case_id}")
-    async def keep(request: Request, case_id: Id):
-        given = await request.body()
-        await run_in_threadpool(lambda: drafts.keep(ctx.store(), *seen(request, case_id), given))
-        return {"ok": True}
 
-    @router.delete("/draft/{case_id}")
-    def drop(request: Request, case_id: Id):
-        drafts.drop(ctx.store(), *seen(request, case_id))
-        return {"ok": True}
+@router.get("/drafts", response_model=Drafts)
+def listed(ctx: Studio, who: Reader, request: Request, study: Name):
+    """Drawings of the reader's that are not saved yet, by case."""
+    with ctx.reading(request, study=study) as context:
+        rows = drafts.listed(context)
+        context.names.prepare(row["id"] for row in rows)
+        return {"ok": True, "drafts": [{**row, "id": context.names.number(row["id"])} for row in rows]}
 
-    return router
+
+@router.get("/draft/{case_id}", **binary("application/octet-stream"))
+def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """A drawing that is not saved yet, as it was kept."""
+    with ctx.reading(request, number=case_id) as context:
+        context.demand_seen()
+        found = drafts.body(context)
+    return Response(found, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
+
+
+@router.post("/draft/{case_id}", response_model=Done)
+async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """Keep a drawing that is not saved yet; the body is what the page sends."""
+    given = await request.body()
+    await run_in_threadpool(change, ctx, request, case_id, lambda context: drafts.keep(context, given))
+    return {"ok": True}
+
+
+@router.delete("/draft/{case_id}", response_model=Done)
+def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """Drop a drawing that was kept."""
+    change(ctx, request, case_id, drafts.drop)
+    return {"ok": True}
+
+
+def change(ctx: Context, request: Request, case_id: int, act) -> None:
+    """Does `act` with a request's context, unless the case is hidden from the reader."""
+    with ctx.writing(request, number=case_id) as context:
+        context.demand_seen()
+        act(context)

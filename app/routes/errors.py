@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from core.studio.db import logged
-from core.studio.db.store import now
+from core.studio.db.store import is_full, now
 from core.studio.review.blind import Hidden
 from core.studio.review.readers import NotAllowed
 
@@ -45,11 +45,6 @@ def sentence_of(error: RequestValidationError) -> str:
 
 def _answer(text: str, status: int) -> JSONResponse:
     return JSONResponse({"ok": False, "error": text}, status)
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether the disk is full: as the system says it, or as SQLite does."""
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in str(error)
 
 
 def is_refused_by_disk(error: BaseException) -> bool:

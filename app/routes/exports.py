@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -12,9 +10,12 @@ from fastapi.responses import FileResponse, StreamingResponse
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
-from app.routes._types import Int, Name
+from app.access.permissions import Administrator, Reader, Studio
+from app.context import Context
+from app.routes._types import Answer, Int, Name, Part, binary
+from core.studio.db import leftovers
+from core.studio.db.store import Store
 from core.studio.ingest import burned_in
-from core.studio.ingest.studies import study_row
 from core.studio.review import blind
 from core.studio.review.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
@@ -22,65 +23,84 @@ from core.studio.review.exports.names import names_for
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv
 
+router = APIRouter(prefix="/api/export", tags=["export"])
 FORMATS = {"csv": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip"}
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/export", include_in_schema=False)
+class Missing(Part):
+    images: list[str]
+    maps: list[str]
 
-    def exportable(request: Request, study: str):
-        """The store, if the study is there and whoever asks may export it."""
-        store = ctx.store()
-        study_row(store, study)
-        if blind.applies(store, study, ctx.user_of(request)) and not ctx.single_user:
+
+class Bundle(Answer):
+    """rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases."""
+
+    study: str
+    rows: dict[str, int]
+    readers: dict[str, str]
+    missing: Missing
+    changed: list[str]
+
+
+class ExportWarning(Answer):
+    """text: null where there is nothing to warn of. cases: with likely burned-in text."""
+
+    text: str | None
+    cases: list[int]
+
+
+def exportable(ctx: Context, request: Request, study: str) -> Store:
+    """The store, if the study is there and whoever asks may export it."""
+    with ctx.reading(request, study=study) as context:
+        if context.blinded and not ctx.single_user:
             raise blind.Hidden("This study is being read blind: an administrator may export it.")
-        return store
+    return ctx.store()
 
-    @router.get("/{study}/warning")
-    def warning(request: Request, study: str):
-        """What to know before anything goes out: likely burned-in text, in words and as the cases to look at."""
-        store = exportable(request, study)
-        found = burned_in.among(store, study, look=False)
-        return {"ok": True, "text": burned_in.warning(found), "cases": found["cases"][:200]}
 
-    @router.post("/{study}/{kind}")
-    def export(request: Request, study: str, kind: str, names: Int = 0, run: Name = ""):
-        """De-identified unless names=1 (administrators). A bundle keeps names, and is for administrators."""
-        if kind not in FORMATS:
-            raise ValueError(f"a study goes out as one of {', '.join(FORMATS)}, not {kind!r}")
-        store, who = exportable(request, study), ctx.user_of(request)
-        keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
-        if kind == "bundle":
-            return _streamed(BundleWriter(store, study, who))
-        folder = Path(tempfile.mkdtemp(dir=store.home.cache))
-        try:
-            file, text = _write(store, study, kind, folder, who, keep, run or None)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        gone = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
-        head = {"X-Burned-In-Text": str(len(text["cases"]))}
-        return FileResponse(file, filename=f"{study}-{kind}.{FORMATS[kind]}", background=gone, headers=head)
+@router.get("/{study}/warning", response_model=ExportWarning)
+def warning(ctx: Studio, who: Reader, request: Request, study: str):
+    """What to know before anything goes out: likely burned-in text, in words and as the cases to look at."""
+    store = exportable(ctx, request, study)
+    found = burned_in.among(store, study, look=False)
+    return {"ok": True, "text": burned_in.warning(found), "cases": found["cases"][:200]}
 
-    @router.post("/bundle")
-    async def bundle_in(request: Request):
-        """The body is the zip."""
-        folder = Path(tempfile.mkdtemp(dir=ctx.home.cache))
-        try:
-            size, most = 0, Limits().bytes
-            with (folder / "in.zip").open("wb") as out:
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise ValueError(f"A bundle has at most {most:,} bytes.")
-                    out.write(part)
-            who = ctx.user_of(request)
-            done = await run_in_threadpool(lambda: import_bundle(ctx.store(), folder / "in.zip", who))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return {"ok": True, **done}
 
-    return router
+@router.post("/{study}/{kind}", **binary("application/zip", "text/csv", "application/json"))
+def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, names: Int = 0, run: Name = ""):
+    """De-identified unless names=1 (administrators). A bundle keeps names, and is for administrators."""
+    if kind not in FORMATS:
+        raise ValueError(f"a study goes out as one of {', '.join(FORMATS)}, not {kind!r}")
+    store = exportable(ctx, request, study)
+    keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
+    if kind == "bundle":
+        return _streamed(BundleWriter(store, study, who))
+    folder = leftovers.begin(store.home.cache)
+    try:
+        file, text = _write(store, study, kind, folder, who, keep, run or None)
+    except BaseException:
+        leftovers.discard(folder)
+        raise
+    gone = BackgroundTask(leftovers.discard, folder)
+    head = {"X-Burned-In-Text": str(len(text["cases"]))}
+    return FileResponse(file, filename=f"{study}-{kind}.{FORMATS[kind]}", background=gone, headers=head)
+
+
+@router.post("/bundle", response_model=Bundle)
+async def bundle_in(ctx: Studio, who: Administrator, request: Request):
+    """The body is the zip."""
+    folder = leftovers.begin(ctx.home.cache)
+    try:
+        size, most = 0, Limits().bytes
+        with (folder / "in.zip").open("wb") as out:
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise ValueError(f"A bundle has at most {most:,} bytes.")
+                out.write(part)
+        done = await run_in_threadpool(lambda: import_bundle(ctx.store(), folder / "in.zip", who))
+    finally:
+        leftovers.discard(folder)
+    return {"ok": True, **done}
 
 
 def _streamed(bundle: BundleWriter) -> StreamingResponse:

@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request
+from pydantic import Field
 
-from app.routes import _bodies as bodies
-from app.routes._aliases import aliases_of
-from app.routes._types import Id
-from core.studio.review import blind, decisions, findings
+from app.access.permissions import Reader, Studio
+from app.routes._shared import Rectangle
+from app.routes._types import Answer, Body, Finite, Id, Line, Name, Part
+from core.studio.review import findings
+
+router = APIRouter(prefix="/api/review", tags=["review"])
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/review", include_in_schema=False)
+class NewFinding(Body):
+    """box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike."""
 
-    @router.post("/finding")
-    def add(request: Request, body: bodies.Finding):
-        store, name = ctx.store(), ctx.user_of(request)
-        row = decisions.case_row(store, aliases_of(ctx, request).real(body.case))
-        blind.demand(store, row, name)
-        box = (body.box[0], body.box[1], body.box[2], body.box[3]) if body.box else None
-        findings.add(store, row["id"], body.label, name, body.comment, box=box)
-        return {"ok": True, "findings": findings.of_case(store, row["id"])}
+    case: Id
+    label: Name
+    comment: Line = ""
+    box: Annotated[list[Finite], Field(min_length=4, max_length=4)] | None = None
 
-    @router.delete("/finding/{finding}")
-    def remove(request: Request, finding: Id):
-        store, name = ctx.store(), ctx.user_of(request)
-        case = findings.remove(store, finding, name)
-        return {"ok": True, "findings": findings.of_case(store, case)}
 
-    return router
+class Finding(Part):
+    """box: in pixels of the image; a point has both corners alike."""
+
+    id: int
+    label: str
+    comment: str
+    reader: str
+    created: str
+    mask_version: int | None
+    box: Rectangle | None
+
+
+class Findings(Answer):
+    findings: list[Finding]
+
+
+@router.post("/finding", response_model=Findings)
+def add(ctx: Studio, who: Reader, request: Request, body: NewFinding):
+    """Add a finding to a case."""
+    box = (body.box[0], body.box[1], body.box[2], body.box[3]) if body.box else None
+    with ctx.writing(request, number=body.case) as context:
+        context.demand_seen()
+        findings.add(context, body.label, body.comment, box=box)
+        return {"ok": True, "findings": findings.of_case(context, context.asked_case["id"])}
+
+
+@router.delete("/finding/{finding}", response_model=Findings)
+def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
+    """Remove one's own finding."""
+    case = findings.case_of(ctx.store(), finding, who)
+    with ctx.writing(request, case_id=case) as context:
+        context.demand_seen()
+        findings.remove(context, finding)
+        return {"ok": True, "findings": findings.of_case(context, case)}

@@ -2,74 +2,130 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
 
-from app.routes import _bodies as bodies
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from app.access.permissions import Reader, Studio
 from app.routes import _tiles as tiles
-from app.routes._aliases import aliases_of
-from app.routes._types import Finite, Id, Int, Name, Side
+from app.routes._types import Answer, Body, Finite, Id, Int, Name, Part, Side, binary
 from app.routes.cases import send
 from core.studio.ingest.originals import Source
-from core.studio.review import blind, cases, decisions, places, tags, worklist
+from core.studio.review import tags
+from core.studio.review.worklist import Query, Worklist
+
+router = APIRouter(tags=["review"])
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+class CaseTag(Body):
+    """A tag put on cases, or taken off; numbers as the worklist has them."""
 
-    @router.get("/api/case/{case_id}/tile.webp")
-    def tile(request: Request, case_id: Id, size: Side = 192, run: Name = ""):
-        """The image within size x size; with `run`, under its heat map inside the region of interest."""
-        store, names = ctx.store(), aliases_of(ctx, request)
-        case = decisions.case_row(store, names.real(case_id))
+    study: Name
+    cases: Annotated[list[Id], Field(min_length=1, max_length=20_000)]
+    tag: Name
+    remove: bool = False
+
+
+class ScoreSpread(Part):
+    """How scores are spread: counts of the bins between lo and hi; scores beyond are in the end bins."""
+
+    bins: list[int]
+    lo: float
+    hi: float
+    threshold: float | None
+
+
+class TagCount(Part):
+    tag: str
+    cases: int
+
+
+class ListOverview(Answer):
+    """total: rows of the list as it is filtered. labels: whether it may be filtered by label."""
+
+    total: int
+    scores: ScoreSpread | None
+    tags: list[TagCount]
+    labels: bool
+
+
+class Place(Answer):
+    """at: rows of the list before the case."""
+
+    case: int | None
+    at: int | None
+
+
+class CasesTagged(Answer):
+    """changed: how many cases."""
+
+    tag: str
+    changed: int
+
+
+@router.get("/api/case/{case_id}/tile.webp", **binary("image/webp"))
+def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 192, run: Name = ""):
+    """The image within size x size; with `run`, under its heat map inside the region of interest."""
+    with ctx.reading(request, number=case_id, run=run) as context:
         if run:
-            blind.demand(store, case, ctx.user_of(request))
-        size = min(max(size, tiles.SIDES[0]), tiles.SIDES[1])
-        heat = tiles.heat_of(store, case["id"], run) if run else None
-        mark = f"{names.mark(case['study'], case['sha256'])}-{case['frame']}-{size}"
-        tag = f"tile-{mark}-{run}-{heat.mark}" if heat else f"tile-{mark}"
-        return send(request, tag, lambda: tiles.webp(Source.of(case), size, heat), "image/webp")
+            context.demand_seen()
+        heat = tiles.heat_of(context) if run else None
+    case = context.asked_case
+    size = min(max(size, tiles.SIDES[0]), tiles.SIDES[1])
+    mark = f"{context.names.mark(case['id'], case['sha256'])}-{case['frame']}-{size}"
+    tag = f"tile-{mark}-{run}-{heat.mark}" if heat else f"tile-{mark}"
+    return send(request, tag, lambda: tiles.webp(Source.of(case), size, heat), "image/webp")
 
-    def query(request: Request):
-        return cases.asked(ctx.store(), ctx.user_of(request), dict(request.query_params))
 
-    @router.get("/api/review/overview")
-    def overview(request: Request, study: Name):
-        """What stands round the list: how many rows, how their scores are spread, tags to filter by."""
-        store, q = ctx.store(), query(request)
-        covered = q.hidden or q.session is not None
+@router.get("/api/review/overview", response_model=ListOverview)
+def overview(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
+    """What stands round the list: how many rows, how their scores are spread, tags to filter by."""
+    with ctx.reading(request, study=study, run=run) as context:
+        listed = Worklist(context, Query.from_values(request.query_params))
         return {
             "ok": True,
-            "total": places.total(store, q),
-            "scores": places.distribution(store, q),
-            "tags": [] if q.hidden else tags.of_study(store, study, q.splits),
-            "labels": not covered,
+            "total": listed.total(),
+            "scores": listed.distribution(),
+            "tags": [] if listed.hidden else tags.of_study(context.store, study, listed.query.splits),
+            "labels": not listed.covered,
         }
 
-    @router.get("/api/review/place")
-    def place(request: Request, study: Name, case: Id = 0, unread: Int = 0, score: Finite | None = None):
-        """A case and how many rows of the list come before it: the one asked for, the next unread one after it (from
-        the beginning again where there is none), or the one whose score is nearest. Null where there is none.
-        """
-        store, q, names = ctx.store(), query(request), aliases_of(ctx, request)
-        found = names.real(case) if case else None
+
+@router.get("/api/review/place", response_model=Place)
+def place(
+    ctx: Studio,
+    who: Reader,
+    request: Request,
+    study: Name,
+    score: Finite | None = None,
+    run: Name = "",
+    case: Id = 0,
+    unread: Int = 0,
+):
+    """A case and how many rows of the list come before it: the one asked for, the next unread one after it (from
+    the beginning again where there is none), or the one whose score is nearest. Null where there is none.
+    """
+    with ctx.reading(request, study=study, number=case or None, run=run) as context:
+        listed = Worklist(context, Query.from_values(request.query_params))
+        found = context.case["id"] if context.case else None
         if score is not None:
-            found = places.nearest(store, q, score)
-        elif unread and q.decision not in ("", "unread"):
+            found = listed.nearest(score)
+        elif unread and listed.query.decision not in ("", "unread"):
             found = None
         elif unread:
-            waiting = cases.asked(store, q.reader, {**request.query_params, "decision": "unread"})
-            after = worklist.neighbour(store, waiting, found)
-            found = next(iter(after or worklist.neighbour(store, waiting, None)), None)
-        at = places.place(store, q, found) if found else None
-        return {"ok": True, "case": None if at is None else names.number(study, found or 0), "at": at}
+            waiting = listed.with_decision("unread")
+            after = waiting.neighbour(found)
+            found = next(iter(after or (waiting.neighbour(None) if found else [])), None)
+        at = listed.place(found) if found else None
+        return {"ok": True, "case": None if at is None else context.names.number(found or 0), "at": at}
 
-    @router.post("/api/review/tag")
-    def tag(request: Request, body: bodies.CaseTag):
-        store, name, names = ctx.store(), ctx.user_of(request), aliases_of(ctx, request)
-        chosen = [names.real(case) for case in body.cases]
-        for case in chosen:
-            blind.demand(store, {"id": case, "study": body.study}, name)
-        changed = tags.change(store, body.study, chosen, body.tag, name, body.remove)
-        return {"ok": True, "tag": tags.clean(body.tag), "changed": changed}
 
-    return router
+@router.post("/api/review/tag", response_model=CasesTagged)
+def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
+    """Put a tag on cases, or take it off."""
+    with ctx.writing(request, study=body.study) as context:
+        chosen = context.of_study(body.cases)
+        context.demand_seen(*chosen)
+        changed = tags.change(context.store, context.study, chosen, body.tag, context.reader, body.remove)
+    return {"ok": True, "tag": tags.clean(body.tag), "changed": changed}

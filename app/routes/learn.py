@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Literal
 
-from app.routes import _bodies as bodies
+from fastapi import APIRouter
+
+from app.access.permissions import Sighted, Studio
+from app.routes._shared import Job
+from app.routes._types import Answer, Body, Name, Part
 from core.studio.db import owners
 from core.studio.ingest.studies import study_row
 from core.studio.review.cases import scored_runs
@@ -13,39 +17,106 @@ from core.studio.runs import records as runs
 from core.studio.runs.preferred import LEARNT
 from core.studio.training import live
 
+router = APIRouter(prefix="/api/learn", tags=["learn"])
 SHOWN = 5  # of what was learnt, the latest
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/learn", include_in_schema=False)
+class Learn(Body):
+    """fit: the scored fit to learn on from."""
 
-    @router.get("/{study}")
-    def show(study: str):
-        store = ctx.store()
-        study_row(store, study)
-        fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
-        jobs = live.jobs_of_runs(store)
-        made = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] == LEARNT]
-        return {
-            "ok": True,
-            **learnt.offered(store, study),
-            "fits": [
-                {**{k: r[k] for k in ("id", "name", "title")}, "seconds": learnt.seconds(store, r["id"])} for r in fits
-            ],
-            "learnt": [_learnt(r, live.brief(jobs.get(r["id"]))) for r in made[: -SHOWN - 1 : -1]],
-        }
+    fit: Name
 
-    @router.post("/{study}")
-    def learn(request: Request, study: str, body: bodies.Learn):
-        store = ctx.store()
-        if runs.get_run(store, body.fit)["study"] != study_row(store, study)["id"]:
-            raise ValueError(f"{body.fit} is no fit of this study")
-        ctx.demand_quota(request, "run")
-        made = learnt.learn(store, body.fit, device=store.setting("device", "auto"))
-        owners.set_owner(store, "run", [made["run"]], ctx.user_of(request))
-        return {"ok": True, **made}
 
-    return router
+class LearnFit(Part):
+    """A scored fit that can be learnt on from. seconds: about how long that takes; null where it is not known."""
+
+    id: str
+    name: str
+    title: str
+    seconds: float | None
+
+
+class MeasureBeside(Part):
+    """interval: 95 %, of the difference. enough: whether there are enough images to tell."""
+
+    old: float | None
+    new: float | None
+    difference: float | None
+    interval: tuple[float, float] | None
+    images: int
+    enough: bool
+
+
+class LearntBeside(Part):
+    """Of the run and the one that it learnt on from, on `cases` that it has not seen; `left_out` it has."""
+
+    base: str
+    run: str
+    cases: int
+    left_out: int
+    measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], MeasureBeside]
+    verdict: Literal["better", "worse", "mixed", "same", "few"]
+    words: str
+
+
+class LearntRun(Part):
+    """share: of the learnt map, 0 where it did not help on marked images left out; null until it is fitted."""
+
+    id: str
+    name: str
+    created: str
+    status: str
+    base: str
+    masks: int
+    share: float | None
+    job: Job | None
+    comparison: LearntBeside | None
+
+
+class Learning(Answer):
+    """masks, patients: accepted ones; it takes `least` patients, or images where these are not known."""
+
+    masks: int
+    patients: int
+    readers: list[str]
+    least: int
+    fits: list[LearnFit]
+    learnt: list[LearntRun]
+
+
+class AskedLearning(Answer):
+    job: int
+    run: str
+
+
+@router.get("/{study}", response_model=Learning)
+def show(ctx: Studio, who: Sighted, study: str):
+    """What there is to learn from, what was learnt, and how it compares."""
+    store = ctx.store()
+    study_row(store, study)
+    fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
+    jobs = live.jobs_of_runs(store)
+    made = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] == LEARNT]
+    return {
+        "ok": True,
+        **learnt.offered(store, study),
+        "fits": [
+            {**{k: r[k] for k in ("id", "name", "title")}, "seconds": learnt.seconds(store, r["id"])} for r in fits
+        ],
+        "learnt": [_learnt(r, live.brief(jobs.get(r["id"]))) for r in made[: -SHOWN - 1 : -1]],
+    }
+
+
+@router.post("/{study}", response_model=AskedLearning)
+def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
+    """Queue a run that learns on from a fit with what readers marked."""
+    store = ctx.store()
+    if runs.get_run(store, body.fit)["study"] != study_row(store, study)["id"]:
+        raise ValueError(f"{body.fit} is no fit of this study")
+    ctx.demand_quota(who, "run")
+    made = learnt.learn(store, body.fit, device=store.setting("device", "auto"))
+    owners.set_owner(store, "run", [made["run"]], who)
+    return {"ok": True, **made}
 
 
 def _learnt(run: dict, job: dict | None) -> dict:

@@ -2,77 +2,185 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated, Literal
 
-from app.routes import _bodies as bodies
+from annotated_types import Interval
+from fastapi import APIRouter
+from pydantic import Field
+
+from app.access.permissions import Administrator, Reader, Studio
+from app.routes._shared import JobStatus, Rights
+from app.routes._types import Answer, Body, Line, Name, Part
+from app.routes.studies import Labels
 from core.studio.incoming import watch
 from core.studio.ingest.studies import study_row
 from core.studio.review import findings, readers
 from core.studio.runs.records import list_runs
 
+router = APIRouter(prefix="/api/manage", tags=["manage"])
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/manage", include_in_schema=False)
 
-    @router.get("")
-    def rights(request: Request):
-        """Whether these forms are for whoever asks: the page does not show them to others."""
-        return {"ok": True, **readers.rights(ctx.store(), ctx.user_of(request), ctx.single_user)}
+class WatchSettings(Body):
+    """run: "" for the one that Review opens with."""
 
-    @router.get("/{study}")
-    def everything(study: str):
-        store = ctx.store()
-        study_row(store, study)
-        fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
-        return {
-            "ok": True,
-            "watch": watch.get_watch(store, study),
-            "runs": [{k: r[k] for k in ("id", "name", "method", "created")} for r in reversed(fits)],
-            "labels": findings.labels(store, study),
-            **readers.dealt(store, study),
-        }
+    folder: Line | None = ""
+    run: Name | None = ""
+    active: bool = True
+    copies: bool = Field(False, alias="copy")
 
-    @router.get("/{study}/watch")
-    def watched(study: str):
-        return {"ok": True, "watch": watch.get_watch(ctx.store(), study)}
 
-    @router.post("/{study}/watch")
-    def set_watch(request: Request, study: str, body: bodies.Watch):
-        if body.folder:
-            ctx.demand_root(body.folder)
-        done = watch.set_watch(
-            ctx.store(),
-            study,
-            body.folder or "",
-            ctx.user_of(request),
-            body.run or None,
-            body.active,
-            body.copies,
-        )
-        return {"ok": True, "watch": done}
+class NewLabels(Body):
+    labels: Annotated[list[Name], Field(max_length=200)]
 
-    @router.post("/{study}/labels")
-    def set_labels(request: Request, study: str, body: bodies.Labels):
-        who = ctx.user_of(request)
-        study_row(ctx.store(), study)
-        return {"ok": True, "labels": findings.set_labels(ctx.store(), study, body.labels, who)}
 
-    @router.post("/{study}/assign")
-    def assign(request: Request, study: str, body: bodies.Assign):
-        who, store = ctx.user_of(request), ctx.store()
-        study_row(store, study)
-        unknown = sorted(set(body.readers) - set(readers.known_readers(store, study)))
-        if unknown:
-            raise ValueError(f"there is no reader called {unknown[0]!r}; `reader add` makes an account")
-        readers.assign(store, study, body.readers, who, per_case=body.per_case)
-        return {"ok": True, **readers.dealt(store, study)}
+class Assign(Body):
+    """per_case: 2 for double reading."""
 
-    @router.post("/{study}/unassign")
-    def unassign(request: Request, study: str, body: bodies.Unassign):
-        """Takes back what `reader` has not read yet."""
-        who, store = ctx.user_of(request), ctx.store()
-        study_row(store, study)
-        gone = readers.unassign(store, study, body.reader, who)
-        return {"ok": True, "taken_back": gone, **readers.dealt(store, study)}
+    readers: Annotated[list[Name], Field(max_length=1000)]
+    per_case: Annotated[int, Interval(ge=1, le=1000)] = 1
 
-    return router
+
+class Unassign(Body):
+    reader: Name
+
+
+class OwnRights(Answer, Rights):
+    """What whoever asks may do."""
+
+
+class ImportJob(Part):
+    id: int
+    status: JobStatus
+    message: str
+
+
+class LeftOut(Part):
+    name: str
+    note: str
+
+
+class Watch(Part):
+    """counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle."""
+
+    study: str
+    folder: str
+    run: str | None
+    active: bool
+    copy: bool  # type: ignore[misc]  # a method of dict has this name
+    looked: str | None
+    message: str
+    changed: str | None
+    counts: dict[Literal["waiting", "ready", "taken", "double", "failed"], int]
+    job: ImportJob | None
+    left_out: list[LeftOut]
+
+
+class Watched(Answer):
+    watch: Watch | None
+
+
+class AssignedReader(Part):
+    """role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not."""
+
+    name: str
+    role: str | None
+    assigned: int
+    read: int
+    read_in_all: int
+
+
+class Assignments(Answer):
+    """cases: of the test part; free: of these, assigned to nobody."""
+
+    readers: list[AssignedReader]
+    cases: int
+    free: int
+
+
+class Unassigned(Assignments):
+    taken_back: int
+
+
+class FittedRun(Part):
+    id: str
+    name: str
+    method: str
+    created: str
+
+
+class Managed(Assignments):
+    watch: Watch | None
+    runs: list[FittedRun]
+    labels: list[str]
+
+
+@router.get("", response_model=OwnRights)
+def rights(ctx: Studio, who: Reader):
+    """Whether these forms are for whoever asks: the page does not show them to others."""
+    return {"ok": True, **readers.rights(ctx.store(), who, ctx.single_user)}
+
+
+@router.get("/{study}", response_model=Managed)
+def everything(ctx: Studio, who: Administrator, study: str):
+    """All that an administrator sets for a study."""
+    store = ctx.store()
+    study_row(store, study)
+    fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
+    return {
+        "ok": True,
+        "watch": watch.get_watch(store, study),
+        "runs": [{k: r[k] for k in ("id", "name", "method", "created")} for r in reversed(fits)],
+        "labels": findings.labels(store, study),
+        **readers.dealt(store, study),
+    }
+
+
+@router.get("/{study}/watch", response_model=Watched)
+def watched(ctx: Studio, who: Administrator, study: str):
+    """The study's watched folder, or null."""
+    return {"ok": True, "watch": watch.get_watch(ctx.store(), study)}
+
+
+@router.post("/{study}/watch", response_model=Watched)
+def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
+    """Set the study's watched folder; an empty one ends watching."""
+    if body.folder:
+        ctx.demand_root(body.folder)
+    done = watch.set_watch(
+        ctx.store(),
+        study,
+        body.folder or "",
+        who,
+        body.run or None,
+        body.active,
+        body.copies,
+    )
+    return {"ok": True, "watch": done}
+
+
+@router.post("/{study}/labels", response_model=Labels)
+def set_labels(ctx: Studio, who: Administrator, study: str, body: NewLabels):
+    """Set the labels that findings of the study can have."""
+    study_row(ctx.store(), study)
+    return {"ok": True, "labels": findings.set_labels(ctx.store(), study, body.labels, who)}
+
+
+@router.post("/{study}/assign", response_model=Assignments)
+def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
+    """Deal the study's test cases out to readers."""
+    store = ctx.store()
+    study_row(store, study)
+    unknown = sorted(set(body.readers) - set(readers.known_readers(store, study)))
+    if unknown:
+        raise ValueError(f"there is no reader called {unknown[0]!r}; `reader add` makes an account")
+    readers.assign(store, study, body.readers, who, per_case=body.per_case)
+    return {"ok": True, **readers.dealt(store, study)}
+
+
+@router.post("/{study}/unassign", response_model=Unassigned)
+def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
+    """Takes back what `reader` has not read yet."""
+    store = ctx.store()
+    study_row(store, study)
+    gone = readers.unassign(store, study, body.reader, who)
+    return {"ok": True, "taken_back": gone, **readers.dealt(store, study)}

@@ -5,67 +5,93 @@ Every answer says `ok`; what went wrong is a sentence (errors.py).
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.routes._aliases import aliases_of
-from app.routes._types import Finite, Id, Line, Name
-from core.studio.review import blind, decisions, findings, masks
+from app.access.permissions import Reader, Studio
+from app.context import Context
+from app.routes._types import Answer, Finite, Id, Line, Name, Part
+from app.routes.findings import Finding
+from core.studio.review import findings, masks
+from core.studio.review.context import RequestContext
+
+router = APIRouter(prefix="/api/review", tags=["review"])
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/review", include_in_schema=False)
+class MaskVersion(Part):
+    id: int
+    case_id: int
+    version: int
+    source: Literal["import", "hand", "run"]
+    reader: str | None
+    created: str
+    run: str | None
+    threshold: float | None
+    note: str | None
 
-    @router.post("/mask/{case_id}")
-    async def save_mask(
-        request: Request,
-        case_id: Id,
-        source: Name = "hand",
-        run: Name = "",
-        threshold: Finite | None = None,
-        note: Line = "",
-        label: Name = "",
-    ):
-        """The body holds the mask's bits (as mask.bits gives them). label: also a finding of that name."""
-        bits = await request.body()
-        about = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
-        return await run_in_threadpool(save, request, case_id, bits, about)
 
-    def save(request: Request, case_id: int, bits: bytes, about: dict) -> dict:
-        store, name, label = ctx.store(), ctx.user_of(request), about["label"]
-        names = aliases_of(ctx, request)
-        row = decisions.case_row(store, names.real(case_id))
-        blind.demand(store, row, name)
-        wanted = -(-row["width"] * row["height"] // 8)
+class RestoredMask(Answer):
+    mask: int
+    version: int
+    pixels: int
+    masks: list[MaskVersion]
+
+
+class SavedMask(RestoredMask):
+    findings: list[Finding]
+
+
+@router.post("/mask/{case_id}", response_model=SavedMask)
+async def save_mask(
+    ctx: Studio,
+    who: Reader,
+    request: Request,
+    case_id: Id,
+    source: Name = "hand",
+    run: Name = "",
+    threshold: Finite | None = None,
+    note: Line = "",
+    label: Name = "",
+):
+    """The body holds the mask's bits (as mask.bits gives them). label: also a finding of that name."""
+    bits = await request.body()
+    about = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
+    return await run_in_threadpool(_save, ctx, request, case_id, bits, about)
+
+
+def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict) -> dict:
+    label = about["label"]
+    with ctx.writing(request, number=case_id, run=about["run"]) as context:
+        context.demand_seen()
+        width, height = (context.asked_case[side] for side in ("width", "height"))
+        wanted = -(-width * height // 8)
         if len(bits) != wanted:
             raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
-        pixels = np.unpackbits(np.frombuffer(bits, np.uint8), count=row["width"] * row["height"])
-        with store.write():
-            saved = masks.save(
-                store,
-                row["id"],
-                pixels.reshape(row["height"], row["width"]),
-                name,
-                source="run" if about["source"] == "run" else "hand",
-                run=about["run"] or None,
-                threshold=about["threshold"],
-                note=(about["note"] or label)[:2000],
-            )
-            if label:
-                findings.add(store, row["id"], label, name, about["note"], saved["version"])
-        versions = masks.versions(store, row["id"])
-        found = findings.of_case(store, row["id"])
-        return {"ok": True, **saved, "masks": [names.shown(row["study"], m) for m in versions], "findings": found}
+        pixels = np.unpackbits(np.frombuffer(bits, np.uint8), count=width * height)
+        saved = masks.save(
+            context,
+            pixels.reshape(height, width),
+            source=about["source"],
+            threshold=about["threshold"],
+            note=(about["note"] or label)[:2000],
+        )
+        if label:
+            findings.add(context, label, about["note"], saved["version"])
+        found = findings.of_case(context, context.asked_case["id"])
+        return {"ok": True, **saved, "masks": _versions(context), "findings": found}
 
-    @router.post("/restore/{mask_id}")
-    def restore(request: Request, mask_id: Id):
-        store = ctx.store()
-        old = masks.version(store, mask_id)
-        row = decisions.case_row(store, old["case_id"])
-        blind.demand(store, row, ctx.user_of(request))
-        done = masks.restore(store, mask_id, ctx.user_of(request))
-        versions = [aliases_of(ctx, request).shown(row["study"], m) for m in masks.versions(store, row["id"])]
-        return {"ok": True, **done, "masks": versions}
 
-    return router
+def _versions(context: RequestContext) -> list[dict]:
+    return [context.names.shown(mask) for mask in masks.versions(context, context.asked_case["id"])]
+
+
+@router.post("/restore/{mask_id}", response_model=RestoredMask)
+def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
+    """Save an older version of a lesion mask anew."""
+    case = masks.case_of(ctx.store(), mask_id, who)
+    with ctx.writing(request, case_id=case) as context:
+        context.demand_seen()
+        return {"ok": True, **masks.restore(context, mask_id), "masks": _versions(context)}

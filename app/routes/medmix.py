@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
+from pydantic import Discriminator, StringConstraints
+from typing_extensions import NotRequired, TypeAliasType
 
-from app.routes import _bodies as bodies
+from app.access.permissions import Reader, Studio, owner_of
+from app.context import Context
+from app.routes._shared import Rectangle, Values
+from app.routes._types import LONGEST_TEXT, Answer, Body, Done, Id, Line, Name, Part, Settings, binary
 from core.studio.db import owners
 from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import uploads as dropped
@@ -16,68 +22,301 @@ from core.studio.medmix import forms as medmix_forms
 from core.studio.medmix import preview as medmix_view
 from core.studio.medmix.samples import Samples
 
+router = APIRouter(prefix="/api/medmix", tags=["medmix"])
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/medmix")
-    samples = Samples(ctx.store())
 
-    def folder_of(scene: medmix_view.Scene) -> Path | None:
-        return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None
+class Scene(Body):
+    """A scene of core/studio/medmix/preview.py, which checks each of its settings."""
 
-    @router.get("/forms")
-    def forms():
-        return {"ok": True, **medmix_forms.forms()}
+    scene: Settings
 
-    @router.post("/grid")
-    def grid(body: bodies.Scene):
-        asked = medmix_view.Scene.from_dict(body.scene)
-        packed = medmix_view.draw_grid(samples, asked, folder_of(asked)).pack()
-        return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
-    @router.post("/figure.{kind}")
-    def save_figure(kind: str, body: bodies.Figure):
-        if kind not in figure.TYPES:
-            raise ValueError(f"a figure is one of {', '.join(figure.TYPES)}, not {kind!r}")
-        asked = medmix_view.Scene.from_dict(body.scene)
-        made = figure.figure(medmix_view.draw_grid(samples, asked, folder_of(asked)), kind, body.outlines, body.title)
-        return Response(made, media_type=figure.TYPES[kind])
+class Figure(Scene):
+    outlines: bool = True
+    title: Name = ""
 
-    @router.post("/probe")
-    def numbers(body: bodies.Probe):
-        from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
 
-        scene = medmix_view.Scene.from_dict(body.scene)
-        return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None)}
+class ProbeScene(Scene):
+    encoder: Name = ""
 
-    @router.get("/donors")
-    def donors():
-        return {"ok": True, "studies": donor_pool.donor_studies(ctx.store())}
 
-    @router.get("/presets")
-    def list_presets():
-        return {"ok": True, "presets": presets.list_presets(ctx.store(), versions=True)}
+class NewPreset(Body):
+    config: Settings
+    name: Name
+    strong: Name = "medmix"
+    note: Line = ""
 
-    @router.post("/presets")
-    def save(request: Request, body: bodies.Preset):
-        who = ctx.user_of(request)
-        ctx.demand_quota(request, "preset")
-        kept = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
-        owners.set_owner(ctx.store(), "preset", [kept["name"]], who)
-        return {"ok": True, "preset": kept}
 
-    @router.delete("/presets/{name}")
-    def remove(name: str):
-        presets.remove_preset(ctx.store(), name)
-        owners.forget_owner(ctx.store(), "preset", name)
-        return {"ok": True}
+class PresetFile(Body):
+    config: Settings
+    name: Name
+    strong: Name = "medmix"
+    version: Id = 0
 
-    @router.post("/presets.yaml")
-    def export(body: bodies.PresetFile):
-        preset = {"name": body.name, "version": body.version, "strong": body.strong, "note": ""}
-        return PlainTextResponse(presets.to_yaml({**preset, "config": presets.checked(body.strong, body.config)}))
 
-    @router.post("/presets/read")
-    def read(body: bodies.YamlText):
-        return {"ok": True, "preset": presets.from_yaml(body.text)}
+class YamlText(Body):
+    text: Annotated[str, StringConstraints(max_length=LONGEST_TEXT)]
 
-    return router
+
+class _Field(Part):
+    key: str
+    label: str
+    help: str
+
+
+class NumberField(_Field):
+    """min, max: null where the form knows no limit."""
+
+    kind: Literal["number", "integer"]
+    min: float | None
+    max: float | None
+    step: float | Literal["any"]
+    log: NotRequired[bool]
+
+
+class RangeField(_Field):
+    """Two values, from and to."""
+
+    kind: Literal["range"]
+    min: float
+    max: float
+    step: float
+
+
+class ChoiceField(_Field):
+    """One of the options, or several of them; names: what people read instead of an option."""
+
+    kind: Literal["choice", "several"]
+    options: list[str]
+    names: dict[str, str]
+
+
+class NumbersField(_Field):
+    """A fixed number of values, each with its name."""
+
+    kind: Literal["numbers"]
+    names: list[str]
+    min: float | None
+    max: float | None
+    step: float | Literal["any"]
+
+
+class PlainField(_Field):
+    kind: Literal["study", "flag", "text"]
+
+
+_Fields = NumberField | RangeField | ChoiceField | NumbersField | PlainField
+
+
+Field = TypeAliasType("Field", Annotated[_Fields, Discriminator("kind")])
+
+
+class Group(Part):
+    title: str
+    fields: list[Field]
+
+
+class WeakForm(Part):
+    form: list[Group]
+    presets: dict[str, Values]
+
+
+class Strong(Part):
+    """section: of the paper."""
+
+    title: str
+    section: str
+    form: list[Group]
+    defaults: Values
+
+
+class MedMixForms(Answer):
+    strong: dict[str, Strong]
+    weak: WeakForm
+
+
+class DonorStudy(Part):
+    id: str
+    name: str
+
+
+class DonorStudies(Answer):
+    studies: list[DonorStudy]
+
+
+class ReadPreset(Part):
+    """As it stands in a file."""
+
+    name: str
+    strong: str
+    config: Values
+    note: str
+
+
+class Preset(ReadPreset):
+    """The numbers, the reader and the time only of those that readers have made; version 0 came with the studio."""
+
+    version: int
+    built_in: bool
+    id: NotRequired[int]
+    reader: NotRequired[str | None]
+    created: NotRequired[str]
+    removed: NotRequired[int]
+
+
+class Presets(Answer):
+    presets: list[Preset]
+
+
+class KeptPreset(Answer):
+    preset: Preset
+
+
+class PresetOfFile(Answer):
+    preset: ReadPreset
+
+
+class LesionSimilarity(Part):
+    """real: how many real lesions were looked at."""
+
+    auroc_real: float
+    auroc_synthetic: float
+    closeness: float
+    distance: float
+    real: int
+
+
+class Said(Part):
+    kind: Literal["good", "warn"]
+    text: str
+
+
+class Probe(Answer):
+    """confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
+    those of `near` are."""
+
+    accuracy: float
+    chance: float
+    lesion_accuracy: float
+    confusion: list[list[int]]
+    survival: float | None
+    lost: float | None
+    near: LesionSimilarity | None
+    words: list[Said]
+    encoder: str
+    images: int
+    study: str
+    seconds: float
+
+
+class GridSource(Part):
+    """Of what was pasted into sample m of A_n: cut out at `box` of the donor's column, put to `to`; in parts of the
+    side."""
+
+    n: int
+    m: int
+    slot: int
+    box: Rectangle
+    to: Rectangle
+    donor: int
+
+
+class GridHead(Part):
+    """The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample.
+
+    aspect: width by height of the images before they were squeezed to squares; null where they differ.
+    """
+
+    rows: int
+    cols: int
+    side: int
+    names: list[str]
+    outlines: list[list[list[list[tuple[float, float]]]]]
+    sources: list[GridSource]
+    seconds: float
+    aspect: float | None
+
+
+def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
+    """Where the images lie that were dropped for a scene; None without any."""
+    return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None
+
+
+@router.get("/forms", response_model=MedMixForms)
+def forms(ctx: Studio, who: Reader):
+    """Forms of the strong and weak augmentations."""
+    return {"ok": True, **medmix_forms.forms()}
+
+
+@router.post("/grid", **binary("application/octet-stream", head=GridHead))
+def grid(ctx: Studio, who: Reader, body: Scene):
+    """Draw a grid of views: classes A_0 .. A_k by sample."""
+    asked = medmix_view.Scene.from_dict(body.scene)
+    packed = medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked)).pack()
+    return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
+
+
+@router.post("/figure.{kind}", **binary("image/png", "image/svg+xml", "application/pdf"))
+def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
+    """Draw the grid as a figure."""
+    if kind not in figure.TYPES:
+        raise ValueError(f"a figure is one of {', '.join(figure.TYPES)}, not {kind!r}")
+    asked = medmix_view.Scene.from_dict(body.scene)
+    made = figure.figure(
+        medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked)),
+        kind,
+        body.outlines,
+        body.title,
+    )
+    return Response(made, media_type=figure.TYPES[kind])
+
+
+@router.post("/probe", response_model=Probe)
+def numbers(ctx: Studio, who: Reader, body: ProbeScene):
+    """Numbers beside the picture: how well the classes can be told apart from features."""
+    from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
+
+    scene = medmix_view.Scene.from_dict(body.scene)
+    return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None)}
+
+
+@router.get("/donors", response_model=DonorStudies)
+def donors(ctx: Studio, who: Reader):
+    """Studies whose images may be pasted from."""
+    return {"ok": True, "studies": donor_pool.donor_studies(ctx.store())}
+
+
+@router.get("/presets", response_model=Presets)
+def list_presets(ctx: Studio, who: Reader):
+    """Presets that came with the studio and those that readers saved, with their versions."""
+    return {"ok": True, "presets": presets.list_presets(ctx.store(), versions=True)}
+
+
+@router.post("/presets", response_model=KeptPreset)
+def save(ctx: Studio, who: Reader, body: NewPreset):
+    """Save a preset; the same name makes a new version."""
+    ctx.demand_quota(who, "preset")
+    kept = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
+    owners.set_owner(ctx.store(), "preset", [kept["name"]], who)
+    return {"ok": True, "preset": kept}
+
+
+@router.delete("/presets/{name}", response_model=Done)
+def remove(ctx: Studio, who: Annotated[str, owner_of("preset", "name")], name: str):
+    """Remove a preset."""
+    presets.remove_preset(ctx.store(), name)
+    owners.forget_owner(ctx.store(), "preset", name)
+    return {"ok": True}
+
+
+@router.post("/presets.yaml", **binary("text/plain"))
+def export(ctx: Studio, who: Reader, body: PresetFile):
+    """A preset as YAML."""
+    preset = {"name": body.name, "version": body.version, "strong": body.strong, "note": ""}
+    return PlainTextResponse(presets.to_yaml({**preset, "config": presets.checked(body.strong, body.config)}))
+
+
+@router.post("/presets/read", response_model=PresetOfFile)
+def read(ctx: Studio, who: Reader, body: YamlText):
+    """Read a preset from YAML, checked and not saved."""
+    return {"ok": True, "preset": presets.from_yaml(body.text)}

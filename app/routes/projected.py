@@ -2,81 +2,141 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any, Literal
+
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 
-from app.routes import _bodies as bodies
-from app.routes._types import Id, Int, Side
-from app.routes.clusters import KEEP, png, sighted
+from app.access.permissions import Sighted, Studio, owner_of
+from app.context import Context
+from app.routes._shared import JobAsked, JobStatus
+from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Side, binary
+from app.routes.clusters import KEEP, Neighbour, png, sighted
 from core.studio.clusters import library, projected
 from core.studio.db import owners
+from core.studio.db.store import Store
+from core.studio.review import readers
+
+router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/clusters/maps/{key}/placed")
+class NewProjection(Body):
+    """folder (administrators), or study: those of its cases that are not on the map."""
 
-    def opened(request: Request, key: str):
-        m = library.open_map(ctx.store(), key)
-        return sighted(ctx, request, m.about["study"])
+    folder: Line = ""
+    study: Name = ""
 
-    @router.get("")
-    def placed_on(request: Request, key: str):
-        """What lies on the map besides its own points, and what is on its way there."""
-        store = opened(request, key)
-        sets = []
-        for row in projected.list_projected(store, key):
-            if row["ready"]:
-                new = projected.open_projected(store, key, row["key"])
-                row |= {k: new.about[k] for k in ("names", "cases", "left_out")} | {"far": new.out_of_support.tolist()}
-            sets.append(row)
-        return {"ok": True, "sets": sets}
 
-    @router.post("")
-    def ask(request: Request, key: str, body: bodies.Projection):
-        """A folder names files of this machine, hence is for administrators; a study is for its readers."""
-        store, folder = opened(request, key), body.folder.strip()
-        if folder:
-            ctx.demand(request, "administer")
-            ctx.demand_root(folder)
-        if body.study:
-            sighted(ctx, request, body.study)
-        ctx.demand_quota(request, "projection")
-        made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
-        owners.set_owner(store, "projection", [made["key"]], ctx.user_of(request))
-        return {"ok": True, **made}
+class _Projected(Part):
+    key: str
+    title: str
+    images: int | None
+    job: int | None
+    job_status: JobStatus | None
+    progress: float | None
+    message: str | None
 
-    @router.delete("/{new}")
-    def forget(request: Request, key: str, new: str):
-        projected.forget(opened(request, key), key, new)
-        owners.forget_owner(ctx.store(), "projection", new)
-        return {"ok": True}
 
-    @router.get("/{new}/coords")
-    def coords(request: Request, key: str, new: str):
-        """Little-endian float32 (E, M, 2)."""
-        found = projected.open_projected(opened(request, key), key, new)
-        data = np.ascontiguousarray(found.coords, "<f4").tobytes()
-        return Response(data, media_type="application/octet-stream", headers=KEEP)
+class WaitingProjection(_Projected):
+    """Images that are being projected onto a map."""
 
-    @router.get("/{new}/{image}")
-    def one(request: Request, key: str, new: str, image: Id, epoch: Int = -1):
-        """Its name and nearest at epoch index `epoch`; distances are those in feature space."""
-        return {
-            "ok": True,
-            **projected.describe(projected.open_projected(opened(request, key), key, new), image, epoch),
-        }
+    ready: Literal[False]
 
-    @router.get("/{new}/{image}/thumb.png")
-    def thumb(request: Request, key: str, new: str, image: Id, side: Side = 96):
-        found = projected.open_projected(opened(request, key), key, new)
-        projected.describe(found, image)
-        return png(projected.thumbnail(found, image, min(max(side, 16), 256)))
 
-    @router.get("/{new}/{image}/image.png")
-    def picture(request: Request, key: str, new: str, image: Id, side: Side = 512):
-        found = projected.open_projected(opened(request, key), key, new)
-        projected.describe(found, image)
-        return png(projected.picture(found, image, min(max(side, 32), 2048)))
+class Projection(_Projected):
+    """Images that were projected onto a map. cases: -1 for a file of a folder. far: by epoch and image, whether it lies
+    out of the map's support."""
 
-    return router
+    ready: Literal[True]
+    names: list[str]
+    cases: list[int]
+    left_out: list[Any]
+    far: list[list[bool]]
+
+
+class Projections(Answer):
+    sets: list[Projection | WaitingProjection]
+
+
+class ProjectedImage(Answer):
+    name: str
+    title: str
+    case_id: int
+    far: bool
+    neighbours: list[Neighbour]
+
+
+def opened(ctx: Context, who: str, key: str) -> Store:
+    """The store, if the reader may see labels and scores of the map's study."""
+    m = library.open_map(ctx.store(), key)
+    return sighted(ctx, who, m.about["study"])
+
+
+@router.get("", response_model=Projections)
+def placed_on(ctx: Studio, who: Sighted, key: str):
+    """What lies on the map besides its own points, and what is on its way there."""
+    store = opened(ctx, who, key)
+    sets = []
+    for row in projected.list_projected(store, key):
+        if row["ready"]:
+            new = projected.open_projected(store, key, row["key"])
+            row |= {k: new.about[k] for k in ("names", "cases", "left_out")} | {"far": new.out_of_support.tolist()}
+        sets.append(row)
+    return {"ok": True, "sets": sets}
+
+
+@router.post("", response_model=JobAsked)
+def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
+    """A folder names files of this machine, hence is for administrators; a study is for its readers."""
+    store, folder = opened(ctx, who, key), body.folder.strip()
+    if folder:
+        readers.demand(store, who, ctx.single_user, "administer")
+        ctx.demand_root(folder)
+    if body.study:
+        sighted(ctx, who, body.study)
+    ctx.demand_quota(who, "projection")
+    made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
+    owners.set_owner(store, "projection", [made["key"]], who)
+    return {"ok": True, **made}
+
+
+@router.delete("/{new}", response_model=Done)
+def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key: str, new: str):
+    """Take projected images off the map."""
+    projected.forget(opened(ctx, who, key), key, new)
+    owners.forget_owner(ctx.store(), "projection", new)
+    return {"ok": True}
+
+
+@router.get("/{new}/coords", **binary("application/octet-stream"))
+def coords(ctx: Studio, who: Sighted, key: str, new: str):
+    """Little-endian float32 (E, M, 2)."""
+    found = projected.open_projected(opened(ctx, who, key), key, new)
+    data = np.ascontiguousarray(found.coords, "<f4").tobytes()
+    return Response(data, media_type="application/octet-stream", headers=KEEP)
+
+
+@router.get("/{new}/{image}", response_model=ProjectedImage)
+def one(ctx: Studio, who: Sighted, key: str, new: str, image: Id, epoch: Int = -1):
+    """Its name and nearest at epoch index `epoch`; distances are those in feature space."""
+    return {
+        "ok": True,
+        **projected.describe(projected.open_projected(opened(ctx, who, key), key, new), image, epoch),
+    }
+
+
+@router.get("/{new}/{image}/thumb.png", **binary("image/png"))
+def thumb(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 96):
+    """A projected image as a thumbnail."""
+    found = projected.open_projected(opened(ctx, who, key), key, new)
+    projected.describe(found, image)
+    return png(projected.thumbnail(found, image, min(max(side, 16), 256)))
+
+
+@router.get("/{new}/{image}/image.png", **binary("image/png"))
+def picture(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 512):
+    """A projected image."""
+    found = projected.open_projected(opened(ctx, who, key), key, new)
+    projected.describe(found, image)
+    return png(projected.picture(found, image, min(max(side, 32), 2048)))

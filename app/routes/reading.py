@@ -3,82 +3,202 @@
 from __future__ import annotations
 
 import secrets
+from typing import Annotated
 
+from annotated_types import Interval
 from fastapi import APIRouter, Request
+from pydantic import Field
 
-from app.routes import _bodies as bodies
-from app.routes._aliases import aliases_over
-from app.routes._types import Id, Name
+from app.access.permissions import Reader, Studio
+from app.context import Context
+from app.routes._shared import Confusion, Decision, Kappa, ScoredRun
+from app.routes._types import Answer, Body, Id, Name, Part
 from app.routes.reviews import version
-from core.studio.ingest.studies import study_row
-from core.studio.review import blind, cases, readers, reading_sessions, session_choice, session_sheet
+from core.studio.review import cases, readers, reading_sessions, session_choice, session_sheet
+
+router = APIRouter(prefix="/api/reading", tags=["reading"])
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/reading", include_in_schema=False)
+class ReadingSession(Body):
+    """choice: of core/studio/review/session_choice.py. count: 0 for all of them."""
 
-    def run_of(study: str) -> str | None:
-        runs = cases.scored_runs(ctx.store(), study)
-        return runs[0]["id"] if runs else None
+    study: Name
+    choice: Name = "all"
+    count: Annotated[int, Interval(ge=0, le=1_000_000)] = 0
+    blind: bool = True
+    neutral: bool = True
+    shuffled: bool = True
 
-    def asked(request: Request, session: int) -> tuple[dict, bool]:
-        """The session, and whether its study goes on being read blind: then nothing of labels may be said."""
-        store, name = ctx.store(), ctx.user_of(request)
-        row = session_sheet.readable(store, session, name, administers(name))
-        return row, blind.applies(store, row["study"], name)
 
-    def administers(name: str) -> bool:
-        return readers.rights(ctx.store(), name, ctx.single_user)["administer"]
+class SessionChoice(Part):
+    name: str
+    title: str
+    cases: int
 
-    def about(row: dict) -> dict:
-        return {k: row[k] for k in ("id", "blind", "neutral", "shuffled", "choice", "created", "ended", "reader")}
 
-    @router.get("")
-    def sessions(request: Request, study: Name):
-        """What a session could hold, and the sessions that are over: the reader's, for administrators everyone's."""
-        store, name = ctx.store(), ctx.user_of(request)
-        study_row(store, study)
-        hidden = blind.applies(store, study, name)
-        choices = session_choice.available(store, study, name, None if hidden else run_of(study))
-        over = reading_sessions.listed(store, study, None if administers(name) else name)
-        return {"ok": True, "choices": choices, "over": over, "blind": hidden}
+class EndedSession(Part):
+    """blind, neutral, shuffled: 0 or 1."""
 
-    @router.post("/start")
-    def start(request: Request, body: bodies.ReadingSession):
-        store, name = ctx.store(), ctx.user_of(request)
-        study_row(store, body.study)
-        run = run_of(body.study)
-        hidden = blind.is_blind(store, body.study) or body.blind
-        shuffled = body.shuffled or hidden  # the worklist's own order follows the score
-        seed = secrets.randbits(63)
-        with store.write():  # refused as a whole: the open session then goes on
-            held = reading_sessions.end(store, name)
-            chosen = session_choice.chosen(store, body.study, name, run, body.choice, body.count, shuffled, seed)
+    id: int
+    blind: int
+    neutral: int
+    shuffled: int
+    choice: str
+    created: str
+    ended: str
+    reader: str
+
+
+class ListedSession(EndedSession):
+    cases: int
+
+
+class Sessions(Answer):
+    """What a session could hold, and the sessions that are over."""
+
+    choices: list[SessionChoice]
+    over: list[ListedSession]
+    blind: bool
+
+
+class StartedSession(Answer):
+    session: int
+    cases: int
+
+
+class SessionNumber(Answer):
+    session: int
+
+
+class Times(Part):
+    """Seconds a case: the median, the quartiles, and the sum."""
+
+    median: float
+    low: float
+    high: float
+    total: float
+
+
+class ByDecision(Part):
+    normal: int
+    abnormal: int
+    unsure: int
+
+
+class SessionAgreement(Kappa):
+    with_: Annotated[str, Field(alias="with")]
+    agreement: float | None
+
+
+class SessionSummary(Answer):
+    """point, detector: against the labels, by the reader's last decisions and by the run's flags."""
+
+    session: EndedSession
+    cases: int
+    read: int
+    seconds: Times | None
+    decisions: ByDecision
+    changed: int
+    point: Confusion | None
+    detector: Confusion | None
+    agreement: list[SessionAgreement]
+
+
+class SheetRow(Part):
+    """A case of a printed session. first, decision: the first and the last word. percentile, flagged: of the session's
+    run."""
+
+    name: str
+    first: Decision | None
+    decision: Decision | None
+    seconds: float | None
+    percentile: float | None
+    flagged: bool | None
+
+
+class SessionReport(SessionSummary):
+    """which: of which cases, in words. code: the commit that the run was made with. version: of the studio."""
+
+    study: str
+    reader: str
+    which: str
+    run: ScoredRun | None
+    code: str | None
+    version: str
+    rows: list[SheetRow]
+
+
+def default_run(ctx: Context, study: str) -> str | None:
+    """The run that Review opens a study with."""
+    runs = cases.scored_runs(ctx.store(), study)
+    return runs[0]["id"] if runs else None
+
+
+def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict, bool]:
+    """The session, and whether its study goes on being read blind: then nothing of labels may be said."""
+    store = ctx.store()
+    row = session_sheet.readable(store, number, name, readers.rights(store, name, ctx.single_user)["administer"])
+    with ctx.reading(request, study=row["study"]) as context:
+        return row, context.blinded
+
+
+def about(row: dict) -> dict:
+    """What is said of a session that has ended."""
+    return {k: row[k] for k in ("id", "blind", "neutral", "shuffled", "choice", "created", "ended", "reader")}
+
+
+@router.get("", response_model=Sessions)
+def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
+    """What a session could hold, and the sessions that are over: the reader's, for administrators everyone's."""
+    with ctx.reading(request, study=study, run=default_run(ctx, study)) as context:
+        everyone = context.rights["administer"]
+        return {
+            "ok": True,
+            "choices": session_choice.available(context),
+            "over": reading_sessions.listed(context.store, study, None if everyone else context.reader),
+            "blind": context.blinded,
+        }
+
+
+@router.post("/start", response_model=StartedSession)
+def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
+    """Start a reading session; the reader's open one ends."""
+    run = default_run(ctx, body.study)
+    seed = secrets.randbits(63)
+    with ctx.store().write():  # refused as a whole: the open session then goes on
+        held = reading_sessions.end(ctx.store(), who)
+        with ctx.writing(request, study=body.study, run=run) as context:
+            hidden = context.blind or body.blind
+            shuffled = body.shuffled or hidden  # the worklist's own order follows the score
+            chosen = session_choice.chosen(context, body.choice, body.count, shuffled, seed)
             if not chosen and held is not None:
                 raise ValueError("There is no case of that kind to read. Your open session goes on.")
             number = reading_sessions.start(
-                store, body.study, name, chosen, blind=hidden, neutral=body.neutral, shuffled=shuffled,
-                choice=body.choice, run=run,
+                context.store, body.study, context.reader, chosen, blind=hidden, neutral=body.neutral,
+                shuffled=shuffled, choice=body.choice, run=run,
             )  # fmt: skip
-        return {"ok": True, "session": number, "cases": len(chosen)}
+    return {"ok": True, "session": number, "cases": len(chosen)}
 
-    @router.post("/end")
-    def end(request: Request):
-        number = reading_sessions.end(ctx.store(), ctx.user_of(request))
-        if number is None:
-            raise ValueError("No reading session is open.")
-        return {"ok": True, "session": number}
 
-    @router.get("/{session}/summary")
-    def summary(request: Request, session: Id):
-        row, hidden = asked(request, session)
-        return {"ok": True, "session": about(row), **session_sheet.visible(ctx.store(), row, hidden)}
+@router.post("/end", response_model=SessionNumber)
+def end(ctx: Studio, who: Reader):
+    """End the open reading session."""
+    number = reading_sessions.end(ctx.store(), who)
+    if number is None:
+        raise ValueError("No reading session is open.")
+    return {"ok": True, "session": number}
 
-    @router.get("/{session}/report")
-    def report(request: Request, session: Id):
-        """What is printed of a session that has ended: a reader's own, or anyone's for administrators."""
-        row, hidden = asked(request, session)
-        found = session_sheet.sheet(ctx.store(), row, hidden, aliases_over(ctx, request, row))
-        return {"ok": True, "session": about(row), "version": version(), **found}
 
-    return router
+@router.get("/{session}/summary", response_model=SessionSummary)
+def summary(ctx: Studio, who: Reader, request: Request, session: Id):
+    """What a session came to: times, decisions, and figures where they may be known."""
+    row, hidden = asked(ctx, request, who, session)
+    return {"ok": True, "session": about(row), **session_sheet.visible(ctx.store(), row, hidden)}
+
+
+@router.get("/{session}/report", response_model=SessionReport)
+def report(ctx: Studio, who: Reader, request: Request, session: Id):
+    """What is printed of a session that has ended: a reader's own, or anyone's for administrators."""
+    row, hidden = asked(ctx, request, who, session)
+    found = session_sheet.sheet(ctx.store(), row, hidden)
+    return {"ok": True, "session": about(row), "version": version(), **found}

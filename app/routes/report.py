@@ -2,44 +2,144 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
+from pydantic import Field
 
-from app.routes import _bodies as bodies
-from app.routes._types import Int, Name, Seeds
+from app.access.permissions import Administrator, Sighted, Studio
+from app.routes._shared import JobStatus
+from app.routes._types import Answer, Body, Int, Name, Part, Seeds, binary
 from core.studio.db.store import NotFound
 from core.studio.ingest.studies import show_study
 from core.studio.report import asked
 from core.studio.report.board import board
 from core.studio.report.tables import TABLES
 
+router = APIRouter(prefix="/api/report", tags=["report"])
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/report", include_in_schema=False)
 
-    @router.get("/{study}")
-    def show(study: str, seeds: Seeds = 2, budget: Name = "quick", protocol: Name = "paper", roi: Int = 0):
-        store = ctx.store()
-        settings = asked.settings(store, study, seeds=seeds, budget=budget, protocol=protocol)
-        choices = {"tables": [{"name": name, "title": make().title} for name, make in TABLES.items()]}
-        return {"ok": True, "choices": choices, **board(store, settings["study"], settings, bool(roi))}
+class NewReport(Body):
+    """tables: by name, none for all of them."""
 
-    @router.post("/{study}")
-    def make(study: str, body: bodies.Report):
-        """Queue what is missing; the files are written when all of it is there."""
-        store = ctx.store()
-        device = store.setting("device", "auto")
-        settings = asked.settings(store, study, **body.model_dump(), device=device)
-        return {"ok": True, "job": asked.submit(store, settings)}
+    tables: Annotated[list[Name], Field(max_length=20)] = []
+    seeds: Seeds = 2
+    budget: Literal["quick", "paper"] = "quick"
+    protocol: Literal["paper", "held-out"] = "paper"
 
-    @router.get("/{study}/file.{kind}")
-    def file(study: str, kind: str):
-        """The last report: html opens in the browser, csv, tex and json are downloads."""
-        store = ctx.store()
-        path = asked.folder(store, show_study(store, study)["id"]) / asked.FILES.get(kind, "")
-        if not path.is_file():
-            raise NotFound("this report has not been written yet")
-        place = "inline" if kind == "html" else "attachment"
-        return FileResponse(path, filename=f"{study}-{path.name}", content_disposition_type=place)
 
-    return router
+class NamedTable(Part):
+    name: str
+    title: str
+
+
+class ReportChoices(Part):
+    tables: list[NamedTable]
+
+
+class ReportSeed(Part):
+    """fit, encoder: the runs; null where none is made."""
+
+    seed: int
+    fit: str | None
+    encoder: str | None
+
+
+class ReportValue(Part):
+    mean: float
+    deviation: float | None
+
+
+class ReportRow(Part):
+    """values: ours by metric; paper: the published ones. collapsed: how many encoders. failed: why nothing is made."""
+
+    label: str
+    values: dict[str, ReportValue]
+    paper: dict[str, float]
+    seeds: list[ReportSeed]
+    seconds: float | None
+    collapsed: int
+    failed: str
+
+
+class ReportHead(Part):
+    metric: str
+    title: str
+
+
+class ReportTable(Part):
+    name: str
+    title: str
+    heads: list[ReportHead]
+    rows: list[ReportRow]
+
+
+class ReportJob(Part):
+    id: int
+    status: JobStatus
+    progress: float
+    message: str
+
+
+class Beside(Part):
+    """Whose published numbers stand beside ours, and whether they are of these images."""
+
+    dataset: str
+    own: bool
+
+
+class ReportBoard(Answer):
+    """done of wanted cells are made. files: kinds that the last report wrote, at `made`."""
+
+    choices: ReportChoices
+    tables: list[ReportTable]
+    done: int
+    wanted: int
+    job: ReportJob | None
+    files: list[str]
+    made: str | None
+    beside: Beside
+
+
+class AskedReport(Answer):
+    job: int
+
+
+@router.get("/{study}", response_model=ReportBoard)
+def show(
+    ctx: Studio,
+    who: Sighted,
+    study: str,
+    seeds: Seeds = 2,
+    budget: Name = "quick",
+    protocol: Name = "paper",
+    roi: Int = 0,
+):
+    """The paper's tables as far as they are made, and what is missing."""
+    store = ctx.store()
+    settings = asked.settings(store, study, seeds=seeds, budget=budget, protocol=protocol)
+    choices = {"tables": [{"name": name, "title": make().title} for name, make in TABLES.items()]}
+    return {"ok": True, "choices": choices, **board(store, settings["study"], settings, bool(roi))}
+
+
+@router.post("/{study}", response_model=AskedReport)
+def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
+    """Queue what is missing; the files are written when all of it is there."""
+    store = ctx.store()
+    device = store.setting("device", "auto")
+    settings = asked.settings(store, study, **body.model_dump(), device=device)
+    return {"ok": True, "job": asked.submit(store, settings)}
+
+
+@router.get(
+    "/{study}/file.{kind}", **binary("text/html", "text/csv", "application/x-tex", "text/x-tex", "application/json")
+)
+def file(ctx: Studio, who: Sighted, study: str, kind: str):
+    """The last report: html opens in the browser, csv, tex and json are downloads."""
+    store = ctx.store()
+    path = asked.folder(store, show_study(store, study)["id"]) / asked.FILES.get(kind, "")
+    if not path.is_file():
+        raise NotFound("this report has not been written yet")
+    place = "inline" if kind == "html" else "attachment"
+    return FileResponse(path, filename=f"{study}-{path.name}", content_disposition_type=place)

@@ -2,49 +2,230 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated, Literal
 
-from app.routes._types import Int, Name
+from fastapi import APIRouter
+from pydantic import Field
+from typing_extensions import TypeAliasType
+
+from app.access.permissions import Sighted, Studio
+from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
+from app.routes._types import Answer, Int, Name, Part
 from core.studio.db.store import NotFound
 from core.studio.review import agreement, blind, cases, compared, results, verdicts
 from core.studio.review.scored import scored
 
+router = APIRouter(prefix="/api/results", tags=["results"])
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/results", include_in_schema=False)
 
-    @router.get("/{study}")
-    def everything(request: Request, study: str, run: Name = "", roi: Int = 1):
-        """All figures of one run; run '': the default one. A blind reader is refused (app/access/permissions.py)."""
-        store = ctx.store()
-        runs = cases.scored_runs(store, study)
-        out = {"ok": True, "runs": runs, "run": None, "agreement": agreement.agreement(store, study)}
-        out["minds"] = results.changed_minds(store, study)
-        out["blind"] = blind.is_blind(store, study)
-        if runs:
-            chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
-            shown = {r["id"] for r in runs if r["first"]} | {chosen}
-            read = {one: scored(store, study, one, bool(roi)) for one in shown}
-            points = {
-                one: results.operating_point(store, study, one, "labels", bool(roi), kept) for one, kept in read.items()
-            }
-            out |= {
-                "run": chosen,
-                "verdicts": [verdicts.verdict(r, points[r["id"]]) for r in runs if r["first"]],
-                "labels": points[chosen],
-                "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
-                "promise": results.promise(store, study, read[chosen]),
-                "compared": compared.compared(store, study, runs, bool(roi)),
-                "panel": results.prediction_panel(store, chosen, read[chosen], 14, bool(roi)),
-            }
-        return out
+Interval = tuple[float, float] | None
 
-    @router.get("/{study}/sizes")
-    def sizes(study: str, run: Name):
-        """Dice by lesion size: a question of its own, since of many cases some hundred masks and maps are read."""
-        store = ctx.store()
-        if all(r["id"] != run for r in cases.scored_runs(store, study)):
-            raise NotFound(f"no run {run!r} has scored {study}")
-        return {"ok": True} | results.dice_by_size(store, study, run)
 
-    return router
+class OperatingPoint(Confusion):
+    """roc: (false positive rate, true positive rate); null where only one kind of case is known."""
+
+    against: Literal["labels", "readers"]
+    run: str
+    roc: list[tuple[float, float]] | None
+    auroc: float | None
+    point: tuple[float, float] | None
+
+
+class Promised(Part):
+    """The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are."""
+
+    alpha: float
+    threshold: float | None
+    guarantee: str
+    held: int
+    needed: int
+    flagged: int
+    normals: int
+    share: Share
+
+
+class PairAgreement(Kappa):
+    """confusion: the first reader's decisions by row, the second's by column."""
+
+    readers: list[str]
+    agreement: float | None
+    confusion: list[list[int]]
+
+
+class FleissKappa(Kappa):
+    readers: int
+
+
+class Adjudication(Part):
+    reader: str
+    decision: Decision
+
+
+class Differing(Part):
+    """decisions: by reader."""
+
+    case: int
+    name: str
+    decisions: dict[str, Decision]
+    adjudication: Adjudication | None
+
+
+class Agreement(Part):
+    stage: str
+    readers: list[str]
+    decisions: list[Decision]
+    pairs: list[PairAgreement]
+    fleiss: FleissKappa | None
+    differ: list[Differing]
+
+
+class ChangedCase(Part):
+    id: int
+    name: str
+    first: Decision
+    second: Decision
+    label: Label
+
+
+class ChangedMind(Part):
+    """How a reader's second decisions differ from the first ones."""
+
+    both: int
+    to_abnormal: int
+    to_normal: int
+    to_unsure: int
+    for_better: int
+    for_worse: int
+    cases: list[ChangedCase]
+
+
+class ComparedRow(Part):
+    """run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better."""
+
+    run: str | None
+    title: str
+    name: str
+    encoder: str | None
+    auroc: float | None
+    auroc_ci: Interval
+    pixel_auroc: float | None
+    pixel_auroc_ci: Interval
+    dice: float | None
+    dice_ci: Interval
+    pro: float | None
+    pro_ci: Interval
+    best: list[str]
+
+
+class SizePoint(Part):
+    """size: part of the image."""
+
+    case: int
+    name: str
+    size: float
+    dice: float
+
+
+class SizeGroup(Part):
+    from_: Annotated[float, Field(alias="from")]
+    to: float
+    n: int
+    dice: float
+    sd: float
+
+
+class Sizes(Answer):
+    """of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance."""
+
+    points: list[SizePoint]
+    groups: list[SizeGroup]
+    threshold: float
+    of: int
+
+
+class PanelCase(Part):
+    """flagged: 0 or 1."""
+
+    id: int
+    name: str
+    label: Label
+    score: float
+    percentile: float
+    flagged: int
+    right: bool
+
+
+class Verdict(Part):
+    run: str
+    title: str
+    level: Literal["good", "warn", "bad", "none"]
+    words: str
+    advice: str
+    found: Share
+    alarms: Share
+    auroc: float | None
+
+
+class ResultsOfReaders(Answer):
+    """Where no run has scored the study. minds: by reader."""
+
+    runs: list[ScoredRun]
+    run: None
+    agreement: Agreement
+    minds: dict[str, ChangedMind]
+    blind: bool
+
+
+class ResultsOfRun(Answer):
+    """run: the one that the figures are of. minds: by reader."""
+
+    runs: list[ScoredRun]
+    run: str
+    agreement: Agreement
+    minds: dict[str, ChangedMind]
+    blind: bool
+    verdicts: list[Verdict]
+    labels: OperatingPoint
+    readers: OperatingPoint
+    promise: Promised | None
+    compared: list[ComparedRow]
+    panel: list[PanelCase]
+
+
+Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
+
+
+@router.get("/{study}", response_model=Results)
+def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1):
+    """All figures of one run; run '': the default one. A blind reader is refused (app/access/permissions.py)."""
+    store = ctx.store()
+    runs = cases.scored_runs(store, study)
+    out = {"ok": True, "runs": runs, "run": None, "agreement": agreement.agreement(store, study)}
+    out["minds"] = results.changed_minds(store, study)
+    out["blind"] = blind.is_blind(store, study)
+    if runs:
+        chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
+        shown = {r["id"] for r in runs if r["first"]} | {chosen}
+        read = {one: scored(store, study, one, bool(roi)) for one in shown}
+        points = {
+            one: results.operating_point(store, study, one, "labels", bool(roi), kept) for one, kept in read.items()
+        }
+        out |= {
+            "run": chosen,
+            "verdicts": [verdicts.verdict(r, points[r["id"]]) for r in runs if r["first"]],
+            "labels": points[chosen],
+            "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
+            "promise": results.promise(store, study, read[chosen]),
+            "compared": compared.compared(store, study, runs, bool(roi)),
+            "panel": results.prediction_panel(store, chosen, read[chosen], 14, bool(roi)),
+        }
+    return out
+
+
+@router.get("/{study}/sizes", response_model=Sizes)
+def sizes(ctx: Studio, who: Sighted, study: str, run: Name):
+    """Dice by lesion size: a question of its own, since of many cases some hundred masks and maps are read."""
+    store = ctx.store()
+    if all(r["id"] != run for r in cases.scored_runs(store, study)):
+        raise NotFound(f"no run {run!r} has scored {study}")
+    return {"ok": True} | results.dice_by_size(store, study, run)

@@ -8,17 +8,24 @@ from __future__ import annotations
 import functools
 import re
 from importlib import metadata
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
+from pydantic import Field
+from typing_extensions import NotRequired
 
-from app.context import APP
-from app.routes import _bodies as bodies
-from app.routes._aliases import aliases_of
-from app.routes._types import Id, Int, Line, Name, read_cursor
+from app.access.permissions import Reader, Studio
+from app.context import APP, Context
+from app.routes._shared import Decision, Label, ReviewStage, Rights, ScoredRun, Split, Values
+from app.routes._types import Answer, Body, Done, Failed, Finite, Id, Int, Line, Name, Part, Settings, read_cursor
+from app.routes.findings import Finding
+from app.routes.masks import MaskVersion
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind, cases, decisions, findings, readers, reading_sessions, worklist
-from core.studio.review.aliases import Aliases
+from core.studio.review import blind, cases, decisions, findings, worklist
+from core.studio.review.context import RequestContext
+
+router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 @functools.cache
@@ -31,172 +38,453 @@ def version() -> str:
         return found[1] if found else "unknown"
 
 
+SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # what the page is told of one
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/review", include_in_schema=False)
+class Travel(Body):
+    """Undo and redo. list: the filters and the order of the worklist."""
 
-    def who(request: Request) -> str:
-        return ctx.user_of(request)
+    study: Name
+    token: Name | None = None
+    list: Settings | None = None
 
-    def names_of(request: Request) -> Aliases:
-        return aliases_of(ctx, request)
 
-    def query(request: Request, values: dict | None = None):
-        """The worklist that was asked for: by the address, unless `values` are given."""
-        return cases.asked(ctx.store(), who(request), dict(request.query_params) if values is None else values)
+class NewDecision(Body):
+    """token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail."""
 
-    @router.get("/open")
-    def open_study(request: Request, study: Name):
-        """What the tab needs once: runs, labels, settings, counts, rights."""
-        store, name = ctx.store(), who(request)
-        study_row(store, study)
-        blinded = blind.applies(store, study, name)
-        runs = cases.scored_runs(store, study)
+    case: Id
+    decision: Literal["normal", "abnormal", "unsure"]
+    comment: str | None = ""
+    seconds: float | None = None
+    run: Name | None = None
+    shown: Settings | None = None
+    adjudication: bool = False
+    token: Name | None = None
+    list: Settings | None = None
+
+
+class ReviewSettings(Body):
+    """keys, show: the reader's own. labels, blind: the study's (administrators)."""
+
+    study: Name = ""
+    keys: Settings | None = None
+    show: Settings | None = None
+    labels: Annotated[list[Name], Field(max_length=200)] | None = None
+    blind: bool | None = None
+
+
+class Threshold(Body):
+    case: Id
+    run: Name | None = None
+    before: Finite | None = Field(None, alias="from")
+    to: Finite | None = None
+
+
+class Spacing(Part):
+    """Millimetres of a pixel; null where the file does not say."""
+
+    x: float
+    y: float
+    at: Literal["patient", "detector"]
+
+
+class About(Part):
+    """What is kept of a case besides its picture. patient: the beginning of a keyed hash. text: likely burned in."""
+
+    format: str
+    patient: str | None
+    study: str
+    added: str
+    shown_from: tuple[float, float] | None
+    text: bool | None
+
+
+class Remark(Part):
+    words: str
+    more: str
+    ok: bool
+
+
+class Reading(Part):
+    """What a run says of a case. flagged: 0 or 1."""
+
+    run: str
+    score: float | None
+    percentile: float | None
+    flagged: int | None
+    has_map: bool
+    words: str
+    steady: Remark | None
+    members: Remark | None
+
+
+class OwnReview(Part):
+    """active: 0 once it is undone."""
+
+    id: int
+    decision: Decision
+    comment: str
+    created: str
+    stage: ReviewStage
+    active: int
+
+
+class OthersReview(Part):
+    reader: str
+    stage: ReviewStage
+    decision: Decision
+    comment: str
+
+
+class CaseDetail(Part):
+    """Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
+    that is read blind; about: never under neutral names. kinds: those tags that came with the import."""
+
+    id: int
+    study: str
+    v: str
+    width: int
+    height: int
+    bits: int | None
+    name: str
+    blind: bool
+    mine: list[OwnReview]
+    frame: NotRequired[int]
+    modality: NotRequired[str | None]
+    spacing: NotRequired[Spacing | None]
+    label: NotRequired[Label]
+    split: NotRequired[Split]
+    tags: NotRequired[list[str]]
+    kinds: NotRequired[list[str]]
+    readings: NotRequired[dict[str, Reading | None]]
+    masks: NotRequired[list[MaskVersion]]
+    findings: NotRequired[list[Finding]]
+    about: NotRequired[About]
+    others: NotRequired[list[OthersReview]]
+    frames: NotRequired[int]
+    recording: NotRequired[int]
+
+
+class Frame(Part):
+    """flagged: 0 or 1."""
+
+    id: int
+    frame: int
+    percentile: float | None
+    score: float | None
+    flagged: int | None
+
+
+class Timeline(Answer):
+    frames: list[Frame]
+
+
+Cursor = tuple[int, str | int | float | None, int]  # part of the list, value that it is sorted by, case
+
+
+class SessionRow(Part):
+    """A reading session. blind, neutral, shuffled: 0 or 1."""
+
+    id: int
+    study: str
+    reader: str
+    blind: int
+    neutral: int
+    shuffled: int
+    choice: str
+    created: str
+
+
+class ReviewSetup(Answer):
+    """version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader."""
+
+    study: str
+    reader: str
+    version: str
+    rights: Rights
+    blind: bool
+    blinded: bool
+    session: SessionRow | None
+    runs: list[ScoredRun]
+    labels: list[str]
+    keys: Values
+    show: Values
+
+
+class WorklistRow(Part):
+    """flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. None of
+    these while the case is hidden.
+    """
+
+    id: int
+    v: str
+    name: str
+    decision: Decision | None
+    first: Decision | None
+    second: Decision | None
+    adjudicated: Decision | None
+    key: Cursor
+    score: NotRequired[float | None]
+    percentile: NotRequired[float | None]
+    flagged: NotRequired[int | None]
+    map: NotRequired[str | None]
+    tags: NotRequired[list[str]]
+    kinds: NotRequired[list[str]]
+    disagreement: NotRequired[float]
+
+
+class Worklist(Answer):
+    rows: list[WorklistRow]
+    cursor: Cursor | None
+
+
+class Counts(Answer):
+    total: int
+    read: int
+    unread: int
+    normal: int
+    abnormal: int
+    unsure: int
+
+
+class Ahead(Part):
+    """A case whose picture is fetched before it is asked for. name: where the reader knows it by a neutral one."""
+
+    id: int
+    v: str
+    bits: int | None
+    name: NotRequired[str]
+
+
+class Entered(Answer):
+    case: CaseDetail | None
+    ahead: list[Ahead]
+
+
+class Opened(Answer):
+    case: CaseDetail
+    ahead: list[Ahead]
+
+
+class Decided(Answer):
+    """review: 0 for whoever reads blind."""
+
+    review: int
+    case: int
+    stage: ReviewStage
+    decision: Decision
+    next: CaseDetail | None
+    ahead: list[Ahead]
+
+
+class Reverted(Answer):
+    """decision: the one that counts now. review: 0 for whoever reads blind."""
+
+    review: int
+    case: int
+    decision: Decision | None
+    next: CaseDetail
+    ahead: list[Ahead]
+
+
+@router.get("/open", response_model=ReviewSetup)
+def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
+    """What the tab needs once: runs, labels, settings, counts, rights."""
+    with ctx.reading(request, study=study) as context:
+        store, name = context.store, context.reader
         return {
             "ok": True,
             "study": study,
             "reader": name,
             "version": version(),
-            "rights": readers.rights(store, name, ctx.single_user),
-            "blind": blind.is_blind(store, study),
-            "blinded": blinded,
-            "session": reading_sessions.open_session(store, name, study),
-            "runs": runs,
+            "rights": context.rights,
+            "blind": context.blind,
+            "blinded": context.blinded,
+            "session": context.session and {k: v for k, v in context.session.items() if k in SESSION},
+            "runs": cases.scored_runs(store, study),
             "labels": findings.labels(store, study),
             "keys": store.setting(f"keys:{name}", {}),
             "show": store.setting(f"show:{name}", {}),
         }
 
-    @router.get("/list")
-    def listed(request: Request, study: Name, cursor: Line = "", limit: Int = worklist.PAGE, at: Int = -1):
-        q, store, names = query(request), ctx.store(), names_of(request)
-        after = worklist.position(store, q, at) if at > 0 else None
-        if cursor:
-            after = read_cursor(cursor)
-            after = worklist.key_of(store, q, names.real(after[2])) if names.covers(study) else after
-        page = worklist.page(store, q, after, min(max(limit, 1), 500))
-        rows = [names.shown(study, row) for row in page["rows"]]
-        return {"ok": True, "rows": rows, "cursor": names.cursor(study, page["cursor"])}
 
-    @router.get("/counts")
-    def counts(request: Request, study: Name):
-        return {"ok": True, **worklist.counts(ctx.store(), query(request))}
+@router.get("/list", response_model=Worklist)
+def listed(
+    ctx: Studio,
+    who: Reader,
+    request: Request,
+    study: Name,
+    run: Name = "",
+    cursor: Line = "",
+    limit: Int = worklist.PAGE,
+    at: Int = -1,
+):
+    """A page of the worklist."""
+    after = read_cursor(cursor) if cursor else None
+    with ctx.reading(request, study=study, run=run) as context:
+        shown, names = worklist.Worklist(context, worklist.Query.from_values(request.query_params)), context.names
+        if after is not None and names.covers:
+            after = shown.key_of(context.of_study([after[2]])[0])
+        elif after is None and at > 0:
+            after = shown.position(at)
+        page = shown.page(after, min(max(limit, 1), 500))
+        names.prepare(row["id"] for row in page["rows"])
+        rows = [names.shown(row) for row in page["rows"]]
+        return {"ok": True, "rows": rows, "cursor": names.cursor(page["cursor"])}
 
-    @router.get("/step")
-    def step(request: Request, study: Name, case: Id = 0, back: Int = 0, unread: Int = 0):
-        """The case after (or before) one in the list's order, with its detail; case 0: the first."""
-        values = dict(request.query_params)
-        if unread:
-            values["decision"] = "unread"
-        return _step(request, values, names_of(request).real(case) if case else None, bool(back))
 
-    def _step(request: Request, values: dict, case: int | None, back: bool = False) -> dict:
-        store, q = ctx.store(), query(request, values)
-        ids = worklist.neighbour(store, q, case, backwards=back, count=1 + AHEAD)
-        if not ids:
-            return {"ok": True, "case": None, "ahead": []}
-        return {"ok": True, "case": _detail(request, ids[0], values), "ahead": _ahead(request, ids[1:])}
+@router.get("/counts", response_model=Counts)
+def counts(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
+    """How many cases the list has, and how many of them are read."""
+    with ctx.reading(request, study=study, run=run) as context:
+        return {"ok": True, **worklist.Worklist(context, worklist.Query.from_values(request.query_params)).counts()}
 
-    def _ahead(request: Request, ids: list[int]) -> list[dict]:
-        names, rows = names_of(request), [decisions.case_row(ctx.store(), i) for i in ids]
-        found = [(r["study"], {"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]}) for r in rows]
-        return [names.shown(study, one) for study, one in found]
 
-    def _detail(request: Request, case_id: int, values: dict) -> dict:
-        store = ctx.store()
-        runs = cases.scored_runs(store, values["study"])
-        found = cases.detail(store, case_id, who(request), values.get("run") or None, runs)
-        return names_of(request).shown(values["study"], found)
+@router.get("/step", response_model=Entered)
+def step(
+    ctx: Studio,
+    who: Reader,
+    request: Request,
+    study: Name,
+    run: Name = "",
+    case: Id = 0,
+    back: Int = 0,
+    unread: Int = 0,
+):
+    """The case after (or before) one in the list's order, with its detail; case 0: the first."""
+    values = {**request.query_params, **({"decision": "unread"} if unread else {})}
+    query = worklist.Query.from_values(values)
+    with ctx.reading(request, study=study, number=case or None, run=run) as context:
+        return _step(context, query, back=bool(back))
 
-    @router.get("/case/{case_id}")
-    def case(request: Request, case_id: Id):
-        row = decisions.case_row(ctx.store(), names_of(request).real(case_id))
-        values = {**request.query_params, "study": row["study"]}
-        return {"ok": True, "case": _detail(request, row["id"], values), "ahead": []}
 
-    @router.post("/decide")
-    def decide(request: Request, body: bodies.Decision):
-        """Stores the decision, then (and only then) answers with the next case of the list."""
-        store, name, names = ctx.store(), who(request), names_of(request)
-        case_id = names.real(body.case)
+def _step(context: RequestContext, query: worklist.Query, back: bool = False) -> dict:
+    """The case after the context's own, or the first one; and those after it, to be fetched ahead."""
+    here = context.case["id"] if context.case else None
+    ids = worklist.Worklist(context, query).neighbour(here, backwards=back, count=1 + AHEAD)
+    rows = cases.rows_of(context, ids)
+    if not rows:
+        return {"ok": True, "case": None, "ahead": []}
+    shown = context.names.shown
+    ahead = [shown({"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]}) for r in rows[1:]]
+    return {"ok": True, "case": shown(cases.detail(context, rows[0])), "ahead": ahead}
+
+
+@router.get("/case/{case_id}", response_model=Opened)
+def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = "", run: Name = ""):
+    """One case, with what its reader may see of it."""
+    with ctx.reading(request, study=study or None, number=case_id, run=run) as context:
+        return {"ok": True, "case": context.names.shown(cases.detail(context)), "ahead": []}
+
+
+@router.post("/decide", response_model=Decided)
+def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
+    """Stores the decision, then (and only then) answers with the next case of the list."""
+    values, query = _list(body)
+    with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
-            ctx.demand(request, "adjudicate")
-        row = decisions.case_row(store, case_id)
-        blinded = blind.hides(store, row, name)
+            context.demand("adjudicate")
+        blinded = context.hides(context.asked_case["id"])
         done = decisions.decide(
-            store,
-            case_id,
-            name,
+            context,
             body.decision,
             comment=(body.comment or "")[:4000],
             seconds=_seconds(body.seconds),
-            run=body.run,
             shown=body.shown or {},
             adjudication=body.adjudication,
             token=body.token,
         )
-        done["case"] = names.number(row["study"], done["case"])
-        values = {"study": row["study"], **(body.list or {})}
-        if blinded or not body.list:
+        number = context.names.number(done["case"])
+        if blinded or query is None:
             # The reader has committed: the same case comes again, now with what the run says.
-            return {"ok": True, **done, "next": _detail(request, case_id, values), "ahead": []}
-        found = _step(request, values, case_id)
-        return {"ok": True, **done, "next": found["case"], "ahead": found["ahead"]}
+            found = {"case": context.names.shown(cases.detail(context)), "ahead": []}
+        else:
+            found = _step(context, query)
+    return {"ok": True, **_shown(context, done), "case": number, "next": found["case"], "ahead": found["ahead"]}
 
-    @router.post("/undo")
-    def undo(request: Request, body: bodies.Travel):
-        return _back(request, body, decisions.undo, "There is nothing to undo.")
 
-    @router.post("/redo")
-    def redo(request: Request, body: bodies.Travel):
-        return _back(request, body, decisions.redo, "There is nothing to redo.")
+@router.post("/undo", response_model=Reverted | Failed)
+def undo(ctx: Studio, who: Reader, request: Request, body: Travel):
+    """Takes back the reader's last decision in the study."""
+    return _back(ctx, request, body, decisions.undo, "There is nothing to undo.")
 
-    def _back(request: Request, body: bodies.Travel, act, nothing: str) -> dict:
-        done = act(ctx.store(), body.study, who(request), body.token)
+
+@router.post("/redo", response_model=Reverted | Failed)
+def redo(ctx: Studio, who: Reader, request: Request, body: Travel):
+    """Gives back the decision that was undone last."""
+    return _back(ctx, request, body, decisions.redo, "There is nothing to redo.")
+
+
+def _back(ctx: Context, request: Request, body: Travel, act, nothing: str) -> dict:
+    values, _ = _list(body)
+    with ctx.writing(request, study=values["study"], run=values["run"]) as context:
+        done = act(context, body.token)
         if done is None:
             return {"ok": False, "error": nothing}
-        values = {"study": body.study, **(body.list or {})}
-        after = _detail(request, done["case"], values)
-        return {"ok": True, **done, "case": after["id"], "next": after, "ahead": []}
+        rows = cases.rows_of(context, [done["case"]])
+        after = context.names.shown(cases.detail(context, rows[0]))
+    return {"ok": True, **_shown(context, done), "case": after["id"], "next": after, "ahead": []}
 
-    @router.post("/settings")
-    def settings(request: Request, body: bodies.ReviewSettings):
-        """keys and show are the reader's own; labels and blind belong to the study (administrators)."""
-        store, name = ctx.store(), who(request)
-        if body.labels is not None or body.blind is not None:
-            ctx.demand(request, "administer")
-            study_row(store, body.study)
-        for key, values in (("keys", body.keys), ("show", body.show)):
-            if values is not None:
-                store.set_setting(f"{key}:{name}", values)
-        if body.labels is not None:
-            findings.set_labels(store, body.study, body.labels, name)
-        if body.blind is not None:
-            blind.set_blind(store, body.study, body.blind, name)
-        return {"ok": True}
 
-    @router.post("/threshold")
-    def threshold(request: Request, body: bodies.Threshold):
-        """A change of the threshold is an event; the page sends it on release."""
-        row = decisions.case_row(ctx.store(), names_of(request).real(body.case))
+@router.post("/settings", response_model=Done)
+def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
+    """Store settings: keys and show are the reader's own, labels and blind the study's (administrators)."""
+    store, name = ctx.store(), who
+    if body.labels is not None or body.blind is not None:
+        ctx.demand(request, "administer")
+        study_row(store, body.study)
+    for key, values in (("keys", body.keys), ("show", body.show)):
+        if values is not None:
+            store.set_setting(f"{key}:{name}", values)
+    if body.labels is not None:
+        findings.set_labels(store, body.study, body.labels, name)
+    if body.blind is not None:
+        blind.set_blind(store, body.study, body.blind, name)
+    return {"ok": True}
+
+
+@router.post("/threshold", response_model=Done)
+def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
+    """A change of the threshold is an event; the page sends it on release."""
+    with ctx.writing(request, number=body.case, run=body.run) as context:
         audit.record(
-            ctx.store(), who(request), "threshold", study=row["study"], case_id=row["id"], before=body.before,
-            after=body.to, shown={"run": body.run},
+            context.store, context.reader, "threshold", study=context.study, case_id=context.asked_case["id"],
+            before=body.before, after=body.to, shown={"run": context.run},
         )  # fmt: skip
-        return {"ok": True}
+    return {"ok": True}
 
-    @router.get("/timeline/{case_id}")
-    def timeline(request: Request, case_id: Id, run: Name):
-        row = decisions.case_row(ctx.store(), names_of(request).real(case_id))
-        if blind.applies(ctx.store(), row["study"], who(request)):
-            return {"ok": True, "frames": []}
-        frames = cases.timeline(ctx.store(), row["id"], run)
-        names = names_of(request)
-        return {"ok": True, "frames": [{**f, "id": names.number(row["study"], f["id"])} for f in frames]}
 
-    return router
+@router.get("/timeline/{case_id}", response_model=Timeline)
+def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
+    """What a run says of the other frames of a recording, or slices of a volume."""
+    with ctx.reading(request, number=case_id, run=run) as context:
+        frames = cases.timeline(context)
+        context.names.prepare(frame["id"] for frame in frames)
+        return {"ok": True, "frames": [{**f, "id": context.names.number(f["id"])} for f in frames]}
+
+
+def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | None]:
+    """{"study", "run"} that a body and its list speak of, and the list's query; checked before anything is stored.
+
+    Raises ValueError if they contradict each other, or if the list has no such order or filter.
+    """
+    values: dict[str, Any] = {"study": getattr(body, "study", None), "run": getattr(body, "run", None) or None}
+    if not body.list:
+        return values, None
+    for name in values:
+        given = body.list.get(name)
+        if given is not None and not isinstance(given, str):
+            raise ValueError(f"the list's {name} is text, not {given!r}")
+        if given and values[name] not in (None, given):
+            raise ValueError(f"The list is of the {name} {given!r}, the decision of {values[name]!r}. Reload the page.")
+        values[name] = values[name] or given or None
+    return values, worklist.Query.from_values(body.list)
+
+
+def _shown(context: RequestContext, done: dict) -> dict:
+    """A stored decision as it may be answered: its number would tell a blind reader how many others there are."""
+    return {**done, "review": 0} if context.blinded else done
 
 
 def _seconds(value: float | None) -> float | None:

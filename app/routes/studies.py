@@ -6,19 +6,23 @@ What brings images in or takes a study away is for administrators: a path names 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import cv2
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import Discriminator, Field
 from starlette.concurrency import run_in_threadpool
+from typing_extensions import NotRequired, TypeAliasType
 
 from app.access import limits
-from app.routes import _bodies as bodies
-from app.routes._types import Id, Int, Line, Side
+from app.access.permissions import Administrator, Sighted, Studio, owner_of
+from app.context import Context
+from app.routes._shared import Polygons, SampleCase, Values
+from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Side, binary
 from core.studio.db import owners
 from core.studio.demo import study as demo
-from core.studio.ingest import kind, overview, records, studies
+from core.studio.ingest import kind, overview, records, roots, studies
 from core.studio.ingest import uploads as dropped
 from core.studio.ingest.background import Imports
 from core.studio.ingest.video import Sampling
@@ -29,177 +33,393 @@ from core.studio.runs import bin, look
 from core.studio.runs import records as runs
 from core.studio.training import estimate
 
+router = APIRouter(prefix="/api/study", tags=["studies"])
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
 READERS_DROP, DROPS = 512 * limits.MB, 3  # of one upload by a reader who does not administer, and how many are kept
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/study")
-    imports = Imports(ctx.store())
+class Import(Body):
+    """folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
 
-    def administers(request: Request) -> bool:
-        return readers.rights(ctx.store(), ctx.user_of(request), ctx.single_user)["administer"]
+    patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
+    """
 
-    @router.post("/import")
-    def start(body: bodies.Import):
-        store, home = ctx.store(), ctx.home
-        name, folder, drop = body.name, body.folder.strip(), body.drop
-        how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second)}
-        how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
-        study = studies.slug(name)
-        studies.demand_free_name(store, study)
-        if drop is None and not folder:
-            raise ValueError("give the path of a folder, or drop files on the page")
-        if drop is None:
-            ctx.demand_root(folder)
+    folder: Line = ""
+    name: Name = ""
+    keep: bool = False
+    drop: Name | None = None
+    per_second: float = 1.0
+    patient_letters: int = Field(default=0, ge=0, le=100)
 
-        def from_path(progress):
-            report = studies.import_study(store, name, folder, copy=body.keep, on_progress=progress, **how)
-            return report.to_dict()
 
-        def from_drop(progress, drop: str):
-            try:
-                dropped.unpack(home, drop)
-                root = dropped.root_of(home, drop)
-                report = studies.import_study(store, name, root, copy=True, on_progress=progress, **how)
-                return report.to_dict()
-            finally:
-                dropped.discard(home, drop)
-                owners.forget_owner(store, "drop", drop)
+class Add(Body):
+    """path, or drop: the token of an upload."""
 
-        return {"ok": True, "task": imports.start(from_path if drop is None else partial(from_drop, drop=drop))}
+    path: Line = ""
+    drop: Name | None = None
+    keep: bool = False
+    per_second: float | None = None
 
-    @router.post("/{study}/add")
-    def add(study: str, body: bodies.Add):
-        """One file, all below a folder, or what was dropped, as test cases without a label; scored by the run that
-        Review opens with. The report's `first` is the first new case."""
-        store, drop = ctx.store(), body.drop
-        if not drop:
-            ctx.demand_root(body.path)
-        given = [] if drop else studies.files_at(body.path)
-        sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
-        def from_drop(progress, drop: str):
-            try:
-                dropped.unpack(ctx.home, drop)
-                return work(progress, studies.files_at(dropped.drop_folder(ctx.home, drop)))
-            finally:
-                dropped.discard(ctx.home, drop)
-                owners.forget_owner(store, "drop", drop)
+class Kind(Body):
+    kind: Name
 
-        def work(progress, files=given):
-            last = records.newest_case(store)
-            copy = body.keep or bool(drop)
-            report = studies.add_cases(store, study, files, on_progress=progress, sampling=sampling, copy=copy)
-            if report.accepted and scored_runs(store, study):
-                jobs.submit(
-                    store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]
-                )
-            return {**report.to_dict(), "first": records.first_after(store, study, last)}
 
-        studies.study_row(store, study)
-        return {"ok": True, "task": imports.start(partial(from_drop, drop=drop) if drop else work)}
+class Task(Answer):
+    """Of an import: a token to ask for its state."""
 
-    @router.post("/{study}/look")
-    def first_look(study: str):
-        """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
-        studies.study_row(ctx.store(), study)
-        return {"ok": True, **look.look(ctx.store(), study, ctx.store().setting("device", "auto"))}
+    task: str
 
-    @router.post("/import/{task}/stop")
-    def stop(task: str):
-        imports.stop(task)
-        return {"ok": True}
 
-    @router.get("/import/{task}")
-    def progress(task: str):
-        return {"ok": True, **imports.state(task)}
+class Rejected(Part):
+    path: str
+    reason: str
 
-    @router.post("/drop")
-    def new_drop(request: Request):
-        """A reader's oldest uploads make room for the newest, so that nobody fills the disk."""
-        store, who = ctx.store(), ctx.user_of(request)
-        if not administers(request):
-            for old in owners.owned(store, "drop", who)[: 1 - DROPS]:
-                dropped.discard(ctx.home, old)
-                owners.forget_owner(store, "drop", old)
-        drop = dropped.new_drop(ctx.home)
-        owners.set_owner(store, "drop", [drop], who)
-        return {"ok": True, "drop": drop}
 
-    @router.put("/drop/{token}")
-    async def receive(token: str, path: Line, request: Request):
-        target = dropped.place(ctx.home, token, path)
-        left = None if administers(request) else READERS_DROP - dropped.size(ctx.home, token)
+class Duplicate(Part):
+    kind: str
+    train: str
+    test: str
+    correlation: float
+
+
+class Straddling(Part):
+    """Names of one patient's images."""
+
+    train: list[str]
+    test: list[str]
+
+
+class Report(Part):
+    """first: the first new case, where cases were added to a study."""
+
+    study: str
+    accepted: int
+    rejected: list[Rejected]
+    duplicates: list[Duplicate]
+    layout: NotRequired[str]
+    masks: NotRequired[int]
+    counts: NotRequired[dict[str, int]]
+    burned_in: NotRequired[list[str]]
+    patients: NotRequired[int]
+    straddling: NotRequired[list[Straddling]]
+    first: NotRequired[int | None]
+
+
+class _Import(Answer):
+    """done, total: images. started: seconds since 1970. stop: somebody has asked for it."""
+
+    done: int
+    total: int
+    started: float
+    stop: NotRequired[bool]
+
+
+class RunningImport(_Import):
+    state: Literal["running"]
+
+
+class DoneImport(_Import):
+    state: Literal["done"]
+    report: Report
+
+
+class FailedImport(_Import):
+    state: Literal["failed"]
+    error: str
+
+
+_Imports = RunningImport | DoneImport | FailedImport
+
+
+ImportState = TypeAliasType("ImportState", Annotated[_Imports, Discriminator("state")])
+
+
+class Look(Answer):
+    job: int
+    encoder: str
+    fit: str
+
+
+class DemoJob(Answer):
+    """job: null where the demo study is there, or is being made."""
+
+    job: int | None
+
+
+class Drop(Answer):
+    drop: str
+
+
+class Study(Part):
+    id: str
+    name: str
+    created: str
+    folder: str | None
+    layout: str | None
+    config: Values
+    fingerprint: str | None
+    binned: str | None
+    cases: int
+    masks: int
+    counts: dict[str, int]
+
+
+class ByLabel(Part):
+    normal: int
+    abnormal: int
+    unknown: int
+
+
+class Table(Part):
+    train: ByLabel
+    holdout: ByLabel
+    test: ByLabel
+
+
+class BySplit(Part):
+    train: int
+    holdout: int
+    test: int
+
+
+class Overview(Answer):
+    """sizes: the four most frequent, with how many images have them, of size_count."""
+
+    study: Study
+    table: Table
+    masks: BySplit
+    sizes: list[tuple[str, int]]
+    size_count: int
+    bits: list[int]
+    modalities: list[str]
+    report: Report | None
+
+
+class Next(Answer):
+    """guess, kept: of kinds. look: seconds that a first look takes."""
+
+    kinds: dict[str, str]
+    guess: str | None
+    kept: str | None
+    scored: bool
+    trained: bool
+    look: float
+
+
+class Labels(Answer):
+    labels: list[str]
+
+
+class Sample(Answer):
+    cases: list[SampleCase]
+
+
+class Outlines(Answer):
+    roi: Polygons
+    lesion: Polygons
+
+
+def administers(ctx: Context, who: str) -> bool:
+    """Whether the reader has the rights of an administrator."""
+    return readers.rights(ctx.store(), who, ctx.single_user)["administer"]
+
+
+@router.post("/import", response_model=Task)
+def start(ctx: Studio, who: Administrator, body: Import):
+    """Import a folder of this machine, or what was dropped, as a new study."""
+    store, home = ctx.store(), ctx.home
+    name, folder, drop = body.name, body.folder.strip(), body.drop
+    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second)}
+    how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
+    study = studies.slug(name)
+    studies.demand_free_name(store, study)
+    if drop is None and not folder:
+        raise ValueError("give the path of a folder, or drop files on the page")
+    if drop is None:
+        ctx.demand_root(folder)
+
+    def from_path(progress):
+        within = roots.allowed(store, ctx.single_user)
+        report = studies.import_study(store, name, folder, body.keep, on_progress=progress, within=within, **how)
+        return report.to_dict()
+
+    def from_drop(progress, drop: str):
         try:
-            with target.open("wb") as out:
-                async for chunk in request.stream():
-                    left = None if left is None else left - len(chunk)
-                    if left is not None and left < 0:
-                        raise limits.TooLarge
-                    await run_in_threadpool(out.write, chunk)
-        except limits.TooLarge:
-            target.unlink(missing_ok=True)
-            return limits.too_large(READERS_DROP)
-        except BaseException:
-            target.unlink(missing_ok=True)  # half a file is none
-            raise
-        return {"ok": True}
+            dropped.unpack(home, drop)
+            root = dropped.root_of(home, drop)
+            within = roots.Within([dropped.drop_folder(home, drop)])
+            report = studies.import_study(store, name, root, True, on_progress=progress, within=within, **how)
+            return dropped.shown(home, drop, report.to_dict())
+        except ValueError as error:
+            raise ValueError(dropped.shown(home, drop, str(error))) from None
+        finally:
+            dropped.discard(home, drop)
+            owners.forget_owner(store, "drop", drop)
 
-    @router.post("/demo")
-    def draw_demo():
-        def draw(progress):
-            study = demo.make_demo(ctx.store(), on_progress=progress)
-            cases = studies.show_study(ctx.store(), study)["cases"]
-            return {"study": study, "accepted": cases, "rejected": [], "duplicates": []}
+    return {
+        "ok": True,
+        "task": ctx.held(Imports, ctx.store()).start(from_path if drop is None else partial(from_drop, drop=drop)),
+    }
 
-        return {"ok": True, "task": imports.start(draw)}
 
-    @router.get("/{study}/overview")
-    def show(study: str):
-        return {"ok": True, **overview.overview(ctx.store(), study)}
+@router.post("/{study}/add", response_model=Task)
+def add(ctx: Studio, who: Administrator, study: str, body: Add):
+    """One file, all below a folder, or what was dropped, as test cases without a label; scored by the run that
+    Review opens with. The report's `first` is the first new case."""
+    store, drop = ctx.store(), body.drop
+    if not drop:
+        ctx.demand_root(body.path)
+    given = [] if drop else studies.files_at(body.path)
+    sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
-    @router.get("/{study}/next")
-    def what_next(study: str):
-        """What can be done with a study that has just come in, and the kind of image that it seems to hold."""
-        store = ctx.store()
-        studies.study_row(store, study)
-        return {
-            "ok": True,
-            "kinds": kind.KINDS,
-            "guess": kind.guess(store, study),
-            "kept": kind.kept(store, study),
-            "scored": bool(scored_runs(store, study)),
-            "trained": bool(runs.list_runs(store, study, "pretrain")),
-            "look": estimate.first_look(store, study),
-        }
+    def from_drop(progress, drop: str):
+        try:
+            dropped.unpack(ctx.home, drop)
+            folder = dropped.drop_folder(ctx.home, drop)
+            return dropped.shown(ctx.home, drop, work(progress, studies.files_at(folder), roots.Within([folder])))
+        except ValueError as error:
+            raise ValueError(dropped.shown(ctx.home, drop, str(error))) from None
+        finally:
+            dropped.discard(ctx.home, drop)
+            owners.forget_owner(store, "drop", drop)
 
-    @router.post("/{study}/kind")
-    def keep_kind(request: Request, study: str, body: bodies.Kind):
-        """Confirm the kind of image; the labels of findings then fit it, unless the study has its own."""
-        store = ctx.store()
-        studies.study_row(store, study)
-        kind.keep(store, study, body.kind)
-        return {"ok": True, "labels": findings.fit_labels(store, study, body.kind, ctx.user_of(request))}
+    def work(progress, files=given, within=None):
+        last = records.newest_case(store)
+        copy = body.keep or bool(drop)
+        within = within or roots.allowed(store, ctx.single_user)
+        report = studies.add_cases(
+            store, study, files, on_progress=progress, sampling=sampling, copy=copy, within=within
+        )
+        if report.accepted and scored_runs(store, study):
+            jobs.submit(
+                store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]
+            )
+        return {**report.to_dict(), "first": records.first_after(store, study, last)}
 
-    @router.get("/{study}/sample")
-    def draw(study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
-        return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
+    studies.study_row(store, study)
+    return {"ok": True, "task": ctx.held(Imports, ctx.store()).start(partial(from_drop, drop=drop) if drop else work)}
 
-    @router.delete("/{study}")
-    def remove(request: Request, study: str):
-        bin.put_study(ctx.store(), study, ctx.user_of(request))
-        return {"ok": True}
 
-    @router.get("/case/{case_id}/tile.png")
-    def tile(case_id: Id, side: Side = 320):
-        image = overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1])))
-        png = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
-        return Response(png, media_type="image/png", headers=KEEP)
+@router.post("/{study}/look", response_model=Look)
+def first_look(ctx: Studio, who: Administrator, study: str):
+    """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
+    studies.study_row(ctx.store(), study)
+    return {"ok": True, **look.look(ctx.store(), study, ctx.store().setting("device", "auto"))}
 
-    @router.get("/case/{case_id}/outlines")
-    def outlines(case_id: Id):
-        return {"ok": True, **overview.outlines(ctx.store(), case_id)}
 
-    return router
+@router.post("/import/{task}/stop", response_model=Done)
+def stop(ctx: Studio, who: Administrator, task: str):
+    """Stop an import; nothing of it is kept."""
+    ctx.held(Imports, ctx.store()).stop(task)
+    return {"ok": True}
+
+
+@router.get("/import/{task}", response_model=ImportState)
+def progress(ctx: Studio, who: Administrator, task: str):
+    """How far an import is, and its report once it is done."""
+    return {"ok": True, **ctx.held(Imports, ctx.store()).state(task)}
+
+
+@router.post("/drop", response_model=Drop)
+def new_drop(ctx: Studio, who: Sighted):
+    """A reader's oldest uploads make room for the newest, so that nobody fills the disk."""
+    store = ctx.store()
+    if not administers(ctx, who):
+        for old in owners.owned(store, "drop", who)[: 1 - DROPS]:
+            dropped.discard(ctx.home, old)
+            owners.forget_owner(store, "drop", old)
+    drop = dropped.new_drop(ctx.home)
+    owners.set_owner(store, "drop", [drop], who)
+    return {"ok": True, "drop": drop}
+
+
+@router.put("/drop/{token}", response_model=Done)
+async def receive(
+    ctx: Studio, who: Annotated[str, owner_of("drop", "token")], token: str, path: Line, request: Request
+):
+    """Take one dropped file; its body is the file."""
+    target = dropped.place(ctx.home, token, path)
+    left = None if administers(ctx, who) else READERS_DROP - dropped.size(ctx.home, token)
+    try:
+        with target.open("wb") as out:
+            async for chunk in request.stream():
+                left = None if left is None else left - len(chunk)
+                if left is not None and left < 0:
+                    raise limits.TooLarge
+                await run_in_threadpool(out.write, chunk)
+    except limits.TooLarge:
+        target.unlink(missing_ok=True)
+        return limits.too_large(READERS_DROP)
+    except BaseException:
+        target.unlink(missing_ok=True)  # half a file is none
+        raise
+    return {"ok": True}
+
+
+@router.post("/demo", response_model=DemoJob)
+def draw_demo(ctx: Studio, who: Administrator):
+    """Queue the demo study: drawn, looked at, trained on, behind all other work; null where it is there."""
+    store = ctx.store()
+    job = demo.offer(store, store.setting("device", "auto"))
+    jobs.ensure_worker(store)
+    return {"ok": True, "job": job}
+
+
+@router.get("/{study}/overview", response_model=Overview)
+def show(ctx: Studio, who: Sighted, study: str):
+    """What a study holds: counts, sizes, the report of its import."""
+    return {"ok": True, **overview.overview(ctx.store(), study)}
+
+
+@router.get("/{study}/next", response_model=Next)
+def what_next(ctx: Studio, who: Sighted, study: str):
+    """What can be done with a study that has just come in, and the kind of image that it seems to hold."""
+    store = ctx.store()
+    studies.study_row(store, study)
+    return {
+        "ok": True,
+        "kinds": kind.KINDS,
+        "guess": kind.guess(store, study),
+        "kept": kind.kept(store, study),
+        "scored": bool(scored_runs(store, study)),
+        "trained": bool(runs.list_runs(store, study, "pretrain")),
+        "look": estimate.first_look(store, study),
+    }
+
+
+@router.post("/{study}/kind", response_model=Labels)
+def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
+    """Confirm the kind of image; the labels of findings then fit it, unless the study has its own."""
+    store = ctx.store()
+    studies.study_row(store, study)
+    kind.keep(store, study, body.kind)
+    return {"ok": True, "labels": findings.fit_labels(store, study, body.kind, who)}
+
+
+@router.get("/{study}/sample", response_model=Sample)
+def draw(ctx: Studio, who: Sighted, study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
+    """Cases drawn by chance, to look at."""
+    return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
+
+
+@router.delete("/{study}", response_model=Done)
+def remove(ctx: Studio, who: Administrator, study: str):
+    """Put a study into the bin."""
+    bin.put_study(ctx.store(), study, who)
+    return {"ok": True}
+
+
+@router.get("/case/{case_id}/tile.png", **binary("image/png"))
+def tile(ctx: Studio, who: Sighted, case_id: Id, side: Side = 320):
+    """A case's image within `side` x `side` pixels."""
+    image = overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1])))
+    png = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+    return Response(png, media_type="image/png", headers=KEEP)
+
+
+@router.get("/case/{case_id}/outlines", response_model=Outlines)
+def outlines(ctx: Studio, who: Sighted, case_id: Id):
+    """Outlines of a case's region of interest and of its lesions."""
+    return {"ok": True, **overview.outlines(ctx.store(), case_id)}

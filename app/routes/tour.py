@@ -4,46 +4,101 @@ from __future__ import annotations
 
 import json
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse
+from typing_extensions import NotRequired
 
+from app.access.permissions import Administrator, Reader, Studio
 from app.context import APP, Context
+from app.routes._shared import Job
+from app.routes._types import Answer, Part, binary
 from app.theme import variables
 from core.studio.demo import tour
 
+router = APIRouter(tags=["tour"])
 FOLDER = APP / "widgets" / "tour"
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter()
+class TourAct(Part, total=False):
+    tab: str
+    click: str
+    unless: str
+    gone: bool
+    tick: str
+    untick: str
+    set: str
+    value: str
+    option: str
+    slide: str
+    through: list[float]
+    over: float
+    wait: str
+    there: str
+    found: bool
+    press: list[str]
+    seconds: float
 
-    @router.get("/walk")  # its address up to version 0.1
-    def old_address():
-        return RedirectResponse("/tour", 308)
 
-    @router.get("/tour")
-    def page():
-        frame = (FOLDER / "tour.html").read_text(encoding="utf-8")
-        for name in ("tour.css", "tour.js"):
-            frame = frame.replace(f"{{{name}}}", Context.asset(f"widgets/tour/{name}"))
-        return HTMLResponse(frame.replace("{palette}", variables()), headers={"Cache-Control": "no-store"})
+class TourStep(Part):
+    tab: str
+    title: str
+    text: str
+    at: str
+    do: NotRequired[list[TourAct]]
+    once: NotRequired[bool]
+    seconds: float
 
-    @router.get("/api/tour")
-    def state():
-        return {"ok": True, **tour.state(ctx.store())}
 
-    @router.get("/api/tour/steps")
-    def steps():
-        return {"ok": True, **json.loads((FOLDER / "steps.json").read_text(encoding="utf-8"))}
+class TourSteps(Answer):
+    about: str
+    steps: list[TourStep]
 
-    @router.post("/api/tour/prepare")
-    def prepare():
-        return {"ok": True, **tour.prepare(ctx.store(), ctx.store().setting("device", "auto"))}
 
-    @router.post("/api/tour/reset")
-    def reset(request: Request):
-        if not ctx.single_user:
-            raise ValueError("The demo study is put back only where nobody else works: open the studio without sign-in")
-        return {"ok": True, **tour.reset(ctx.store(), ctx.user_of(request))}
+class TourState(Answer):
+    """found: the case with the clearest lesion."""
 
-    return router
+    study: str
+    ready: bool
+    job: Job | None
+    found: int | None
+
+
+@router.get("/walk", **binary("text/html"))
+def old_address(ctx: Studio, who: Reader):
+    """The tour's address up to version 0.1."""
+    return RedirectResponse("/tour", 308)
+
+
+@router.get("/tour", **binary("text/html"))
+def page(ctx: Studio, who: Reader):
+    """The page of the guided tour."""
+    frame = (FOLDER / "tour.html").read_text(encoding="utf-8")
+    for name in ("tour.css", "tour.js"):
+        frame = frame.replace(f"{{{name}}}", Context.asset(f"widgets/tour/{name}"))
+    return HTMLResponse(frame.replace("{palette}", variables()), headers={"Cache-Control": "no-store"})
+
+
+@router.get("/api/tour", response_model=TourState)
+def state(ctx: Studio, who: Reader):
+    """Whether the demo study is there, and what is being made of it."""
+    return {"ok": True, **tour.state(ctx.store())}
+
+
+@router.get("/api/tour/steps", response_model=TourSteps)
+def steps(ctx: Studio, who: Reader):
+    """The steps of the tour, as tour.js does them."""
+    return {"ok": True, **json.loads((FOLDER / "steps.json").read_text(encoding="utf-8"))}
+
+
+@router.post("/api/tour/prepare", response_model=TourState)
+def prepare(ctx: Studio, who: Administrator):
+    """Make what the tour shows: the demo study and its first look."""
+    return {"ok": True, **tour.prepare(ctx.store(), ctx.store().setting("device", "auto"))}
+
+
+@router.post("/api/tour/reset", response_model=TourState)
+def reset(ctx: Studio, who: Administrator):
+    """Put the demo study back as it was."""
+    if not ctx.single_user:
+        raise ValueError("The demo study is put back only where nobody else works: open the studio without sign-in")
+    return {"ok": True, **tour.reset(ctx.store(), who)}

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Annotated, Any, Literal
+
 import cv2
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+from typing_extensions import NotRequired, TypeAliasType
 
 from app.access import permissions
-from app.routes import _bodies as bodies
-from app.routes._types import Id, Int, Line, Name
+from app.access.permissions import Sighted, Studio, owner_of
+from app.context import Context
+from app.routes._shared import Job, JobStatus, Values
+from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Settings, binary
+from app.routes.medmix import Group, WeakForm
 from core.studio.db import owners
 from core.studio.medmix.batch_strip import BatchStrip
 from core.studio.runs import records as runs
@@ -16,87 +24,354 @@ from core.studio.training import dryrun, live
 from core.studio.training import requests as training
 from core.studio.training.series import series
 
+router = APIRouter(prefix="/api/training", tags=["training"])
 COMPARED = 6
+LOOK = 0.1  # seconds between two looks at whether a dry run has its turn
 
 
-def routes(ctx) -> APIRouter:
-    router = APIRouter(prefix="/api/training")
-    alarms = live.Alarms(ctx.store())
-    strips = BatchStrip(ctx.store())
+class TrainingConfig(Body):
+    config: Settings
 
-    def mine(request: Request, made: dict) -> dict:
-        """`made`, once its runs are recorded as made by whoever asks."""
-        ids = [*([made["run"]] if "run" in made else []), *made.get("fits", [])]
-        owners.set_owner(ctx.store(), "run", ids, ctx.user_of(request))
-        return made
 
-    @router.get("/forms")
-    def forms():
-        return {"ok": True, **training.training_forms(ctx.store())}
+class DryRunOf(TrainingConfig):
+    study: Name
 
-    @router.post("/check")
-    def check(body: bodies.TrainingConfig):
-        training.checked(body.config, ctx.store())
-        return {"ok": True}
 
-    @router.post("/dry")
-    def dry(body: bodies.DryRun):
-        store = ctx.store()
-        ready = training.checked(body.config, store).to_dict()
-        return {"ok": True, **dryrun.dry_run(store.home.path, body.study, ready, store.setting("device", "auto"))}
+class Training(DryRunOf):
+    """detectors: options of each detector that is fitted when the training ends, by its name."""
 
-    @router.post("/start")
-    def start(request: Request, body: bodies.Training):
-        ctx.demand_quota(request, "run", 1 + len(body.detectors))
-        made = training.start(ctx.store(), body.study, body.config, body.name, body.detectors)
-        return {"ok": True, **mine(request, made)}
+    detectors: dict[Name, Settings]
+    name: Name = ""
 
-    @router.get("/runs")
-    def list_runs(study: Name, archived: bool = False):
-        return {"ok": True, "runs": live.overview(ctx.store(), study, archived)}
 
-    @router.get("/run/{run_id}")
-    def show(run_id: str, after: Int = -1, stride: Id = 0):
-        return {"ok": True, **live.detail(ctx.store(), alarms, run_id, after, stride)}
+class Fit(Body):
+    detectors: dict[Name, Settings]
 
-    @router.get("/run/{run_id}/batch.png")
-    def batch(run_id: str, step: Id = 0):
-        mosaic = strips.strip(run_id, step)
-        png = cv2.imencode(".png", mosaic[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
-        return Response(png, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
 
-    @router.post("/run/{run_id}/fit")
-    def fit(request: Request, run_id: str, body: bodies.Fit):
-        ctx.demand_quota(request, "run", len(body.detectors))
-        return {"ok": True, **mine(request, training.fit(ctx.store(), run_id, body.detectors))}
+class Action(Body):
+    value: Line = ""
 
-    @router.post("/run/{run_id}/frees")
-    def frees(run_id: str):
-        """Bytes that deleting the run and the fits on it would free."""
-        return {"ok": True, **training.act(ctx.store(), run_id, "frees")}
 
-    @router.post("/run/{run_id}/repeat")
-    def repeat(request: Request, run_id: str):
-        ctx.demand_quota(request, "run")
-        return {"ok": True, **mine(request, training.act(ctx.store(), run_id, "repeat"))}
+Point = TypeAliasType("Point", tuple[int, float | None])  # step, value; null where the run has no number
 
-    @router.post("/run/{run_id}/{action}")
-    def act(request: Request, run_id: str, action: str, body: bodies.Action):
-        if action == "delete":  # goes with the fits on it, which may be another reader's
-            for fit in runs.list_runs(ctx.store(), runs.get_run(ctx.store(), run_id)["study"], kind="fit"):
-                if fit["parent"] == run_id:
-                    permissions.demand_owner(ctx, request, "run", fit["id"])
-        return {"ok": True, **training.act(ctx.store(), run_id, action, body.value, by=ctx.user_of(request))}
 
-    @router.get("/compare")
-    def compare(run: Line):
-        chosen = list(dict.fromkeys(run.split(",")))[:COMPARED]
-        rows = [runs.get_run(ctx.store(), one) for one in chosen]
-        return {
-            "ok": True,
-            "runs": [{k: r[k] for k in ("id", "name", "method", "status")} for r in rows],
-            "series": [series(ctx.store(), one)["series"] for one in chosen],
-            "differences": live.differences([r["config"] for r in rows]),
-        }
+Series = TypeAliasType("Series", dict[str, list[Point]])
 
-    return router
+
+class Evaluation(Part):
+    auroc: float | None
+    ap: float | None
+    sensitivity: float | None
+    specificity: float | None
+    pixel_auroc: float | None
+    dice: float | None
+    iou: float | None
+    pro: float | None
+    protocol: str | None
+    roi: bool | None
+
+
+class RunRow(Part):
+    """left: seconds until it is done; null where nothing is at it. archived: 0 or 1."""
+
+    id: str
+    kind: Literal["pretrain", "fit"]
+    name: str
+    parent: str | None
+    method: str
+    status: str
+    created: str
+    finished: str | None
+    seconds: float | None
+    note: str
+    archived: int
+    epochs: int | None
+    size: int | None
+    collapsed: bool
+    job: Job | None
+    left: float | None
+    latest: dict[str, float]
+    evaluation: Evaluation | None
+
+
+class RunRows(Answer):
+    runs: list[RunRow]
+
+
+class Run(Part):
+    """A run's row. archived: 0 or 1."""
+
+    id: str
+    study: str
+    kind: Literal["pretrain", "fit"]
+    name: str
+    parent: str | None
+    method: str
+    config: Values
+    status: str
+    folder: str | None
+    created: str
+    finished: str | None
+    seconds: float | None
+    code: str | None
+    packages: dict[str, str] | None
+    device: str | None
+    note: str
+    archived: int
+    summary: Values
+    binned: str | None
+
+
+class StudyOfRun(Part):
+    name: str
+    fingerprint: str | None
+
+
+class Steps(Part):
+    steps: int
+    epochs: int
+    per_epoch: int
+    images: int
+
+
+class Matrix(Part):
+    step: int
+    rows: list[list[float | None]]
+
+
+class LogLine(Part):
+    at: str
+    line: str
+
+
+class FitOfRun(Part):
+    id: str
+    name: str
+    method: str
+    status: str
+    evaluation: Evaluation | None
+
+
+class RunDetail(Answer):
+    """series: what is new since the step that was asked for, or all of it where `reset`."""
+
+    run: Run
+    data: StudyOfRun | None
+    job: Job | None
+    plan: Steps
+    alarm: str | None
+    confusion: Matrix | None
+    distances: Matrix | None
+    log: list[LogLine]
+    children: list[FitOfRun]
+    evaluation: Evaluation | None
+    series: Series
+    stride: int
+    last: int
+    reset: bool
+
+
+class ComparedRun(Part):
+    id: str
+    name: str
+    method: str
+    status: str
+
+
+class Difference(Part):
+    key: str
+    values: list[Any]
+
+
+class Compared(Answer):
+    runs: list[ComparedRun]
+    series: list[Series]
+    differences: list[Difference]
+
+
+class Title(Part):
+    title: str
+
+
+class DetectorForm(Part):
+    """lesions: settings by the kind of lesion; none where the detector does not learn from fake ones."""
+
+    title: str
+    form: list[Group]
+    defaults: Values
+    lesions: dict[str, Values]
+
+
+class TrainingForms(Answer):
+    objectives: dict[str, Title]
+    presets: dict[str, Values]
+    usual: str
+    pasted: dict[str, str]
+    form: list[Group]
+    encoder: list[Group]
+    weak: WeakForm
+    strong: dict[str, str]
+    detectors: dict[str, DetectorForm]
+    lesions: dict[str, str]
+    device: str
+
+
+class DryRun(Answer):
+    """memory, free: bytes. Without figures where the first steps did not fit."""
+
+    fits: bool
+    message: str
+    seconds_step: NotRequired[float]
+    seconds_epoch: NotRequired[float]
+    seconds_total: NotRequired[float]
+    steps: NotRequired[int]
+    per_epoch: NotRequired[int]
+    images: NotRequired[int]
+    memory: NotRequired[int]
+    free: NotRequired[int]
+    device: NotRequired[str]
+    timed: NotRequired[int]
+
+
+class Started(Answer):
+    run: str
+    fits: list[str]
+    job: int
+
+
+class StartedFits(Answer):
+    fits: list[str]
+    job: int
+
+
+class Repeated(Answer):
+    run: str
+    job: int
+
+
+class Freed(Answer):
+    bytes: int
+
+
+class RunAction(Answer):
+    """status: of pause, cancel and resume. bytes: of delete."""
+
+    status: NotRequired[JobStatus]
+    bytes: NotRequired[int]
+
+
+def mine(ctx: Context, who: str, made: dict) -> dict:
+    """`made`, once its runs are recorded as made by whoever asks."""
+    ids = [*([made["run"]] if "run" in made else []), *made.get("fits", [])]
+    owners.set_owner(ctx.store(), "run", ids, who)
+    return made
+
+
+@router.get("/forms", response_model=TrainingForms)
+def forms(ctx: Studio, who: Sighted):
+    """Forms of a training and of each detector, with presets."""
+    return {"ok": True, **training.training_forms(ctx.store())}
+
+
+@router.post("/check", response_model=Done)
+def check(ctx: Studio, who: Sighted, body: TrainingConfig):
+    """Check a configuration without starting anything."""
+    training.checked(body.config, ctx.store(), ctx.files_of(who))
+    return {"ok": True}
+
+
+@router.post("/dry", response_model=DryRun)
+async def dry(ctx: Studio, who: Sighted, request: Request, body: DryRunOf):
+    """Time the first steps of a training and measure the memory that they take.
+
+    One of a reader, two in all: the others wait, holding no thread, in the order in which they came.
+    """
+
+    def asked() -> tuple:
+        ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
+        return ctx.store().home.path, body.study, ready, ctx.store().setting("device", "auto")
+
+    wanted = await run_in_threadpool(asked)
+    turns = ctx.held(dryrun.Turns)
+    turn = turns.ask(who)
+    try:
+        while not turns.comes(turn):
+            await asyncio.sleep(LOOK)
+            if await request.is_disconnected():
+                raise ValueError("nobody waits for this dry run any more")
+        return {"ok": True, **await run_in_threadpool(dryrun.dry_run, *wanted)}
+    finally:
+        turns.leave(turn)
+
+
+@router.post("/start", response_model=Started)
+def start(ctx: Studio, who: Sighted, body: Training):
+    """Queue a training and the detectors that are fitted when it ends."""
+    ctx.demand_quota(who, "run", 1 + len(body.detectors))
+    files = ctx.files_of(who)
+    made = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
+    return {"ok": True, **mine(ctx, who, made)}
+
+
+@router.get("/runs", response_model=RunRows)
+def list_runs(ctx: Studio, who: Sighted, study: Name, archived: bool = False):
+    """A study's runs, with their jobs and figures."""
+    return {"ok": True, "runs": live.overview(ctx.store(), study, archived)}
+
+
+@router.get("/run/{run_id}", response_model=RunDetail)
+def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0):
+    """One run in detail, with the numbers since a step."""
+    return {"ok": True, **live.detail(ctx.store(), ctx.held(live.Alarms, ctx.store()), run_id, after, stride)}
+
+
+@router.get("/run/{run_id}/batch.png", **binary("image/png"))
+def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
+    """Views of a batch as the training draws it at a step."""
+    mosaic = ctx.held(BatchStrip, ctx.store()).strip(run_id, step)
+    png = cv2.imencode(".png", mosaic[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+    return Response(png, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
+
+
+@router.post("/run/{run_id}/fit", response_model=StartedFits)
+def fit(ctx: Studio, who: Sighted, run_id: str, body: Fit):
+    """Queue detectors on a trained encoder."""
+    ctx.demand_quota(who, "run", len(body.detectors))
+    made = training.fit(ctx.store(), run_id, body.detectors, files=ctx.files_of(who))
+    return {"ok": True, **mine(ctx, who, made)}
+
+
+@router.post("/run/{run_id}/frees", response_model=Freed)
+def frees(ctx: Studio, who: Sighted, run_id: str):
+    """Bytes that deleting the run and the fits on it would free."""
+    return {"ok": True, **training.act(ctx.store(), run_id, "frees")}
+
+
+@router.post("/run/{run_id}/repeat", response_model=Repeated)
+def repeat(ctx: Studio, who: Sighted, run_id: str):
+    """Queue a run again with the same configuration."""
+    ctx.demand_quota(who, "run")
+    return {"ok": True, **mine(ctx, who, training.act(ctx.store(), run_id, "repeat"))}
+
+
+@router.post("/run/{run_id}/{action}", response_model=RunAction)
+def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str, action: str, body: Action):
+    """Pause, resume, cancel, rename, note, archive, restore or delete a run."""
+    if action == "delete":  # goes with the fits on it, which may be another reader's
+        for fit in runs.list_runs(ctx.store(), runs.get_run(ctx.store(), run_id)["study"], kind="fit"):
+            if fit["parent"] == run_id:
+                permissions.demand_owner(ctx, who, "run", fit["id"])
+    return {"ok": True, **training.act(ctx.store(), run_id, action, body.value, by=who)}
+
+
+@router.get("/compare", response_model=Compared)
+def compare(ctx: Studio, who: Sighted, run: Line):
+    """Several runs side by side: curves, and the settings in which they differ."""
+    chosen = list(dict.fromkeys(run.split(",")))[:COMPARED]
+    rows = [runs.get_run(ctx.store(), one) for one in chosen]
+    return {
+        "ok": True,
+        "runs": [{k: r[k] for k in ("id", "name", "method", "status")} for r in rows],
+        "series": [series(ctx.store(), one)["series"] for one in chosen],
+        "differences": live.differences([r["config"] for r in rows]),
+    }

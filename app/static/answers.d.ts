@@ -1,1710 +1,2696 @@
-// Made by `python -m app.routes.schema --write` from app/routes/_answers.
-// What the routes answer, and an overload of api.js's functions for each: the path says which answer comes.
+// Made by `python -m app.commands._scripts generate` from openapi.json: what the routes take and answer, and
+// an overload of api.js's functions for each route: the path says which answer comes.
 import type { Answer, Params } from './types';
 
-/** What is kept of a case besides its picture. patient: the beginning of a keyed hash. text: likely burned in. */
-export interface About {
-  format: string;
-  patient: string | null;
-  study: string;
-  added: string;
-  shown_from: [number, number] | null;
-  text: boolean | null;
-}
-/** sign_in: whether people sign in at all. you: the name of whoever asks. */
-export interface Accounts {
-  sign_in: boolean;
-  you: string;
-  accounts: Array<KeptAccount>;
-}
-export interface Adjudication {
-  reader: string;
-  decision: Decision;
-}
-export interface Agreement {
-  stage: string;
-  readers: Array<string>;
-  decisions: Array<Decision>;
-  pairs: Array<PairAgreement>;
-  fleiss: FleissKappa | null;
-  differ: Array<Differing>;
-}
-/** A case whose picture is fetched before it is asked for. name: where the reader knows it by a neutral one. */
-export interface Ahead {
-  id: number;
-  v: string;
-  bits: number | null;
-  name?: string;
-}
-export interface AskedLearning {
-  job: number;
-  run: string;
-}
-export interface AskedReport {
-  job: number;
-}
-/** role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not. */
-export interface AssignedReader {
-  name: string;
-  role: string | null;
-  assigned: number;
-  read: number;
-  read_in_all: number;
-}
-/** cases: of the test part; free: of these, assigned to nobody. */
-export interface Assignments {
-  readers: Array<AssignedReader>;
-  cases: number;
-  free: number;
-}
-/** Whose published numbers stand beside ours, and whether they are of these images. */
-export interface Beside {
-  dataset: string;
-  own: boolean;
-}
-export interface Bin {
-  rows: Array<Binned>;
-  days: number;
-}
-/** A run or a study in the bin. */
-export interface Binned {
-  kind: "run" | "study";
-  id: string;
-  name: string;
-  study: string;
-  binned: string;
-  until: string;
-}
-/** rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases. */
-export interface Bundle {
-  study: string;
-  rows: Record<string, number>;
-  readers: Record<string, string>;
-  missing: Missing;
-  changed: Array<string>;
-}
-export interface ByDecision {
-  normal: number;
-  abnormal: number;
-  unsure: number;
-}
-export interface ByLabel {
-  normal: number;
-  abnormal: number;
-  unknown: number;
-}
-export interface BySplit {
-  train: number;
-  holdout: number;
-  test: number;
-}
-/** Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that came with the import. */
-export interface CaseDetail {
-  id: number;
-  v: string;
-  width: number;
-  height: number;
-  bits: number | null;
-  name: string;
-  blind: boolean;
-  mine: Array<OwnReview>;
-  frame?: number;
-  modality?: string | null;
-  spacing?: Spacing | null;
-  label?: Label;
-  split?: Split;
-  tags?: Array<string>;
-  kinds?: Array<string>;
-  readings?: Record<string, Reading | null>;
-  masks?: Array<MaskVersion>;
-  findings?: Array<Finding>;
-  about?: About;
-  others?: Array<OthersReview>;
-  frames?: number;
-  recording?: number;
-}
-export interface CaseOfPoint {
-  id: number;
-  name: string;
-  split: Split;
-  label: Label;
-  width: number;
-  height: number;
-  tags: Array<string>;
-}
-/** changed: how many cases. */
-export interface CasesTagged {
-  tag: string;
-  changed: number;
-}
-export interface ChangedCase {
-  id: number;
-  name: string;
-  first: Decision;
-  second: Decision;
-  label: Label;
-}
-/** How a reader's second decisions differ from the first ones. */
-export interface ChangedMind {
-  both: number;
-  to_abnormal: number;
-  to_normal: number;
-  to_unsure: number;
-  for_better: number;
-  for_worse: number;
-  cases: Array<ChangedCase>;
-}
-/** One of the options, or several of them; names: what people read instead of an option. */
-export interface ChoiceField {
-  key: string;
-  label: string;
-  help: string;
-  kind: "choice" | "several";
-  options: Array<string>;
-  names: Record<string, string>;
-}
-/** Categories: a code per point and their names. Numbers: values, one per point, null where unknown. */
-export interface Column {
-  name: string;
-  title: string;
-  names?: Array<string>;
-  codes?: Array<number>;
-  values?: Array<number | null>;
-}
-export interface Columns {
-  columns: Array<Column>;
-}
-export interface Compared {
-  runs: Array<ComparedRun>;
-  series: Array<Series>;
-  differences: Array<Difference>;
-}
-/** run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better. */
-export interface ComparedRow {
-  run: string | null;
-  title: string;
-  name: string;
-  encoder: string | null;
-  auroc: number | null;
-  auroc_ci: [number, number] | null;
-  pixel_auroc: number | null;
-  pixel_auroc_ci: [number, number] | null;
-  dice: number | null;
-  dice_ci: [number, number] | null;
-  pro: number | null;
-  pro_ci: [number, number] | null;
-  best: Array<string>;
-}
-export interface ComparedRun {
-  id: string;
-  name: string;
-  method: string;
-  status: string;
-}
-export interface Confusion {
-  tp: number;
-  fp: number;
-  fn: number;
-  tn: number;
-  sensitivity: Share;
-  specificity: Share;
-  ppv: Share;
-  npv: Share;
-}
-export interface Counts {
-  total: number;
-  read: number;
-  unread: number;
-  normal: number;
-  abnormal: number;
-  unsure: number;
-}
-export interface Decided {
-  review: number;
-  case: number;
-  stage: ReviewStage;
-  decision: Decision;
-  next: CaseDetail | null;
-  ahead: Array<Ahead>;
-}
-export type Decision = "normal" | "abnormal" | "unsure";
-/** lesions: settings by the kind of lesion; none where the detector does not learn from fake ones. */
-export interface DetectorForm {
-  title: string;
-  form: Array<Group>;
-  defaults: Record<string, any>;
-  lesions: Record<string, Record<string, any>>;
-}
-export interface Difference {
-  key: string;
-  values: Array<any>;
-}
-/** decisions: by reader. */
-export interface Differing {
-  case: number;
-  name: string;
-  decisions: Record<string, Decision>;
-  adjudication: Adjudication | null;
-}
-/** Nothing but that it is done. */
-export interface Done {
-}
-export interface DoneImport {
-  done: number;
-  total: number;
-  started: number;
-  stop?: boolean;
-  state: "done";
-  report: Report;
-}
-export interface DonorStudies {
-  studies: Array<DonorStudy>;
-}
-export interface DonorStudy {
-  id: string;
-  name: string;
-}
-/** id: the case's. */
-export interface Draft {
-  id: number;
-  updated: string;
-}
-export interface Drafts {
-  drafts: Array<Draft>;
-}
-export interface Drop {
-  drop: string;
-}
-/** memory, free: bytes. Without figures where the first steps did not fit. */
-export interface DryRun {
-  fits: boolean;
-  message: string;
-  seconds_step?: number;
-  seconds_epoch?: number;
-  seconds_total?: number;
-  steps?: number;
-  per_epoch?: number;
-  images?: number;
-  memory?: number;
-  free?: number;
-  device?: string;
-  timed?: number;
-}
-export interface Duplicate {
-  kind: string;
-  train: string;
-  test: string;
-  correlation: number;
-}
-/** k: of MedMix's classes A_0 .. A_k; centred: class centres were saved, from which features can be measured. */
-export interface EncoderRun {
-  id: string;
-  name: string;
-  method: string;
-  status: string;
-  epochs: Array<number>;
-  k: number;
-  centred: boolean;
-}
-export interface EncoderRuns {
-  runs: Array<EncoderRun>;
-}
-/** blind, neutral, shuffled: 0 or 1. */
-export interface EndedSession {
-  id: number;
-  blind: number;
-  neutral: number;
-  shuffled: number;
-  choice: string;
-  created: string;
-  ended: string;
-  reader: string;
-}
-export interface Entered {
-  case: CaseDetail | null;
-  ahead: Array<Ahead>;
-}
-export interface Evaluation {
-  auroc: number | null;
-  ap: number | null;
-  sensitivity: number | null;
-  specificity: number | null;
-  pixel_auroc: number | null;
-  dice: number | null;
-  iou: number | null;
-  pro: number | null;
-  protocol: string | null;
-  roi: boolean | null;
-}
-export interface Event {
-  id: number;
-  at: string;
-  who: string;
-  kind: string;
-  study: string | null;
-  case_id: number | null;
-  case: string | null;
-  before: any;
-  after: any;
-  seconds: number | null;
-}
-/** Boxes are in parts of the images' width and height. */
-export interface Explained {
-  box: [number, number, number, number];
-  there: [number, number, number, number];
-  case: PictureOfCase;
-  distance: number;
-  usual: UsualDistance | null;
-}
-/** text: null where there is nothing to warn of. cases: with likely burned-in text. */
-export interface ExportWarning {
-  text: string | null;
-  cases: Array<number>;
-}
-export interface FailedImport {
-  done: number;
-  total: number;
-  started: number;
-  stop?: boolean;
-  state: "failed";
-  error: string;
-}
-export type Field = NumberField | RangeField | ChoiceField | NumbersField | PlainField;
-/** box: in pixels of the image; a point has both corners alike. */
-export interface Finding {
-  id: number;
-  label: string;
-  comment: string;
-  reader: string;
-  created: string;
-  mask_version: number | null;
-  box: [number, number, number, number] | null;
-}
-export interface Findings {
-  findings: Array<Finding>;
-}
-export interface FitOfMap {
-  id: string;
-  name: string;
-  method: string;
-  parent: string | null;
-}
-export interface FitOfRun {
-  id: string;
-  name: string;
-  method: string;
-  status: string;
-  evaluation: Evaluation | null;
-}
-export interface FittedRun {
-  id: string;
-  name: string;
-  method: string;
-  created: string;
-}
-export interface FleissKappa {
-  kappa: number | null;
-  low: number | null;
-  high: number | null;
-  n: number;
-  readers: number;
-}
-/** flagged: 0 or 1. */
-export interface Frame {
-  id: number;
-  frame: number;
-  percentile: number | null;
-  score: number | null;
-  flagged: number | null;
-}
-export interface Freed {
-  bytes: number;
-}
-/** The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample. aspect: width by height of the images before they were squeezed to squares; null where they differ. */
-export interface GridHead {
-  rows: number;
-  cols: number;
-  side: number;
-  names: Array<string>;
-  outlines: Array<Array<Array<Array<[number, number]>>>>;
-  sources: Array<GridSource>;
-  seconds: number;
-  aspect: number | null;
-}
-/** Of what was pasted into sample m of A_n: cut out at `box` of the donor's column, put to `to`; in parts of the side. */
-export interface GridSource {
-  n: number;
-  m: number;
-  slot: number;
-  box: [number, number, number, number];
-  to: [number, number, number, number];
-  donor: number;
-}
-export interface Group {
-  title: string;
-  fields: Array<Field>;
-}
-export interface ImportJob {
-  id: number;
-  status: JobStatus;
-  message: string;
-}
-export type ImportState = RunningImport | DoneImport | FailedImport;
-/** here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere. */
-export interface Job {
-  id: number;
-  status: JobStatus;
-  run: string | null;
-  verb: string;
-  progress: number;
-  message: string;
-  error: string | null;
-  wants: string;
-  position: number;
-  here: boolean | null;
-  ahead: boolean | null;
-  steps: Array<string>;
-}
-/** Of something that is made once. job: null where it is ready. */
-export interface JobAsked {
-  key: string;
-  ready: boolean;
-  job: number | null;
-}
-export type JobStatus = "queued" | "running" | "paused" | "interrupted" | "failed" | "cancelled" | "done";
-/** seen: when last known to be here, or null. last: the only administrator there is. The numbers are of one study's cases; read: of those assigned. */
-export interface KeptAccount {
-  name: string;
-  role: "reader" | "adjudicator" | "administrator";
-  created: string;
-  seen: string | null;
-  last: boolean;
-  assigned: number;
-  read: number;
-  read_in_all: number;
-}
-export interface KeptAccountName {
-  name: string;
-}
-export interface KeptPreset {
-  preset: Preset;
-}
-export type Label = "normal" | "abnormal" | "unknown";
-export interface Labels {
-  labels: Array<string>;
-}
-/** A scored fit that can be learnt on from. seconds: about how long that takes; null where it is not known. */
-export interface LearnFit {
-  id: string;
-  name: string;
-  title: string;
-  seconds: number | null;
-}
-/** masks, patients: accepted ones; it takes `least` patients, or images where these are not known. */
-export interface Learning {
-  masks: number;
-  patients: number;
-  readers: Array<string>;
-  least: number;
-  fits: Array<LearnFit>;
-  learnt: Array<LearntRun>;
-}
-/** Of the run and the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
-export interface LearntBeside {
-  base: string;
-  run: string;
-  cases: number;
-  left_out: number;
-  measures: Partial<Record<"auroc" | "pixel_auroc" | "dice" | "pro", MeasureBeside>>;
-  verdict: "better" | "worse" | "mixed" | "same" | "few";
-  words: string;
-}
-/** share: of the learnt map, 0 where it did not help on marked images left out; null until it is fitted. */
-export interface LearntRun {
-  id: string;
-  name: string;
-  created: string;
-  status: string;
-  base: string;
-  masks: number;
-  share: number | null;
-  job: Job | null;
-  comparison: LearntBeside | null;
-}
-export interface LeftOut {
-  name: string;
-  note: string;
-}
-/** real: how many real lesions were looked at. */
-export interface LesionSimilarity {
-  auroc_real: number;
-  auroc_synthetic: number;
-  closeness: number;
-  distance: number;
-  real: number;
-}
-/** total: rows of the list as it is filtered. labels: whether it may be filtered by label. */
-export interface ListOverview {
-  total: number;
-  scores: ScoreSpread | null;
-  tags: Array<TagCount>;
-  labels: boolean;
-}
-export interface ListedSession {
-  id: number;
-  blind: number;
-  neutral: number;
-  shuffled: number;
-  choice: string;
-  created: string;
-  ended: string;
-  reader: string;
-  cases: number;
-}
-export interface LogLine {
-  at: string;
-  line: string;
-}
-export interface Look {
-  job: number;
-  encoder: string;
-  fit: string;
-}
-export interface Managed {
-  readers: Array<AssignedReader>;
-  cases: number;
-  free: number;
-  watch: Watch | null;
-  runs: Array<FittedRun>;
-  labels: Array<string>;
-}
-export interface MapAbout {
-  key: string;
-  config: MapConfig;
-  run: string;
-  run_name: string;
-  study: string;
-  points_key: string;
-  groups: Array<string>;
-  size: number;
-  epochs: Array<MapEpoch>;
-  seconds: number;
-  points: PointIdentities;
-  fits: Array<FitOfMap>;
-}
-export interface MapConfig {
-  method: "tsne" | "umap" | "pca";
-  feature: "centred" | "projected" | "backbone" | "patch";
-  epochs: Array<number>;
-  seed: number;
-  perplexity: number;
-  iterations: number;
-  neighbours: number;
-  min_dist: number;
-  align: boolean;
-  grid: number;
-  patches: number;
-  points: MapPoints;
-}
-/** numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group. */
-export interface MapEpoch {
-  epoch: number;
-  snapshot: string;
-  features_key: string;
-  numbers: Record<string, Record<string, any>>;
-  trustworthiness: number | null;
-  radii: Array<number | null>;
-  centres: Array<[number, number]> | null;
-}
-export interface MapPoints {
-  train: number;
-  holdout: number;
-  mixed: number;
-  mix_of: string;
-  test_normal: number;
-  abnormal: number;
-  seed: number;
-}
-export interface MapRow {
-  key: string;
-  study: string;
-  run: string;
-  config: MapConfig;
-  created: string;
-  job: number | null;
-  points: number | null;
-  epochs: Array<number>;
-  seconds: number | null;
-  run_name: string;
-  job_status: JobStatus | null;
-  progress: number | null;
-  message: string | null;
-  ready: boolean;
-}
-export interface Maps {
-  maps: Array<MapRow>;
-  views: Array<SavedView>;
-}
-export interface MaskVersion {
-  id: number;
-  case_id: number;
-  version: number;
-  source: "import" | "hand" | "run";
-  reader: string | null;
-  created: string;
-  run: string | null;
-  threshold: number | null;
-  note: string | null;
-}
-export interface Matrix {
-  step: number;
-  rows: Array<Array<number | null>>;
-}
-/** interval: 95 %, of the difference. enough: whether there are enough images to tell. */
-export interface MeasureBeside {
-  old: number | null;
-  new: number | null;
-  difference: number | null;
-  interval: [number, number] | null;
-  images: number;
-  enough: boolean;
-}
-export interface MedMixForms {
-  strong: Record<string, Strong>;
-  weak: WeakForm;
-}
-export interface Missing {
-  images: Array<string>;
-  maps: Array<string>;
-}
-export interface NamedTable {
-  name: string;
-  title: string;
-}
-export interface NearestCase {
-  id: number;
-  name: string;
-  v: string;
-  width: number;
-  height: number;
-  bits: number | null;
-  distance: number;
-}
-export interface NearestCases {
-  cases: Array<NearestCase>;
-}
-export interface Neighbour {
-  point: number;
-  distance: number;
-}
-export interface Neighbours {
-  neighbours: Array<Neighbour>;
-}
-/** password: answered this once. */
-export interface NewPassword {
-  name: string;
-  password: string;
-}
-/** guess, kept: of kinds. look: seconds that a first look takes. */
-export interface Next {
-  kinds: Record<string, string>;
-  guess: string | null;
-  kept: string | null;
-  scored: boolean;
-  trained: boolean;
-  look: number;
-}
-/** min, max: null where the form knows no limit. */
-export interface NumberField {
-  key: string;
-  label: string;
-  help: string;
-  kind: "number" | "integer";
-  min: number | null;
-  max: number | null;
-  step: number | "any";
-  log?: boolean;
-}
-/** A fixed number of values, each with its name. */
-export interface NumbersField {
-  key: string;
-  label: string;
-  help: string;
-  kind: "numbers";
-  names: Array<string>;
-  min: number | null;
-  max: number | null;
-  step: number | "any";
-}
-export interface OnWorklist {
-  cases: number;
-  left_out: number;
-}
-export interface OpenSession {
-  id: number;
-  study: string;
-}
-export interface Opened {
-  case: CaseDetail;
-  ahead: Array<Ahead>;
-}
-/** roc: (false positive rate, true positive rate); null where only one kind of case is known. */
-export interface OperatingPoint {
-  tp: number;
-  fp: number;
-  fn: number;
-  tn: number;
-  sensitivity: Share;
-  specificity: Share;
-  ppv: Share;
-  npv: Share;
-  against: "labels" | "readers";
-  run: string;
-  roc: Array<[number, number]> | null;
-  auroc: number | null;
-  point: [number, number] | null;
-}
-export interface OthersReview {
-  reader: string;
-  stage: ReviewStage;
-  decision: Decision;
-  comment: string;
-}
-export interface Outlines {
-  roi: Array<Array<[number, number]>>;
-  lesion: Array<Array<[number, number]>>;
-}
-/** sizes: the four most frequent, with how many images have them, of size_count. */
-export interface Overview {
-  study: Study;
-  table: Table;
-  masks: BySplit;
-  sizes: Array<[string, number]>;
-  size_count: number;
-  bits: Array<number>;
-  modalities: Array<string>;
-  report: Report | null;
-}
-/** active: 0 once it is undone. */
-export interface OwnReview {
-  id: number;
-  decision: Decision;
-  comment: string;
-  created: string;
-  stage: ReviewStage;
-  active: number;
-}
-/** A part of a case's pack; its bytes follow the head. */
-export interface PackedPart {
-  name: string;
-  bytes: number;
-  headers: Record<string, string | number>;
-}
-/** confusion: the first reader's decisions by row, the second's by column. */
-export interface PairAgreement {
-  kappa: number | null;
-  low: number | null;
-  high: number | null;
-  n: number;
-  readers: Array<string>;
-  agreement: number | null;
-  confusion: Array<Array<number>>;
-}
-/** flagged: 0 or 1. */
-export interface PanelCase {
-  id: number;
-  name: string;
-  label: Label;
-  score: number;
-  percentile: number;
-  flagged: number;
-  right: boolean;
-}
-export interface PictureOfCase {
-  id: number;
-  name: string;
-  v: string;
-  width: number;
-  height: number;
-  bits: number | null;
-}
-/** at: rows of the list before the case. */
-export interface Place {
-  case: number | null;
-  at: number | null;
-}
-export interface PlainField {
-  key: string;
-  label: string;
-  help: string;
-  kind: "study" | "flag" | "text";
-}
-/** left: seconds until all of it is done. */
-export interface Plan {
-  stages: Array<Stage>;
-  left: number;
-  jobs: Array<number>;
-  scored: boolean;
-}
-export type Point = [number, number | null];
-/** case: null once it was removed. box: of the patch, in parts of the image. */
-export interface PointDetail {
-  point: number;
-  case_id: number;
-  lesions: number;
-  group: string;
-  case: CaseOfPoint | null;
-  box: [number, number, number, number] | null;
-  outline: Array<Array<[number, number]>>;
-  reading: ReadingOfPoint | null;
-  reviews: Array<ReviewOfPoint>;
-}
-/** place: of a map of patches. */
-export interface PointIdentities {
-  case_id: Array<number>;
-  lesions: Array<number>;
-  place?: Array<number>;
-}
-/** The numbers, the reader and the time only of those that readers have made; version 0 came with the studio. */
-export interface Preset {
-  name: string;
-  strong: string;
-  config: Record<string, any>;
-  note: string;
-  version: number;
-  built_in: boolean;
-  id?: number;
-  reader?: string | null;
-  created?: string;
-  removed?: number;
-}
-export interface PresetOfFile {
-  preset: ReadPreset;
-}
-export interface Presets {
-  presets: Array<Preset>;
-}
-/** confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions those of `near` are. */
-export interface Probe {
-  accuracy: number;
-  chance: number;
-  lesion_accuracy: number;
-  confusion: Array<Array<number>>;
-  survival: number | null;
-  lost: number | null;
-  near: LesionSimilarity | null;
-  words: Array<Said>;
-  encoder: string;
-  images: number;
-  study: string;
-  seconds: number;
-}
-export interface ProjectedImage {
-  name: string;
-  title: string;
-  case_id: number;
-  far: boolean;
-  neighbours: Array<Neighbour>;
-}
-/** Images that were projected onto a map. cases: -1 for a file of a folder. far: by epoch and image, whether it lies out of the map's support. */
-export interface Projection {
-  key: string;
-  title: string;
-  images: number | null;
-  job: number | null;
-  job_status: JobStatus | null;
-  progress: number | null;
-  message: string | null;
-  ready: true;
-  names: Array<string>;
-  cases: Array<number>;
-  left_out: Array<any>;
-  far: Array<Array<boolean>>;
-}
-export interface Projections {
-  sets: Array<Projection | WaitingProjection>;
-}
-/** The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are. */
-export interface Promised {
-  alpha: number;
-  threshold: number | null;
-  guarantee: string;
-  held: number;
-  needed: number;
-  flagged: number;
-  normals: number;
-  share: Share;
-}
-/** Two values, from and to. */
-export interface RangeField {
-  key: string;
-  label: string;
-  help: string;
-  kind: "range";
-  min: number;
-  max: number;
-  step: number;
-}
-/** As it stands in a file. */
-export interface ReadPreset {
-  name: string;
-  strong: string;
-  config: Record<string, any>;
-  note: string;
-}
-/** What a run says of a case. flagged: 0 or 1. */
-export interface Reading {
-  run: string;
-  score: number | null;
-  percentile: number | null;
-  flagged: number | null;
-  has_map: boolean;
-  words: string;
-  steady: Remark | null;
-  members: Remark | null;
-}
-/** flagged, flagged_roi, has_map: 0 or 1. */
-export interface ReadingOfPoint {
-  run: string;
-  score: number | null;
-  score_roi: number | null;
-  percentile: number | null;
-  percentile_roi: number | null;
-  flagged: number | null;
-  flagged_roi: number | null;
-  has_map: number;
-}
-export interface Rejected {
-  path: string;
-  reason: string;
-}
-export interface Remark {
-  words: string;
-  more: string;
-  ok: boolean;
-}
-export interface Repeated {
-  run: string;
-  job: number;
-}
-/** first: the first new case, where cases were added to a study. */
-export interface Report {
-  study: string;
-  accepted: number;
-  rejected: Array<Rejected>;
-  duplicates: Array<Duplicate>;
-  layout?: string;
-  masks?: number;
-  counts?: Record<string, number>;
-  burned_in?: Array<string>;
-  patients?: number;
-  straddling?: Array<Straddling>;
-  first?: number | null;
-}
-/** done of wanted cells are made. files: kinds that the last report wrote, at `made`. */
-export interface ReportBoard {
-  choices: ReportChoices;
-  tables: Array<ReportTable>;
-  done: number;
-  wanted: number;
-  job: ReportJob | null;
-  files: Array<string>;
-  made: string | null;
-  beside: Beside;
-}
-export interface ReportChoices {
-  tables: Array<NamedTable>;
-}
-export interface ReportHead {
-  metric: string;
-  title: string;
-}
-export interface ReportJob {
-  id: number;
-  status: JobStatus;
-  progress: number;
-  message: string;
-}
-/** values: ours by metric; paper: the published ones. collapsed: how many encoders. failed: why nothing is made. */
-export interface ReportRow {
-  label: string;
-  values: Record<string, ReportValue>;
-  paper: Record<string, number>;
-  seeds: Array<ReportSeed>;
-  seconds: number | null;
-  collapsed: number;
-  failed: string;
-}
-/** fit, encoder: the runs; null where none is made. */
-export interface ReportSeed {
-  seed: number;
-  fit: string | null;
-  encoder: string | null;
-}
-export interface ReportTable {
-  name: string;
-  title: string;
-  heads: Array<ReportHead>;
-  rows: Array<ReportRow>;
-}
-export interface ReportValue {
-  mean: number;
-  deviation: number | null;
-}
-export interface RestoredMask {
-  mask: number;
-  version: number;
-  pixels: number;
-  masks: Array<MaskVersion>;
-}
-export type Results = ResultsOfRun | ResultsOfReaders;
-/** Where no run has scored the study. minds: by reader. */
-export interface ResultsOfReaders {
-  runs: Array<ScoredRun>;
-  run: null;
-  agreement: Agreement;
-  minds: Record<string, ChangedMind>;
-  blind: boolean;
-}
-/** run: the one that the figures are of. minds: by reader. */
-export interface ResultsOfRun {
-  runs: Array<ScoredRun>;
-  run: string;
-  agreement: Agreement;
-  minds: Record<string, ChangedMind>;
-  blind: boolean;
-  verdicts: Array<Verdict>;
-  labels: OperatingPoint;
-  readers: OperatingPoint;
-  promise: Promised | null;
-  compared: Array<ComparedRow>;
-  panel: Array<PanelCase>;
-}
-/** decision: the one that counts now. */
-export interface Reverted {
-  review: number;
-  case: number;
-  decision: Decision | null;
-  next: CaseDetail;
-  ahead: Array<Ahead>;
-}
-export interface ReviewOfPoint {
-  reader: string;
-  decision: Decision;
-  comment: string;
-  created: string;
-}
-/** version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader. */
-export interface ReviewSetup {
-  study: string;
-  reader: string;
-  version: string;
-  rights: Rights;
-  blind: boolean;
-  blinded: boolean;
-  session: SessionRow | null;
-  runs: Array<ScoredRun>;
-  labels: Array<string>;
-  keys: Record<string, any>;
-  show: Record<string, any>;
-}
-export type ReviewStage = "first" | "second" | "adjudication";
-export interface Rights {
-  role: "reader" | "adjudicator" | "administrator" | "single";
-  administer: boolean;
-  adjudicate: boolean;
-}
-/** A run's row. archived: 0 or 1. */
-export interface Run {
-  id: string;
-  study: string;
-  kind: "pretrain" | "fit";
-  name: string;
-  parent: string | null;
-  method: string;
-  config: Record<string, any>;
-  status: string;
-  folder: string | null;
-  created: string;
-  finished: string | null;
-  seconds: number | null;
-  code: string | null;
-  packages: Record<string, string> | null;
-  device: string | null;
-  note: string;
-  archived: number;
-  summary: Record<string, any>;
-  binned: string | null;
-}
-/** status: of pause, cancel and resume. bytes: of delete. */
-export interface RunAction {
-  status?: JobStatus;
-  bytes?: number;
-}
-/** series: what is new since the step that was asked for, or all of it where `reset`. */
-export interface RunDetail {
-  run: Run;
-  data: StudyOfRun | null;
-  job: Job | null;
-  plan: Steps;
-  alarm: string | null;
-  confusion: Matrix | null;
-  distances: Matrix | null;
-  log: Array<LogLine>;
-  children: Array<FitOfRun>;
-  evaluation: Evaluation | null;
-  series: Series;
-  stride: number;
-  last: number;
-  reset: boolean;
-}
-/** left: seconds until it is done; null where nothing is at it. archived: 0 or 1. */
-export interface RunRow {
-  id: string;
-  kind: "pretrain" | "fit";
-  name: string;
-  parent: string | null;
-  method: string;
-  status: string;
-  created: string;
-  finished: string | null;
-  seconds: number | null;
-  note: string;
-  archived: number;
-  epochs: number | null;
-  size: number | null;
-  collapsed: boolean;
-  job: Job | null;
-  left: number | null;
-  latest: Record<string, number>;
-  evaluation: Evaluation | null;
-}
-export interface RunRows {
-  runs: Array<RunRow>;
-}
-export interface RunningImport {
-  done: number;
-  total: number;
-  started: number;
-  stop?: boolean;
-  state: "running";
-}
-export interface Said {
-  kind: "good" | "warn";
-  text: string;
-}
-export interface Sample {
-  cases: Array<SampleCase>;
-}
-export interface SampleCase {
-  id: number;
-  name: string;
-  split: Split;
-  label: Label;
-  width: number;
-  height: number;
-}
-export interface SavedMask {
-  mask: number;
-  version: number;
-  pixels: number;
-  masks: Array<MaskVersion>;
-  findings: Array<Finding>;
-}
-export interface SavedView {
-  id: number;
-  study: string;
-  name: string;
-  reader: string;
-  created: string;
-  state: Record<string, any>;
-}
-/** How scores are spread: counts of the bins between lo and hi; scores beyond are in the end bins. */
-export interface ScoreSpread {
-  bins: Array<number>;
-  lo: number;
-  hi: number;
-  threshold: number | null;
-}
-/** first: whether the run is the newest of its detector. encoder: the method of the run that it is a fit on. */
-export interface ScoredRun {
-  id: string;
-  name: string;
-  method: string;
-  title: string;
-  encoder: string | null;
-  created: string;
-  first: boolean;
-}
-export type Series = Record<string, Array<Point>>;
-export interface SessionAgreement {
-  kappa: number | null;
-  low: number | null;
-  high: number | null;
-  n: number;
-  with: string;
-  agreement: number | null;
-}
-export interface SessionChoice {
-  name: string;
-  title: string;
-  cases: number;
-}
-export interface SessionNumber {
-  session: number;
-}
-/** which: of which cases, in words. code: the commit that the run was made with. version: of the studio. */
-export interface SessionReport {
-  session: EndedSession;
-  cases: number;
-  read: number;
-  seconds: Times | null;
-  decisions: ByDecision;
-  changed: number;
-  point: Confusion | null;
-  detector: Confusion | null;
-  agreement: Array<SessionAgreement>;
-  study: string;
-  reader: string;
-  which: string;
-  run: ScoredRun | null;
-  code: string | null;
-  version: string;
-  rows: Array<SheetRow>;
-}
-/** A reading session. blind, neutral, shuffled: 0 or 1. */
-export interface SessionRow {
-  id: number;
-  study: string;
-  reader: string;
-  blind: number;
-  neutral: number;
-  shuffled: number;
-  choice: string;
-  run: string | null;
-  first_review: number;
-  last_review: number | null;
-  created: string;
-  ended: string | null;
-}
-/** point, detector: against the labels, by the reader's last decisions and by the run's flags. */
-export interface SessionSummary {
-  session: EndedSession;
-  cases: number;
-  read: number;
-  seconds: Times | null;
-  decisions: ByDecision;
-  changed: number;
-  point: Confusion | null;
-  detector: Confusion | null;
-  agreement: Array<SessionAgreement>;
-}
-/** What a session could hold, and the sessions that are over. */
-export interface Sessions {
-  choices: Array<SessionChoice>;
-  over: Array<ListedSession>;
-  blind: boolean;
-}
-/** hits of n, with the 95 % Wilson interval; null where n is 0. */
-export interface Share {
-  value: number | null;
-  low: number | null;
-  high: number | null;
-  hits: number;
-  n: number;
-}
-/** A case of a printed session. first, decision: the first and the last word. percentile, flagged: of the session's run. */
-export interface SheetRow {
-  name: string;
-  first: Decision | null;
-  decision: Decision | null;
-  seconds: number | null;
-  percentile: number | null;
-  flagged: boolean | null;
-}
-export interface SizeGroup {
-  from: number;
-  to: number;
-  n: number;
-  dice: number;
-  sd: number;
-}
-/** size: part of the image. */
-export interface SizePoint {
-  case: number;
-  name: string;
-  size: number;
-  dice: number;
-}
-/** of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance. */
-export interface Sizes {
-  points: Array<SizePoint>;
-  groups: Array<SizeGroup>;
-  threshold: number;
-  of: number;
-}
-/** Millimetres of a pixel; null where the file does not say. */
-export interface Spacing {
-  x: number;
-  y: number;
-  at: "patient" | "detector";
-}
-export type Split = "train" | "holdout" | "test";
-/** left: seconds. */
-export interface Stage {
-  title: string;
-  state: "done" | "running" | "waiting" | "failed" | "stopped";
-  left: number;
-  share: number;
-}
-/** blind: studies that are read blind now. session: the open reading session. */
-export interface Standing {
-  blind: Array<string>;
-  session: OpenSession | null;
-}
-export interface Started {
-  run: string;
-  fits: Array<string>;
-  job: number;
-}
-export interface StartedFits {
-  fits: Array<string>;
-  job: number;
-}
-export interface StartedSession {
-  session: number;
-  cases: number;
-}
-/** beside: the short job at work while a training is `job`. arrived: when something last came in, by study. */
-export interface Status {
-  studies: Array<string>;
-  job: Job | null;
-  beside: Job | null;
-  waiting: number;
-  arrived: Record<string, string>;
-  reading: Standing;
-}
-export interface StatusOfJob {
-  status: JobStatus;
-}
-export interface Steps {
-  steps: number;
-  epochs: number;
-  per_epoch: number;
-  images: number;
-}
-/** Names of one patient's images. */
-export interface Straddling {
-  train: Array<string>;
-  test: Array<string>;
-}
-/** section: of the paper. */
-export interface Strong {
-  title: string;
-  section: string;
-  form: Array<Group>;
-  defaults: Record<string, any>;
-}
-export interface Study {
-  id: string;
-  name: string;
-  created: string;
-  folder: string | null;
-  layout: string | null;
-  config: Record<string, any>;
-  fingerprint: string | null;
-  binned: string | null;
-  cases: number;
-  masks: number;
-  counts: Record<string, number>;
-}
-export interface StudyOfRun {
-  name: string;
-  fingerprint: string | null;
-}
-export interface Table {
-  train: ByLabel;
-  holdout: ByLabel;
-  test: ByLabel;
-}
-export interface TagCount {
-  tag: string;
-  cases: number;
-}
-/** left_out: MedMix versions among the points. */
-export interface Tagged {
-  tag: string;
-  cases: number;
-  left_out: number;
-}
-/** Of an import: a token to ask for its state. */
-export interface Task {
-  task: string;
-}
-export interface Timeline {
-  frames: Array<Frame>;
-}
-/** Seconds a case: the median, the quartiles, and the sum. */
-export interface Times {
-  median: number;
-  low: number;
-  high: number;
-  total: number;
-}
-export interface Title {
-  title: string;
-}
-export interface TourAct {
-  tab?: string;
-  click?: string;
-  unless?: string;
-  gone?: boolean;
-  tick?: string;
-  untick?: string;
-  set?: string;
-  value?: string;
-  option?: string;
-  slide?: string;
-  through?: Array<number>;
-  over?: number;
-  wait?: string;
-  there?: string;
-  found?: boolean;
-  press?: Array<string>;
-  seconds?: number;
-}
-/** found: the case with the clearest lesion. */
-export interface TourState {
-  study: string;
-  ready: boolean;
-  job: Job | null;
-  found: number | null;
-}
-export interface TourStep {
-  tab: string;
-  title: string;
-  text: string;
-  at: string;
-  do?: Array<TourAct>;
-  once?: boolean;
-  seconds: number;
-}
-export interface TourSteps {
-  about: string;
-  steps: Array<TourStep>;
-}
-/** next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by. */
-export interface Trail {
-  events: Array<Event>;
-  next: number | null;
-  kinds: Array<string>;
-  people: Array<string>;
-  studies: Array<string>;
-}
-export interface TrainingForms {
-  objectives: Record<string, Title>;
-  presets: Record<string, Record<string, any>>;
-  usual: string;
-  pasted: Record<string, string>;
-  form: Array<Group>;
-  encoder: Array<Group>;
-  weak: WeakForm;
-  strong: Record<string, string>;
-  detectors: Record<string, DetectorForm>;
-  lesions: Record<string, string>;
-  device: string;
-}
-export interface Unassigned {
-  readers: Array<AssignedReader>;
-  cases: number;
-  free: number;
-  taken_back: number;
-}
-export interface UsualDistance {
-  median: number;
-  largest: number;
-  count: number;
-}
-export interface Verdict {
-  run: string;
-  title: string;
-  level: "good" | "warn" | "bad" | "none";
-  words: string;
-  advice: string;
-  found: Share;
-  alarms: Share;
-  auroc: number | null;
-}
-export interface ViewNumber {
-  id: number;
-}
-/** Images that are being projected onto a map. */
-export interface WaitingProjection {
-  key: string;
-  title: string;
-  images: number | null;
-  job: number | null;
-  job_status: JobStatus | null;
-  progress: number | null;
-  message: string | null;
-  ready: false;
-}
-/** counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle. */
-export interface Watch {
-  study: string;
-  folder: string;
-  run: string | null;
-  active: boolean;
-  copy: boolean;
-  looked: string | null;
-  message: string;
-  changed: string | null;
-  counts: Partial<Record<"waiting" | "ready" | "taken" | "double" | "failed", number>>;
-  job: ImportJob | null;
-  left_out: Array<LeftOut>;
-}
-export interface Watched {
-  watch: Watch | null;
-}
-export interface WeakForm {
-  form: Array<Group>;
-  presets: Record<string, Record<string, any>>;
-}
-export interface Worklist {
-  rows: Array<WorklistRow>;
-  cursor: [number, string | number | null, number] | null;
-}
-/** flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. None of these while the case is hidden. */
-export interface WorklistRow {
-  id: number;
-  v: string;
-  name: string;
-  decision: Decision | null;
-  first: Decision | null;
-  second: Decision | null;
-  adjudicated: Decision | null;
-  key: [number, string | number | null, number];
-  score?: number | null;
-  percentile?: number | null;
-  flagged?: number | null;
-  map?: string | null;
-  tags?: Array<string>;
-  kinds?: Array<string>;
-  disagreement?: number;
-}
-
 type Query = '' | `?${string}`;
-type To<T> = Promise<T & { ok: true }>;
-/** Throws an Error whose message is a sentence for the reader. */
+/**
+ * This file was auto-generated by openapi-typescript.
+ * Do not make direct changes to the file.
+ */
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description What is kept of a case besides its picture. patient: the beginning of a keyed hash. text: likely burned in. */
+        About: {
+            format: string;
+            patient: string | null;
+            study: string;
+            added: string;
+            shown_from: [
+                number,
+                number
+            ] | null;
+            text: boolean | null;
+        };
+        /** @description A reader's account, by its name. */
+        Account: {
+            name: string;
+        };
+        AccountRole: {
+            name: string;
+            /** @enum {string} */
+            role: "reader" | "adjudicator" | "administrator";
+        };
+        /** @description sign_in: whether people sign in at all. you: the name of whoever asks. */
+        Accounts: {
+            /** @constant */
+            ok: true;
+            sign_in: boolean;
+            you: string;
+            accounts: components["schemas"]["KeptAccount"][];
+        };
+        Action: {
+            /** @default  */
+            value: string;
+        };
+        /** @description path, or drop: the token of an upload. */
+        Add: {
+            /** @default  */
+            path: string;
+            drop?: string | null;
+            /** @default false */
+            keep: boolean;
+            per_second?: number | null;
+        };
+        Adjudication: {
+            reader: string;
+            decision: components["schemas"]["Decision"];
+        };
+        Agreement: {
+            stage: string;
+            readers: string[];
+            decisions: components["schemas"]["Decision"][];
+            pairs: components["schemas"]["PairAgreement"][];
+            fleiss: components["schemas"]["FleissKappa"] | null;
+            differ: components["schemas"]["Differing"][];
+        };
+        /** @description A case whose picture is fetched before it is asked for. name: where the reader knows it by a neutral one. */
+        Ahead: {
+            id: number;
+            v: string;
+            bits: number | null;
+            name?: string;
+        };
+        AskedLearning: {
+            /** @constant */
+            ok: true;
+            job: number;
+            run: string;
+        };
+        AskedReport: {
+            /** @constant */
+            ok: true;
+            job: number;
+        };
+        /** @description per_case: 2 for double reading. */
+        Assign: {
+            readers: string[];
+            /** @default 1 */
+            per_case: number;
+        };
+        /** @description role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not. */
+        AssignedReader: {
+            name: string;
+            role: string | null;
+            assigned: number;
+            read: number;
+            read_in_all: number;
+        };
+        /** @description cases: of the test part; free: of these, assigned to nobody. */
+        Assignments: {
+            /** @constant */
+            ok: true;
+            readers: components["schemas"]["AssignedReader"][];
+            cases: number;
+            free: number;
+        };
+        /** @description Whose published numbers stand beside ours, and whether they are of these images. */
+        Beside: {
+            dataset: string;
+            own: boolean;
+        };
+        Bin: {
+            /** @constant */
+            ok: true;
+            rows: components["schemas"]["Binned"][];
+            days: number;
+        };
+        /** @description A run or a study in the bin. */
+        Binned: {
+            /** @enum {string} */
+            kind: "run" | "study";
+            id: string;
+            name: string;
+            study: string;
+            binned: string;
+            until: string;
+        };
+        /** @description rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases. */
+        Bundle: {
+            /** @constant */
+            ok: true;
+            study: string;
+            rows: {
+                [key: string]: number;
+            };
+            readers: {
+                [key: string]: string;
+            };
+            missing: components["schemas"]["Missing"];
+            changed: string[];
+        };
+        ByDecision: {
+            normal: number;
+            abnormal: number;
+            unsure: number;
+        };
+        ByLabel: {
+            normal: number;
+            abnormal: number;
+            unknown: number;
+        };
+        BySplit: {
+            train: number;
+            holdout: number;
+            test: number;
+        };
+        /**
+         * @description Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
+         *     that is read blind; about: never under neutral names. kinds: those tags that came with the import.
+         */
+        CaseDetail: {
+            id: number;
+            study: string;
+            v: string;
+            width: number;
+            height: number;
+            bits: number | null;
+            name: string;
+            blind: boolean;
+            mine: components["schemas"]["OwnReview"][];
+            frame?: number;
+            modality?: string | null;
+            spacing?: components["schemas"]["Spacing"] | null;
+            label?: components["schemas"]["Label"];
+            split?: components["schemas"]["Split"];
+            tags?: string[];
+            kinds?: string[];
+            readings?: {
+                [key: string]: components["schemas"]["Reading"] | null;
+            };
+            masks?: components["schemas"]["MaskVersion"][];
+            findings?: components["schemas"]["Finding"][];
+            about?: components["schemas"]["About"];
+            others?: components["schemas"]["OthersReview"][];
+            frames?: number;
+            recording?: number;
+        };
+        CaseOfPoint: {
+            id: number;
+            name: string;
+            split: components["schemas"]["Split"];
+            label: components["schemas"]["Label"];
+            width: number;
+            height: number;
+            tags: string[];
+        };
+        /** @description A tag put on cases, or taken off; numbers as the worklist has them. */
+        CaseTag: {
+            study: string;
+            cases: number[];
+            tag: string;
+            /** @default false */
+            remove: boolean;
+        };
+        /** @description changed: how many cases. */
+        CasesTagged: {
+            /** @constant */
+            ok: true;
+            tag: string;
+            changed: number;
+        };
+        ChangedCase: {
+            id: number;
+            name: string;
+            first: components["schemas"]["Decision"];
+            second: components["schemas"]["Decision"];
+            label: components["schemas"]["Label"];
+        };
+        /** @description How a reader's second decisions differ from the first ones. */
+        ChangedMind: {
+            both: number;
+            to_abnormal: number;
+            to_normal: number;
+            to_unsure: number;
+            for_better: number;
+            for_worse: number;
+            cases: components["schemas"]["ChangedCase"][];
+        };
+        /** @description One of the options, or several of them; names: what people read instead of an option. */
+        ChoiceField: {
+            key: string;
+            label: string;
+            help: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "choice" | "several";
+            options: string[];
+            names: {
+                [key: string]: string;
+            };
+        };
+        /** @description clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it. */
+        Clicks: {
+            /** @default  */
+            run: string;
+            /** @default [] */
+            clicks: [
+                number,
+                number,
+                boolean
+            ][];
+            window?: [
+                number,
+                number,
+                number,
+                number
+            ] | null;
+        };
+        ClusterMap: {
+            run: string;
+            config: {
+                [key: string]: any;
+            };
+        };
+        /** @description Categories: a code per point and their names. Numbers: values, one per point, null where any. */
+        Column: {
+            name: string;
+            title: string;
+            names?: string[];
+            codes?: number[];
+            values?: (number | null)[];
+        };
+        Columns: {
+            /** @constant */
+            ok: true;
+            columns: components["schemas"]["Column"][];
+        };
+        Compared: {
+            /** @constant */
+            ok: true;
+            runs: components["schemas"]["ComparedRun"][];
+            series: components["schemas"]["Series"][];
+            differences: components["schemas"]["Difference"][];
+        };
+        /** @description run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better. */
+        ComparedRow: {
+            run: string | null;
+            title: string;
+            name: string;
+            encoder: string | null;
+            auroc: number | null;
+            auroc_ci: [
+                number,
+                number
+            ] | null;
+            pixel_auroc: number | null;
+            pixel_auroc_ci: [
+                number,
+                number
+            ] | null;
+            dice: number | null;
+            dice_ci: [
+                number,
+                number
+            ] | null;
+            pro: number | null;
+            pro_ci: [
+                number,
+                number
+            ] | null;
+            best: string[];
+        };
+        ComparedRun: {
+            id: string;
+            name: string;
+            method: string;
+            status: string;
+        };
+        Confusion: {
+            tp: number;
+            fp: number;
+            fn: number;
+            tn: number;
+            sensitivity: components["schemas"]["Share"];
+            specificity: components["schemas"]["Share"];
+            ppv: components["schemas"]["Share"];
+            npv: components["schemas"]["Share"];
+        };
+        Counts: {
+            /** @constant */
+            ok: true;
+            total: number;
+            read: number;
+            unread: number;
+            normal: number;
+            abnormal: number;
+            unsure: number;
+        };
+        /** @description review: 0 for whoever reads blind. */
+        Decided: {
+            /** @constant */
+            ok: true;
+            review: number;
+            case: number;
+            stage: components["schemas"]["ReviewStage"];
+            decision: components["schemas"]["Decision"];
+            next: components["schemas"]["CaseDetail"] | null;
+            ahead: components["schemas"]["Ahead"][];
+        };
+        /** @enum {string} */
+        Decision: "normal" | "abnormal" | "unsure";
+        /** @description job: null where the demo study is there, or is being made. */
+        DemoJob: {
+            /** @constant */
+            ok: true;
+            job: number | null;
+        };
+        /** @description lesions: settings by the kind of lesion; none where the detector does not learn from fake ones. */
+        DetectorForm: {
+            title: string;
+            form: components["schemas"]["Group"][];
+            defaults: {
+                [key: string]: any;
+            };
+            lesions: {
+                [key: string]: {
+                    [key: string]: any;
+                };
+            };
+        };
+        Difference: {
+            key: string;
+            values: any[];
+        };
+        /** @description decisions: by reader. */
+        Differing: {
+            case: number;
+            name: string;
+            decisions: {
+                [key: string]: components["schemas"]["Decision"];
+            };
+            adjudication: components["schemas"]["Adjudication"] | null;
+        };
+        /** @description Nothing but that it is done. */
+        Done: {
+            /** @constant */
+            ok: true;
+        };
+        DoneImport: {
+            /** @constant */
+            ok: true;
+            done: number;
+            total: number;
+            started: number;
+            stop?: boolean;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            state: "done";
+            report: components["schemas"]["Report"];
+        };
+        DonorStudies: {
+            /** @constant */
+            ok: true;
+            studies: components["schemas"]["DonorStudy"][];
+        };
+        DonorStudy: {
+            id: string;
+            name: string;
+        };
+        /** @description id: the case's. */
+        Draft: {
+            id: number;
+            updated: string;
+        };
+        Drafts: {
+            /** @constant */
+            ok: true;
+            drafts: components["schemas"]["Draft"][];
+        };
+        Drop: {
+            /** @constant */
+            ok: true;
+            drop: string;
+        };
+        /** @description memory, free: bytes. Without figures where the first steps did not fit. */
+        DryRun: {
+            /** @constant */
+            ok: true;
+            fits: boolean;
+            message: string;
+            seconds_step?: number;
+            seconds_epoch?: number;
+            seconds_total?: number;
+            steps?: number;
+            per_epoch?: number;
+            images?: number;
+            memory?: number;
+            free?: number;
+            device?: string;
+            timed?: number;
+        };
+        DryRunOf: {
+            config: {
+                [key: string]: any;
+            };
+            study: string;
+        };
+        Duplicate: {
+            kind: string;
+            train: string;
+            test: string;
+            correlation: number;
+        };
+        /** @description k: of MedMix's classes A_0 .. A_k; centred: class centres were saved, from which features can be measured. */
+        EncoderRun: {
+            id: string;
+            name: string;
+            method: string;
+            status: string;
+            epochs: number[];
+            k: number;
+            centred: boolean;
+        };
+        EncoderRuns: {
+            /** @constant */
+            ok: true;
+            runs: components["schemas"]["EncoderRun"][];
+        };
+        /** @description blind, neutral, shuffled: 0 or 1. */
+        EndedSession: {
+            id: number;
+            blind: number;
+            neutral: number;
+            shuffled: number;
+            choice: string;
+            created: string;
+            ended: string;
+            reader: string;
+        };
+        Entered: {
+            /** @constant */
+            ok: true;
+            case: components["schemas"]["CaseDetail"] | null;
+            ahead: components["schemas"]["Ahead"][];
+        };
+        Evaluation: {
+            auroc: number | null;
+            ap: number | null;
+            sensitivity: number | null;
+            specificity: number | null;
+            pixel_auroc: number | null;
+            dice: number | null;
+            iou: number | null;
+            pro: number | null;
+            protocol: string | null;
+            roi: boolean | null;
+        };
+        Event: {
+            id: number;
+            at: string;
+            who: string;
+            kind: string;
+            study: string | null;
+            case_id: number | null;
+            case: string | null;
+            before: any;
+            after: any;
+            seconds: number | null;
+        };
+        /** @description Boxes are in parts of the images' width and height. */
+        Explained: {
+            /** @constant */
+            ok: true;
+            box: [
+                number,
+                number,
+                number,
+                number
+            ];
+            there: [
+                number,
+                number,
+                number,
+                number
+            ];
+            case: components["schemas"]["PictureOfCase"];
+            distance: number;
+            usual: components["schemas"]["UsualDistance"] | null;
+        };
+        /** @description text: null where there is nothing to warn of. cases: with likely burned-in text. */
+        ExportWarning: {
+            /** @constant */
+            ok: true;
+            text: string | null;
+            cases: number[];
+        };
+        /** @description error: one sentence on what went wrong (errors.py). */
+        Failed: {
+            /** @constant */
+            ok: false;
+            error: string;
+        };
+        FailedImport: {
+            /** @constant */
+            ok: true;
+            done: number;
+            total: number;
+            started: number;
+            stop?: boolean;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            state: "failed";
+            error: string;
+        };
+        Field: components["schemas"]["NumberField"] | components["schemas"]["RangeField"] | components["schemas"]["ChoiceField"] | components["schemas"]["NumbersField"] | components["schemas"]["PlainField"];
+        Figure: {
+            scene: {
+                [key: string]: any;
+            };
+            /** @default true */
+            outlines: boolean;
+            /** @default  */
+            title: string;
+        };
+        /** @description box: in pixels of the image; a point has both corners alike. */
+        Finding: {
+            id: number;
+            label: string;
+            comment: string;
+            reader: string;
+            created: string;
+            mask_version: number | null;
+            box: [
+                number,
+                number,
+                number,
+                number
+            ] | null;
+        };
+        Findings: {
+            /** @constant */
+            ok: true;
+            findings: components["schemas"]["Finding"][];
+        };
+        Fit: {
+            detectors: {
+                [key: string]: {
+                    [key: string]: any;
+                };
+            };
+        };
+        FitOfMap: {
+            id: string;
+            name: string;
+            method: string;
+            parent: string | null;
+        };
+        FitOfRun: {
+            id: string;
+            name: string;
+            method: string;
+            status: string;
+            evaluation: components["schemas"]["Evaluation"] | null;
+        };
+        FittedRun: {
+            id: string;
+            name: string;
+            method: string;
+            created: string;
+        };
+        FleissKappa: {
+            kappa: number | null;
+            low: number | null;
+            high: number | null;
+            n: number;
+            readers: number;
+        };
+        /** @description flagged: 0 or 1. */
+        Frame: {
+            id: number;
+            frame: number;
+            percentile: number | null;
+            score: number | null;
+            flagged: number | null;
+        };
+        Freed: {
+            /** @constant */
+            ok: true;
+            bytes: number;
+        };
+        /**
+         * @description The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample.
+         *
+         *     aspect: width by height of the images before they were squeezed to squares; null where they differ.
+         */
+        GridHead: {
+            rows: number;
+            cols: number;
+            side: number;
+            names: string[];
+            outlines: [
+                number,
+                number
+            ][][][][];
+            sources: components["schemas"]["GridSource"][];
+            seconds: number;
+            aspect: number | null;
+        };
+        /**
+         * @description Of what was pasted into sample m of A_n: cut out at `box` of the donor's column, put to `to`; in parts of the
+         *     side.
+         */
+        GridSource: {
+            n: number;
+            m: number;
+            slot: number;
+            box: [
+                number,
+                number,
+                number,
+                number
+            ];
+            to: [
+                number,
+                number,
+                number,
+                number
+            ];
+            donor: number;
+        };
+        Group: {
+            title: string;
+            fields: components["schemas"]["Field"][];
+        };
+        /**
+         * @description folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
+         *
+         *     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
+         */
+        Import: {
+            /** @default  */
+            folder: string;
+            /** @default  */
+            name: string;
+            /** @default false */
+            keep: boolean;
+            drop?: string | null;
+            /** @default 1 */
+            per_second: number;
+            /** @default 0 */
+            patient_letters: number;
+        };
+        ImportJob: {
+            id: number;
+            status: components["schemas"]["JobStatus"];
+            message: string;
+        };
+        ImportState: components["schemas"]["RunningImport"] | components["schemas"]["DoneImport"] | components["schemas"]["FailedImport"];
+        /** @description here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere. */
+        Job: {
+            id: number;
+            status: components["schemas"]["JobStatus"];
+            run: string | null;
+            verb: string;
+            progress: number;
+            message: string;
+            error: string | null;
+            wants: string;
+            position: number;
+            here: boolean | null;
+            ahead: boolean | null;
+            steps: string[];
+        };
+        /** @description Of something that is made once. job: null where it is ready. */
+        JobAsked: {
+            /** @constant */
+            ok: true;
+            key: string;
+            ready: boolean;
+            job: number | null;
+        };
+        /** @enum {string} */
+        JobStatus: "queued" | "running" | "paused" | "interrupted" | "failed" | "cancelled" | "done";
+        /**
+         * @description seen: when last known to be here, or null. last: the only administrator there is. The numbers are of one study's
+         *     cases; read: of those assigned.
+         */
+        KeptAccount: {
+            name: string;
+            /** @enum {string} */
+            role: "reader" | "adjudicator" | "administrator";
+            created: string;
+            seen: string | null;
+            last: boolean;
+            assigned: number;
+            read: number;
+            read_in_all: number;
+        };
+        KeptAccountName: {
+            /** @constant */
+            ok: true;
+            name: string;
+        };
+        KeptPreset: {
+            /** @constant */
+            ok: true;
+            preset: components["schemas"]["Preset"];
+        };
+        Kind: {
+            kind: string;
+        };
+        /** @enum {string} */
+        Label: "normal" | "abnormal" | "unknown";
+        Labels: {
+            /** @constant */
+            ok: true;
+            labels: string[];
+        };
+        /** @description fit: the scored fit to learn on from. */
+        Learn: {
+            fit: string;
+        };
+        /** @description A scored fit that can be learnt on from. seconds: about how long that takes; null where it is not known. */
+        LearnFit: {
+            id: string;
+            name: string;
+            title: string;
+            seconds: number | null;
+        };
+        /** @description masks, patients: accepted ones; it takes `least` patients, or images where these are not known. */
+        Learning: {
+            /** @constant */
+            ok: true;
+            masks: number;
+            patients: number;
+            readers: string[];
+            least: number;
+            fits: components["schemas"]["LearnFit"][];
+            learnt: components["schemas"]["LearntRun"][];
+        };
+        /** @description Of the run and the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
+        LearntBeside: {
+            base: string;
+            run: string;
+            cases: number;
+            left_out: number;
+            measures: {
+                [key: string]: components["schemas"]["MeasureBeside"];
+            };
+            /** @enum {string} */
+            verdict: "better" | "worse" | "mixed" | "same" | "few";
+            words: string;
+        };
+        /** @description share: of the learnt map, 0 where it did not help on marked images left out; null until it is fitted. */
+        LearntRun: {
+            id: string;
+            name: string;
+            created: string;
+            status: string;
+            base: string;
+            masks: number;
+            share: number | null;
+            job: components["schemas"]["Job"] | null;
+            comparison: components["schemas"]["LearntBeside"] | null;
+        };
+        LeftOut: {
+            name: string;
+            note: string;
+        };
+        /** @description real: how many real lesions were looked at. */
+        LesionSimilarity: {
+            auroc_real: number;
+            auroc_synthetic: number;
+            closeness: number;
+            distance: number;
+            real: number;
+        };
+        /** @description total: rows of the list as it is filtered. labels: whether it may be filtered by label. */
+        ListOverview: {
+            /** @constant */
+            ok: true;
+            total: number;
+            scores: components["schemas"]["ScoreSpread"] | null;
+            tags: components["schemas"]["TagCount"][];
+            labels: boolean;
+        };
+        ListedSession: {
+            id: number;
+            blind: number;
+            neutral: number;
+            shuffled: number;
+            choice: string;
+            created: string;
+            ended: string;
+            reader: string;
+            cases: number;
+        };
+        LogLine: {
+            at: string;
+            line: string;
+        };
+        Look: {
+            /** @constant */
+            ok: true;
+            job: number;
+            encoder: string;
+            fit: string;
+        };
+        Managed: {
+            /** @constant */
+            ok: true;
+            readers: components["schemas"]["AssignedReader"][];
+            cases: number;
+            free: number;
+            watch: components["schemas"]["Watch"] | null;
+            runs: components["schemas"]["FittedRun"][];
+            labels: string[];
+        };
+        MapAbout: {
+            /** @constant */
+            ok: true;
+            key: string;
+            config: components["schemas"]["MapConfig"];
+            run: string;
+            run_name: string;
+            study: string;
+            points_key: string;
+            groups: string[];
+            size: number;
+            epochs: components["schemas"]["MapEpoch"][];
+            seconds: number;
+            points: components["schemas"]["PointIdentities"];
+            fits: components["schemas"]["FitOfMap"][];
+        };
+        MapConfig: {
+            /** @enum {string} */
+            method: "tsne" | "umap" | "pca";
+            /** @enum {string} */
+            feature: "centred" | "projected" | "backbone" | "patch";
+            epochs: number[];
+            seed: number;
+            perplexity: number;
+            iterations: number;
+            neighbours: number;
+            min_dist: number;
+            align: boolean;
+            grid: number;
+            patches: number;
+            points: components["schemas"]["MapPoints"];
+        };
+        /** @description numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group. */
+        MapEpoch: {
+            epoch: number;
+            snapshot: string;
+            features_key: string;
+            numbers: {
+                [key: string]: {
+                    [key: string]: any;
+                };
+            };
+            trustworthiness: number | null;
+            radii: (number | null)[];
+            centres: [
+                number,
+                number
+            ][] | null;
+        };
+        MapPoints: {
+            train: number;
+            holdout: number;
+            mixed: number;
+            mix_of: string;
+            test_normal: number;
+            abnormal: number;
+            seed: number;
+        };
+        MapRow: {
+            key: string;
+            study: string;
+            run: string;
+            config: components["schemas"]["MapConfig"];
+            created: string;
+            job: number | null;
+            points: number | null;
+            epochs: number[];
+            seconds: number | null;
+            run_name: string;
+            job_status: components["schemas"]["JobStatus"] | null;
+            progress: number | null;
+            message: string | null;
+            ready: boolean;
+        };
+        Maps: {
+            /** @constant */
+            ok: true;
+            maps: components["schemas"]["MapRow"][];
+            views: components["schemas"]["SavedView"][];
+        };
+        MaskVersion: {
+            id: number;
+            case_id: number;
+            version: number;
+            /** @enum {string} */
+            source: "import" | "hand" | "run";
+            reader: string | null;
+            created: string;
+            run: string | null;
+            threshold: number | null;
+            note: string | null;
+        };
+        Matrix: {
+            step: number;
+            rows: (number | null)[][];
+        };
+        /** @description interval: 95 %, of the difference. enough: whether there are enough images to tell. */
+        MeasureBeside: {
+            old: number | null;
+            new: number | null;
+            difference: number | null;
+            interval: [
+                number,
+                number
+            ] | null;
+            images: number;
+            enough: boolean;
+        };
+        MedMixForms: {
+            /** @constant */
+            ok: true;
+            strong: {
+                [key: string]: components["schemas"]["Strong"];
+            };
+            weak: components["schemas"]["WeakForm"];
+        };
+        Missing: {
+            images: string[];
+            maps: string[];
+        };
+        NamedTable: {
+            name: string;
+            title: string;
+        };
+        NearestCase: {
+            id: number;
+            name: string;
+            v: string;
+            width: number;
+            height: number;
+            bits: number | null;
+            distance: number;
+        };
+        NearestCases: {
+            /** @constant */
+            ok: true;
+            cases: components["schemas"]["NearestCase"][];
+        };
+        Neighbour: {
+            point: number;
+            distance: number;
+        };
+        Neighbours: {
+            /** @constant */
+            ok: true;
+            neighbours: components["schemas"]["Neighbour"][];
+        };
+        /** @description token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail. */
+        NewDecision: {
+            case: number;
+            /** @enum {string} */
+            decision: "normal" | "abnormal" | "unsure";
+            /** @default  */
+            comment: string | null;
+            seconds?: number | null;
+            run?: string | null;
+            shown?: {
+                [key: string]: any;
+            } | null;
+            /** @default false */
+            adjudication: boolean;
+            token?: string | null;
+            list?: {
+                [key: string]: any;
+            } | null;
+        };
+        /** @description box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. */
+        NewFinding: {
+            case: number;
+            label: string;
+            /** @default  */
+            comment: string;
+            box?: number[] | null;
+        };
+        NewLabels: {
+            labels: string[];
+        };
+        /** @description password: answered this once. */
+        NewPassword: {
+            /** @constant */
+            ok: true;
+            name: string;
+            password: string;
+        };
+        NewPreset: {
+            config: {
+                [key: string]: any;
+            };
+            name: string;
+            /** @default medmix */
+            strong: string;
+            /** @default  */
+            note: string;
+        };
+        /** @description folder (administrators), or study: those of its cases that are not on the map. */
+        NewProjection: {
+            /** @default  */
+            folder: string;
+            /** @default  */
+            study: string;
+        };
+        /** @description tables: by name, none for all of them. */
+        NewReport: {
+            /** @default [] */
+            tables: string[];
+            /** @default 2 */
+            seeds: number;
+            /**
+             * @default quick
+             * @enum {string}
+             */
+            budget: "quick" | "paper";
+            /**
+             * @default paper
+             * @enum {string}
+             */
+            protocol: "paper" | "held-out";
+        };
+        /** @description guess, kept: of kinds. look: seconds that a first look takes. */
+        Next: {
+            /** @constant */
+            ok: true;
+            kinds: {
+                [key: string]: string;
+            };
+            guess: string | null;
+            kept: string | null;
+            scored: boolean;
+            trained: boolean;
+            look: number;
+        };
+        /** @description min, max: null where the form knows no limit. */
+        NumberField: {
+            key: string;
+            label: string;
+            help: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "integer" | "number";
+            min: number | null;
+            max: number | null;
+            step: number | "any";
+            log?: boolean;
+        };
+        /** @description A fixed number of values, each with its name. */
+        NumbersField: {
+            key: string;
+            label: string;
+            help: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "numbers";
+            names: string[];
+            min: number | null;
+            max: number | null;
+            step: number | "any";
+        };
+        OnWorklist: {
+            /** @constant */
+            ok: true;
+            cases: number;
+            left_out: number;
+        };
+        OpenSession: {
+            id: number;
+            study: string;
+        };
+        Opened: {
+            /** @constant */
+            ok: true;
+            case: components["schemas"]["CaseDetail"];
+            ahead: components["schemas"]["Ahead"][];
+        };
+        /** @description roc: (false positive rate, true positive rate); null where only one kind of case is known. */
+        OperatingPoint: {
+            tp: number;
+            fp: number;
+            fn: number;
+            tn: number;
+            sensitivity: components["schemas"]["Share"];
+            specificity: components["schemas"]["Share"];
+            ppv: components["schemas"]["Share"];
+            npv: components["schemas"]["Share"];
+            /** @enum {string} */
+            against: "labels" | "readers";
+            run: string;
+            roc: [
+                number,
+                number
+            ][] | null;
+            auroc: number | null;
+            point: [
+                number,
+                number
+            ] | null;
+        };
+        OthersReview: {
+            reader: string;
+            stage: components["schemas"]["ReviewStage"];
+            decision: components["schemas"]["Decision"];
+            comment: string;
+        };
+        Outlines: {
+            /** @constant */
+            ok: true;
+            roi: [
+                number,
+                number
+            ][][];
+            lesion: [
+                number,
+                number
+            ][][];
+        };
+        /** @description sizes: the four most frequent, with how many images have them, of size_count. */
+        Overview: {
+            /** @constant */
+            ok: true;
+            study: components["schemas"]["Study"];
+            table: components["schemas"]["Table"];
+            masks: components["schemas"]["BySplit"];
+            sizes: [
+                string,
+                number
+            ][];
+            size_count: number;
+            bits: number[];
+            modalities: string[];
+            report: components["schemas"]["Report"] | null;
+        };
+        /** @description active: 0 once it is undone. */
+        OwnReview: {
+            id: number;
+            decision: components["schemas"]["Decision"];
+            comment: string;
+            created: string;
+            stage: components["schemas"]["ReviewStage"];
+            active: number;
+        };
+        /** @description What whoever asks may do. */
+        OwnRights: {
+            /** @constant */
+            ok: true;
+            /** @enum {string} */
+            role: "reader" | "adjudicator" | "administrator" | "single";
+            administer: boolean;
+            adjudicate: boolean;
+        };
+        /** @description confusion: the first reader's decisions by row, the second's by column. */
+        PairAgreement: {
+            kappa: number | null;
+            low: number | null;
+            high: number | null;
+            n: number;
+            readers: string[];
+            agreement: number | null;
+            confusion: number[][];
+        };
+        /** @description flagged: 0 or 1. */
+        PanelCase: {
+            id: number;
+            name: string;
+            label: components["schemas"]["Label"];
+            score: number;
+            percentile: number;
+            flagged: number;
+            right: boolean;
+        };
+        PictureOfCase: {
+            id: number;
+            name: string;
+            v: string;
+            width: number;
+            height: number;
+            bits: number | null;
+        };
+        /** @description at: rows of the list before the case. */
+        Place: {
+            /** @constant */
+            ok: true;
+            case: number | null;
+            at: number | null;
+        };
+        PlainField: {
+            key: string;
+            label: string;
+            help: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "flag" | "study" | "text";
+        };
+        /** @description left: seconds until all of it is done. */
+        Plan: {
+            /** @constant */
+            ok: true;
+            stages: components["schemas"]["Stage"][];
+            left: number;
+            jobs: number[];
+            scored: boolean;
+        };
+        Point: [
+            number,
+            number | null
+        ];
+        /** @description case: null once it was removed. box: of the patch, in parts of the image. */
+        PointDetail: {
+            /** @constant */
+            ok: true;
+            point: number;
+            case_id: number;
+            lesions: number;
+            group: string;
+            case: components["schemas"]["CaseOfPoint"] | null;
+            box: [
+                number,
+                number,
+                number,
+                number
+            ] | null;
+            outline: [
+                number,
+                number
+            ][][];
+            reading: components["schemas"]["ReadingOfPoint"] | null;
+            reviews: components["schemas"]["ReviewOfPoint"][];
+        };
+        /** @description place: of a map of patches. */
+        PointIdentities: {
+            case_id: number[];
+            lesions: number[];
+            place?: number[];
+        };
+        Points: {
+            points: number[];
+        };
+        /** @description The numbers, the reader and the time only of those that readers have made; version 0 came with the studio. */
+        Preset: {
+            name: string;
+            strong: string;
+            config: {
+                [key: string]: any;
+            };
+            note: string;
+            version: number;
+            built_in: boolean;
+            id?: number;
+            reader?: string | null;
+            created?: string;
+            removed?: number;
+        };
+        PresetFile: {
+            config: {
+                [key: string]: any;
+            };
+            name: string;
+            /** @default medmix */
+            strong: string;
+            /** @default 0 */
+            version: number;
+        };
+        PresetOfFile: {
+            /** @constant */
+            ok: true;
+            preset: components["schemas"]["ReadPreset"];
+        };
+        Presets: {
+            /** @constant */
+            ok: true;
+            presets: components["schemas"]["Preset"][];
+        };
+        /**
+         * @description confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
+         *     those of `near` are.
+         */
+        Probe: {
+            /** @constant */
+            ok: true;
+            accuracy: number;
+            chance: number;
+            lesion_accuracy: number;
+            confusion: number[][];
+            survival: number | null;
+            lost: number | null;
+            near: components["schemas"]["LesionSimilarity"] | null;
+            words: components["schemas"]["Said"][];
+            encoder: string;
+            images: number;
+            study: string;
+            seconds: number;
+        };
+        ProbeScene: {
+            scene: {
+                [key: string]: any;
+            };
+            /** @default  */
+            encoder: string;
+        };
+        ProjectedImage: {
+            /** @constant */
+            ok: true;
+            name: string;
+            title: string;
+            case_id: number;
+            far: boolean;
+            neighbours: components["schemas"]["Neighbour"][];
+        };
+        /**
+         * @description Images that were projected onto a map. cases: -1 for a file of a folder. far: by epoch and image, whether it lies
+         *     out of the map's support.
+         */
+        Projection: {
+            key: string;
+            title: string;
+            images: number | null;
+            job: number | null;
+            job_status: components["schemas"]["JobStatus"] | null;
+            progress: number | null;
+            message: string | null;
+            /** @constant */
+            ready: true;
+            names: string[];
+            cases: number[];
+            left_out: any[];
+            far: boolean[][];
+        };
+        Projections: {
+            /** @constant */
+            ok: true;
+            sets: (components["schemas"]["Projection"] | components["schemas"]["WaitingProjection"])[];
+        };
+        /** @description The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are. */
+        Promised: {
+            alpha: number;
+            threshold: number | null;
+            guarantee: string;
+            held: number;
+            needed: number;
+            flagged: number;
+            normals: number;
+            share: components["schemas"]["Share"];
+        };
+        /** @description Two values, from and to. */
+        RangeField: {
+            key: string;
+            label: string;
+            help: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "range";
+            min: number;
+            max: number;
+            step: number;
+        };
+        /** @description As it stands in a file. */
+        ReadPreset: {
+            name: string;
+            strong: string;
+            config: {
+                [key: string]: any;
+            };
+            note: string;
+        };
+        /** @description What a run says of a case. flagged: 0 or 1. */
+        Reading: {
+            run: string;
+            score: number | null;
+            percentile: number | null;
+            flagged: number | null;
+            has_map: boolean;
+            words: string;
+            steady: components["schemas"]["Remark"] | null;
+            members: components["schemas"]["Remark"] | null;
+        };
+        /** @description flagged, flagged_roi, has_map: 0 or 1. */
+        ReadingOfPoint: {
+            run: string;
+            score: number | null;
+            score_roi: number | null;
+            percentile: number | null;
+            percentile_roi: number | null;
+            flagged: number | null;
+            flagged_roi: number | null;
+            has_map: number;
+        };
+        /** @description choice: of core/studio/review/session_choice.py. count: 0 for all of them. */
+        ReadingSession: {
+            study: string;
+            /** @default all */
+            choice: string;
+            /** @default 0 */
+            count: number;
+            /** @default true */
+            blind: boolean;
+            /** @default true */
+            neutral: boolean;
+            /** @default true */
+            shuffled: boolean;
+        };
+        Rejected: {
+            path: string;
+            reason: string;
+        };
+        Remark: {
+            words: string;
+            more: string;
+            ok: boolean;
+        };
+        Repeated: {
+            /** @constant */
+            ok: true;
+            run: string;
+            job: number;
+        };
+        /** @description first: the first new case, where cases were added to a study. */
+        Report: {
+            study: string;
+            accepted: number;
+            rejected: components["schemas"]["Rejected"][];
+            duplicates: components["schemas"]["Duplicate"][];
+            layout?: string;
+            masks?: number;
+            counts?: {
+                [key: string]: number;
+            };
+            burned_in?: string[];
+            patients?: number;
+            straddling?: components["schemas"]["Straddling"][];
+            first?: number | null;
+        };
+        /** @description done of wanted cells are made. files: kinds that the last report wrote, at `made`. */
+        ReportBoard: {
+            /** @constant */
+            ok: true;
+            choices: components["schemas"]["ReportChoices"];
+            tables: components["schemas"]["ReportTable"][];
+            done: number;
+            wanted: number;
+            job: components["schemas"]["ReportJob"] | null;
+            files: string[];
+            made: string | null;
+            beside: components["schemas"]["Beside"];
+        };
+        ReportChoices: {
+            tables: components["schemas"]["NamedTable"][];
+        };
+        ReportHead: {
+            metric: string;
+            title: string;
+        };
+        ReportJob: {
+            id: number;
+            status: components["schemas"]["JobStatus"];
+            progress: number;
+            message: string;
+        };
+        /** @description values: ours by metric; paper: the published ones. collapsed: how many encoders. failed: why nothing is made. */
+        ReportRow: {
+            label: string;
+            values: {
+                [key: string]: components["schemas"]["ReportValue"];
+            };
+            paper: {
+                [key: string]: number;
+            };
+            seeds: components["schemas"]["ReportSeed"][];
+            seconds: number | null;
+            collapsed: number;
+            failed: string;
+        };
+        /** @description fit, encoder: the runs; null where none is made. */
+        ReportSeed: {
+            seed: number;
+            fit: string | null;
+            encoder: string | null;
+        };
+        ReportTable: {
+            name: string;
+            title: string;
+            heads: components["schemas"]["ReportHead"][];
+            rows: components["schemas"]["ReportRow"][];
+        };
+        ReportValue: {
+            mean: number;
+            deviation: number | null;
+        };
+        RestoredMask: {
+            /** @constant */
+            ok: true;
+            mask: number;
+            version: number;
+            pixels: number;
+            masks: components["schemas"]["MaskVersion"][];
+        };
+        Results: components["schemas"]["ResultsOfRun"] | components["schemas"]["ResultsOfReaders"];
+        /** @description Where no run has scored the study. minds: by reader. */
+        ResultsOfReaders: {
+            /** @constant */
+            ok: true;
+            runs: components["schemas"]["ScoredRun"][];
+            run: null;
+            agreement: components["schemas"]["Agreement"];
+            minds: {
+                [key: string]: components["schemas"]["ChangedMind"];
+            };
+            blind: boolean;
+        };
+        /** @description run: the one that the figures are of. minds: by reader. */
+        ResultsOfRun: {
+            /** @constant */
+            ok: true;
+            runs: components["schemas"]["ScoredRun"][];
+            run: string;
+            agreement: components["schemas"]["Agreement"];
+            minds: {
+                [key: string]: components["schemas"]["ChangedMind"];
+            };
+            blind: boolean;
+            verdicts: components["schemas"]["Verdict"][];
+            labels: components["schemas"]["OperatingPoint"];
+            readers: components["schemas"]["OperatingPoint"];
+            promise: components["schemas"]["Promised"] | null;
+            compared: components["schemas"]["ComparedRow"][];
+            panel: components["schemas"]["PanelCase"][];
+        };
+        /** @description decision: the one that counts now. review: 0 for whoever reads blind. */
+        Reverted: {
+            /** @constant */
+            ok: true;
+            review: number;
+            case: number;
+            decision: components["schemas"]["Decision"] | null;
+            next: components["schemas"]["CaseDetail"];
+            ahead: components["schemas"]["Ahead"][];
+        };
+        ReviewOfPoint: {
+            reader: string;
+            decision: components["schemas"]["Decision"];
+            comment: string;
+            created: string;
+        };
+        /** @description keys, show: the reader's own. labels, blind: the study's (administrators). */
+        ReviewSettings: {
+            /** @default  */
+            study: string;
+            keys?: {
+                [key: string]: any;
+            } | null;
+            show?: {
+                [key: string]: any;
+            } | null;
+            labels?: string[] | null;
+            blind?: boolean | null;
+        };
+        /** @description version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader. */
+        ReviewSetup: {
+            /** @constant */
+            ok: true;
+            study: string;
+            reader: string;
+            version: string;
+            rights: components["schemas"]["Rights"];
+            blind: boolean;
+            blinded: boolean;
+            session: components["schemas"]["SessionRow"] | null;
+            runs: components["schemas"]["ScoredRun"][];
+            labels: string[];
+            keys: {
+                [key: string]: any;
+            };
+            show: {
+                [key: string]: any;
+            };
+        };
+        /** @enum {string} */
+        ReviewStage: "first" | "second" | "adjudication";
+        Rights: {
+            /** @enum {string} */
+            role: "reader" | "adjudicator" | "administrator" | "single";
+            administer: boolean;
+            adjudicate: boolean;
+        };
+        /** @description A run's row. archived: 0 or 1. */
+        Run: {
+            id: string;
+            study: string;
+            /** @enum {string} */
+            kind: "pretrain" | "fit";
+            name: string;
+            parent: string | null;
+            method: string;
+            config: {
+                [key: string]: any;
+            };
+            status: string;
+            folder: string | null;
+            created: string;
+            finished: string | null;
+            seconds: number | null;
+            code: string | null;
+            packages: {
+                [key: string]: string;
+            } | null;
+            device: string | null;
+            note: string;
+            archived: number;
+            summary: {
+                [key: string]: any;
+            };
+            binned: string | null;
+        };
+        /** @description status: of pause, cancel and resume. bytes: of delete. */
+        RunAction: {
+            /** @constant */
+            ok: true;
+            status?: components["schemas"]["JobStatus"];
+            bytes?: number;
+        };
+        /** @description series: what is new since the step that was asked for, or all of it where `reset`. */
+        RunDetail: {
+            /** @constant */
+            ok: true;
+            run: components["schemas"]["Run"];
+            data: components["schemas"]["StudyOfRun"] | null;
+            job: components["schemas"]["Job"] | null;
+            plan: components["schemas"]["Steps"];
+            alarm: string | null;
+            confusion: components["schemas"]["Matrix"] | null;
+            distances: components["schemas"]["Matrix"] | null;
+            log: components["schemas"]["LogLine"][];
+            children: components["schemas"]["FitOfRun"][];
+            evaluation: components["schemas"]["Evaluation"] | null;
+            series: components["schemas"]["Series"];
+            stride: number;
+            last: number;
+            reset: boolean;
+        };
+        /** @description left: seconds until it is done; null where nothing is at it. archived: 0 or 1. */
+        RunRow: {
+            id: string;
+            /** @enum {string} */
+            kind: "pretrain" | "fit";
+            name: string;
+            parent: string | null;
+            method: string;
+            status: string;
+            created: string;
+            finished: string | null;
+            seconds: number | null;
+            note: string;
+            archived: number;
+            epochs: number | null;
+            size: number | null;
+            collapsed: boolean;
+            job: components["schemas"]["Job"] | null;
+            left: number | null;
+            latest: {
+                [key: string]: number;
+            };
+            evaluation: components["schemas"]["Evaluation"] | null;
+        };
+        RunRows: {
+            /** @constant */
+            ok: true;
+            runs: components["schemas"]["RunRow"][];
+        };
+        RunningImport: {
+            /** @constant */
+            ok: true;
+            done: number;
+            total: number;
+            started: number;
+            stop?: boolean;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            state: "running";
+        };
+        Said: {
+            /** @enum {string} */
+            kind: "good" | "warn";
+            text: string;
+        };
+        Sample: {
+            /** @constant */
+            ok: true;
+            cases: components["schemas"]["SampleCase"][];
+        };
+        SampleCase: {
+            id: number;
+            name: string;
+            split: components["schemas"]["Split"];
+            label: components["schemas"]["Label"];
+            width: number;
+            height: number;
+        };
+        SavedMask: {
+            /** @constant */
+            ok: true;
+            mask: number;
+            version: number;
+            pixels: number;
+            masks: components["schemas"]["MaskVersion"][];
+            findings: components["schemas"]["Finding"][];
+        };
+        SavedView: {
+            id: number;
+            study: string;
+            name: string;
+            reader: string;
+            created: string;
+            state: {
+                [key: string]: any;
+            };
+        };
+        /** @description A scene of core/studio/medmix/preview.py, which checks each of its settings. */
+        Scene: {
+            scene: {
+                [key: string]: any;
+            };
+        };
+        /** @description How scores are spread: counts of the bins between lo and hi; scores beyond are in the end bins. */
+        ScoreSpread: {
+            bins: number[];
+            lo: number;
+            hi: number;
+            threshold: number | null;
+        };
+        /** @description first: whether the run is the newest of its detector. encoder: the method of the run that it is a fit on. */
+        ScoredRun: {
+            id: string;
+            name: string;
+            method: string;
+            title: string;
+            encoder: string | null;
+            created: string;
+            first: boolean;
+        };
+        Series: {
+            [key: string]: components["schemas"]["Point"][];
+        };
+        SessionAgreement: {
+            kappa: number | null;
+            low: number | null;
+            high: number | null;
+            n: number;
+            with: string;
+            agreement: number | null;
+        };
+        SessionChoice: {
+            name: string;
+            title: string;
+            cases: number;
+        };
+        SessionNumber: {
+            /** @constant */
+            ok: true;
+            session: number;
+        };
+        /** @description which: of which cases, in words. code: the commit that the run was made with. version: of the studio. */
+        SessionReport: {
+            /** @constant */
+            ok: true;
+            session: components["schemas"]["EndedSession"];
+            cases: number;
+            read: number;
+            seconds: components["schemas"]["Times"] | null;
+            decisions: components["schemas"]["ByDecision"];
+            changed: number;
+            point: components["schemas"]["Confusion"] | null;
+            detector: components["schemas"]["Confusion"] | null;
+            agreement: components["schemas"]["SessionAgreement"][];
+            study: string;
+            reader: string;
+            which: string;
+            run: components["schemas"]["ScoredRun"] | null;
+            code: string | null;
+            version: string;
+            rows: components["schemas"]["SheetRow"][];
+        };
+        /** @description A reading session. blind, neutral, shuffled: 0 or 1. */
+        SessionRow: {
+            id: number;
+            study: string;
+            reader: string;
+            blind: number;
+            neutral: number;
+            shuffled: number;
+            choice: string;
+            created: string;
+        };
+        /** @description point, detector: against the labels, by the reader's last decisions and by the run's flags. */
+        SessionSummary: {
+            /** @constant */
+            ok: true;
+            session: components["schemas"]["EndedSession"];
+            cases: number;
+            read: number;
+            seconds: components["schemas"]["Times"] | null;
+            decisions: components["schemas"]["ByDecision"];
+            changed: number;
+            point: components["schemas"]["Confusion"] | null;
+            detector: components["schemas"]["Confusion"] | null;
+            agreement: components["schemas"]["SessionAgreement"][];
+        };
+        /** @description What a session could hold, and the sessions that are over. */
+        Sessions: {
+            /** @constant */
+            ok: true;
+            choices: components["schemas"]["SessionChoice"][];
+            over: components["schemas"]["ListedSession"][];
+            blind: boolean;
+        };
+        /** @description hits of n, with the 95 % Wilson interval; null where n is 0. */
+        Share: {
+            value: number | null;
+            low: number | null;
+            high: number | null;
+            hits: number;
+            n: number;
+        };
+        /**
+         * @description A case of a printed session. first, decision: the first and the last word. percentile, flagged: of the session's
+         *     run.
+         */
+        SheetRow: {
+            name: string;
+            first: components["schemas"]["Decision"] | null;
+            decision: components["schemas"]["Decision"] | null;
+            seconds: number | null;
+            percentile: number | null;
+            flagged: boolean | null;
+        };
+        SizeGroup: {
+            from: number;
+            to: number;
+            n: number;
+            dice: number;
+            sd: number;
+        };
+        /** @description size: part of the image. */
+        SizePoint: {
+            case: number;
+            name: string;
+            size: number;
+            dice: number;
+        };
+        /** @description of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance. */
+        Sizes: {
+            /** @constant */
+            ok: true;
+            points: components["schemas"]["SizePoint"][];
+            groups: components["schemas"]["SizeGroup"][];
+            threshold: number;
+            of: number;
+        };
+        /** @description Millimetres of a pixel; null where the file does not say. */
+        Spacing: {
+            x: number;
+            y: number;
+            /** @enum {string} */
+            at: "patient" | "detector";
+        };
+        /** @enum {string} */
+        Split: "train" | "holdout" | "test";
+        /** @description left: seconds. */
+        Stage: {
+            title: string;
+            /** @enum {string} */
+            state: "done" | "running" | "waiting" | "failed" | "stopped";
+            left: number;
+            share: number;
+        };
+        /** @description blind: studies that are read blind now. session: the open reading session. */
+        Standing: {
+            blind: string[];
+            session: components["schemas"]["OpenSession"] | null;
+        };
+        Started: {
+            /** @constant */
+            ok: true;
+            run: string;
+            fits: string[];
+            job: number;
+        };
+        StartedFits: {
+            /** @constant */
+            ok: true;
+            fits: string[];
+            job: number;
+        };
+        StartedSession: {
+            /** @constant */
+            ok: true;
+            session: number;
+            cases: number;
+        };
+        /** @description beside: the short job at work while a training is `job`. arrived: when something last came in, by study. */
+        Status: {
+            /** @constant */
+            ok: true;
+            studies: string[];
+            job: components["schemas"]["Job"] | null;
+            beside: components["schemas"]["Job"] | null;
+            waiting: number;
+            arrived: {
+                [key: string]: string;
+            };
+            reading: components["schemas"]["Standing"];
+        };
+        StatusOfJob: {
+            /** @constant */
+            ok: true;
+            status: components["schemas"]["JobStatus"];
+        };
+        Steps: {
+            steps: number;
+            epochs: number;
+            per_epoch: number;
+            images: number;
+        };
+        /** @description Names of one patient's images. */
+        Straddling: {
+            train: string[];
+            test: string[];
+        };
+        /** @description section: of the paper. */
+        Strong: {
+            title: string;
+            section: string;
+            form: components["schemas"]["Group"][];
+            defaults: {
+                [key: string]: any;
+            };
+        };
+        Study: {
+            id: string;
+            name: string;
+            created: string;
+            folder: string | null;
+            layout: string | null;
+            config: {
+                [key: string]: any;
+            };
+            fingerprint: string | null;
+            binned: string | null;
+            cases: number;
+            masks: number;
+            counts: {
+                [key: string]: number;
+            };
+        };
+        StudyOfRun: {
+            name: string;
+            fingerprint: string | null;
+        };
+        Table: {
+            train: components["schemas"]["ByLabel"];
+            holdout: components["schemas"]["ByLabel"];
+            test: components["schemas"]["ByLabel"];
+        };
+        Tag: {
+            points: number[];
+            tag: string;
+            /** @default false */
+            remove: boolean;
+        };
+        TagCount: {
+            tag: string;
+            cases: number;
+        };
+        /** @description left_out: MedMix versions among the points. */
+        Tagged: {
+            /** @constant */
+            ok: true;
+            tag: string;
+            cases: number;
+            left_out: number;
+        };
+        /** @description Of an import: a token to ask for its state. */
+        Task: {
+            /** @constant */
+            ok: true;
+            task: string;
+        };
+        Threshold: {
+            case: number;
+            run?: string | null;
+            from?: number | null;
+            to?: number | null;
+        };
+        Timeline: {
+            /** @constant */
+            ok: true;
+            frames: components["schemas"]["Frame"][];
+        };
+        /** @description Seconds a case: the median, the quartiles, and the sum. */
+        Times: {
+            median: number;
+            low: number;
+            high: number;
+            total: number;
+        };
+        Title: {
+            title: string;
+        };
+        TourAct: {
+            tab?: string;
+            click?: string;
+            unless?: string;
+            gone?: boolean;
+            tick?: string;
+            untick?: string;
+            set?: string;
+            value?: string;
+            option?: string;
+            slide?: string;
+            through?: number[];
+            over?: number;
+            wait?: string;
+            there?: string;
+            found?: boolean;
+            press?: string[];
+            seconds?: number;
+        };
+        /** @description found: the case with the clearest lesion. */
+        TourState: {
+            /** @constant */
+            ok: true;
+            study: string;
+            ready: boolean;
+            job: components["schemas"]["Job"] | null;
+            found: number | null;
+        };
+        TourStep: {
+            tab: string;
+            title: string;
+            text: string;
+            at: string;
+            do?: components["schemas"]["TourAct"][];
+            once?: boolean;
+            seconds: number;
+        };
+        TourSteps: {
+            /** @constant */
+            ok: true;
+            about: string;
+            steps: components["schemas"]["TourStep"][];
+        };
+        /** @description next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by. */
+        Trail: {
+            /** @constant */
+            ok: true;
+            events: components["schemas"]["Event"][];
+            next: number | null;
+            kinds: string[];
+            people: string[];
+            studies: string[];
+        };
+        /** @description detectors: options of each detector that is fitted when the training ends, by its name. */
+        Training: {
+            config: {
+                [key: string]: any;
+            };
+            study: string;
+            detectors: {
+                [key: string]: {
+                    [key: string]: any;
+                };
+            };
+            /** @default  */
+            name: string;
+        };
+        TrainingConfig: {
+            config: {
+                [key: string]: any;
+            };
+        };
+        TrainingForms: {
+            /** @constant */
+            ok: true;
+            objectives: {
+                [key: string]: components["schemas"]["Title"];
+            };
+            presets: {
+                [key: string]: {
+                    [key: string]: any;
+                };
+            };
+            usual: string;
+            pasted: {
+                [key: string]: string;
+            };
+            form: components["schemas"]["Group"][];
+            encoder: components["schemas"]["Group"][];
+            weak: components["schemas"]["WeakForm"];
+            strong: {
+                [key: string]: string;
+            };
+            detectors: {
+                [key: string]: components["schemas"]["DetectorForm"];
+            };
+            lesions: {
+                [key: string]: string;
+            };
+            device: string;
+        };
+        /** @description Undo and redo. list: the filters and the order of the worklist. */
+        Travel: {
+            study: string;
+            token?: string | null;
+            list?: {
+                [key: string]: any;
+            } | null;
+        };
+        Unassign: {
+            reader: string;
+        };
+        Unassigned: {
+            /** @constant */
+            ok: true;
+            readers: components["schemas"]["AssignedReader"][];
+            cases: number;
+            free: number;
+            taken_back: number;
+        };
+        UsualDistance: {
+            median: number;
+            largest: number;
+            count: number;
+        };
+        Verdict: {
+            run: string;
+            title: string;
+            /** @enum {string} */
+            level: "good" | "warn" | "bad" | "none";
+            words: string;
+            advice: string;
+            found: components["schemas"]["Share"];
+            alarms: components["schemas"]["Share"];
+            auroc: number | null;
+        };
+        View: {
+            study: string;
+            name: string;
+            state: {
+                [key: string]: any;
+            };
+        };
+        ViewNumber: {
+            /** @constant */
+            ok: true;
+            id: number;
+        };
+        /** @description Images that are being projected onto a map. */
+        WaitingProjection: {
+            key: string;
+            title: string;
+            images: number | null;
+            job: number | null;
+            job_status: components["schemas"]["JobStatus"] | null;
+            progress: number | null;
+            message: string | null;
+            /** @constant */
+            ready: false;
+        };
+        /** @description counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle. */
+        Watch: {
+            study: string;
+            folder: string;
+            run: string | null;
+            active: boolean;
+            copy: boolean;
+            looked: string | null;
+            message: string;
+            changed: string | null;
+            counts: {
+                [key: string]: number;
+            };
+            job: components["schemas"]["ImportJob"] | null;
+            left_out: components["schemas"]["LeftOut"][];
+        };
+        /** @description run: "" for the one that Review opens with. */
+        WatchSettings: {
+            /** @default  */
+            folder: string | null;
+            /** @default  */
+            run: string | null;
+            /** @default true */
+            active: boolean;
+            /** @default false */
+            copy: boolean;
+        };
+        Watched: {
+            /** @constant */
+            ok: true;
+            watch: components["schemas"]["Watch"] | null;
+        };
+        WeakForm: {
+            form: components["schemas"]["Group"][];
+            presets: {
+                [key: string]: {
+                    [key: string]: any;
+                };
+            };
+        };
+        Worklist: {
+            /** @constant */
+            ok: true;
+            rows: components["schemas"]["WorklistRow"][];
+            cursor: [
+                number,
+                string | number | null,
+                number
+            ] | null;
+        };
+        /**
+         * @description flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. None of
+         *     these while the case is hidden.
+         */
+        WorklistRow: {
+            id: number;
+            v: string;
+            name: string;
+            decision: components["schemas"]["Decision"] | null;
+            first: components["schemas"]["Decision"] | null;
+            second: components["schemas"]["Decision"] | null;
+            adjudicated: components["schemas"]["Decision"] | null;
+            key: [
+                number,
+                string | number | null,
+                number
+            ];
+            score?: number | null;
+            percentile?: number | null;
+            flagged?: number | null;
+            map?: string | null;
+            tags?: string[];
+            kinds?: string[];
+            disagreement?: number;
+        };
+        YamlText: {
+            text: string;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type About = components['schemas']['About'];
+export type Account = components['schemas']['Account'];
+export type AccountRole = components['schemas']['AccountRole'];
+export type Accounts = components['schemas']['Accounts'];
+export type Action = components['schemas']['Action'];
+export type Add = components['schemas']['Add'];
+export type Adjudication = components['schemas']['Adjudication'];
+export type Agreement = components['schemas']['Agreement'];
+export type Ahead = components['schemas']['Ahead'];
+export type AskedLearning = components['schemas']['AskedLearning'];
+export type AskedReport = components['schemas']['AskedReport'];
+export type Assign = components['schemas']['Assign'];
+export type AssignedReader = components['schemas']['AssignedReader'];
+export type Assignments = components['schemas']['Assignments'];
+export type Beside = components['schemas']['Beside'];
+export type Bin = components['schemas']['Bin'];
+export type Binned = components['schemas']['Binned'];
+export type Bundle = components['schemas']['Bundle'];
+export type ByDecision = components['schemas']['ByDecision'];
+export type ByLabel = components['schemas']['ByLabel'];
+export type BySplit = components['schemas']['BySplit'];
+export type CaseDetail = components['schemas']['CaseDetail'];
+export type CaseOfPoint = components['schemas']['CaseOfPoint'];
+export type CaseTag = components['schemas']['CaseTag'];
+export type CasesTagged = components['schemas']['CasesTagged'];
+export type ChangedCase = components['schemas']['ChangedCase'];
+export type ChangedMind = components['schemas']['ChangedMind'];
+export type ChoiceField = components['schemas']['ChoiceField'];
+export type Clicks = components['schemas']['Clicks'];
+export type ClusterMap = components['schemas']['ClusterMap'];
+export type Column = components['schemas']['Column'];
+export type Columns = components['schemas']['Columns'];
+export type Compared = components['schemas']['Compared'];
+export type ComparedRow = components['schemas']['ComparedRow'];
+export type ComparedRun = components['schemas']['ComparedRun'];
+export type Confusion = components['schemas']['Confusion'];
+export type Counts = components['schemas']['Counts'];
+export type Decided = components['schemas']['Decided'];
+export type Decision = components['schemas']['Decision'];
+export type DemoJob = components['schemas']['DemoJob'];
+export type DetectorForm = components['schemas']['DetectorForm'];
+export type Difference = components['schemas']['Difference'];
+export type Differing = components['schemas']['Differing'];
+export type Done = components['schemas']['Done'];
+export type DoneImport = components['schemas']['DoneImport'];
+export type DonorStudies = components['schemas']['DonorStudies'];
+export type DonorStudy = components['schemas']['DonorStudy'];
+export type Draft = components['schemas']['Draft'];
+export type Drafts = components['schemas']['Drafts'];
+export type Drop = components['schemas']['Drop'];
+export type DryRun = components['schemas']['DryRun'];
+export type DryRunOf = components['schemas']['DryRunOf'];
+export type Duplicate = components['schemas']['Duplicate'];
+export type EncoderRun = components['schemas']['EncoderRun'];
+export type EncoderRuns = components['schemas']['EncoderRuns'];
+export type EndedSession = components['schemas']['EndedSession'];
+export type Entered = components['schemas']['Entered'];
+export type Evaluation = components['schemas']['Evaluation'];
+export type Event = components['schemas']['Event'];
+export type Explained = components['schemas']['Explained'];
+export type ExportWarning = components['schemas']['ExportWarning'];
+export type Failed = components['schemas']['Failed'];
+export type FailedImport = components['schemas']['FailedImport'];
+export type Field = components['schemas']['Field'];
+export type Figure = components['schemas']['Figure'];
+export type Finding = components['schemas']['Finding'];
+export type Findings = components['schemas']['Findings'];
+export type Fit = components['schemas']['Fit'];
+export type FitOfMap = components['schemas']['FitOfMap'];
+export type FitOfRun = components['schemas']['FitOfRun'];
+export type FittedRun = components['schemas']['FittedRun'];
+export type FleissKappa = components['schemas']['FleissKappa'];
+export type Frame = components['schemas']['Frame'];
+export type Freed = components['schemas']['Freed'];
+export type GridHead = components['schemas']['GridHead'];
+export type GridSource = components['schemas']['GridSource'];
+export type Group = components['schemas']['Group'];
+export type Import = components['schemas']['Import'];
+export type ImportJob = components['schemas']['ImportJob'];
+export type ImportState = components['schemas']['ImportState'];
+export type Job = components['schemas']['Job'];
+export type JobAsked = components['schemas']['JobAsked'];
+export type JobStatus = components['schemas']['JobStatus'];
+export type KeptAccount = components['schemas']['KeptAccount'];
+export type KeptAccountName = components['schemas']['KeptAccountName'];
+export type KeptPreset = components['schemas']['KeptPreset'];
+export type Kind = components['schemas']['Kind'];
+export type Label = components['schemas']['Label'];
+export type Labels = components['schemas']['Labels'];
+export type Learn = components['schemas']['Learn'];
+export type LearnFit = components['schemas']['LearnFit'];
+export type Learning = components['schemas']['Learning'];
+export type LearntBeside = components['schemas']['LearntBeside'];
+export type LearntRun = components['schemas']['LearntRun'];
+export type LeftOut = components['schemas']['LeftOut'];
+export type LesionSimilarity = components['schemas']['LesionSimilarity'];
+export type ListOverview = components['schemas']['ListOverview'];
+export type ListedSession = components['schemas']['ListedSession'];
+export type LogLine = components['schemas']['LogLine'];
+export type Look = components['schemas']['Look'];
+export type Managed = components['schemas']['Managed'];
+export type MapAbout = components['schemas']['MapAbout'];
+export type MapConfig = components['schemas']['MapConfig'];
+export type MapEpoch = components['schemas']['MapEpoch'];
+export type MapPoints = components['schemas']['MapPoints'];
+export type MapRow = components['schemas']['MapRow'];
+export type Maps = components['schemas']['Maps'];
+export type MaskVersion = components['schemas']['MaskVersion'];
+export type Matrix = components['schemas']['Matrix'];
+export type MeasureBeside = components['schemas']['MeasureBeside'];
+export type MedMixForms = components['schemas']['MedMixForms'];
+export type Missing = components['schemas']['Missing'];
+export type NamedTable = components['schemas']['NamedTable'];
+export type NearestCase = components['schemas']['NearestCase'];
+export type NearestCases = components['schemas']['NearestCases'];
+export type Neighbour = components['schemas']['Neighbour'];
+export type Neighbours = components['schemas']['Neighbours'];
+export type NewDecision = components['schemas']['NewDecision'];
+export type NewFinding = components['schemas']['NewFinding'];
+export type NewLabels = components['schemas']['NewLabels'];
+export type NewPassword = components['schemas']['NewPassword'];
+export type NewPreset = components['schemas']['NewPreset'];
+export type NewProjection = components['schemas']['NewProjection'];
+export type NewReport = components['schemas']['NewReport'];
+export type Next = components['schemas']['Next'];
+export type NumberField = components['schemas']['NumberField'];
+export type NumbersField = components['schemas']['NumbersField'];
+export type OnWorklist = components['schemas']['OnWorklist'];
+export type OpenSession = components['schemas']['OpenSession'];
+export type Opened = components['schemas']['Opened'];
+export type OperatingPoint = components['schemas']['OperatingPoint'];
+export type OthersReview = components['schemas']['OthersReview'];
+export type Outlines = components['schemas']['Outlines'];
+export type Overview = components['schemas']['Overview'];
+export type OwnReview = components['schemas']['OwnReview'];
+export type OwnRights = components['schemas']['OwnRights'];
+export type PairAgreement = components['schemas']['PairAgreement'];
+export type PanelCase = components['schemas']['PanelCase'];
+export type PictureOfCase = components['schemas']['PictureOfCase'];
+export type Place = components['schemas']['Place'];
+export type PlainField = components['schemas']['PlainField'];
+export type Plan = components['schemas']['Plan'];
+export type Point = components['schemas']['Point'];
+export type PointDetail = components['schemas']['PointDetail'];
+export type PointIdentities = components['schemas']['PointIdentities'];
+export type Points = components['schemas']['Points'];
+export type Preset = components['schemas']['Preset'];
+export type PresetFile = components['schemas']['PresetFile'];
+export type PresetOfFile = components['schemas']['PresetOfFile'];
+export type Presets = components['schemas']['Presets'];
+export type Probe = components['schemas']['Probe'];
+export type ProbeScene = components['schemas']['ProbeScene'];
+export type ProjectedImage = components['schemas']['ProjectedImage'];
+export type Projection = components['schemas']['Projection'];
+export type Projections = components['schemas']['Projections'];
+export type Promised = components['schemas']['Promised'];
+export type RangeField = components['schemas']['RangeField'];
+export type ReadPreset = components['schemas']['ReadPreset'];
+export type Reading = components['schemas']['Reading'];
+export type ReadingOfPoint = components['schemas']['ReadingOfPoint'];
+export type ReadingSession = components['schemas']['ReadingSession'];
+export type Rejected = components['schemas']['Rejected'];
+export type Remark = components['schemas']['Remark'];
+export type Repeated = components['schemas']['Repeated'];
+export type Report = components['schemas']['Report'];
+export type ReportBoard = components['schemas']['ReportBoard'];
+export type ReportChoices = components['schemas']['ReportChoices'];
+export type ReportHead = components['schemas']['ReportHead'];
+export type ReportJob = components['schemas']['ReportJob'];
+export type ReportRow = components['schemas']['ReportRow'];
+export type ReportSeed = components['schemas']['ReportSeed'];
+export type ReportTable = components['schemas']['ReportTable'];
+export type ReportValue = components['schemas']['ReportValue'];
+export type RestoredMask = components['schemas']['RestoredMask'];
+export type Results = components['schemas']['Results'];
+export type ResultsOfReaders = components['schemas']['ResultsOfReaders'];
+export type ResultsOfRun = components['schemas']['ResultsOfRun'];
+export type Reverted = components['schemas']['Reverted'];
+export type ReviewOfPoint = components['schemas']['ReviewOfPoint'];
+export type ReviewSettings = components['schemas']['ReviewSettings'];
+export type ReviewSetup = components['schemas']['ReviewSetup'];
+export type ReviewStage = components['schemas']['ReviewStage'];
+export type Rights = components['schemas']['Rights'];
+export type Run = components['schemas']['Run'];
+export type RunAction = components['schemas']['RunAction'];
+export type RunDetail = components['schemas']['RunDetail'];
+export type RunRow = components['schemas']['RunRow'];
+export type RunRows = components['schemas']['RunRows'];
+export type RunningImport = components['schemas']['RunningImport'];
+export type Said = components['schemas']['Said'];
+export type Sample = components['schemas']['Sample'];
+export type SampleCase = components['schemas']['SampleCase'];
+export type SavedMask = components['schemas']['SavedMask'];
+export type SavedView = components['schemas']['SavedView'];
+export type Scene = components['schemas']['Scene'];
+export type ScoreSpread = components['schemas']['ScoreSpread'];
+export type ScoredRun = components['schemas']['ScoredRun'];
+export type Series = components['schemas']['Series'];
+export type SessionAgreement = components['schemas']['SessionAgreement'];
+export type SessionChoice = components['schemas']['SessionChoice'];
+export type SessionNumber = components['schemas']['SessionNumber'];
+export type SessionReport = components['schemas']['SessionReport'];
+export type SessionRow = components['schemas']['SessionRow'];
+export type SessionSummary = components['schemas']['SessionSummary'];
+export type Sessions = components['schemas']['Sessions'];
+export type Share = components['schemas']['Share'];
+export type SheetRow = components['schemas']['SheetRow'];
+export type SizeGroup = components['schemas']['SizeGroup'];
+export type SizePoint = components['schemas']['SizePoint'];
+export type Sizes = components['schemas']['Sizes'];
+export type Spacing = components['schemas']['Spacing'];
+export type Split = components['schemas']['Split'];
+export type Stage = components['schemas']['Stage'];
+export type Standing = components['schemas']['Standing'];
+export type Started = components['schemas']['Started'];
+export type StartedFits = components['schemas']['StartedFits'];
+export type StartedSession = components['schemas']['StartedSession'];
+export type Status = components['schemas']['Status'];
+export type StatusOfJob = components['schemas']['StatusOfJob'];
+export type Steps = components['schemas']['Steps'];
+export type Straddling = components['schemas']['Straddling'];
+export type Strong = components['schemas']['Strong'];
+export type Study = components['schemas']['Study'];
+export type StudyOfRun = components['schemas']['StudyOfRun'];
+export type Table = components['schemas']['Table'];
+export type Tag = components['schemas']['Tag'];
+export type TagCount = components['schemas']['TagCount'];
+export type Tagged = components['schemas']['Tagged'];
+export type Task = components['schemas']['Task'];
+export type Threshold = components['schemas']['Threshold'];
+export type Timeline = components['schemas']['Timeline'];
+export type Times = components['schemas']['Times'];
+export type Title = components['schemas']['Title'];
+export type TourAct = components['schemas']['TourAct'];
+export type TourState = components['schemas']['TourState'];
+export type TourStep = components['schemas']['TourStep'];
+export type TourSteps = components['schemas']['TourSteps'];
+export type Trail = components['schemas']['Trail'];
+export type Training = components['schemas']['Training'];
+export type TrainingConfig = components['schemas']['TrainingConfig'];
+export type TrainingForms = components['schemas']['TrainingForms'];
+export type Travel = components['schemas']['Travel'];
+export type Unassign = components['schemas']['Unassign'];
+export type Unassigned = components['schemas']['Unassigned'];
+export type UsualDistance = components['schemas']['UsualDistance'];
+export type Verdict = components['schemas']['Verdict'];
+export type View = components['schemas']['View'];
+export type ViewNumber = components['schemas']['ViewNumber'];
+export type WaitingProjection = components['schemas']['WaitingProjection'];
+export type Watch = components['schemas']['Watch'];
+export type WatchSettings = components['schemas']['WatchSettings'];
+export type Watched = components['schemas']['Watched'];
+export type WeakForm = components['schemas']['WeakForm'];
+export type Worklist = components['schemas']['Worklist'];
+export type WorklistRow = components['schemas']['WorklistRow'];
+export type YamlText = components['schemas']['YamlText'];
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;
+
 export interface Api {
-  (path: `/api/clusters/maps/${string}/points/${string}/neighbours${Query}`): To<Neighbours>;
-  (path: `/api/clusters/maps/${string}/placed/${string}/${string}${Query}`): To<ProjectedImage>;
-  (path: `/api/clusters/maps/${string}/worklist${Query}`, body: object): To<OnWorklist>;
-  (path: `/api/clusters/maps/${string}/columns${Query}`): To<Columns>;
-  (path: `/api/clusters/maps/${string}/placed/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
-  (path: `/api/clusters/maps/${string}/points/${string}${Query}`): To<PointDetail>;
-  (path: `/api/accounts/set/password${Query}`, body: object): To<NewPassword>;
-  (path: `/api/clusters/maps/${string}/placed${Query}`): To<Projections>;
-  (path: `/api/clusters/maps/${string}/placed${Query}`, body: object): To<JobAsked>;
-  (path: `/api/accounts/set/removed${Query}`, body: object): To<KeptAccountName>;
-  (path: `/api/study/case/${string}/outlines${Query}`): To<Outlines>;
-  (path: `/api/training/run/${string}/repeat${Query}`, body: object): To<Repeated>;
-  (path: `/api/clusters/maps/${string}/stop${Query}`, body: object): To<StatusOfJob>;
-  (path: `/api/medmix/presets/read${Query}`, body: object): To<PresetOfFile>;
-  (path: `/api/training/run/${string}/frees${Query}`, body: object): To<Freed>;
-  (path: `/api/bin/study/${string}/restore${Query}`, body: object): To<Done>;
-  (path: `/api/clusters/maps/${string}/tag${Query}`, body: object): To<Tagged>;
-  (path: `/api/study/import/${string}/stop${Query}`, body: object): To<Done>;
-  (path: `/api/accounts/set/role${Query}`, body: object): To<KeptAccountName>;
-  (path: `/api/training/run/${string}/fit${Query}`, body: object): To<StartedFits>;
-  (path: `/api/bin/run/${string}/restore${Query}`, body: object): To<Done>;
-  (path: `/api/manage/${string}/unassign${Query}`, body: object): To<Unassigned>;
-  (path: `/api/reading/${string}/summary${Query}`): To<SessionSummary>;
-  (path: `/api/review/threshold${Query}`, body: object): To<Done>;
-  (path: `/api/review/timeline/${string}${Query}`): To<Timeline>;
-  (path: `/api/training/compare${Query}`): To<Compared>;
-  (path: `/api/clusters/views/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
-  (path: `/api/export/${string}/warning${Query}`): To<ExportWarning>;
-  (path: `/api/medmix/presets/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
-  (path: `/api/reading/${string}/report${Query}`): To<SessionReport>;
-  (path: `/api/review/finding/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Findings>;
-  (path: `/api/review/overview${Query}`): To<ListOverview>;
-  (path: `/api/review/restore/${string}${Query}`, body: object): To<RestoredMask>;
-  (path: `/api/review/settings${Query}`, body: object): To<Done>;
-  (path: `/api/study/${string}/overview${Query}`): To<Overview>;
-  (path: `/api/clusters/maps/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
-  (path: `/api/clusters/maps/${string}${Query}`): To<MapAbout>;
-  (path: `/api/clusters/views${Query}`, body: object): To<ViewNumber>;
-  (path: `/api/manage/${string}/assign${Query}`, body: object): To<Assignments>;
-  (path: `/api/manage/${string}/labels${Query}`, body: object): To<Labels>;
-  (path: `/api/medmix/presets${Query}`): To<Presets>;
-  (path: `/api/medmix/presets${Query}`, body: object): To<KeptPreset>;
-  (path: `/api/results/${string}/sizes${Query}`): To<Sizes>;
-  (path: `/api/review/finding${Query}`, body: object): To<Findings>;
-  (path: `/api/training/check${Query}`, body: object): To<Done>;
-  (path: `/api/training/forms${Query}`): To<TrainingForms>;
-  (path: `/api/training/run/${string}/${string}${Query}`, body: object): To<RunAction>;
-  (path: `/api/training/start${Query}`, body: object): To<Started>;
-  (path: `/api/case/${string}/explain${Query}`): To<Explained>;
-  (path: `/api/case/${string}/nearest${Query}`): To<NearestCases>;
-  (path: `/api/clusters/maps${Query}`): To<Maps>;
-  (path: `/api/clusters/maps${Query}`, body: object): To<JobAsked>;
-  (path: `/api/clusters/runs${Query}`): To<EncoderRuns>;
-  (path: `/api/export/bundle${Query}`, body: object): To<Bundle>;
-  (path: `/api/manage/${string}/watch${Query}`): To<Watched>;
-  (path: `/api/manage/${string}/watch${Query}`, body: object): To<Watched>;
-  (path: `/api/medmix/donors${Query}`): To<DonorStudies>;
-  (path: `/api/reading/start${Query}`, body: object): To<StartedSession>;
-  (path: `/api/review/counts${Query}`): To<Counts>;
-  (path: `/api/review/decide${Query}`, body: object): To<Decided>;
-  (path: `/api/review/draft/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
-  (path: `/api/review/draft/${string}${Query}`, body: object): To<Done>;
-  (path: `/api/review/drafts${Query}`): To<Drafts>;
-  (path: `/api/study/import/${string}${Query}`): To<ImportState>;
-  (path: `/api/study/${string}/sample${Query}`): To<Sample>;
-  (path: `/api/training/run/${string}${Query}`): To<RunDetail>;
-  (path: `/api/training/runs${Query}`): To<RunRows>;
-  (path: `/api/medmix/forms${Query}`): To<MedMixForms>;
-  (path: `/api/medmix/probe${Query}`, body: object): To<Probe>;
-  (path: `/api/review/case/${string}${Query}`): To<Opened>;
-  (path: `/api/review/mask/${string}${Query}`, body: object): To<SavedMask>;
-  (path: `/api/review/place${Query}`): To<Place>;
-  (path: `/api/status/stop/${string}${Query}`, body: object): To<StatusOfJob>;
-  (path: `/api/study/import${Query}`, body: object): To<Task>;
-  (path: `/api/tour/prepare${Query}`, body: object): To<TourState>;
-  (path: `/api/training/dry${Query}`, body: object): To<DryRun>;
-  (path: `/api/reading/end${Query}`, body: object): To<SessionNumber>;
-  (path: `/api/review/list${Query}`): To<Worklist>;
-  (path: `/api/review/open${Query}`): To<ReviewSetup>;
-  (path: `/api/review/redo${Query}`, body: object): To<Reverted>;
-  (path: `/api/review/step${Query}`): To<Entered>;
-  (path: `/api/review/undo${Query}`, body: object): To<Reverted>;
-  (path: `/api/status/plan${Query}`): To<Plan>;
-  (path: `/api/study/drop/${string}${Query}`, body: undefined, options: RequestInit & { method: 'PUT' }): To<Done>;
-  (path: `/api/study/${string}/kind${Query}`, body: object): To<Labels>;
-  (path: `/api/study/${string}/look${Query}`, body: object): To<Look>;
-  (path: `/api/study/${string}/next${Query}`): To<Next>;
-  (path: `/api/review/tag${Query}`, body: object): To<CasesTagged>;
-  (path: `/api/study/demo${Query}`, body: object): To<Task>;
-  (path: `/api/study/drop${Query}`, body: object): To<Drop>;
-  (path: `/api/study/${string}/add${Query}`, body: object): To<Task>;
-  (path: `/api/tour/reset${Query}`, body: object): To<TourState>;
-  (path: `/api/tour/steps${Query}`): To<TourSteps>;
-  (path: `/api/accounts/${string}${Query}`): To<Accounts>;
-  (path: `/api/accounts${Query}`, body: object): To<NewPassword>;
-  (path: `/api/results/${string}${Query}`): To<Results>;
-  (path: `/api/manage/${string}${Query}`): To<Managed>;
-  (path: `/api/reading${Query}`): To<Sessions>;
-  (path: `/api/report/${string}${Query}`): To<ReportBoard>;
-  (path: `/api/report/${string}${Query}`, body: object): To<AskedReport>;
-  (path: `/api/learn/${string}${Query}`): To<Learning>;
-  (path: `/api/learn/${string}${Query}`, body: object): To<AskedLearning>;
-  (path: `/api/manage${Query}`): To<Rights>;
-  (path: `/api/status${Query}`): To<Status>;
-  (path: `/api/study/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): To<Done>;
-  (path: `/api/audit${Query}`): To<Trail>;
-  (path: `/api/tour${Query}`): To<TourState>;
-  (path: `/api/bin${Query}`): To<Bin>;
+  (path: `/api/clusters/maps/${string}/points/${string}/neighbours${Query}`): Promise<Neighbours>;
+  (path: `/api/clusters/maps/${string}/placed/${string}/${string}${Query}`): Promise<ProjectedImage>;
+  (path: `/api/clusters/maps/${string}/worklist${Query}`, body: object): Promise<OnWorklist>;
+  (path: `/api/clusters/maps/${string}/columns${Query}`): Promise<Columns>;
+  (path: `/api/clusters/maps/${string}/placed/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
+  (path: `/api/clusters/maps/${string}/points/${string}${Query}`): Promise<PointDetail>;
+  (path: `/api/accounts/set/password${Query}`, body: object): Promise<NewPassword>;
+  (path: `/api/clusters/maps/${string}/placed${Query}`): Promise<Projections>;
+  (path: `/api/clusters/maps/${string}/placed${Query}`, body: object): Promise<JobAsked>;
+  (path: `/api/accounts/set/removed${Query}`, body: object): Promise<KeptAccountName>;
+  (path: `/api/study/case/${string}/outlines${Query}`): Promise<Outlines>;
+  (path: `/api/training/run/${string}/repeat${Query}`, body: object): Promise<Repeated>;
+  (path: `/api/clusters/maps/${string}/stop${Query}`, body: object): Promise<StatusOfJob>;
+  (path: `/api/medmix/presets/read${Query}`, body: object): Promise<PresetOfFile>;
+  (path: `/api/training/run/${string}/frees${Query}`, body: object): Promise<Freed>;
+  (path: `/api/bin/study/${string}/restore${Query}`, body: object): Promise<Done>;
+  (path: `/api/clusters/maps/${string}/tag${Query}`, body: object): Promise<Tagged>;
+  (path: `/api/study/import/${string}/stop${Query}`, body: object): Promise<Done>;
+  (path: `/api/accounts/set/role${Query}`, body: object): Promise<KeptAccountName>;
+  (path: `/api/training/run/${string}/fit${Query}`, body: object): Promise<StartedFits>;
+  (path: `/api/bin/run/${string}/restore${Query}`, body: object): Promise<Done>;
+  (path: `/api/manage/${string}/unassign${Query}`, body: object): Promise<Unassigned>;
+  (path: `/api/reading/${string}/summary${Query}`): Promise<SessionSummary>;
+  (path: `/api/review/threshold${Query}`, body: object): Promise<Done>;
+  (path: `/api/review/timeline/${string}${Query}`): Promise<Timeline>;
+  (path: `/api/training/compare${Query}`): Promise<Compared>;
+  (path: `/api/clusters/views/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
+  (path: `/api/export/${string}/warning${Query}`): Promise<ExportWarning>;
+  (path: `/api/medmix/presets/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
+  (path: `/api/reading/${string}/report${Query}`): Promise<SessionReport>;
+  (path: `/api/review/finding/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Findings>;
+  (path: `/api/review/overview${Query}`): Promise<ListOverview>;
+  (path: `/api/review/restore/${string}${Query}`, body: object): Promise<RestoredMask>;
+  (path: `/api/review/settings${Query}`, body: object): Promise<Done>;
+  (path: `/api/study/${string}/overview${Query}`): Promise<Overview>;
+  (path: `/api/clusters/maps/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
+  (path: `/api/clusters/maps/${string}${Query}`): Promise<MapAbout>;
+  (path: `/api/clusters/views${Query}`, body: object): Promise<ViewNumber>;
+  (path: `/api/manage/${string}/assign${Query}`, body: object): Promise<Assignments>;
+  (path: `/api/manage/${string}/labels${Query}`, body: object): Promise<Labels>;
+  (path: `/api/medmix/presets${Query}`): Promise<Presets>;
+  (path: `/api/medmix/presets${Query}`, body: object): Promise<KeptPreset>;
+  (path: `/api/results/${string}/sizes${Query}`): Promise<Sizes>;
+  (path: `/api/review/finding${Query}`, body: object): Promise<Findings>;
+  (path: `/api/training/check${Query}`, body: object): Promise<Done>;
+  (path: `/api/training/forms${Query}`): Promise<TrainingForms>;
+  (path: `/api/training/run/${string}/${string}${Query}`, body: object): Promise<RunAction>;
+  (path: `/api/training/start${Query}`, body: object): Promise<Started>;
+  (path: `/api/case/${string}/explain${Query}`): Promise<Explained>;
+  (path: `/api/case/${string}/nearest${Query}`): Promise<NearestCases>;
+  (path: `/api/clusters/maps${Query}`): Promise<Maps>;
+  (path: `/api/clusters/maps${Query}`, body: object): Promise<JobAsked>;
+  (path: `/api/clusters/runs${Query}`): Promise<EncoderRuns>;
+  (path: `/api/export/bundle${Query}`, body: object): Promise<Bundle>;
+  (path: `/api/manage/${string}/watch${Query}`): Promise<Watched>;
+  (path: `/api/manage/${string}/watch${Query}`, body: object): Promise<Watched>;
+  (path: `/api/medmix/donors${Query}`): Promise<DonorStudies>;
+  (path: `/api/reading/start${Query}`, body: object): Promise<StartedSession>;
+  (path: `/api/review/counts${Query}`): Promise<Counts>;
+  (path: `/api/review/decide${Query}`, body: object): Promise<Decided>;
+  (path: `/api/review/draft/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
+  (path: `/api/review/draft/${string}${Query}`, body: object): Promise<Done>;
+  (path: `/api/review/drafts${Query}`): Promise<Drafts>;
+  (path: `/api/study/import/${string}${Query}`): Promise<ImportState>;
+  (path: `/api/study/${string}/sample${Query}`): Promise<Sample>;
+  (path: `/api/training/run/${string}${Query}`): Promise<RunDetail>;
+  (path: `/api/training/runs${Query}`): Promise<RunRows>;
+  (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
+  (path: `/api/medmix/probe${Query}`, body: object): Promise<Probe>;
+  (path: `/api/review/case/${string}${Query}`): Promise<Opened>;
+  (path: `/api/review/mask/${string}${Query}`, body: object): Promise<SavedMask>;
+  (path: `/api/review/place${Query}`): Promise<Place>;
+  (path: `/api/status/stop/${string}${Query}`, body: object): Promise<StatusOfJob>;
+  (path: `/api/study/import${Query}`, body: object): Promise<Task>;
+  (path: `/api/tour/prepare${Query}`, body: object): Promise<TourState>;
+  (path: `/api/training/dry${Query}`, body: object): Promise<DryRun>;
+  (path: `/api/reading/end${Query}`, body: object): Promise<SessionNumber>;
+  (path: `/api/review/list${Query}`): Promise<Worklist>;
+  (path: `/api/review/open${Query}`): Promise<ReviewSetup>;
+  (path: `/api/review/redo${Query}`, body: object): Promise<Reverted>;
+  (path: `/api/review/step${Query}`): Promise<Entered>;
+  (path: `/api/review/undo${Query}`, body: object): Promise<Reverted>;
+  (path: `/api/status/plan${Query}`): Promise<Plan>;
+  (path: `/api/study/drop/${string}${Query}`, body: undefined, options: RequestInit & { method: 'PUT' }): Promise<Done>;
+  (path: `/api/study/${string}/kind${Query}`, body: object): Promise<Labels>;
+  (path: `/api/study/${string}/look${Query}`, body: object): Promise<Look>;
+  (path: `/api/study/${string}/next${Query}`): Promise<Next>;
+  (path: `/api/review/tag${Query}`, body: object): Promise<CasesTagged>;
+  (path: `/api/study/demo${Query}`, body: object): Promise<DemoJob>;
+  (path: `/api/study/drop${Query}`, body: object): Promise<Drop>;
+  (path: `/api/study/${string}/add${Query}`, body: object): Promise<Task>;
+  (path: `/api/tour/reset${Query}`, body: object): Promise<TourState>;
+  (path: `/api/tour/steps${Query}`): Promise<TourSteps>;
+  (path: `/api/accounts/${string}${Query}`): Promise<Accounts>;
+  (path: `/api/accounts${Query}`, body: object): Promise<NewPassword>;
+  (path: `/api/results/${string}${Query}`): Promise<Results>;
+  (path: `/api/manage/${string}${Query}`): Promise<Managed>;
+  (path: `/api/reading${Query}`): Promise<Sessions>;
+  (path: `/api/report/${string}${Query}`): Promise<ReportBoard>;
+  (path: `/api/report/${string}${Query}`, body: object): Promise<AskedReport>;
+  (path: `/api/learn/${string}${Query}`): Promise<Learning>;
+  (path: `/api/learn/${string}${Query}`, body: object): Promise<AskedLearning>;
+  (path: `/api/manage${Query}`): Promise<OwnRights>;
+  (path: `/api/status${Query}`): Promise<Status>;
+  (path: `/api/study/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
+  (path: `/api/audit${Query}`): Promise<Trail>;
+  (path: `/api/tour${Query}`): Promise<TourState>;
+  (path: `/api/bin${Query}`): Promise<Bin>;
   (path: string, body?: unknown, options?: RequestInit): Promise<any>;
 }
 export interface Get {
@@ -1752,7 +2738,7 @@ export interface Get {
   (path: `/api/reading`, params?: Params): Promise<Answer<Sessions>>;
   (path: `/api/report/${string}`, params?: Params): Promise<Answer<ReportBoard>>;
   (path: `/api/learn/${string}`, params?: Params): Promise<Answer<Learning>>;
-  (path: `/api/manage`, params?: Params): Promise<Answer<Rights>>;
+  (path: `/api/manage`, params?: Params): Promise<Answer<OwnRights>>;
   (path: `/api/status`, params?: Params): Promise<Answer<Status>>;
   (path: `/api/audit`, params?: Params): Promise<Answer<Trail>>;
   (path: `/api/tour`, params?: Params): Promise<Answer<TourState>>;
@@ -1803,7 +2789,7 @@ export interface Post {
   (path: `/api/study/${string}/kind`, body?: Params): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, body?: Params): Promise<Answer<Look>>;
   (path: `/api/review/tag`, body?: Params): Promise<Answer<CasesTagged>>;
-  (path: `/api/study/demo`, body?: Params): Promise<Answer<Task>>;
+  (path: `/api/study/demo`, body?: Params): Promise<Answer<DemoJob>>;
   (path: `/api/study/drop`, body?: Params): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, body?: Params): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, body?: Params): Promise<Answer<TourState>>;
@@ -1856,7 +2842,7 @@ export interface PostBytes {
   (path: `/api/study/${string}/kind`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, params: Params, content: Uint8Array): Promise<Answer<Look>>;
   (path: `/api/review/tag`, params: Params, content: Uint8Array): Promise<Answer<CasesTagged>>;
-  (path: `/api/study/demo`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
+  (path: `/api/study/demo`, params: Params, content: Uint8Array): Promise<Answer<DemoJob>>;
   (path: `/api/study/drop`, params: Params, content: Uint8Array): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, params: Params, content: Uint8Array): Promise<Answer<TourState>>;
@@ -1873,36 +2859,3 @@ export interface Discard {
   (path: `/api/review/draft/${string}`): Promise<Answer<Done>>;
   (path: `/api/study/${string}`): Promise<Answer<Done>>;
 }
-
-// No JSON:
-//   GET /api/case/{case_id}/heat: application/octet-stream
-//   GET /api/case/{case_id}/image.png: image/png
-//   GET /api/case/{case_id}/mask.bits: application/octet-stream
-//   GET /api/case/{case_id}/mask.png: image/png
-//   GET /api/case/{case_id}/pack: application/octet-stream
-//   GET /api/case/{case_id}/raw: application/octet-stream
-//   GET /api/case/{case_id}/roi.bits: application/octet-stream
-//   GET /api/case/{case_id}/thumb.png: image/png
-//   GET /api/case/{case_id}/tile.webp: image/webp
-//   GET /api/clusters/maps/{key}/coords: application/octet-stream
-//   GET /api/clusters/maps/{key}/file.{format}: image/svg+xml, application/pdf, image/png, text/csv, application/vnd.apache.parquet
-//   GET /api/clusters/maps/{key}/placed/{new}/coords: application/octet-stream
-//   GET /api/clusters/maps/{key}/placed/{new}/{image}/image.png: image/png
-//   GET /api/clusters/maps/{key}/placed/{new}/{image}/thumb.png: image/png
-//   GET /api/clusters/maps/{key}/points/{point}/heat.png: image/png
-//   GET /api/clusters/maps/{key}/points/{point}/image.png: image/png
-//   GET /api/clusters/maps/{key}/points/{point}/thumb.png: image/png
-//   POST /api/export/{study}/{kind}: application/zip, text/csv, application/json
-//   POST /api/medmix/figure.{kind}: image/png, image/svg+xml, application/pdf
-//   POST /api/medmix/grid: application/octet-stream
-//   POST /api/medmix/presets.yaml: text/plain
-//   GET /api/report/{study}/file.{kind}: text/html, text/csv, application/x-tex, text/x-tex, application/json
-//   GET /api/review/draft/{case_id}: application/octet-stream
-//   POST /api/review/segment/{case_id}: application/octet-stream
-//   GET /api/study/case/{case_id}/tile.png: image/png
-//   GET /api/training/run/{run_id}/batch.png: image/png
-//   GET /tour: text/html
-//   GET /walk: text/html
-// Of these, with a head in JSON (its length first, a little-endian uint32):
-//   GET /api/case/{case_id}/pack: Array<PackedPart>
-//   POST /api/medmix/grid: GridHead

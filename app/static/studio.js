@@ -1,7 +1,8 @@
 // The page's own script: which study and tab are open, and events between the widgets. No framework, no network.
-import { api } from './api.js';
+import { api, questions } from './api.js';
 import { toast } from './dialogs.js';
 import { followPlan } from './plan.js';
+import * as store from './store.js';
 
 /** @type {Record<string, Set<(detail: any) => void>>} */
 const listeners = {};
@@ -12,18 +13,27 @@ let choose = () => {};
 
 /** @type {import('./types').Studio} */
 const Studio = {
-  study: null,
-  tab: null,
-  started: false, // becomes true when the picker has said for the first time which study is open
+  get study() {
+    return store.study.value;
+  },
+  get tab() {
+    return store.tab.value;
+  },
+  get started() {
+    return store.started.value;
+  },
+  get plan() {
+    return store.plan.value;
+  },
   handed: null, // settings on their way from MedMix to Training
   importing: false,
   byHand: false,
-  plan: null,
 
   on(event, fn) {
     (listeners[event] ||= new Set()).add(fn);
     return () => listeners[event].delete(fn);
   },
+  renewStatus: () => renewStatus(),
   emit(event, detail) {
     for (const fn of listeners[event] || []) fn(detail);
   },
@@ -31,16 +41,13 @@ const Studio = {
   setStudy(id) {
     id = id || null;
     if (!Studio.started) {
-      Studio.started = true;
-      Studio.study = id;
+      store.begin(id, location.href);
+      store.followAddress();
       Studio.emit('started', id);
-      return;
+    } else if (id !== Studio.study) {
+      store.openStudy(id);
+      Studio.emit('study', id);
     }
-    if (id === Studio.study) return;
-    Studio.study = id;
-    Studio.plan = null;
-    if (id) Studio.address({ study: id });
-    Studio.emit('study', id);
   },
   // Asks the picker to read the list of studies again and to choose `id`.
   chooseStudy(id) {
@@ -58,27 +65,19 @@ const Studio = {
     if (button instanceof HTMLElement) button.click();
   },
   openCase(id) {
-    Studio.address({ tab: 'review', case: id });
+    store.shownCase.value = id;
     Studio.openTab('review');
     Studio.emit('case', id);
   },
   openRun(id) {
-    Studio.address({ tab: 'training', run: id });
+    store.trained.value = id;
     Studio.openTab('training');
     Studio.emit('run', id);
   },
   openReadings(run) {
-    Studio.address({ tab: 'review' });
+    store.reading.value = run;
     Studio.openTab('review');
     Studio.emit('readings', run);
-  },
-  address(changes) {
-    const url = new URL(location.href);
-    for (const [key, value] of Object.entries(changes)) {
-      if (value == null) url.searchParams.delete(key);
-      else url.searchParams.set(key, String(value));
-    }
-    history.replaceState(null, '', url);
   },
 
   async mount(root, module, props) {
@@ -128,28 +127,32 @@ function sign({ job, beside }) {
   element.onclick = () => Studio.openTab('training');
 }
 
+const newest = questions();
+async function renewStatus() {
+  const isNewest = newest();
+  const status = await api('/api/status');
+  if (!isNewest()) return;
+  follow(status.studies);
+  sign(status);
+  store.status.value = status;
+  Studio.emit('status', status);
+  await followPlan(Studio, Boolean(status.job));
+}
 async function watch() {
   try {
-    if (Studio.started && !document.hidden) {
-      const status = await api('/api/status');
-      follow(status.studies);
-      sign(status);
-      Studio.emit('status', status);
-      await followPlan(Studio, Boolean(status.job));
-    }
+    if (Studio.started && !document.hidden) await renewStatus();
   } catch (error) {
     console.debug(error);
   }
   setTimeout(watch, 2000);
 }
-watch();
+Studio.on('started', watch);
 
 // The address follows clicks on tabs only: Gradio's own select events also fire while the page loads.
 document.addEventListener('click', (event) => {
   const target = event.target instanceof Element ? event.target : null;
   const button = target?.closest('#rooms > .tab-wrapper button[role=tab], #rooms button[role=tab][id^=tab-]');
   if (!button || !/^tab-\w+-button$/.test(button.id)) return;
-  Studio.tab = button.id.replace(/^tab-|-button$/g, '');
-  Studio.address({ tab: Studio.tab });
+  store.tab.value = button.id.replace(/^tab-|-button$/g, '');
   setTimeout(() => Studio.emit('tab', Studio.tab), 0);
 });

@@ -34,16 +34,18 @@ export interface Handed {
 }
 
 export interface Studio {
-  study: string | null;
-  tab: string | null;
-  started: boolean;
+  readonly study: string | null;
+  readonly tab: string | null;
+  readonly started: boolean;
   handed: Handed | null;
   importing: boolean;
   byHand: boolean;
   /** What jobs make for the open study; null before it was asked for. */
-  plan: import('./answers').Plan | null;
+  readonly plan: import('./answers').Plan | null;
   /** Returns a function that stops listening. */
   on(event: string, fn: (detail: any) => void): () => void;
+  /** Asks the server how jobs, sessions and studies stand. */
+  renewStatus(): Promise<void>;
   emit(event: string, detail?: unknown): void;
   setStudy(id: string | null): void;
   chooseStudy(id: string | null): void;
@@ -54,7 +56,6 @@ export interface Studio {
   openRun(id: string): void;
   /** The cases as a detector's run reads them, in the Review tab. */
   openReadings(run: string): void;
-  address(changes: Record<string, string | number | null>): void;
   mount(root: HTMLElement, module: string, props: unknown): Promise<void>;
   shown(element: HTMLElement): boolean;
 }

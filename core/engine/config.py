@@ -1,24 +1,165 @@
-"""Frozen dataclasses that round-trip to JSON: each stage's configuration, stored with each run."""
+"""Configurations: frozen dataclasses that round-trip to JSON and are stored with each run.
+
+An option is declared once, as a field: type, default, and `option`'s bounds, unit, choices and sentence. Checks and
+their errors, the page's forms and the verbs' flags are made from that. Only the standard library is imported here,
+so that `--help` needs no torch.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import json
+import math
 import types
 import typing
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import Self
+
+T = TypeVar("T")
+DECLARED = "option"  # key in the metadata of a dataclass field
 
 
 class BadConfig(ValueError):
     """A value that the configuration cannot hold; the message says which, and what it takes."""
 
 
-@functools.cache  # hints are text that is evaluated anew at each call, which took most of the time of `replace`
-def _kinds(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """Declaration of one option; `option` makes it, `options` lists those of a configuration.
+
+    sentence: what it does, for someone who has not read the code. unit: of the number, such as "pixels".
+    low, high: bounds, which are allowed themselves; above, below: bounds that are not. For a tuple they hold for each
+    value; `high` may be a tuple, one bound for each. ascending: the values of a tuple must not fall (a range).
+    choices: all values that are allowed. several: choices may be joined by "+"; aliases: words for several of them.
+    offered: what a form offers where other values are allowed too; a function, so that nothing is imported early.
+    label: for people; the field's name if empty. group: heading of the form and the reference page.
+    slider: (lowest, highest) of a form's slider where the bounds are wider or absent; step: of it; log: logarithmic.
+    parts: names of a tuple's values. names: what people read instead of a choice.
+    control: "study" for the name of a study, "hidden" for what no form shows; otherwise it follows from the type.
+    """
+
+    sentence: str = ""
+    unit: str = ""
+    low: float | None = None
+    high: float | tuple[float, ...] | None = None
+    above: float | None = None
+    below: float | None = None
+    ascending: bool = False
+    choices: tuple[Any, ...] = ()
+    several: bool = False
+    aliases: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    offered: Callable[[], Sequence[str]] | None = None
+    label: str = ""
+    group: str = ""
+    slider: tuple[float, float] | None = None
+    step: float | None = None
+    log: bool = False
+    parts: tuple[str, ...] = ()
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    control: str = ""
+
+    def chosen(self, value: str) -> list[str]:
+        """The choices that "a+b" or an alias stands for."""
+        return list(self.aliases[value]) if value in self.aliases else value.split("+")
+
+    def fault(self, value: Any) -> str:
+        """What is wrong with a value, as the end of a sentence that begins with the option's name; "" if nothing."""
+        if value is None:
+            return ""
+        if self.choices:
+            wanted = self.chosen(value) if self.several else [value]
+            if all(v in self.choices for v in wanted):
+                return ""
+            more = ", or several joined by '+'" * self.several + "".join(f", or {a}" for a in self.aliases)
+            return f"is one of {', '.join(map(str, self.choices))}{more}, not {value!r}"
+        values = value if isinstance(value, tuple) else (value,)
+        if not all(isinstance(v, (int, float)) for v in values):
+            return ""
+        highs = self.high if isinstance(self.high, tuple) else (self.high,) * len(values)
+        fits = all(self._fits(v, high) for v, high in zip(values, highs, strict=True))
+        falls = self.ascending and any(a > b for a, b in zip(values, values[1:], strict=False))
+        if fits and not falls:
+            return ""
+        range_ = "a range (low, high) " * self.ascending
+        return f"must be {range_}{self.bounds}, not {value}" if self.bounds else f"must be {range_}and finite"
+
+    def _fits(self, value: float, high: float | None) -> bool:
+        return (
+            math.isfinite(value)
+            and (self.low is None or value >= self.low)
+            and (high is None or value <= high)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words: "within 1..7", "at least 16", "above 0"; "" if there are none."""
+        if self.low is not None and isinstance(self.high, tuple):
+            pairs = zip(self.parts or ("",) * len(self.high), self.high, strict=True)
+            return "within " + ", ".join(f"{name} {self.low:g}..{high:g}".strip() for name, high in pairs)
+        if self.low is not None and self.high is not None:
+            return f"within {self.low:.12g}..{self.high:.12g}"
+        words = [
+            f"{word} {bound:.12g}"
+            for word, bound in (
+                ("at least", self.low), ("at most", self.high), ("above", self.above), ("below", self.below)
+            )
+            if bound is not None and not isinstance(bound, tuple)
+        ]  # fmt: skip
+        return " and ".join(words)
+
+
+def option(default: Any, sentence: str = "", **declared: Any) -> Any:
+    """A dataclass field with its declaration: `lr: float = option(0.01, "Learning rate.", above=0, log=True)`.
+
+    default: a value, or a function without arguments that makes it. The rest is described at `Option`. Options that
+    follow one with a `group` belong to that group. A subclass that gives a field another default alone
+    (`lr: float = 0.1`) inherits the declaration.
+    """
+    metadata = {DECLARED: Option(sentence=sentence, **declared)}
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def cached_by_class(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """`functools.cache`; type checkers take a class of frozen dataclasses for unhashable."""
+    return functools.cache(function)
+
+
+@cached_by_class
+def options(cls: Any) -> dict[str, Option]:
+    """The options of a configuration by name, in the order of its fields, each with its group filled in.
+
+    A field without a declaration has an empty one.
+    """
+    found: dict[str, Option] = {}
+    group = ""
+    for field in dataclasses.fields(cls):
+        declared = _declared(cls, field.name)
+        group = declared.group or group
+        found[field.name] = dataclasses.replace(declared, group=group)
+    return found
+
+
+def _declared(cls: type, name: str) -> Option:
+    for base in cls.__mro__:
+        field = base.__dict__.get("__dataclass_fields__", {}).get(name)
+        if field is not None and DECLARED in field.metadata:
+            declared: Option = field.metadata[DECLARED]
+            return declared
+    return Option()
+
+
+@cached_by_class  # hints are text that is evaluated anew at each call, which took most of the time of `replace`
+def types_of(cls: Any) -> dict[str, Any]:
+    """The type of each field, evaluated."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
@@ -50,7 +191,19 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Base of every configuration. Subclasses check their values in `__post_init__` (raise BadConfig)."""
+    """Base of every configuration. Checks its options; a subclass that checks more calls `super().__post_init__()`.
+
+    old_keys: keys that earlier versions stored, {old: (new, how the value changes, or None)}. A new key may be dotted,
+    to reach a nested configuration. `from_dict` and `replace` read old keys through it.
+    """
+
+    old_keys: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {}
+
+    def __post_init__(self) -> None:
+        for name, declared in options(type(self)).items():
+            fault = declared.fault(getattr(self, name))
+            if fault:
+                raise BadConfig(f"{name} {fault}")
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -60,20 +213,40 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        kinds = _kinds(cls)  # type: ignore[arg-type]  # a class is hashable
+        """From `to_dict` of this version, or of an earlier one. BadConfig for unknown keys and values out of bounds."""
+        kinds, values = types_of(cls), cls.converted(values)
         unknown = sorted(set(values) - set(kinds))
         if unknown:
             raise BadConfig(f"{cls.__name__} has no {', '.join(unknown)}; it has: {', '.join(sorted(kinds))}")
         return cls(**{k: _read(kinds[k], v, f"{cls.__name__}.{k}") for k, v in values.items()})
+
+    @classmethod
+    def converted(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Values with the keys of earlier versions brought to their new places."""
+        if not cls.old_keys.keys() & values.keys():
+            return values
+        now: dict[str, Any] = {}
+        for key, value in values.items():
+            place, change = cls.old_keys.get(key, (key, None))
+            *path, last = place.split(".")
+            spot = now
+            for step in path:
+                spot = spot.setdefault(step, {})
+            spot[last] = value if change is None else change(value)
+        return now
 
     def replace(self, **changes: Any) -> Self:
         """A copy with changes; a key may be dotted to reach a nested configuration: `medmix.lesions`."""
         values = self.to_dict()
         for key, value in changes.items():
             spot = values
-            *path, last = key.replace("__", ".").split(".")
-            for part in path:
-                spot = spot[part]
+            key = key.replace("__", ".")
+            if key in self.old_keys:
+                key, change = self.old_keys[key]
+                value = value if change is None else change(value)
+            *path, last = key.split(".")
+            for step in path:
+                spot = spot[step]
             if last not in spot:
                 raise BadConfig(f"{type(self).__name__} has no {key}")
             spot[last] = value

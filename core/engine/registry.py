@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -33,6 +34,7 @@ class Registry:
     _members: dict[str, Any] = field(default_factory=dict)
     _about: dict[str, dict[str, Any]] = field(default_factory=dict)
     _loaded: bool = False
+    _loading: set[int] = field(default_factory=set)  # threads
 
     def register(self, name: str, **about: Any) -> Callable[[Member], Member]:
         """Decorator. `about` is free text for people: title, section of the paper, ...
@@ -50,13 +52,18 @@ class Registry:
         return add
 
     def _load(self) -> None:
-        if self._loaded:
+        thread = threading.get_ident()
+        if self._loaded or thread in self._loading:  # a file of the package may ask while it is imported
             return
-        self._loaded = True
-        package = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            inner = f".{module.name}" if module.ispkg else ""
-            importlib.import_module(f"{self.package}.{module.name}{inner}")
+        self._loading.add(thread)
+        try:
+            package = importlib.import_module(self.package)
+            for module in pkgutil.iter_modules(package.__path__):
+                inner = f".{module.name}" if module.ispkg else ""
+                importlib.import_module(f"{self.package}.{module.name}{inner}")
+            self._loaded = True  # only now: another thread that asks meanwhile imports too, which waits for this one
+        finally:
+            self._loading.discard(thread)
 
     def get(self, name: str) -> Any:
         self._load()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from core.studio.db import store as stores
 from core.studio.review import decisions
 from tests.app.conftest import STUDY
+from tests.studio.review.conftest import asks, decide
 
 
 def test_the_trail_opens_filters_and_goes_on(page, served, go):
     store = stores.open(str(served.home))
     case = store.one("SELECT id, name FROM cases WHERE study = ? AND split = 'test'", [STUDY])
     for n in range(60):
-        decisions.decide(store, case["id"], "Ada", "normal", comment=f"look {n}")
-    decisions.undo(store, STUDY, "Ada")
+        decide(store, case["id"], "Ada", "normal", comment=f"look {n}")
+    decisions.undo(asks(store, "Ada", study=STUDY))
     store.close()
     go(page, served.url, "Study", STUDY)
     page.get_by_role("button", name="Audit trail").click()

@@ -84,7 +84,7 @@ def test_a_wrong_value_is_named_beside_its_field(page, page_url, go):
     open_tab(page, page_url, go)
     set_number(page, "k", 9)
     error = page.locator("[data-key=k] .error")
-    error.filter(has_text="must be 1..7").wait_for()
+    error.filter(has_text="must be within 1..7").wait_for()
 
 
 def test_every_augmentation_can_be_looked_at(page, page_url, go):

@@ -79,7 +79,7 @@ export async function mount(root, studio) {
     const out = exports(study, r.blind, link, () => show(true));
     if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
-      fill(page, el('div', { class: 'panel rs-wide' }, unscored(studio)), readers, out);
+      fill(page, el('div', { class: 'panel rs-wide' }, unscored()), readers, out);
       return;
     }
     const sizes = el('div', {}, el('p', { class: 'dim' }, 'Reading masks and heat maps…'));

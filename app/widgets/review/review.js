@@ -1,6 +1,7 @@
 // The Review tab: what keys and buttons do, and when the page opens which study and case.
 import { get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
+import { shownCase } from '../../static/store.js';
 import { decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
 import { DRAWING, leave, save, takeTool } from './js/drawing.js';
 import { record, takePlace } from './js/findings.js';
@@ -170,8 +171,8 @@ export async function mount(root, studio) {
   const show = () => {
     if (!studio.study || opened === studio.study || !studio.shown(root)) return;
     opened = studio.study;
-    const wanted = new URL(location.href).searchParams.get('case');
-    const entered = review.open(studio.study, wanted ? Number(wanted) : null);
+    const wanted = shownCase.peek();
+    const entered = review.open(studio.study, wanted);
     // A case that was asked for is shown itself, and the tour speaks of the viewer.
     if (!wanted && self === top) entered.then(() => review.grid.show(review.show.listing === 'grid'));
   };
@@ -185,12 +186,15 @@ export async function mount(root, studio) {
     const names = (/** @type {{id: string}[]} */ runs) => runs.map((r) => r.id).join();
     if (names(answer.runs) !== names(review.setup.runs)) review.open(study, review.detail?.id);
   };
-  studio.on('study', show);
+  studio.on('study', () => {
+    opened = null;
+    review.leave(); // in sight or not
+    show();
+  });
   for (const event of ['tab', 'scored']) studio.on(event, renew);
   // In the tour's frame the keys stay with the tour.
   studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
   studio.on('readings', (run) => {
-    review.preferred = run;
     if (review.setup && opened === studio.study) review.useRun(run);
   });
   studio.on('case', (id) => {

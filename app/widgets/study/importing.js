@@ -1,10 +1,11 @@
-// Bringing a study in: by path, by dropping files, as the demo. The server works in the background; this waits for it.
+// Bringing a study in: by path, by dropping files. The server works in the background; this waits for it.
 import { api } from '../../static/api.js';
 import { choose, orToast, toast } from '../../static/dialogs.js';
 import { finder, finderOfAll } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { chosenFiles, dropAnywhere, droppedFiles } from './files.js';
+import { overview } from './room.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
 
@@ -24,7 +25,7 @@ export const nameOf = (path) =>
 export function importing(root, studio) {
   const $ = finder(root);
   const busy = (/** @type {boolean} */ yes) => {
-    for (const button of finderOfAll(root)('.go-path, .draw-demo')) button.disabled = yes;
+    for (const button of finderOfAll(root)('.go-path')) button.disabled = yes;
     $('.progress').hidden = !yes;
     $('.stop-import').hidden = true;
     $('.stop-import').disabled = false;
@@ -88,7 +89,6 @@ export function importing(root, studio) {
     bring(() => api('/api/study/import', body), 'Reading');
   };
   $('.folder').onkeydown = (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && $('.go-path').click();
-  $('.draw-demo').onclick = () => bring(() => api('/api/study/demo', {}), 'Drawing');
 
   /** Files go one by one, each with its path below what was dropped, so that the layout is kept. Resolves to the token
    * of the upload. @param {Upload[]} files */
@@ -132,7 +132,7 @@ export function importing(root, studio) {
     if (!files.length) return;
     if (!studio.study) return found(files);
     const loose = files.every(({ path }) => !path.includes('/') && !/\.zip$/i.test(path));
-    const name = $('.title').textContent || studio.study;
+    const name = overview.value?.study.name || studio.study;
     const where = await choose(
       files.length === 1 ? `What is “${files[0].path}”?` : `What are these ${files.length} files?`,
       {

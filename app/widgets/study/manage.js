@@ -9,6 +9,7 @@ import { addForm } from './add_form.js';
 import { audit } from './audit.js';
 import { labelsForm } from './labels_form.js';
 import { readersForm } from './readers_form.js';
+import { administers } from './room.js';
 import { watchForm, watchState } from './watch_form.js';
 
 /** @typedef {import('../../static/answers').Managed} Managed */
@@ -17,9 +18,9 @@ import { watchForm, watchState } from './watch_form.js';
  * @param {HTMLElement} root
  * @param {import('../../static/types').Studio} studio
  * @param {{bring: (start: () => Promise<{task: string}>, doing: string) => Promise<unknown>,
- *   join: (files: import('./files.js').Upload[]) => unknown, show: () => unknown, refresh: () => unknown}} on bring: follow an import; show: read all again; refresh: all but these forms
+ *   join: (files: import('./files.js').Upload[]) => unknown, refresh: () => unknown}} on bring: follow an import; refresh: read the study again
  */
-export function manage(root, studio, { bring, join, show, refresh }) {
+export function manage(root, studio, { bring, join, refresh }) {
   const $ = finder(root);
   const all = finderOfAll(root);
   let allowed = false;
@@ -59,7 +60,7 @@ export function manage(root, studio, { bring, join, show, refresh }) {
   }
   const add = (/** @type {import('../../static/types').Values} */ values) => {
     const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
-    return bring(() => api(path, values), 'Reading').then(show);
+    return bring(() => api(path, values), 'Reading').then(refresh);
   };
   function watching() {
     if (data)
@@ -131,8 +132,8 @@ export function manage(root, studio, { bring, join, show, refresh }) {
   studio.on('status', (status) => follow(status).catch((error) => console.debug(error.message)));
 
   async function rights() {
-    allowed = (await api('/api/manage')).administer;
-    for (const part of all('.for-admin, .import, .demo, .layouts, .remove')) part.hidden = !allowed;
+    allowed = administers.value = (await api('/api/manage')).administer;
+    for (const part of all('.for-admin, .import, .layouts')) part.hidden = !allowed;
     if (studio.study) await open(studio.study);
   }
   orToast(rights());

@@ -1,7 +1,13 @@
-// What a study holds: counts by split and label, the report of its import, a sample of cases with outlines.
+// What a study holds, as views of room.js: heading, what to do next, counts by split and label, the report of its import, a
+// sample of cases with outlines.
+import { useEffect, useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
-import { el, fill } from '../../static/dom.js';
+import { orToast } from '../../static/dialogs.js';
 import { plural } from '../../static/format.js';
+import { about } from '../../static/plan.js';
+import { plan, study } from '../../static/store.js';
+import { html } from '../../static/view.js';
+import { administers, findingLabels, keepKind, next, outlines, overview, part, sample, seed } from './room.js';
 
 /** @typedef {import('../../static/answers').Overview} Overview */
 /** @typedef {import('../../static/answers').Split} Split */
@@ -12,50 +18,12 @@ const LABEL = { normal: 'normal', abnormal: 'abnormal', unknown: 'not labelled' 
 /** @type {Record<Split, string>} */
 const SPLIT = { train: 'train', holdout: 'held out', test: 'test' };
 const SPLITS = /** @type {Split[]} */ (Object.keys(SPLIT));
+const LONGEST = 200; // lines of a list
+const LOOK_AT = 'A name or a date in the picture stays there, whatever is remapped: look before you pass images on.';
 
 /** The labels that the study has cases of. @param {Overview['table']} table */
 const labelsOf = (table) =>
   /** @type {Label[]} */ (Object.keys(LABEL)).filter((label) => SPLITS.some((split) => table[split][label]));
-
-/** The rows of the table of counts. @param {Overview} overview */
-export function counts({ table, masks }) {
-  const labels = labelsOf(table);
-  const cell = (/** @type {number} */ n) => el('td', { class: n ? 'num' : 'num zero' }, String(n));
-  const sum = (/** @type {(split: Split) => number} */ of) => SPLITS.reduce((total, split) => total + of(split), 0);
-  return [
-    el(
-      'tr',
-      {},
-      ['Cases', ...labels.map((l) => LABEL[l]), 'lesion masks'].map((t) => el('th', {}, t)),
-    ),
-    ...SPLITS.map((split) =>
-      el(
-        'tr',
-        {},
-        el('td', {}, SPLIT[split]),
-        labels.map((l) => cell(table[split][l])),
-        cell(masks[split]),
-      ),
-    ),
-    el(
-      'tr',
-      { class: 'total' },
-      el('td', {}, 'all'),
-      labels.map((l) => cell(sum((split) => table[split][l]))),
-      cell(sum((split) => masks[split])),
-    ),
-  ];
-}
-
-/** The parts a sample can be drawn from, as options of a menu. @param {Overview} overview */
-export function parts({ table }) {
-  const found = SPLITS.flatMap((split) =>
-    labelsOf(table)
-      .filter((label) => table[split][label])
-      .map((label) => el('option', { value: `${split} ${label}` }, `${SPLIT[split]}, ${LABEL[label]}`)),
-  );
-  return [el('option', { value: 'all' }, 'every split and label'), ...found];
-}
 
 /** One line about a study. @param {Overview} overview */
 export function facts({ study, sizes, size_count: count, bits, modalities }) {
@@ -66,77 +34,169 @@ export function facts({ study, sizes, size_count: count, bits, modalities }) {
     .join(' · ');
 }
 
-/** @param {HTMLElement} box @param {Overview} overview */
-export function showReport(box, { report: r }) {
-  if (!r) return fill(box, el('p', { class: 'dim' }, 'The report of this import was not kept.'));
-  /** @template T @param {T[]} items @param {(item: T) => string} line */
-  const list = (items, line) =>
-    el(
-      'ul',
-      { class: 'dim' },
-      items.slice(0, 200).map((item) => el('li', {}, line(item))),
-    );
-  const details = (/** @type {boolean} */ open, /** @type {string} */ title, /** @type {Node[]} */ ...inside) =>
-    el('details', { open }, el('summary', { class: 'warn' }, title), inside);
-  const good = (/** @type {string} */ text) => el('p', { class: 'good' }, text);
-  const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [] } = r;
-  const left = list(rejected, (i) => `${i.path.split('/').slice(-2).join('/')}: ${i.reason}`);
-  const same = list(duplicates, (d) => {
-    const how = d.kind === 'exact' ? 'the same file as' : 'nearly the same as';
-    return `${d.test} is ${how} ${d.train}`;
-  });
-  const repeats = `${duplicates.length} test ${duplicates.length > 1 ? 'cases show' : 'case shows'}`;
-  const both = list(straddling, ({ train, test }) => `${train[0]} (training) and ${test[0]} (test)`);
-  const look = 'A name or a date in the picture stays there, whatever is remapped: look before you pass images on.';
-  return fill(
-    box,
-    rejected.length
-      ? details(true, `${plural(rejected.length, 'file')} left out`, left)
-      : good('✓ Every file could be read.'),
-    duplicates.length
-      ? details(duplicates.length < 5, `${repeats} what a training image shows`, same)
-      : good('✓ No test case repeats a training image.'),
-    straddling.length > 0 &&
-      details(straddling.length < 5, `${plural(straddling.length, 'patient')} in training and in test`, both),
-    patients > 1 &&
-      good(
-        `✓ ${plural(patients, 'patient')}: the images of each are held out together, and intervals are of patients.`,
-      ),
-    burned.length > 0 &&
-      details(
-        false,
-        `${plural(burned.length, 'image')} may carry burned-in text`,
-        el('p', { class: 'dim' }, look),
-        list(burned, (name) => name),
-      ),
-  );
+/** @param {{look: () => void, remove: () => void}} props */
+export function Heading({ look, remove }) {
+  const answer = overview.value;
+  const buttons = html`<div>
+    <button class="look" title="Quick detectors on pretrained features; about a minute for some hundred images" onClick=${look}>Look now</button>
+    <button class="remove" title="Asks first, and says what goes" onClick=${remove}>Remove study …</button>
+  </div>`;
+  return html`<header>
+    <div><h2 class="title">${answer?.study.name}</h2><p class="dim facts">${answer ? facts(answer) : overview.error}</p></div>
+    ${answer && administers.value && buttons}
+  </header>`;
 }
 
-/** A case as a picture with its outlines, which follow. @param {import('../../static/answers').SampleCase} c */
-export function tile(c) {
-  const { id, name, split, label, width, height } = c;
-  const svg = el(
-    'svg',
-    {
-      viewBox: `0 0 ${width} ${height}`,
-      preserveAspectRatio: 'xMidYMid meet',
-      role: 'img',
-      'aria-label': `${name}, ${split}, ${label}`,
-    },
-    el('image', { href: `/api/study/case/${id}/tile.png?side=320`, width, height }),
+/** Which kind of image it is, as guessed from the pictures, and what can be done next.
+ * @param {{look: () => void, open: (tab: string) => void}} props */
+export function Next({ look, open }) {
+  const answer = next.value;
+  const id = study.value;
+  if (!id || !answer || !administers.value) return null;
+  const { kinds, guess, kept, scored, trained, look: seconds } = answer;
+  if ((scored && trained) || plan.value?.stages.length) return null;
+  const labels = findingLabels.value?.study === id ? findingLabels.value.labels : null;
+  const list = labels ? `; findings are labelled ${labels.slice(0, 3).join(', ')} …` : '';
+  const now = kept || guess || 'other';
+  const keep = (/** @type {string} */ kind) => orToast(keepKind(id, kind));
+  const looking = scored
+    ? 'Done: cases have scores; once more with quick detectors'
+    : `Quick detectors on ready-made features; ${about(seconds)}, then every case has a score`;
+  const reading = scored
+    ? 'Cases by score, with heat maps; one key for a decision'
+    : 'Read the cases now, without scores';
+  const way = (
+    /** @type {string} */ name,
+    /** @type {string} */ title,
+    /** @type {string} */ text,
+    /** @type {() => void} */ go,
+    main = false,
+  ) =>
+    html`<button type="button" class="way ${name} ${main ? 'main' : ''}" onClick=${go}><b>${title}</b><span>${text}</span></button>`;
+  return html`<section class="next panel" aria-label="What next">
+    <header>
+      <h2>Next</h2>
+      <label class="check">These look like<select class="kind" aria-label="Kind of image" value=${now} onChange=${(/** @type {any} */ e) => keep(e.target.value)}>
+        ${Object.entries(kinds).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
+      </select></label>
+      ${!kept && html`<button type="button" class="confirm" onClick=${() => keep(now)}>Yes</button>`}
+      <span class="dim kind-said" role="status">${kept ? `✓ confirmed${list}` : 'guessed from the pictures; is it right?'}</span>
+    </header>
+    <div class="ways">
+      ${way('go-look', 'Look', looking, look, !scored)}
+      ${way('go-train', 'Train', 'An encoder on lesions made from these normals, then a detector', () => open('training'))}
+      ${way('go-review', 'Review', reading, () => open('review'), scored)}
+    </div>
+  </section>`;
+}
+
+/** @param {{overview: Overview}} props */
+function Counts({ overview: { table, masks } }) {
+  const labels = labelsOf(table);
+  const cell = (/** @type {number} */ n) => html`<td class=${n ? 'num' : 'num zero'}>${n}</td>`;
+  const sum = (/** @type {(split: Split) => number} */ of) => SPLITS.reduce((total, split) => total + of(split), 0);
+  return html`<table class="counts panel">
+    <tr>${['Cases', ...labels.map((l) => LABEL[l]), 'lesion masks'].map((t) => html`<th>${t}</th>`)}</tr>
+    ${SPLITS.map((split) => html`<tr><td>${SPLIT[split]}</td>${labels.map((l) => cell(table[split][l]))}${cell(masks[split])}</tr>`)}
+    <tr class="total"><td>all</td>${labels.map((l) => cell(sum((split) => table[split][l])))}${cell(sum((split) => masks[split]))}</tr>
+  </table>`;
+}
+
+/** @param {{report: Overview['report']}} props */
+function Report({ report }) {
+  if (!report) return html`<p class="dim">The report of this import was not kept.</p>`;
+  const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [] } = report;
+  const details = (
+    /** @type {boolean} */ open,
+    /** @type {string} */ title,
+    /** @type {string[]} */ lines,
+    note = '',
+  ) =>
+    html`<details open=${open}>
+      <summary class="warn">${title}</summary>${note && html`<p class="dim">${note}</p>`}
+      <ul class="dim">${lines.slice(0, LONGEST).map((line) => html`<li>${line}</li>`)}</ul>
+    </details>`;
+  const good = (/** @type {string} */ text) => html`<p class="good">${text}</p>`;
+  const left = rejected.map((i) => `${i.path.split('/').slice(-2).join('/')}: ${i.reason}`);
+  const same = duplicates.map(
+    (d) => `${d.test} is ${d.kind === 'exact' ? 'the same file as' : 'nearly the same as'} ${d.train}`,
   );
-  api(`/api/study/case/${id}/outlines`).then(
-    (outlines) => {
-      for (const kind of /** @type {const} */ (['roi', 'lesion'])) {
-        for (const line of outlines[kind]) {
-          const points = line.map(([x, y]) => `${x * width},${y * height}`).join(' ');
-          svg.append(el('polygon', { class: kind, points }));
-        }
-      }
-      svg.dataset.outlined = 'yes';
-    },
-    () => {},
+  const repeats = `${duplicates.length} test ${duplicates.length > 1 ? 'cases show' : 'case shows'}`;
+  const both = straddling.map(({ train, test }) => `${train[0]} (training) and ${test[0]} (test)`);
+  const people = `✓ ${plural(patients, 'patient')}: the images of each are held out together, and intervals are of patients.`;
+  return html`
+    ${rejected.length ? details(true, `${plural(rejected.length, 'file')} left out`, left) : good('✓ Every file could be read.')}
+    ${
+      duplicates.length
+        ? details(duplicates.length < 5, `${repeats} what a training image shows`, same)
+        : good('✓ No test case repeats a training image.')
+    }
+    ${straddling.length > 0 && details(straddling.length < 5, `${plural(straddling.length, 'patient')} in training and in test`, both)}
+    ${patients > 1 && good(people)}
+    ${burned.length > 0 && details(false, `${plural(burned.length, 'image')} may carry burned-in text`, burned, LOOK_AT)}
+  `;
+}
+
+/** Counts and the report of the import. */
+export function Summary() {
+  const answer = overview.value;
+  if (!answer) return null;
+  return html`<div class="summary">
+    <${Counts} overview=${answer} />
+    <div class="report panel" tabindex="0" role="region" aria-label="Report of the import"><${Report} report=${answer.report} /></div>
+  </div>`;
+}
+
+/** A case as a picture with its outlines, which follow. @param {{c: import('../../static/answers').SampleCase}} props */
+function Tile({ c: { id, name, split, label, width, height } }) {
+  const [lines, setLines] = useState(/** @type {import('../../static/answers').Outlines | null} */ (null));
+  useEffect(() => {
+    api(`/api/study/case/${id}/outlines`).then(setLines, () => {});
+  }, [id]);
+  const polygons = (/** @type {'roi' | 'lesion'} */ kind) =>
+    lines?.[kind].map(
+      (line) => html`<polygon class=${kind} points=${line.map(([x, y]) => `${x * width},${y * height}`).join(' ')} />`,
+    );
+  return html`<figure class="tile" title=${name}>
+    <div class="frame">
+      <svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="xMidYMid meet" role="img" aria-label="${name}, ${split}, ${label}" data-outlined=${lines ? 'yes' : null}>
+        <image href="/api/study/case/${id}/tile.png?side=320" width=${width} height=${height} />
+        ${polygons('roi')}${polygons('lesion')}
+      </svg>
+    </div>
+    <figcaption class=${label}>${SPLIT[split]} · ${LABEL[label]}</figcaption>
+  </figure>`;
+}
+
+/** A sample of the cases, of one part or of all. */
+export function Sample() {
+  const answer = overview.value;
+  if (!answer) return null;
+  const { table } = answer;
+  const parts = SPLITS.flatMap((split) =>
+    labelsOf(table)
+      .filter((label) => table[split][label])
+      .map((label) => html`<option value="${split} ${label}">${SPLIT[split]}, ${LABEL[label]}</option>`),
   );
-  const caption = el('figcaption', { class: label }, `${SPLIT[split]} · ${LABEL[label]}`);
-  return el('figure', { class: 'tile', title: name }, el('div', { class: 'frame' }, svg), caption);
+  const shown = outlines.value;
+  const box = (/** @type {'roi' | 'lesion'} */ kind, /** @type {string} */ text) =>
+    html`<label class="check">
+      <input type="checkbox" class="show-${kind}" checked=${shown[kind]} onChange=${(/** @type {any} */ e) => {
+        outlines.value = { ...shown, [kind]: e.target.checked };
+      }} />
+      <span class="swatch ${kind}" />${text}
+    </label>`;
+  return html`<div class="tools">
+      <h2>Sample</h2>
+      <select class="part" aria-label="Which cases" value=${part.value} onChange=${(/** @type {any} */ e) => {
+        part.value = e.target.value;
+      }}><option value="all">every split and label</option>${parts}</select>
+      ${box('roi', 'Region of interest')}${box('lesion', 'Lesion mask')}
+      <button class="another" onClick=${() => {
+        seed.value += 1;
+      }}>Another sample</button>
+    </div>
+    <div class="tiles ${shown.roi ? '' : 'no-roi'} ${shown.lesion ? '' : 'no-lesion'}">
+      ${sample.value?.cases.map((c) => html`<${Tile} key=${c.id} c=${c} />`)}
+    </div>`;
 }

@@ -1,117 +1,108 @@
-// The Study tab: import, report, counts, a sample with outlines. What administrators set lives in manage.js.
+// The Study tab: import, what the open study holds, what goes when it is removed. What administrators set lives in manage.js.
+import { effect } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { planCard } from '../../static/plan.js';
+import { plan, started, study } from '../../static/store.js';
+import { html, show } from '../../static/view.js';
 import { bin } from './bin.js';
-import { cover } from './covered.js';
+import { Covered } from './covered.js';
 import { importing } from './importing.js';
-import { nextSteps } from './next.js';
-import { counts, facts, parts, showReport, tile } from './overview.js';
+import { Heading, Next, Sample, Summary } from './overview.js';
+import { administers, covered, renew } from './room.js';
 
-const SAMPLE = 28; // cases
+/** Two ways to begin, while there is no study. @param {{demo: () => void, own: () => void}} props */
+function Doors({ demo, own }) {
+  if (!started.value || study.value || plan.value?.stages.length) return null;
+  if (!administers.value)
+    return html`<div class="empty panel"><h2>No study yet</h2><p class="dim">An administrator brings one in.</p></div>`;
+  return html`<div class="empty panel">
+    <h2>How would you like to begin?</h2>
+    <div class="ways">
+      <button type="button" class="way own" onClick=${own}><b>Start with my images</b><span>A folder, files or a zip; only normal images are needed to train. Every case has a score in about a minute.</span></button>
+      <button type="button" class="way draw-demo" onClick=${demo}><b>Show me the demo</b><span>Endoscopy-like frames drawn from a seed, with lesions and their exact masks: looked at, then trained on. Your own images go first at any time.</span></button>
+    </div>
+  </div>`;
+}
+
+/** Asks, naming what goes, and removes a study. @param {string} id @returns {Promise<boolean>} whether it was removed */
+async function remove(id) {
+  const [{ study: row, table }, { runs }] = await Promise.all([
+    api(`/api/study/${encodeURIComponent(id)}/overview`),
+    api(`/api/training/runs?study=${encodeURIComponent(id)}`),
+  ]);
+  const cases = Object.values(table)
+    .flatMap(Object.values)
+    .reduce((sum, n) => sum + n, 0);
+  const question =
+    `Remove “${row.name}”? What goes: ${plural(cases, 'case')}, ${plural(runs.length, 'run')} with heat maps and cluster ` +
+    'maps, all decisions, lesion masks and findings. It stays in the bin for a week; the original ' +
+    'images stay where they are.';
+  if (!(await confirm(question, `Remove “${row.name}”`, 'Keep it', true))) return false;
+  await api(`/api/study/${encodeURIComponent(id)}`, undefined, { method: 'DELETE' });
+  return true;
+}
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
-  let seed = 0;
-  /** @type {{show: (study: string) => void} | null} the forms of manage.js, once they are there */
-  let admin = null;
-  let turn = 0; // an answer that comes after a newer question is thrown away
   const { bring, join } = importing(root, studio);
-  const next = nextSteps(root, studio, () => orToast(look()));
   const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
-
-  const covered = cover($('.covered'), studio, () => orToast(show()));
-
-  async function tiles() {
-    turn += 1;
-    const mine = turn;
-    const part = encodeURIComponent($('.part').value);
-    const { cases } = await api(`/api/study/${studio.study}/sample?count=${SAMPLE}&seed=${seed}&part=${part}`);
-    if (mine === turn) $('.tiles').replaceChildren(...cases.map(tile));
-  }
-
-  async function show(forms = true) {
-    const { study } = studio;
-    $('.empty').hidden = Boolean(study);
-    if (!study) {
-      $('.covered').hidden = $('.there').hidden = true;
-      return;
-    }
-    const hidden = await covered();
-    if (study !== studio.study) return;
-    $('.there').hidden = hidden;
-    if (hidden) {
-      for (const name of ['.title', '.facts', '.counts', '.report', '.tiles']) $(name).replaceChildren();
-      return;
-    }
-    const overview = await api(`/api/study/${study}/overview`);
-    if (study !== studio.study) return;
-    $('.title').textContent = overview.study.name;
-    $('.facts').textContent = facts(overview);
-    $('.counts').replaceChildren(...counts(overview));
-    const kept = $('.part').value;
-    $('.part').replaceChildren(...parts(overview));
-    $('.part').value = kept;
-    if (!$('.part').value) $('.part').value = 'all';
-    showReport($('.report'), overview);
-    orToast(next.show());
-    if (forms) admin?.show(study);
-    await tiles();
-  }
-
-  $('.another').onclick = () => {
-    seed += 1;
-    orToast(tiles());
-  };
-  $('.part').onchange = () => orToast(tiles());
-  for (const kind of ['roi', 'lesion'])
-    $(`.show-${kind}`).onchange = (/** @type {any} */ event) =>
-      $('.tiles').classList.toggle(`no-${kind}`, !event.target.checked);
-  const remove = async () => {
-    const { study } = studio;
-    const name = $('.title').textContent;
-    const query = `study=${encodeURIComponent(study || '')}`;
-    const [{ table }, { runs }] = await Promise.all([
-      api(`/api/study/${encodeURIComponent(study || '')}/overview`),
-      api(`/api/training/runs?${query}`),
-    ]);
-    const cases = Object.values(table)
-      .flatMap(Object.values)
-      .reduce((sum, n) => sum + n, 0);
-    const question =
-      `Remove “${name}”? What goes: ${plural(cases, 'case')}, ${plural(runs.length, 'run')} with heat maps and cluster ` +
-      'maps, all decisions, lesion masks and findings. It stays in the bin for a week; the original ' +
-      'images stay where they are.';
-    if (!(await confirm(question, `Remove “${name}”`, 'Keep it', true))) return;
-    await api(`/api/study/${study}`, undefined, { method: 'DELETE' });
-    removed.show();
-    studio.chooseStudy(null);
-  };
-  $('.remove').onclick = () => orToast(remove());
   const look = async () => {
     await api(`/api/study/${studio.study}/look`, {});
     toast('Looking, with features learnt on other images: about a minute. Its cases then stand in Review.', 'good');
   };
-  $('.look').onclick = () => orToast(look());
+  const removeOpen = async () => {
+    if (!studio.study || !(await remove(studio.study))) return;
+    removed.show();
+    studio.chooseStudy(null);
+  };
+  const demo = async () => {
+    await api('/api/study/demo', {});
+    await studio.renewStatus();
+  };
+  const own = () => {
+    root.querySelector('.import')?.scrollIntoView({ block: 'nearest' });
+    $('.folder').focus();
+  };
+
+  show($('.about'), About, { look: () => orToast(look()), remove: () => orToast(removeOpen()), open: studio.openTab });
+  show($('.sampled'), Sample);
+  show($('.covered'), Covered, { studio });
+  const card = document.createElement('div');
+  $('.doors').before(card);
+  planCard(card, studio);
+  show($('.doors'), Doors, { demo: () => orToast(demo()), own });
+  effect(() => {
+    const hidden = covered.value;
+    $('.covered').hidden = !study.value || !hidden;
+    $('.there').hidden = !study.value || hidden !== false;
+    // One button of the tab asks to be pressed: the import while there is nothing else to do.
+    $('.go-path').classList.toggle('main', !study.value);
+  });
 
   // Fetched beside: the import's own buttons must not wait for forms that are seldom used.
   import('./manage.js').then(
     ({ manage }) => {
-      admin = manage(root, studio, { bring, join, show: () => orToast(show()), refresh: () => orToast(show(false)) });
+      const forms = manage(root, studio, { bring, join, refresh: () => orToast(renew()) });
+      effect(() => {
+        if (study.value && covered.value === false) forms.show(study.value);
+      });
     },
     (error) => toast(error.message, 'bad'),
   );
-  $('.empty').before(planCard(studio));
-  studio.on('plan', (plan) => {
-    $('.empty').hidden = Boolean(studio.study || plan.stages.length);
+  studio.on('cases', () => orToast(renew()));
+  studio.on('tab', (tab) => {
+    if (tab !== 'study') return;
+    removed.show();
+    orToast(studio.renewStatus());
   });
-  studio.on('study', () => orToast(show()));
-  studio.on('cases', () => orToast(show()));
-  studio.on('tab', (tab) => tab === 'study' && removed.show());
   removed.show();
-  if (studio.started) orToast(show());
-  else studio.on('started', () => orToast(show()));
+}
+
+/** @param {{look: () => void, remove: () => void, open: (tab: string) => void}} props */
+function About({ look, remove: away, open }) {
+  return html`<${Heading} look=${look} remove=${away} /><${Next} look=${look} open=${open} /><${Summary} />`;
 }

@@ -2,6 +2,7 @@
 import { api, questions } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { finder, whenLetGo } from '../../static/dom.js';
+import { trained } from '../../static/store.js';
 import { Comparison } from './comparison.js';
 import { newRun } from './new_run.js';
 import { firstShown, RunList } from './run_list.js';
@@ -37,7 +38,7 @@ export async function mount(root, studio) {
   /** @param {string | null} id */
   function choose(id) {
     chosen = id;
-    studio.address({ run: id });
+    trained.value = id;
     $('.versus').hidden = true;
     $('.detail').hidden = !id;
     list.show(runs, chosen);
@@ -74,9 +75,10 @@ export async function mount(root, studio) {
   studio.on('status', ({ beside }) => list.hint(beside));
   studio.on('run', (id) => orToast(refresh().then(() => choose(id))));
   studio.on('study', () => {
-    chosen = null;
+    runs = [];
     list.ticked.clear();
     last = '';
+    choose(null);
     orToast(refresh());
   });
 
@@ -96,7 +98,7 @@ export async function mount(root, studio) {
     setTimeout(look, failed ? SLOW : PERIOD);
   }
   const first = async () => {
-    const asked = new URL(location.href).searchParams.get('run');
+    const asked = trained.peek();
     await orToast(refresh());
     if (asked && runs.some((r) => r.id === asked)) choose(asked);
   };

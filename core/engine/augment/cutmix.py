@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.boxes import draw_boxes, fill
+from core.engine.augment.config import spread, strong_classes
 from core.engine.augment.mixed import Mixed
-from core.engine.augment.strong import Strong, check_k, check_range
+from core.engine.augment.strong import Strong
 from core.engine.config import Config
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
@@ -17,14 +18,12 @@ from core.engine.tensors import to_device
 
 @dataclass(frozen=True)
 class CutMixConfig(Config):
-    """k; area: of the image, replaced in all (CutMix's 1 - lambda, evenly drawn), shared among the n boxes."""
+    """Options of CutMix."""
 
-    k: int = 3
-    area: tuple[float, float] = (0.05, 0.5)
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        check_range("area", self.area, 0.001, 1)
+    k: int = strong_classes()
+    area: tuple[float, float] = spread(
+        (0.05, 0.5), "Part of the image that is replaced (CutMix's 1 - lambda), shared among the n boxes.", 0.001, 1
+    )
 
 
 @STRONG.register("cutmix", title="CutMix", section="Fig. ablation_transformation")

@@ -8,27 +8,22 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.boxes import draw_boxes, fill
+from core.engine.augment.config import spread, strong_classes
 from core.engine.augment.mixed import Mixed
 from core.engine.augment.placement import sides
-from core.engine.augment.strong import Strong, check_k, check_range
-from core.engine.config import BadConfig, Config
+from core.engine.augment.strong import Strong
+from core.engine.config import Config, option
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
 class CutoutConfig(Config):
-    """k; size: of a square hole's side, of the image's. fill: mean (the image's own colour) | black | grey."""
+    """Options of cutout."""
 
-    k: int = 3
-    size: tuple[float, float] = (0.15, 0.3)
-    fill: str = "mean"
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        check_range("size", self.size, 0.01, 1)
-        if self.fill not in ("mean", "black", "grey"):
-            raise BadConfig(f"fill takes mean, black or grey, not {self.fill!r}")
+    k: int = strong_classes()
+    size: tuple[float, float] = spread((0.15, 0.3), "Side of a square hole, of the image's.", 0.01, 1)
+    fill: str = option("mean", "mean: the image's own colour.", choices=("mean", "black", "grey"))
 
 
 @STRONG.register("cutout", title="Cutout", section="Fig. ablation_transformation")

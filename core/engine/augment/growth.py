@@ -18,39 +18,30 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment.colour import grey_images
+from core.engine.augment.config import strong_classes
 from core.engine.augment.mixed import Mixed
-from core.engine.augment.strong import Strong, check_k
-from core.engine.config import BadConfig, Config
+from core.engine.augment.strong import Strong
+from core.engine.config import Config, option
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
 class GrowthConfig(Config):
-    """radius: of a growth, as a fraction of the image's side. edge: softness of the outline, in radii.
+    """Options of growths. Ranges are (low, high), drawn evenly for each growth."""
 
-    irregular: how far the outline leaves an ellipse. height: of the dome, in radii. tint: spread of the colour's
-    change. texture: strength of the surface's mottling. shadow, shine: strongest cast shadow and highlight.
-    alpha: blending strength. k: most growths in one image.
-    """
-
-    k: int = 3
-    radius: tuple[float, float] = (0.06, 0.30)
-    edge: tuple[float, float] = (0.012, 0.10)
-    irregular: float = 0.3
-    height: tuple[float, float] = (0.3, 1.1)
-    tint: float = 0.2
-    texture: float = 0.12
-    shadow: float = 0.5
-    shine: float = 0.6
-    alpha: tuple[float, float] = (0.85, 1.0)
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        for name in ("radius", "edge", "height", "alpha"):
-            low, high = getattr(self, name)
-            if not 0 < low <= high:
-                raise BadConfig(f"{name} is a range: 0 < low <= high")
+    k: int = strong_classes("Most growths in one image: n of A_n.")
+    radius: tuple[float, float] = option(
+        (0.06, 0.30), "Of a growth, as a part of the image's side.", above=0, ascending=True
+    )
+    edge: tuple[float, float] = option((0.012, 0.10), "Softness of the outline, in radii.", above=0, ascending=True)
+    irregular: float = option(0.3, "How far the outline leaves an ellipse.")
+    height: tuple[float, float] = option((0.3, 1.1), "Of the dome, in radii.", above=0, ascending=True)
+    tint: float = option(0.2, "Spread of the colour's change.")
+    texture: float = option(0.12, "Strength of the surface's mottling.")
+    shadow: float = option(0.5, "Strongest cast shadow.")
+    shine: float = option(0.6, "Strongest highlight.")
+    alpha: tuple[float, float] = option((0.85, 1.0), "Strength of the blending.", above=0, ascending=True)
 
 
 GROWTH_PRESETS = {

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.colour import grey_images
+from core.engine.augment.config import strong_classes
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.mixed import Mixed
-from core.engine.augment.strong import Strong, check_k
-from core.engine.config import BadConfig, Config
+from core.engine.augment.strong import Strong
+from core.engine.config import Config, option
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
 
@@ -20,15 +21,12 @@ _CHUNK = {"cpu": 4}
 
 @dataclass(frozen=True)
 class NoiseConfig(Config):
-    """k; sigma: standard deviation of A_1's noise, of the range 0..1; A_n has n times as much."""
+    """Options of noise."""
 
-    k: int = 3
-    sigma: float = 0.06
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        if not 0 < self.sigma <= 1:
-            raise BadConfig(f"sigma must be within 0..1 and not 0, not {self.sigma}")
+    k: int = strong_classes()
+    sigma: float = option(
+        0.06, "Standard deviation of A_1's noise, of the range 0 to 1; A_n has n times as much.", above=0, high=1
+    )
 
 
 @STRONG.register("noise", title="Gaussian noise", section="Fig. ablation_transformation")

@@ -8,24 +8,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.engine.augment.config import strong_classes
 from core.engine.augment.mixed import Mixed
-from core.engine.augment.strong import Strong, check_k
-from core.engine.config import BadConfig, Config
+from core.engine.augment.strong import Strong
+from core.engine.config import Config, option
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
 class PermutationConfig(Config):
-    """k: each class has its own fixed permutation. tiles: the image is cut into tiles x tiles."""
+    """Options of permutation: each class has its own fixed order of the tiles."""
 
-    k: int = 3
-    tiles: int = 2
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
-        if not 2 <= self.tiles <= 3:
-            raise BadConfig(f"tiles must be 2 or 3, not {self.tiles}")
+    k: int = strong_classes()
+    tiles: int = option(2, "The image is cut into tiles x tiles.", low=2, high=3)
 
 
 @STRONG.register("permutation", title="Permutation", section="Fig. ablation_transformation")

@@ -9,20 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from core.engine.augment.config import strong_classes
 from core.engine.augment.mixed import Mixed
-from core.engine.augment.strong import Strong, check_k
+from core.engine.augment.strong import Strong
 from core.engine.config import Config
 from core.engine.registry import STRONG
 
 
 @dataclass(frozen=True)
 class RotationConfig(Config):
-    """k: A_n is turned by n 360 / (k + 1) degrees, anticlockwise; with k = 3 by quarter turns, exactly."""
+    """Options of rotation."""
 
-    k: int = 3
-
-    def __post_init__(self) -> None:
-        check_k(self.k)
+    k: int = strong_classes("A_n is turned by n 360 / (k + 1) degrees, anticlockwise; with 3, quarter turns, exactly.")
 
 
 @STRONG.register("rotation", title="Rotation", section="Fig. ablation_transformation")

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from core.engine.augment.mixed import Mixed
 from core.engine.augment.share import Share, own
-from core.engine.config import BadConfig
 from core.engine.config import Config as BaseConfig
 from core.engine.tensors import to_device
 
@@ -85,13 +84,3 @@ class Strong(abc.ABC):
         mixed.masks |= hit[:, None, None]
         mixed.alpha += hit[:, None, None]
         return mixed
-
-
-def check_k(k: int, most: int = 7) -> None:
-    if not 1 <= k <= most:
-        raise BadConfig(f"k, the number of strong classes, must be 1..{most}, not {k}")
-
-
-def check_range(name: str, value: tuple[float, float], low: float, high: float) -> None:
-    if not low <= value[0] <= value[1] <= high:
-        raise BadConfig(f"{name} is a range (low, high) within {low}..{high}, not {tuple(value)}")

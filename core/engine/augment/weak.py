@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import overload
 
 import torch
 from torch import Tensor
 
 from core.engine.augment.colour import PLAIN, jitter_factors
+from core.engine.augment.config import WeakConfig
 from core.engine.augment.share import Share, own
-from core.engine.augment.strong import check_range
 from core.engine.augment.views import WeakDraws, apply_weak, warp_masks
-from core.engine.config import BadConfig, Config
-
-
-@dataclass(frozen=True)
-class WeakConfig(Config):
-    """Defaults are SimCLR's (Chen et al. 2020, appendix A), as the paper asks.
-
-    crop: area of the crop, of the image's. ratio: its width over height. flip: chance of mirroring left and right.
-    jitter: brightness, contrast, saturation, hue, with chance p_jitter. p_grey, p_blur: chances.
-    sigma: of the blur, in pixels at 256 (scaled with the side).
-    """
-
-    crop: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    flip: float = 0.5
-    jitter: tuple[float, float, float, float] = (0.8, 0.8, 0.8, 0.2)
-    p_jitter: float = 0.8
-    p_grey: float = 0.2
-    p_blur: float = 0.5
-    sigma: tuple[float, float] = (0.1, 2.0)
-
-    def __post_init__(self) -> None:
-        check_range("crop", self.crop, 0.01, 1)
-        check_range("ratio", self.ratio, 0.1, 10)
-        check_range("sigma", self.sigma, 0, 20)
-        for name in ("flip", "p_jitter", "p_grey", "p_blur"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadConfig(f"{name} must be within 0..1, not {getattr(self, name)}")
-        if min(self.jitter) < 0 or max(self.jitter[:3]) > 1 or self.jitter[3] > 0.5:
-            raise BadConfig(f"jitter is brightness, contrast, saturation (0..1) and hue (0..0.5), not {self.jitter}")
-
-
-WEAK_PRESETS: dict[str, WeakConfig] = {
-    "simclr": WeakConfig(),
-    "gentle": WeakConfig(crop=(0.6, 1.0), jitter=(0.2, 0.2, 0.2, 0.05), p_grey=0.1, p_blur=0.3, sigma=(0.1, 1.0)),
-}
 
 
 class WeakViews:

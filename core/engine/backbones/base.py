@@ -16,9 +16,9 @@ from importlib.util import find_spec
 
 from torch import Tensor, nn
 
+from core.engine.backbones.config import STRIDES
 from core.engine.registry import BACKBONES
 
-STRIDES = (2, 4, 8, 16, 32)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 

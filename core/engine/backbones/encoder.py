@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones import weights
-from core.engine.backbones.base import STRIDES, Pretrained, find, is_backbone, ordered
-from core.engine.config import BadConfig, Config
+from core.engine.backbones.base import Pretrained, find, ordered
+from core.engine.backbones.config import STRIDES, EncoderConfig
 from core.engine.files import write_json, write_tensors
-from core.engine.registry import BACKBONES
 
 WEIGHTS, ABOUT, CENTRES = "encoder.safetensors", "encoder.json", "centres.safetensors"
-
-
-@dataclass(frozen=True)
-class EncoderConfig(Config):
-    """arch: backbone, one of BACKBONES or any model of timm. dim: size of Z (128 in the paper).
-
-    hidden: width of the MLP head (not in the paper; 512 as CCD).
-    init: 'auto' (ImageNet weights where an installed package carries them, else random) | 'random' | 'imagenet' |
-    a local .pth/.safetensors file | the folder of an earlier run.
-    seed: of the random parts (all of it, or the head alone when the backbone is given).
-    """
-
-    arch: str = "resnet18"
-    dim: int = 128
-    hidden: int = 512
-    init: str = "random"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not is_backbone(self.arch):
-            raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(BACKBONES.names())}, or timm's")
-        if self.dim < 1 or self.hidden < 1:
-            raise BadConfig("an encoder's dim and hidden must be at least 1")
-        if not self.init:
-            raise BadConfig("an encoder's init is auto, random, imagenet, a weights file or the folder of a run")
 
 
 class Encoder(nn.Module):

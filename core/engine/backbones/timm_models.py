@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones import weights
-from core.engine.backbones.base import STRIDES, Backbone, Pretrained, Source
+from core.engine.backbones.base import Backbone, Pretrained, Source
+from core.engine.backbones.config import STRIDES
 from core.engine.registry import BACKBONES
 
 

@@ -20,9 +20,9 @@ from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import functional as TF
 
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
-from core.engine.augment.medmix.settings import MedMixConfig
-from core.engine.augment.weak import WEAK_PRESETS, WeakConfig, WeakViews
+from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS, MedMixConfig, WeakConfig
+from core.engine.augment.medmix.medmix import MedMix
+from core.engine.augment.weak import WeakViews
 
 
 def run(quick: bool = False) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.benches import pretrain
 from core.engine.benches._against_pass import scoring
 from core.engine.detectors.base import FitContext

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.benches._paired import medians
 from core.engine.detectors.igd.config import PRESETS
 from core.engine.detectors.igd.igd import IGD

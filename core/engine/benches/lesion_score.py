@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.benches._paired import medians
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.engine.detectors.lesion_head.decoder import LesionNet

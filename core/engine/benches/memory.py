@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from core.engine.allocator import most_memory
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.blend_head import BlendHead
+from core.engine.detectors.ensemble.ensemble import BlendHead
 
 DIFFERENT, CHUNK = 256, 64  # images that are drawn, further ones repeat them; images scored at once
 COUNTS, SIZE = (2000, 20_000), 224

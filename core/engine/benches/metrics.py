@@ -20,13 +20,14 @@ import torch
 
 from core.engine.allocator import most_memory
 from core.engine.benches import _anomalib, peers
+from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics import at_once, by_blocks
 from core.engine.metrics.localised import MOST
 from core.engine.metrics.pixels import Pixels
 
 ROOT = Path(__file__).resolve().parents[3]
 WAYS = {"exact": at_once.at_once, "blocks": by_blocks.by_blocks}
-LEVEL = 0.6  # pixels above it count as marked for Dice
+LEVEL = PixelScale(0.0, 1.0, 0.6)  # pixels above it count as marked for Dice
 
 
 def run(quick: bool = False) -> dict[str, Any]:

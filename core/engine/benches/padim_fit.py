@@ -80,7 +80,8 @@ import json, sys
 import numpy as np, torch
 from core.engine.allocator import most_memory
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 
 class Drawn:
     def __init__(self, n, size):

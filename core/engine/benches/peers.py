@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.backbones.encoder import Encoder, EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import Encoder, build_encoder
 from core.engine.benches import _anomalib
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig

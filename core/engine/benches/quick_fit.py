@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.backbones.encoder import Encoder, EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import Encoder, build_encoder
 from core.engine.backbones.inference import inference_copy
 from core.engine.benches._paired import medians
 from core.engine.detectors.map_detector import fit_together, predict_together

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine.backbones.encoder import Encoder, EncoderConfig
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import Encoder
+from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import blur, counted
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import pick_device, to_batch

@@ -16,8 +16,8 @@ import torch
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
+from core.engine.calibration.heatmap import masked_maps
 from core.engine.config import Config
-from core.engine.detectors.heatmap import masked_maps
 from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
@@ -108,6 +108,10 @@ class Detector(abc.ABC):
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """(N,) float32. `roi` uint8 (N, S, S): only what lies inside counts. Default: the map's maximum."""
         return masked_maps(prediction.maps, roi).reshape(len(prediction), -1).max(1)
+
+    def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
+        """The prediction with other maps (N, h, w), as `image_score` is to read them."""
+        return Prediction(maps, prediction.extras)
 
     def demand_size(self, images: np.ndarray) -> None:
         """Raise ValueError unless images (N, S, S, 3) have the side of those that it was fitted on, its `size`."""

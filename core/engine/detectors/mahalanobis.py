@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine.backbones.base import STRIDES
+from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.calibration.heatmap import blur
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
-from core.engine.detectors.heatmap import blur
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.engine.backbones.base import STRIDES
+from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
 from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining

@@ -1,4 +1,4 @@
-"""l_ctr, the multi-centring loss: draw each class to its own centre (Eq. 3)."""
+"""l_ctr, the multi-centring loss: draw each class to its own centre (PMSACL Eq. 3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from torch import Tensor
 
 
 def centring_loss(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """E || f_theta(a(x)) - c_n ||^2: squared Euclidean distance, averaged over samples and not over dimensions (Eq. 3).
+    """E || f_theta(a(x)) - c_n ||^2: squared Euclidean distance, averaged over samples and not over dimensions
+    (PMSACL Eq. 3).
 
     z (M, D) features; labels (M,) class n of each; centres (k+1, D), which get no gradient. Returns a scalar, float32.
     """

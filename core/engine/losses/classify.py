@@ -1,4 +1,4 @@
-"""l_aug: classify the strong augmentation that an image went through (Eq. 8)."""
+"""l_aug: classify the strong augmentation that an image went through (PMSACL Eq. 8)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def augmentation_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy -E log a_n^T f_beta(f_theta(a(x))) (Eq. 8).
+    """Cross-entropy -E log a_n^T f_beta(f_theta(a(x))) (PMSACL Eq. 8).
 
     logits (M, k+1), before the softmax; labels (M,) class n of each. Returns a scalar, float32.
     """

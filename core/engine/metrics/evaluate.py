@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from core.engine.detectors.calibration import Calibration
+from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.metrics import bootstrap as boot
 from core.engine.metrics.detection import auroc, average_precision, rates
 from core.engine.metrics.localised import EMPTY, localisation
@@ -34,6 +34,7 @@ def evaluate(
     holdout_roi: Rows | None = None,
     patients: np.ndarray | None = None,
     holdout_patients: np.ndarray | None = None,
+    outline: PixelScale | None = None,
 ) -> dict[str, Any]:
     """One row for the report.
 
@@ -41,14 +42,17 @@ def evaluate(
     (N, S, S); has_mask bool (N,), abnormal images whose mask is known (default: those with a lesion pixel); roi
     uint8 (N, S, S), pixels outside are left out (the scores must have been taken inside already); holdout_*: of
     held-out normals; patients (N,): whose image each is, then intervals are of patients drawn again, not of images,
-    and holdout_patients likewise, then the pixel threshold is the median over patients. Maps, masks and regions may
+    and holdout_patients likewise, then the pixel threshold is the median over patients; outline: the scale of
+    `calibration.outlines` by which images are outlined under the pixel rule "held-out" (default: one level, from the
+    held-out maps). Maps, masks and regions may
     lie in files: where they are many, a few are read at a time. Image figures are over all N. Pixel AUROC is over the
     normal images and those with a mask; Dice, IoU (means over images) and PRO are over the abnormal images with a
     mask. A figure that cannot be had is None.
 
     Keys: auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, each with a 95 % bootstrap
-    interval under NAME_ci; threshold, pixel_threshold, five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal,
-    n_localised, n_patients (None where not given). Thresholds are kept as they are from draw to draw.
+    interval under NAME_ci; threshold, pixel_threshold, outline_share, outlined (of the images with a mask, the mean
+    part that is outlined), five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal, n_localised, n_patients (None
+    where not given). Thresholds are kept as they are from draw to draw.
     """
     if protocol not in PROTOCOLS or pixel_rule not in PIXEL_RULES:
         raise CannotEvaluate(f"the protocol is one of {PROTOCOLS} and the pixel rule one of {PIXEL_RULES}")
@@ -68,8 +72,9 @@ def evaluate(
     if maps is None or masks is None:
         row |= EMPTY
     else:
-        level = held.pixels.threshold if pixel_rule == "held-out" and held and held.pixels else None
-        row |= localisation(Pixels(maps, masks, labels, roi), has_mask, level, seed, counts)
+        usual = held.pixels if pixel_rule == "held-out" and held else None
+        scale = outline if usual is not None and outline is not None else usual
+        row |= localisation(Pixels(maps, masks, labels, roi), has_mask, scale, seed, counts)
     return row | {
         "threshold": threshold,
         "protocol": protocol,

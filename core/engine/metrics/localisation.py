@@ -23,9 +23,14 @@ def overlaps(
     maps: np.ndarray, masks: np.ndarray, threshold: float, valid: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Dice and IoU of each image, two arrays (N,): NaN where an image has no lesion pixel that counts."""
-    marked, masks = maps > threshold, masks > 0
-    if valid is not None:
-        marked, masks = marked & valid, masks & valid
+    return overlaps_of(maps > threshold if valid is None else (maps > threshold) & valid, masks, valid)
+
+
+def overlaps_of(
+    marked: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `overlaps`, of what is marked, bool (N, S, S); nothing is marked that is not valid."""
+    masks = masks > 0 if valid is None else (masks > 0) & valid
     both, one, other = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
     with np.errstate(invalid="ignore", divide="ignore"):
         dice = np.where(other > 0, 2 * both / (one + other), np.nan)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics import bootstrap as boot
 from core.engine.metrics.at_once import at_once
 from core.engine.metrics.by_blocks import by_blocks
@@ -17,15 +18,18 @@ from core.engine.metrics.thresholds import validation_draw
 
 GROUPS, GROUP = 5, 100  # Hyper-Kvasir's localisation figures: five random groups of 100 abnormal images
 NAMES = ("pixel_auroc", "dice", "iou", "pro")
-EMPTY = dict.fromkeys([*NAMES, *(f"{n}_ci" for n in NAMES), "pixel_threshold", "five_groups"]) | {"n_localised": 0}
+EMPTY = dict.fromkeys(
+    [*NAMES, *(f"{n}_ci" for n in NAMES), "pixel_threshold", "outline_share", "outlined", "five_groups"]
+) | {"n_localised": 0}
 MOST = 2**24  # pixels: of more than these, maps are read block by block, which takes half the time and memory by then
 
 
 def localisation(
-    pixels: Pixels, has_mask: np.ndarray | None, level: float | None, seed: int, counts: np.ndarray | None
+    pixels: Pixels, has_mask: np.ndarray | None, scale: PixelScale | None, seed: int, counts: np.ndarray | None
 ) -> dict[str, Any]:
-    """has_mask bool (N,): abnormal images whose mask is known (default: those with a lesion pixel); level: pixels above
-    it are marked (None: the best of a draw of abnormal images); counts (times, N): how often each image is drawn.
+    """has_mask bool (N,): abnormal images whose mask is known (default: those with a lesion pixel); scale: by
+    which images are outlined (None: at the one level that is best for a draw of abnormal images); counts (times, N):
+    how often each image is drawn.
     """
     marked, counted = pixels.lesions()
     known = marked if has_mask is None else np.asarray(has_mask, bool)
@@ -33,11 +37,12 @@ def localisation(
     found = counted[used]
     if not found.any():
         return dict(EMPTY)
-    if level is None:
+    if scale is None:
         level = best_dice(*pixels.read(used[validation_draw(pixels.labels[used], seed, eligible=found)]))[0]
+        scale = PixelScale(level, level, level)
     few = len(used) * math.prod(pixels.masks.shape[1:]) <= MOST
     kept = None if counts is None else counts[:, used]
-    measured = (at_once if few else by_blocks)(pixels, used, found, level, kept)
+    measured = (at_once if few else by_blocks)(pixels, used, found, scale, kept)
     row = dict.fromkeys(f"{n}_ci" for n in NAMES) | {
         "pixel_auroc": measured.pixel_auroc,
         "dice": float(measured.dice.mean()),
@@ -50,7 +55,8 @@ def localisation(
             row[f"{name}_ci"] = boot.interval(boot.means(values, kept[:, found]))
         for name, draws in (("pro", measured.pros), ("pixel_auroc", measured.pixel_aurocs)):
             row[f"{name}_ci"] = None if draws is None else boot.interval(draws)
-    return row | {"pixel_threshold": float(level), "n_localised": int(found.sum())}
+    levels = {"pixel_threshold": float(scale.threshold), "outline_share": scale.share}
+    return row | levels | {"outlined": float(measured.share.mean()), "n_localised": int(found.sum())}
 
 
 def _five_groups(

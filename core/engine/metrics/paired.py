@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from core.engine.detectors.calibration import Calibration
+from core.engine.calibration.percentiles import Calibration
 from core.engine.metrics import bootstrap as boot
 from core.engine.metrics.at_once import at_once
 from core.engine.metrics.detection import auroc
@@ -47,8 +47,8 @@ class Truth:
 def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
     """By measure: {"old", "new", "difference", "interval" (95 %, of the difference), "images", "enough"}.
 
-    Image AUROC is over all N, pixel AUROC over normal images and those with a mask, Dice (at each detector's own
-    threshold) and PRO over those with a mask, inside the region of interest. A figure that cannot be had is None.
+    Image AUROC is over all N, pixel AUROC over normal images and those with a mask, Dice (by each detector's own
+    outlines) and PRO over those with a mask, inside the region of interest. A figure that cannot be had is None.
     enough: whether there are FEW images or more of each kind that the measure compares.
     """
     counts = boot.draws(truth.labels, times, seed, truth.patients)
@@ -91,7 +91,7 @@ def _figures(
         return point, drawn
     used = np.flatnonzero((truth.labels == 0) | found)
     kept = counts[:, used]
-    measured = at_once(_pixels(read, truth), used, found[used], read.held.pixels.threshold, kept)
+    measured = at_once(_pixels(read, truth), used, found[used], read.held.pixels, kept)
     assert measured.pros is not None and measured.pixel_aurocs is not None  # draws were given
     point |= {"pixel_auroc": measured.pixel_auroc, "dice": float(measured.dice.mean()), "pro": measured.pro}
     drawn |= {"pixel_auroc": measured.pixel_aurocs, "dice": boot.means(measured.dice, kept[:, found[used]])}

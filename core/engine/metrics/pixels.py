@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.engine.detectors.heatmap import upsample
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import level_of, outlined, peaks
+from core.engine.calibration.percentiles import PixelScale
 from core.engine.rows import Rows
 
 BLOCK = 64  # images read at once
@@ -38,6 +40,12 @@ class Pixels:
         if not np.isfinite(maps).all():
             raise CannotEvaluate("the heat maps hold values that are not finite")
         return maps, lesion, valid
+
+    def outlined(self, index: np.ndarray, maps: np.ndarray, valid: np.ndarray, scale: PixelScale) -> np.ndarray:
+        """bool (n, S, S), what is outlined of images `index` (n,), whose `maps` and `valid` were read before."""
+        cells = np.asarray(self.maps[index])
+        highest = peaks(cells, None if self.roi is None else np.asarray(self.roi[index]), scale)
+        return outlined(maps, level_of(highest, scale), scale, valid)
 
     def regions(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lesion = (np.asarray(self.masks[index]) > 0) & (self.labels[index] == 1)[:, None, None]

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from core.engine import processes
 
-FROZEN, RANDOM, EQUIDISTANT, REESTIMATED = CENTRE_KINDS = ("frozen", "random", "equidistant", "re-estimated")
-
 
 @torch.no_grad()
 def estimate_centres(

@@ -1,151 +1,328 @@
-"""Configuration of a pre-training, and its presets: `paper` as printed, `quick` for minutes on a CPU."""
+"""Options of a pre-training, in groups. Free of torch, so that forms and flags are quick."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from core.engine.augment.medmix.presets import MEDMIX_PRESETS
-from core.engine.augment.medmix.settings import MedMixConfig
-from core.engine.augment.weak import WEAK_PRESETS, WeakConfig
-from core.engine.backbones.base import STRIDES
-from core.engine.backbones.encoder import EncoderConfig
-from core.engine.config import BadConfig, Config
-from core.engine.objectives.centres import CENTRE_KINDS
+from core.engine.augment.config import MEDMIX_PRESETS, MOST_CLASSES, WEAK_PRESETS, MedMixConfig, WeakConfig
+from core.engine.backbones.config import STRIDES, EncoderConfig
+from core.engine.config import BadConfig, Config, option
 
-OPTIMISERS = ("sgd", "adamw")
-SCHEDULES = ("constant", "cosine", "onecycle")
+FROZEN, RANDOM, EQUIDISTANT, REESTIMATED = CENTRE_KINDS = ("frozen", "random", "equidistant", "re-estimated")
 
 
 @dataclass(frozen=True)
-class PretrainConfig(Config):
-    """Defaults are the paper's where it gives a value (marked *), and otherwise what is said beside them.
+class Method(Config):
+    """What is learnt, from what, and which network learns it."""
 
-    preset: the name this configuration grew from; only a label.
-    objective: a member of OBJECTIVES. size: side of the images in pixels*. patch: side of the local model's patches*.
-    batch: source images a step*. Each gives k+1 mixed images and two weak views of each, so the network sees
-      batch x (k+1) x 2 views. images_per_step: set it to fix that number of views instead; the source images are then
-      images_per_step / (2 (k+1)), rounded down, and `batch` is ignored. 0: `batch` counts.
-    epochs: the paper gives none. steps: as many whole epochs as hold so many steps, whatever `epochs` says; 0: `epochs`
-      counts. fit_size: side at which detectors on this encoder see images; 0: `size`. fit_closer: whether they look at
-      studies of few and large images more closely than that.
-    lr*, momentum ("SGD with momentum"*: 0.9 as usual; AdamW's first beta too), weight_decay (3e-4 as CCD), optimiser*,
-      schedule.
-    strong: a member of STRONG*; its settings are `medmix`, or `strong_options` when it is another. weak: the weak
-      views*.
-    centres: frozen* | random | equidistant | re-estimated (every `reestimate_every` epochs*). centre_scale: length
-      scale of the random and equidistant ones. centre_images: images they are estimated from, 0 for all*.
-      centre_weak: whether a weak view lies over the strong augmentation then too, as it does in training.
-    k: strongest class, so k+1 classes*. tau: temperature (0.2 as CCD). alpha: see losses.contrastive.kappa (Eq. 7).
-    w_ctr, w_con, w_aug, w_pos: weights of l_ctr, l_PMSACL, l_aug, l_pos (all 1*).
-    centring, positives: of l_PMSACL, 'both'* and 'view'*; 'denominator', 'class': see losses.contrastive. w_var: weight
-      of losses.variance (0*). These three are tries at the loss's shortcut, not the paper's.
-    aug_on: what l_aug classifies: 'z' as printed*, or 'features', those of the backbone (as CCD's released code).
-    pos_global: whether the global model learns l_pos too (Table ablation), on patches enlarged to the images' size.
-    pos_on: what l_pos sees of a pair: 'pair', both*, or 'difference'. pos_jitter: pixels (8 as CCD).
-    frozen: layers up to the map of this stride keep their first weights and statistics; 0: all learn*. frozen_norm: the
-      backbone's batch norms keep their first statistics. backbone_rate, layer_decay: see training.stages. These serve a
-      start from pretrained weights; with frozen = 0 and rates of 1 all is as in the paper.
-    select: the encoder that is kept: 'last', or 'best' by l_aug on held-out normals and MedMix of them.
-    seed: of the order of images and every augmentation; the encoder has its own.
-    autocast, channels_last: see device.autocast; losses are float32 whatever these say.
-    snapshot_every: epochs between snapshots for the cluster browser. check_every: steps between confusion matrices.
+    preset: str = option(
+        "paper", "Name of the preset that the configuration grew from; only a label.", control="hidden"
+    )
+    objective: str = option("pmsacl", "Method: a member of OBJECTIVES.", control="hidden")
+    strong: str = option(
+        "medmix",
+        "Strong augmentation: a member of STRONG. MedMix has its options in `medmix`, others in `strong_options`.",
+        control="hidden",
+    )
+    strong_options: dict[str, Any] = option(
+        dict, "Options of a strong augmentation other than MedMix.", control="hidden"
+    )
+    medmix: MedMixConfig = option(lambda: MEDMIX_PRESETS["paper"], "Options of MedMix.")
+    weak: WeakConfig = option(lambda: WEAK_PRESETS["simclr"], "Options of the weak views.")
+    encoder: EncoderConfig = option(EncoderConfig, "Options of the encoder.")
+
+
+@dataclass(frozen=True)
+class Length(Config):
+    """How large images are, how many the network sees in a step, and for how long it learns."""
+
+    size: int = option(
+        256,
+        "The paper: 256, and 64 for Liu et al.",
+        low=16,
+        unit="pixels",
+        slider=(32, 512),
+        label="Image side",
+        group="Length and size",
+    )
+    batch: int = option(
+        32,
+        "Source images; the network sees each as (k + 1) x 2 views. The paper: 32.",
+        low=1,
+        slider=(1, 256),
+        label="Images per step",
+    )
+    images_per_step: int = option(
+        0,
+        "0: images per step counts. Else this many views: images_per_step / (2 (k + 1)) source images, rounded down.",
+        slider=(0, 4096),
+        label="Views per step",
+    )
+    epochs: int = option(100, "The paper does not say how many.", low=1, slider=(1, 5000), label="Epochs")
+    steps: int = option(
+        0,
+        "0: epochs count. Else as many whole epochs as hold these steps.",
+        low=0,
+        slider=(0, 1_000_000),
+        label="Steps",
+    )
+    fit_size: int = option(
+        0,
+        "At which detectors on this encoder see images; 0: the image side.",
+        low=0,
+        unit="pixels",
+        slider=(0, 512),
+        label="Side for detectors",
+    )
+    fit_closer: bool = option(
+        False, "Few and large images: detectors see up to 384 pixels.", label="Closer where images are large"
+    )
+    seed: int = option(
+        0,
+        "Order of images and every augmentation; the encoder has its own. The paper runs five.",
+        low=0,
+        slider=(0, 2**31 - 1),
+        label="Seed",
+    )
+
+
+@dataclass(frozen=True)
+class Optimisation(Config):
+    """How weights are changed by the losses."""
+
+    optimiser: str = option(
+        "sgd",
+        "The paper: SGD with momentum (implementation details).",
+        choices=("sgd", "adamw"),
+        label="Optimiser",
+        group="Optimiser",
+    )
+    lr: float = option(
+        0.01,
+        "The paper: 0.01 (implementation details).",
+        above=0,
+        slider=(1e-5, 1),
+        step=1e-5,
+        log=True,
+        label="Learning rate",
+    )
+    schedule: str = option(
+        "constant", "The paper names none.", choices=("constant", "cosine", "onecycle"), label="Schedule"
+    )
+    momentum: float = option(
+        0.9,
+        "Of SGD, and AdamW's first beta. The paper gives no value.",
+        low=0,
+        below=1,
+        slider=(0, 0.999),
+        step=0.001,
+        label="Momentum",
+    )
+    weight_decay: float = option(
+        3e-4, "3e-4 as in CCD's released configuration.", low=0, slider=(0, 0.5), step=1e-4, label="Weight decay"
+    )
+
+
+@dataclass(frozen=True)
+class Start(Config):
+    """What a network that begins from pretrained weights keeps of them. The defaults are the paper's: all learns."""
+
+    frozen: int = option(
+        0,
+        "Stride 2 to 32: layers up to this map keep their weights and statistics. 0: none.",
+        choices=(0, *STRIDES),
+        label="Frozen up to stride",
+        group="Start from pretrained weights",
+    )
+    frozen_norm: bool = option(
+        False, "The backbone's batch norms keep their first statistics.", label="Frozen batch norms"
+    )
+    backbone_rate: float = option(
+        1.0,
+        "Of the backbone's last stage.",
+        above=0,
+        slider=(0.001, 1),
+        step=0.001,
+        log=True,
+        label="Share of the rate",
+    )
+    layer_decay: float = option(
+        1.0,
+        "Each finer stage has this share of the next one's rate.",
+        above=0,
+        slider=(0.1, 1),
+        step=0.05,
+        label="Decay by stage",
+    )
+
+
+@dataclass(frozen=True)
+class Losses(Config):
+    """Weights and constants of the terms of PMSACL Eq. 1; `w_var`, `centring`, `positives` also serve our variants."""
+
+    w_ctr: float = option(
+        1.0,
+        "Pull to the centre c_n (PMSACL Eq. 1: all weights are 1).",
+        low=0,
+        slider=(0, 10),
+        step=0.01,
+        label="Weight of l_ctr",
+        group="Losses",
+    )
+    w_con: float = option(
+        1.0,
+        "Contrastive loss of centred features (PMSACL Eq. 4).",
+        low=0,
+        slider=(0, 10),
+        step=0.01,
+        label="Weight of l_PMSACL",
+    )
+    w_aug: float = option(
+        1.0,
+        "Classification of the classes A_n (PMSACL Eq. 8).",
+        low=0,
+        slider=(0, 10),
+        step=0.01,
+        label="Weight of l_aug",
+    )
+    w_pos: float = option(
+        1.0,
+        "Relative position of patches; the local model, CCD.",
+        low=0,
+        slider=(0, 10),
+        step=0.01,
+        label="Weight of l_pos",
+    )
+    tau: float = option(
+        0.2,
+        "PMSACL Eq. 7; CCD's configuration has 0.2.",
+        above=0,
+        slider=(0.01, 2),
+        step=0.01,
+        label="Temperature tau",
+    )
+    alpha: float = option(
+        2.0,
+        "Above 1, samples of one class repel less (PMSACL Eq. 7).",
+        above=0,
+        slider=(0.1, 10),
+        step=0.1,
+        label="alpha of kappa",
+    )
+    centring: str = option(
+        "both",
+        "both: as printed. denominator: our variant.",
+        choices=("both", "denominator"),
+        label="Centred in l_PMSACL",
+    )
+    positives: str = option(
+        "view",
+        "view: as printed. class: our variant, others of the class.",
+        choices=("view", "class"),
+        label="Positives are",
+    )
+    w_var: float = option(
+        0.0,
+        "Keeps a class's features apart; our variant, the paper has none.",
+        low=0,
+        slider=(0, 25),
+        step=0.1,
+        label="Weight of l_var",
+    )
+    aug_on: str = option(
+        "z",
+        "z as printed; features, those of the backbone, as in CCD's released code.",
+        choices=("z", "features"),
+        label="l_aug classifies",
+    )
+
+
+@dataclass(frozen=True)
+class Centres(Config):
+    """Where the centres c_n of the classes come from (PMSACL Eq. 2, Sec. Centering Strategies)."""
+
+    centres: str = option(
+        "frozen",
+        "Frozen: estimated once before training (PMSACL Eq. 2, Table centers).",
+        choices=CENTRE_KINDS,
+        label="Centres c_n",
+        group="Centres",
+    )
+    reestimate_every: int = option(
+        5, "For re-estimated centres; the paper: 5.", low=1, unit="epochs", slider=(1, 100), label="Re-estimate every"
+    )
+    centre_scale: float = option(
+        1.0, "Of random and equidistant ones.", above=0, slider=(0.1, 20), step=0.1, label="Scale of drawn centres"
+    )
+    centre_images: int = option(
+        0, "0 takes all, as the paper does.", low=0, slider=(0, 100_000), label="Images they come from"
+    )
+    centre_weak: bool = option(
+        True,
+        "Whether a weak view lies over the strong augmentation then too, as it does in training.",
+        label="Through weak views",
+    )
+
+
+@dataclass(frozen=True)
+class Classes(Config):
+    """How many classes A_n there are, and what the local model sees of patches."""
+
+    k: int = option(
+        3,
+        "A_0 to A_k: k + 1 classes. The paper: 4, ablated from 2 to 8.",
+        low=1,
+        high=MOST_CLASSES,
+        label="Strong classes",
+        group="Classes and patches",
+    )
+    patch: int = option(
+        32, "Of the local model; the paper: 32 x 32.", low=16, unit="pixels", slider=(16, 128), label="Side of a patch"
+    )
+    pos_global: bool = option(
+        False,
+        "On patches enlarged to the images' size. Table ablation counts l_pos among a global model's terms.",
+        label="l_pos in the global model",
+    )
+    pos_on: str = option("pair", "Of the two patches' features.", choices=("pair", "difference"), label="l_pos sees")
+    pos_jitter: int = option(8, "8 as in CCD.", low=0, unit="pixels", slider=(0, 32), label="Jitter of patches")
+
+
+@dataclass(frozen=True)
+class Keeping(Config):
+    """Which encoder is kept, what is recorded on the way, and what makes steps quicker."""
+
+    select: str = option(
+        "last",
+        "best: by l_aug on held-out normals and MedMix of them, never on test.",
+        choices=("last", "best"),
+        label="Keep the encoder",
+        group="Keeping and speed",
+    )
+    snapshot_every: int = option(
+        5, "The cluster browser shows these.", low=1, unit="epochs", slider=(1, 1000), label="Snapshot every"
+    )
+    check_every: int = option(
+        10, "Between confusion matrices.", low=1, unit="steps", slider=(1, 1000), label="Confusion every"
+    )
+    autocast: bool = option(True, "Losses stay in float32.", label="bf16 where the device gains")
+    channels_last: bool = option(
+        True, "Memory format of images; convolutions are quicker in it.", label="Channels last"
+    )
+
+
+@dataclass(frozen=True)
+class PretrainConfig(Keeping, Classes, Centres, Losses, Start, Optimisation, Length, Method):
+    """Options of a pre-training: those of all groups above, under their own names.
+
+    Defaults are the paper's wherever it gives a value.
     """
 
-    preset: str = "paper"
-    objective: str = "pmsacl"
-    size: int = 256
-    patch: int = 32
-    batch: int = 32
-    images_per_step: int = 0
-    epochs: int = 100
-    steps: int = 0
-    fit_size: int = 0
-    fit_closer: bool = False
-    lr: float = 0.01
-    momentum: float = 0.9
-    weight_decay: float = 3e-4
-    optimiser: str = "sgd"
-    schedule: str = "constant"
-    strong: str = "medmix"
-    strong_options: dict[str, Any] = field(default_factory=dict)
-    medmix: MedMixConfig = field(default_factory=lambda: MEDMIX_PRESETS["paper"])
-    weak: WeakConfig = field(default_factory=lambda: WEAK_PRESETS["simclr"])
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    centres: str = "frozen"
-    reestimate_every: int = 5
-    centre_scale: float = 1.0
-    centre_images: int = 0
-    centre_weak: bool = True
-    k: int = 3
-    tau: float = 0.2
-    alpha: float = 2.0
-    w_ctr: float = 1.0
-    w_con: float = 1.0
-    w_aug: float = 1.0
-    w_pos: float = 1.0
-    centring: str = "both"
-    positives: str = "view"
-    w_var: float = 0.0
-    aug_on: str = "z"
-    pos_global: bool = False
-    pos_on: str = "pair"
-    pos_jitter: int = 8
-    frozen: int = 0
-    frozen_norm: bool = False
-    backbone_rate: float = 1.0
-    layer_decay: float = 1.0
-    select: str = "last"
-    seed: int = 0
-    autocast: bool = True
-    channels_last: bool = True
-    snapshot_every: int = 5
-    check_every: int = 10
-
     def __post_init__(self) -> None:
-        for name, names in (
-            ("optimiser", OPTIMISERS),
-            ("schedule", SCHEDULES),
-            ("centres", CENTRE_KINDS),
-            ("centring", ("both", "denominator")),
-            ("positives", ("view", "class")),
-            ("aug_on", ("z", "features")),
-            ("pos_on", ("pair", "difference")),
-            ("select", ("last", "best")),
-        ):
-            if getattr(self, name) not in names:
-                raise BadConfig(f"{name} is one of {', '.join(names)}, not {getattr(self, name)!r}")
-        for name in ("batch", "epochs", "reestimate_every", "snapshot_every", "check_every"):
-            if getattr(self, name) < 1:
-                raise BadConfig(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.frozen not in (0, *STRIDES):
-            raise BadConfig(f"frozen is a stride, one of {', '.join(map(str, STRIDES))}, or 0, not {self.frozen}")
-        for name in ("lr", "tau", "alpha", "centre_scale", "backbone_rate", "layer_decay"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise BadConfig(f"{name} must be above 0, not {getattr(self, name)}")
-        for name in (
-            "steps",
-            "fit_size",
-            "weight_decay",
-            "w_ctr",
-            "w_con",
-            "w_aug",
-            "w_pos",
-            "w_var",
-            "pos_jitter",
-            "centre_images",
-            "seed",
-        ):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise BadConfig(f"{name} must be 0 or more, not {getattr(self, name)}")
-        if not 0 <= self.momentum < 1:
-            raise BadConfig(f"momentum must be at least 0 and below 1, not {self.momentum}")
-        if not 1 <= self.k <= 7:
-            raise BadConfig(f"k must be 1..7 (2 to 8 classes), not {self.k}")
-        if min(self.size, self.patch) < 16:
-            raise BadConfig("images and patches must be at least 16 pixels wide")
-        if 0 < self.images_per_step < 2 * (self.k + 1):
+        super().__post_init__()
+        if self.images_per_step != 0 and self.images_per_step < 2 * (self.k + 1):
             raise BadConfig(
                 f"images_per_step must be at least {2 * (self.k + 1)}, the views of one image, or 0 for batch"
             )
@@ -159,46 +336,3 @@ class PretrainConfig(Config):
         """Epochs of a training on so many images, and steps in each: what is left over waits for another epoch."""
         per_epoch = images // max(1, min(self.sources, images)) if images else 0
         return (math.ceil(self.steps / per_epoch) if self.steps and per_epoch else self.epochs), per_epoch
-
-
-PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
-    "paper": PretrainConfig(),
-    # Weak views that keep the lesion in sight, and a l_ctr that does not pull four classes to all but one point. Many
-    # small steps: with 32 source images a step (256 views) l_aug stayed at chance for as many views.
-    "quick": PretrainConfig(
-        preset="quick",
-        size=64,
-        batch=8,
-        epochs=8,
-        lr=1e-3,
-        optimiser="adamw",
-        schedule="onecycle",
-        weight_decay=1e-2,
-        medmix=MEDMIX_PRESETS["quick"],
-        weak=WEAK_PRESETS["gentle"],
-        centre_images=512,
-        w_ctr=0.01,
-        aug_on="features",
-        snapshot_every=1,
-    ),
-}
-# From ImageNet weights that come with the installation: the recipe of `quick`, but early layers and batch norms keep
-# what they know and the rest of the backbone learns at a tenth of the head's rate; and lesions of every size and kind
-# are pasted, since nobody knows here what an image shows (RESULTS.md: "What is pasted decides").
-PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
-    **{
-        "preset": "imagenet",
-        "encoder.arch": "efficientnet-lite0",
-        "encoder.init": "auto",
-        "size": 128,
-        "fit_size": 224,
-        "fit_closer": True,
-        "steps": 150,
-        "frozen": 8,
-        "frozen_norm": True,
-        "backbone_rate": 0.1,
-        "snapshot_every": 5,
-        "medmix": MEDMIX_PRESETS["varied"].to_dict(),
-    }
-)
-PRETRAIN_DEFAULT = "imagenet"  # what page and verbs begin with; RESULTS.md says why

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.engine.objectives.centres import REESTIMATED
-from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.config import REESTIMATED, PretrainConfig
 
 
 def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:

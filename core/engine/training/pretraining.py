@@ -12,10 +12,10 @@ from torch import Tensor
 
 from core.engine.allocator import most_memory
 from core.engine.backbones.encoder import build_encoder
-from core.engine.losses.contrastive import pmsacl_loss
-from core.engine.objectives import centres as kinds
+from core.engine.losses.contrastive import loss_of_a_constant
 from core.engine.objectives.base import Outcome, Views
-from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.centres import equidistant_centres, random_centres
+from core.engine.objectives.config import EQUIDISTANT, RANDOM, REESTIMATED, PretrainConfig
 from core.engine.registry import OBJECTIVES
 from core.engine.tensors import autocast, gains_by_bf16, to_batch
 from core.engine.training.base import Training
@@ -109,14 +109,14 @@ class Pretraining(Training):
         c = self.config
         if not self.objective.uses_centres:
             return
-        again = c.centres == kinds.REESTIMATED and self.step % (c.reestimate_every * self.per_epoch) == 0
+        again = c.centres == REESTIMATED and self.step % (c.reestimate_every * self.per_epoch) == 0
         if self.centred == self.step or (self.centres is not None and not again):
             return
         dim, count, draws = c.encoder.dim, self.objective.classes, generator(c.seed, CENTRES, self.step)
-        if c.centres == kinds.RANDOM:
-            found = kinds.random_centres(count, dim, c.centre_scale, draws)
-        elif c.centres == kinds.EQUIDISTANT:
-            found = kinds.equidistant_centres(count, dim, c.centre_scale, draws)
+        if c.centres == RANDOM:
+            found = random_centres(count, dim, c.centre_scale, draws)
+        elif c.centres == EQUIDISTANT:
+            found = equidistant_centres(count, dim, c.centre_scale, draws)
         else:
             found = estimated_centres(self, draws)
         self.centres, self.centred = found.to(self.device), self.step
@@ -153,7 +153,8 @@ class Pretraining(Training):
             apart = (outcome.z - self.centres[labels]).norm(dim=1)
             tensors["centre_distance"] = torch.stack([apart[labels == n].mean() for n in range(classes)])
             if "l_con" in outcome.terms:
-                tensors["l_con_constant"] = self._of_one_constant(outcome.z, views)
+                c, mean = self.config, outcome.z.mean(0)
+                tensors["l_con_constant"] = loss_of_a_constant(mean, labels, self.centres, c.tau, c.alpha)
         if outcome.logits is not None:
             said = outcome.logits.argmax(1)
             tensors["aug_accuracy"] = (said == labels).float().mean()
@@ -176,17 +177,6 @@ class Pretraining(Training):
             found.get("aug_accuracy"),
         )
         return {**found, "alarm": alarm}
-
-    def _of_one_constant(self, z: Tensor, views: Views) -> Tensor:
-        """l_PMSACL if every view had the mean feature: what can be reached without telling any image from another.
-
-        Centring takes another centre from each class, so even one constant gives classes directions of their own.
-        """
-        c, same = self.config, z.mean(0).expand_as(z)
-        assert self.centres is not None  # features are centred by them
-        return pmsacl_loss(
-            same, views.labels, views.partners, self.centres, c.tau, c.alpha, centring=c.centring, positives=c.positives
-        )
 
     def notes(self) -> dict[str, Any]:
         return {"watch": self.watch.state(), "best": self.best}

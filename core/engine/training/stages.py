@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.engine.backbones.base import STRIDES
+from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 
 SIDE = 64  # of the image that is passed once to see which layers run

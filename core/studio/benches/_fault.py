@@ -16,6 +16,7 @@ from core.studio.db import audit
 from core.studio.db.home import Home
 from core.studio.db.store import Store, now
 from core.studio.review import decisions
+from core.studio.review.context import writing
 
 CASES = 40
 
@@ -70,7 +71,8 @@ class Place:
 
 def decide(store: Store, number: int, reader: str = "ann") -> int:
     """One decision, by a token of its own; the review's number."""
-    answer = decisions.decide(store, 1 + number % CASES, reader, "abnormal", comment=f"{number}", token=f"t{number}")
+    with writing(store, reader, case_id=1 + number % CASES) as context:
+        answer = decisions.decide(context, "abnormal", comment=f"{number}", token=f"t{number}")
     return int(answer["review"])
 
 

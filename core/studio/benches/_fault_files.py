@@ -11,9 +11,10 @@ import cv2
 import numpy as np
 
 from core.studio.benches._fault import Outcome, Place, killed
+from core.studio.db import leftovers
 from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
-from core.studio.ingest import copies, leftovers
+from core.studio.ingest import copies
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import import_study
 from core.studio.review import accounts, sessions

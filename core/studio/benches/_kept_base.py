@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.blend import Blend
+from core.engine.detectors.ensemble.ensemble import Blend
 
 BATCH = 32
 
@@ -16,7 +16,7 @@ class KeptBase(Blend):
     """Says what `of` says; each image with its region of interest is read once."""
 
     def __init__(self, of: Blend) -> None:
-        super().__init__(of.config, of.members, of.scales, of.readings, of.colours, of.kept)
+        self.__dict__.update(of.__dict__)
         self.said: dict[bytes, tuple[np.ndarray, dict[str, np.ndarray]]] = {}
 
     def predict(self, images: np.ndarray, *, batch: int = BATCH, roi: np.ndarray | None = None) -> Prediction:

@@ -14,12 +14,13 @@ from typing import Any
 import cv2
 import numpy as np
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.benches import joint_step
+from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.calibration import Calibration
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.phantom.frame import draw_case
 from core.engine.tensors import pick_device
 from core.studio.db import store as stores

@@ -14,10 +14,12 @@ import cv2
 import numpy as np
 
 from core.engine.backbones import remembered
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
+from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import FitContext, Marks
-from core.engine.detectors.blend import Blend, BlendConfig
-from core.engine.detectors.calibration import Calibration
+from core.engine.detectors.ensemble.ensemble import Blend
+from core.engine.detectors.ensemble.named import BlendConfig
 from core.engine.detectors.marked.config import MarkedConfig
 from core.engine.detectors.marked.learning import learn
 from core.engine.detectors.marked.marked import Marked

@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.studio.db import store
 from core.studio.ingest import studies
 from core.studio.medmix import preview as medmix_view

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import tempfile
 import time
@@ -10,8 +9,9 @@ import time
 from core.studio.db import store as stores
 from core.studio.db.store import Store, now
 from core.studio.review import decisions, worklist
-from core.studio.review.cases import detail, scored_runs
-from core.studio.review.worklist import Query
+from core.studio.review.cases import detail
+from core.studio.review.context import RequestContext, reading, writing
+from core.studio.review.worklist import Query, Worklist
 
 SIZES = (1_000, 10_000, 100_000)
 FILTERS = {
@@ -101,18 +101,31 @@ def _timed(act) -> tuple[float, float, object]:
     return 1000 * (time.perf_counter() - started), 1000 * (time.thread_time() - worked), value
 
 
+def _list(store: Store, query: Query) -> Worklist:
+    return Worklist(RequestContext.read(store, "ann", study="s", run="r"), query)
+
+
+def _opened(store: Store, case: int) -> dict:
+    with reading(store, "ann", case_id=case, run="r") as context:
+        return detail(context)
+
+
+def _saved(store: Store, case: int) -> dict:
+    with writing(store, "ann", case_id=case) as context:
+        return decisions.decide(context, "normal")
+
+
 def _filtered(store: Store, n: int) -> dict[str, dict]:
     """For each filter, the slowest of all orders, either way: {"page", "counts", "next", each also with "_cpu"}."""
     found = {}
     for name, filters in FILTERS.items():
         worst = found[name] = {}
         for sort, down in ((s, d) for s in worklist.SORTS for d in (True, False)):
-            query = Query("s", "ann", "r", sort=sort, descending=down, **filters)
-            unread = dataclasses.replace(query, decision="unread")
+            asked = Query(sort=sort, descending=down, **filters)
             acts = {
-                "page": lambda q=query: worklist.page(store, q),
-                "counts": lambda q=query: worklist.counts(store, q),
-                "next": lambda q=unread: worklist.neighbour(store, q, n // 4),
+                "page": lambda q=asked: _list(store, q).page(),
+                "counts": lambda q=asked: _list(store, q).counts(),
+                "next": lambda q=asked: _list(store, q).with_decision("unread").neighbour(n // 4),
             }
             for act, run_ in acts.items():
                 clock, cpu, _ = _timed(run_)
@@ -123,13 +136,12 @@ def _filtered(store: Store, n: int) -> dict[str, dict]:
 
 def _measure(store: Store, n: int) -> dict:
     filtered = _filtered(store, n)
-    plain = Query("s", "ann", "r")
-    first = min(_timed(lambda: worklist.page(store, plain))[0] for _ in range(5))
-    jump, jump_cpu, after = _timed(lambda: worklist.position(store, plain, n // 2))
-    middle = min(_timed(lambda: worklist.page(store, plain, after))[0] for _ in range(5))
-    runs = scored_runs(store, "s")
-    cases = sorted(_timed(lambda i=i: detail(store, i, "ann", "r", runs))[0] for i in range(1, 101))
-    saves = sorted(_timed(lambda i=i: decisions.decide(store, i, "ann", "normal"))[0] for i in range(1, 101))
+    plain = Query()
+    first = min(_timed(lambda: _list(store, plain).page())[0] for _ in range(5))
+    jump, jump_cpu, after = _timed(lambda: _list(store, plain).position(n // 2))
+    middle = min(_timed(lambda: _list(store, plain).page(after))[0] for _ in range(5))
+    cases = sorted(_timed(lambda i=i: _opened(store, i))[0] for i in range(1, 101))
+    saves = sorted(_timed(lambda i=i: _saved(store, i))[0] for i in range(1, 101))
     figures = {"page_ms": first, "page_middle_ms": middle, "jump_ms": jump, "jump_cpu_ms": jump_cpu}
     for act, title in (("page", "page"), ("counts", "counts"), ("next", "next_unread")):
         figures[f"{title}_worst_ms"] = max(w[act] for w in filtered.values())

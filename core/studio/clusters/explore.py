@@ -1,22 +1,271 @@
-"""What is asked of single points and of selections: who this is, who is like it, tags."""
+"""Answers questions about single points of a map and about all: pictures, colours, neighbours, a table of everything.
+
+Colours are read anew each time, for scores, decisions and tags change under a map. A table has a row per point and
+epoch, as CSV or Parquet.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from typing import TYPE_CHECKING
 
+import cv2
 import numpy as np
 
 from core.engine.metrics.vectors import nearest
-from core.studio.clusters import pictures
-from core.studio.clusters.features import finish, kept_features
+from core.engine.rows import Rows
+from core.studio.clusters.features import NAMES, finish, kept_features
 from core.studio.clusters.library import Map
+from core.studio.clusters.points import group_name
 from core.studio.db.store import NotFound, Store
+from core.studio.ingest import cache, resize
+from core.studio.ingest.masks import get_mask
+from core.studio.ingest.originals import shown
+from core.studio.review.exports.names import Names
+from core.studio.review.exports.tables import cell
+from core.studio.review.scales import pixel_scale
+from core.studio.runs import records as runs
+from core.studio.runs.preferred import preference
+from core.studio.runs.readings import unpack_map
 from core.studio.runs.snapshots import Snapshot
+
+if TYPE_CHECKING:
+    from core.studio.clusters.projected import Projected
+
+_open: dict[tuple, Rows] = {}
+
+
+def check(m: Map, point: int) -> int:
+    """`point` if the map has it; ValueError otherwise."""
+    if not 0 <= point < len(m.points):
+        raise ValueError(f"this map has points 0 to {len(m.points) - 1}, not {point}")
+    return point
+
+
+def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
+    """uint8 (H, W, 3) RGB in the proportions of its case, at most `side` long; of a patch, it and what is around it."""
+    check(m, point)
+    mixed = int(m.points.mixed[point])
+    image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
+    image = np.asarray(image)
+    box = m.points.box(point)
+    if box is not None:
+        x0, y0, x1, y1 = box
+        length, reach = len(image), (x1 - x0)
+        x, y = (np.clip([a - reach, b + reach], 0, 1) * length for a, b in ((x0, x1), (y0, y1)))
+        image = np.ascontiguousarray(image[int(y[0]) : int(np.ceil(y[1])), int(x[0]) : int(np.ceil(x[1]))])
+    return resize.shrink(image, *fitted(_aspect(store, m, point), side))
+
+
+def fitted(aspect: float, side: int) -> tuple[int, int]:
+    """(width, height) of a picture of that width by height whose longer side is `side`."""
+    return (side, max(1, round(side / aspect))) if aspect >= 1 else (max(1, round(side * aspect)), side)
+
+
+def _aspect(store: Store, m: Map, point: int) -> float:
+    """Width by height of the case that a point is, or was made from: encoders see every image squeezed to a square."""
+    case = store.one("SELECT width, height FROM cases WHERE id = ?", [int(m.points.case_id[point])])
+    return case["width"] / case["height"] if case and case["width"] and case["height"] else 1.0
+
+
+def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
+    """uint8 (H, W, 3) RGB: a case's image, or its MedMix version, in the case's proportions, at most `side` long."""
+    check(m, point)
+    mixed = int(m.points.mixed[point])
+    if mixed >= 0:
+        image = np.asarray(m.points.mixed_images()[mixed])
+        how = cv2.INTER_CUBIC if len(image) < side else cv2.INTER_AREA
+        return cv2.resize(image, fitted(_aspect(store, m, point), side), interpolation=how)
+    case = store.one("SELECT path, frame, scale FROM cases WHERE id = ?", [int(m.points.case_id[point])])
+    if case is None:
+        raise ValueError("this case is no longer in the study")
+    image = shown(case)
+    scale = min(1.0, side / max(image.shape[:2]))
+    return resize.shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+
+
+def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
+    """Outlines of what is known to be lesion (pasted by MedMix, or the case's mask): rings of [x, y] in 0 .. 1."""
+    check(m, point)
+    mixed = int(m.points.mixed[point])
+    mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, int(m.points.case_id[point]))
+    if mask is None or not mask.any():
+        return []
+    rings, _ = cv2.findContours(np.ascontiguousarray(mask, np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_TC89_L1)
+    height, width = mask.shape
+    return [((ring[:, 0] + 0.5) / (width, height)).round(4).tolist() for ring in rings if len(ring) > 2]
+
+
+def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
+    """RGBA uint8 (side, side, 4) to be stretched over the picture: a case's heat map by run `fit`.
+
+    One scale for all images of the run, from held-out normals; what normal images show too stays transparent.
+    """
+    check(m, point)
+    case_id = int(m.points.case_id[point])
+    query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ? AND map IS NOT NULL"
+    row = store.one(query, [fit, case_id]) if m.points.lesions[point] == 0 else None
+    if row is None:
+        raise ValueError("this run has no heat map of this image")
+    scale = pixel_scale(store, runs.get_run(store, fit))
+    values = cv2.resize(unpack_map(row), (side, side), interpolation=cv2.INTER_LINEAR)
+    level = np.clip((values - scale.lo) / (scale.hi - scale.lo), 0, 1)
+    coloured = cv2.applyColorMap((level * 255).astype(np.uint8), cv2.COLORMAP_INFERNO)[:, :, ::-1]
+    return np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])
+
+
+def _mask(store: Store, case_id: int) -> np.ndarray | None:
+    row = store.one(
+        "SELECT id FROM lesion_masks WHERE case_id = ? AND source IN ('import', 'hand') ORDER BY version DESC LIMIT 1",
+        [case_id],
+    )
+    return get_mask(store, row["id"]) if row else None
+
+
+def _arrays(store: Store, m: Map) -> Rows:
+    """The study's images at the map's size, mapped once per study state."""
+    key = (str(store.home.path), m.about["study"], m.about["points_key"])
+    if key not in _open:
+        _open.clear()
+        _open[key] = cache.load_arrays(store, m.about["study"], m.about["size"]).images
+    return _open[key]
+
+
+NONE = "\u2013"
+
+
+def fits(store: Store, m: Map) -> list[dict]:
+    """Runs whose readings can colour the map, best first: those on its own encoder, the default detector's before
+    others, newer before older; then the study's others."""
+    found = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
+    found.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
+    return [{"id": r["id"], "name": r["name"], "method": r["method"], "parent": r["parent"]} for r in found]
+
+
+def _has_readings(store: Store, run: str) -> bool:
+    return store.one("SELECT 1 FROM readings WHERE run = ? LIMIT 1", [run]) is not None
+
+
+def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
+    """[{"name", "title", "names", "codes"}] for categories, [{"name", "title", "values"}] for numbers (None: unknown).
+
+    MedMix versions have no score, decision or tag of their own: theirs stay unknown.
+    """
+    points = m.points
+    shown = (
+        f"SELECT id, split, label, tags, {', '.join(_OF_IMAGES)} FROM cases WHERE study = ? AND {_ON_MAP.format('id')}"
+    )
+    cases = {c["id"]: c for c in store.query(shown, [m.about["study"], _ids(points)])}
+    own = np.asarray(points.lesions) == 0
+    missing = {"split": NONE, "label": NONE, "tags": "[]", "modality": None}
+    rows = [cases.get(int(c), missing) for c in points.case_id]
+    out = [
+        {"name": "class", "title": "Class", "names": list(m.about["groups"]), "codes": points.group.tolist()},
+        pseudo(m),
+        category("split", "Split", [r["split"] for r in rows]),
+        category("label", "Label", [r["label"] if o else "synthetic" for r, o in zip(rows, own, strict=True)]),
+    ]
+    if points.in_lesion is not None:
+        names = [*NAMES]
+        out.insert(0, {"name": "patch", "title": "Patch", "names": names, "codes": (points.in_lesion % 3).tolist()})
+    if fit:
+        out += _readings(store, points, own, fit)
+    out += _reviews(store, points, own, m.about["study"])
+    tags = [", ".join(sorted(json.loads(r["tags"] or "[]"))) if o else "" for r, o in zip(rows, own, strict=True)]
+    if any(tags):
+        out.append(category("tag", "Tag", [t or NONE for t in tags]))
+    for name, title in _OF_IMAGES.items():
+        values = [r.get(name) for r in rows]
+        if name == "added":
+            values = [v and v[:10] for v in values]  # the day
+        kinds = set(values) - {None}
+        if len(kinds) > 12 and all(isinstance(v, int) for v in kinds):  # more than a legend can name: a scale
+            out.append({"name": name, "title": title, "values": values})
+        elif len(set(values)) > 1:
+            out.append(category(name, title, [NONE if v is None else str(v) for v in values]))
+    return out
+
+
+def with_names(found: list[dict], names: Names) -> list[dict]:
+    """The columns as they may leave the studio: readers and days remapped unless `names` keeps them."""
+    changed = {"reader": names.reader, "added": names.date}
+    out = []
+    for column in found:
+        change = changed.get(column["name"])
+        if change is not None and "names" in column:
+            column = {**column, "names": [n if n == NONE else change(n) for n in column["names"]]}
+        out.append(column)
+    return out
+
+
+_OF_IMAGES = {
+    "modality": "Modality",
+    "width": "Image width",
+    "height": "Image height",
+    "bits": "Bits",
+    "added": "Added to the study",
+}
+_ON_MAP = "{} IN (SELECT value FROM json_each(?))"
+
+
+def _ids(points) -> str:
+    """The cases of a map's points, for a query: a study may have many more."""
+    return json.dumps(np.unique(points.case_id).tolist())
+
+
+def pseudo(m: Map) -> dict:
+    """The classes that pre-training separates: A_0 (normals of training and hold-out) to A_k; test images in none."""
+    classes = m.points.classes()
+    names = ["A\u2080, normal"] + [group_name(n) for n in range(1, max(classes.max(), 0) + 1)]
+    codes = np.where(classes < 0, len(names), classes)
+    return {"name": "pseudo", "title": "Pseudo class", "names": [*names, NONE], "codes": codes.tolist()}
+
+
+def category(name: str, title: str, values: list[str]) -> dict:
+    """Codes by the order of names; the unknown comes last."""
+    names = sorted(set(values), key=lambda v: (v == NONE, v))
+    code = {v: i for i, v in enumerate(names)}
+    return {"name": name, "title": title, "names": names, "codes": [code[v] for v in values]}
+
+
+def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
+    found = {
+        r["case_id"]: r
+        for r in store.query(
+            "SELECT case_id, score, score_roi, percentile, percentile_roi, flagged, flagged_roi FROM readings"
+            f" WHERE run = ? AND {_ON_MAP.format('case_id')}",
+            [fit, _ids(points)],
+        )
+    }
+    rows = [found.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
+    flagged = [NONE if r is None else "flagged" if r["flagged_roi"] else "not flagged" for r in rows]
+    return [
+        {"name": "percentile", "title": "Percentile", "values": [r and r["percentile_roi"] for r in rows]},
+        {"name": "score", "title": "Score", "values": [r and r["score_roi"] for r in rows]},
+        category("flagged", "Flagged", flagged),
+    ]
+
+
+def _reviews(store: Store, points, own: np.ndarray, study: str) -> list[dict]:
+    latest = {}
+    for r in store.query(
+        "SELECT r.case_id, r.decision, r.reader FROM reviews r JOIN cases c ON c.id = r.case_id"
+        " WHERE c.study = ? AND r.active = 1 ORDER BY r.id",
+        [study],
+    ):
+        latest[r["case_id"]] = r
+    rows = [latest.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
+    return [
+        category("decision", "Decision", [r["decision"] if r else NONE for r in rows]),
+        category("reader", "Reader", [r["reader"] if r else NONE for r in rows]),
+    ]
 
 
 def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
     """Everything said of one point: the case, its class, its reading by run `fit`, the latest reviews, outlines."""
-    pictures.check(m, point)
+    check(m, point)
     case_id, lesions = int(m.points.case_id[point]), int(m.points.lesions[point])
     case = store.one("SELECT id, name, split, label, width, height, tags FROM cases WHERE id = ?", [case_id])
     said = {
@@ -26,7 +275,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
         "group": m.about["groups"][int(m.points.group[point])],
         "case": {**case, "tags": json.loads(case["tags"])} if case else None,
         "box": m.points.box(point),
-        "outline": pictures.outline(store, m, point),
+        "outline": outline(store, m, point),
         "reading": None,
         "reviews": [],
     }
@@ -70,6 +319,72 @@ _last: dict = {}  # of the map and epoch looked at last: neighbours are asked fo
 
 def neighbours(store: Store, m: Map, point: int, epoch: int = -1, k: int = 10) -> list[dict]:
     """The k nearest points in feature space with their Euclidean distances, nearest first."""
-    pictures.check(m, point)
+    check(m, point)
     index, distance = nearest(features(store, m, epoch), point, k)
     return [{"point": int(i), "distance": float(d)} for i, d in zip(index, distance, strict=True)]
+
+
+TABLE_FORMATS = ("csv", "parquet")
+
+
+def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[str, list]:
+    """column -> values, E x N of each, epoch by epoch: epoch, point, x, y, case_id, case, lesions, then the colours."""
+    count, epochs = len(m.points), [e["epoch"] for e in m.about["epochs"]]
+    rows = store.query("SELECT id, name FROM cases WHERE study = ?", [m.about["study"]])
+    called = {c["id"]: c["name"] if names.keep else names.case(c) for c in rows}
+    cases = m.points.case_id.tolist()
+    out: dict[str, list] = {
+        "epoch": np.repeat(epochs, count).tolist(),
+        "point": list(range(count)) * len(epochs),
+        "x": np.asarray(m.coords[:, :, 0], float).ravel().tolist(),
+        "y": np.asarray(m.coords[:, :, 1], float).ravel().tolist(),
+        "case_id": cases * len(epochs),
+        "case": [called.get(c, "") for c in cases] * len(epochs),
+        "pasted_lesions": m.points.lesions.tolist() * len(epochs),
+    }
+    for column in with_names(columns(store, m, fit), names):
+        values = column.get("values") or [column["names"][c] for c in column["codes"]]
+        values = [None if v == NONE else v for v in values]
+        out[column["name"]] = values * len(epochs)
+    return out
+
+
+def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> None:
+    """Rows of new images after those of the map, numbered on; two more columns: `placed` (by which name) and `far`."""
+    rows = len(out["epoch"])
+    out["placed"], out["far"] = [None] * rows, [None] * rows
+    first = len(m.points)
+    for new in projected:
+        for e, epoch in enumerate(m.about["epochs"]):
+            for j, (x, y) in enumerate(new.coords[e].astype(float).tolist()):
+                case = new.about["cases"][j]
+                row = {"epoch": epoch["epoch"], "point": first + j, "x": x, "y": y, "case": new.about["names"][j]}
+                row |= {"case_id": case if case >= 0 else None, "placed": new.about["title"]}
+                row["far"] = bool(new.out_of_support[e, j])
+                for column, values in out.items():
+                    values.append(row.get(column))
+        first += len(new)
+
+
+def write(
+    store: Store, m: Map, format: str, names: Names, fit: str | None = None, projected: list[Projected] | None = None
+) -> bytes:
+    """The table as a file's bytes; `format` is csv or parquet; `projected`: with these new images."""
+    if format not in TABLE_FORMATS:
+        raise ValueError(f"a table is saved as {', '.join(TABLE_FORMATS)}, not {format!r}")
+    found = table(store, m, names, fit)
+    if projected:
+        add_projected(found, m, projected)
+    if format == "parquet":
+        import pyarrow
+        from pyarrow import parquet
+
+        sink = io.BytesIO()
+        parquet.write_table(pyarrow.table(found), sink)
+        return sink.getvalue()
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([cell(name) for name in found])
+    for row in zip(*found.values(), strict=True):
+        writer.writerow([cell(v) for v in row])
+    return out.getvalue().encode()

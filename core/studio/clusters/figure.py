@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from core.engine.registry import OBJECTIVES
-from core.studio.clusters.columns import NONE
+from core.studio.clusters.explore import NONE
 from core.studio.clusters.library import Map
-from core.studio.clusters.projected import Projected
 from core.studio.db.store import Store
 from core.studio.runs.records import get_run
+
+if TYPE_CHECKING:
+    from core.studio.clusters.projected import Projected
 
 FORMATS = ("svg", "pdf", "png")
 COLOURS = {  # darker than on the page: these lie on white

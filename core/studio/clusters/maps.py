@@ -1,12 +1,21 @@
-"""From features to a flat map: t-SNE, UMAP or PCA, seeded so that the same seed gives the same map.
+"""Fits flat maps of features: t-SNE, UMAP or PCA, seeded so that the same seed gives the same map.
 
 Fits run on one thread: scikit-learn's t-SNE is several times faster so on a busy machine, and sums are then added in
-one order, so that two processes agree to the last bit.
+one order, so that two processes agree to the last bit. Progress is read from the text that the libraries print (neither
+takes a callback); UMAP's compiled functions are kept on disk; maps of successive epochs can be played as one film: each
+starts from the one before and is then turned by Procrustes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
+import re
+import sys
 import warnings
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -14,16 +23,64 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from core.studio.clusters import fit_progress
-from core.studio.clusters.compiled import umap_library
 from core.studio.clusters.config import MapConfig
+
+Report = Callable[[int, int], None]
+
+
+class Listener(io.TextIOBase):
+    """A file that calls report(done, total) for each piece of text in which `pattern` finds how much is done."""
+
+    def __init__(self, report: Report, pattern: str, total: int = 0):
+        self.report, self.pattern, self.total = report, re.compile(pattern), total
+
+    def write(self, text: str) -> int:
+        for found in self.pattern.finditer(text):
+            done, *rest = map(int, found.groups())
+            self.report(done, rest[0] if rest else self.total)
+        return len(text)
+
+
+@contextlib.contextmanager
+def tsne(report: Report | None, iterations: int) -> Iterator[int]:
+    """Gives the `verbose` that TSNE needs for it."""
+    if report is None:
+        yield 0
+        return
+    with contextlib.redirect_stdout(Listener(report, r"Iteration (\d+):", iterations)):
+        yield 2
+
+
+def umap(report: Report | None) -> dict:
+    """The `tqdm_kwds` that UMAP needs for it."""
+    if report is None:
+        return {"disable": True}
+    listener = Listener(report, r"(\d+)/(\d+)")
+    return {"disable": False, "file": listener, "bar_format": "{n_fmt}/{total_fmt} ", "mininterval": 0.5}
+
+
+LIBRARIES = ("umap", "pynndescent")
+
+
+def umap_library() -> ModuleType:
+    """The module `umap`. Takes seconds to import: never in the page's process."""
+    import umap
+
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in LIBRARIES]
+    functions = [f for module in modules for f in vars(module).values() if hasattr(type(f), "enable_caching")]
+    for function in functions:
+        if not function.signatures:  # else it is compiled already
+            with contextlib.suppress(RuntimeError):  # no place that can be written to: it is compiled each time
+                function.enable_caching()
+    return umap
+
 
 MOVED_EXAGGERATION = 1.0  # a map that starts from another needs no early exaggeration: its clusters already stand
 MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # UMAP: measured, see tests/studio/clusters/test_align.py
 
 
 def fit_map(
-    features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: fit_progress.Report | None = None
+    features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: Report | None = None
 ) -> np.ndarray:
     """features (N, D) -> coordinates float32 (N, 2), centred at 0 with unit root mean square radius.
 
@@ -70,7 +127,7 @@ def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
     else:
         # the scale that a finished t-SNE of this many points has, so that the old map is already near its rest
         first, exaggeration = start.astype(np.float64) * _tsne_radius(len(features)), MOVED_EXAGGERATION
-    with fit_progress.tsne(report, config.iterations) as verbose:
+    with tsne(report, config.iterations) as verbose:
         fit = TSNE(
             2,
             perplexity=perplexity,
@@ -98,7 +155,7 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
         init=pca_start(features) if start is None else start,
         n_epochs=None if start is None else MOVED_EPOCHS,
         learning_rate=1.0 if start is None else MOVED_RATE,
-        tqdm_kwds=fit_progress.umap(report),
+        tqdm_kwds=umap(report),
     )
     return model.fit_transform(features)
 
@@ -133,3 +190,38 @@ def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 
 
 
 _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}
+
+
+def procrustes(coords: np.ndarray, onto: np.ndarray) -> np.ndarray:
+    """Turn (and mirror) coords (N, 2) so that its points lie as near as can be to `onto`'s: float32 (N, 2).
+
+    Only a rotation or reflection, found by the singular value decomposition (Schoenemann 1966): the scale of every map
+    is already one, and changing it would hide that features spread or collapse.
+    """
+    a, b = coords.astype(np.float64), onto.astype(np.float64)
+    u, _, vt = np.linalg.svd((a - a.mean(0)).T @ (b - b.mean(0)))
+    return ((a - a.mean(0)) @ (u @ vt) + b.mean(0)).astype(np.float32)
+
+
+def fit_series(
+    features: Iterable[np.ndarray],
+    config: MapConfig,
+    on_progress: Callable[[int, int, int], None] | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (features (N, D), map float32 (N, 2)) of each epoch; the features of one epoch are asked for at a time.
+
+    With `config.align` each map starts from the one before and is turned onto it. on_progress(epoch index, iterations
+    done, iterations in all) is called while a map is fitted.
+    """
+    before = None
+    for e, found in enumerate(features):
+        start = before if config.align else None
+        coords = fit_map(found, config, start, None if on_progress is None else functools.partial(on_progress, e))
+        before = coords if start is None else procrustes(coords, start)
+        yield found, before
+
+
+def displacement(maps: np.ndarray, which: np.ndarray | None = None) -> float:
+    """Mean distance a point goes from one map to the next: maps (E, N, 2), `which` bool (N,) of the points counted."""
+    moved = np.linalg.norm(np.diff(maps.astype(np.float64), axis=0), axis=2)
+    return float(moved[:, which].mean() if which is not None else moved.mean())

@@ -19,7 +19,7 @@ from core.studio.clusters.config import PointsConfig
 from core.studio.db.home import Home
 
 if TYPE_CHECKING:
-    from core.studio.clusters.patches import Patches
+    from core.studio.clusters.features import Patches
 
 REAL = ("Normal, training", "Normal, held out", "Normal, test", "Abnormal, test", "Unlabelled, test")
 BATCH = 32  # images mixed together: a donor is another image of the same batch (Sec. MedMix)

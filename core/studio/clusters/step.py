@@ -12,11 +12,10 @@ from core.engine.metrics import clusters as cluster_metrics
 from core.engine.progress import Stopped
 from core.engine.rows import Rows
 from core.engine.tensors import pick_device
-from core.studio.clusters import library, patches
-from core.studio.clusters.align import fit_series
+from core.studio.clusters import library
 from core.studio.clusters.config import METHODS, MapConfig
-from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
-from core.studio.clusters.maps import project
+from core.studio.clusters.features import centres_of, choose, features_key, features_of, kept_features, spread
+from core.studio.clusters.maps import fit_series, project
 from core.studio.clusters.points import PointSet, load_points, make_points
 from core.studio.ingest import cache
 from core.studio.jobs.processes import alone
@@ -53,7 +52,7 @@ class _Maker:
         with alone(store.home.path / "points.lock"):  # two workers may make maps of one point set at once
             points = load_points(store.home, made.points_key) or self._points(arrays)
         if self.config.feature == "patch":
-            points = patches.spread(points, patches.choose(points, arrays, self.config))
+            points = spread(points, choose(points, arrays, self.config))
         maps, epochs = [], []
         series = fit_series(self._features(points, arrays.images), self.config, self._fitting)
         for e, (features, coords) in enumerate(series):

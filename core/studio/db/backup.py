@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from core.studio.db import audit, migrate
+from core.studio.db import audit, leftovers, migrate
 from core.studio.db.home import Home
 from core.studio.db.store import Row, Store, now
 
@@ -52,9 +52,11 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
     target = _free(folder, kind)
     partial = target.with_suffix(".partial")
     try:
-        _copy(home.db, partial)
-        found = _described(partial, target.name, strict=kind == REGULAR)
-        partial.replace(target)
+        os.close(os.open(partial, os.O_CREAT, 0o600))
+        with leftovers.holding(partial):
+            _copy(home.db, partial)
+            found = _described(partial, target.name, strict=kind == REGULAR)
+            partial.replace(target)
         target.with_suffix(".json").write_text(json.dumps(asdict(found), indent=1))
     except BaseException:
         for rest in (partial, target, target.with_suffix(".json")):

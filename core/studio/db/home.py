@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,11 +32,27 @@ class Home:
         chosen = path or os.environ.get(VARIABLE) or user_data_dir("pmsacl-studio", appauthor=False)
         home = cls(Path(chosen).expanduser().absolute())
         try:
+            fresh = not home.path.exists() or not any(home.path.iterdir())
+            home.path.parent.mkdir(parents=True, exist_ok=True)
             for folder in (home.path, home.runs, home.cache, home.files):
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700, exist_ok=True)
+            home.close_to_others(fresh)
         except OSError as error:
             raise BadHome(f"cannot keep a home at {home.path}: {error.strerror}; choose another with --home") from None
         return home
+
+    def close_to_others(self, fresh: bool = False) -> None:
+        """Take from other accounts of the machine the right to read the home: 0700, its database 0600.
+
+        A folder that is not a home yet keeps its rights, unless it is `fresh`; so does one with the sticky bit (/tmp).
+        """
+        if not fresh and not self.db.exists():
+            return
+        for place in (self.path, self.db):
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                mode = place.stat().st_mode
+                if mode & 0o077 and not mode & stat.S_ISVTX:
+                    place.chmod(stat.S_IMODE(mode) & ~0o077)
 
     @property
     def db(self) -> Path:

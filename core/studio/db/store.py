@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
+import re
 import sqlite3
 import threading
 import time
@@ -23,6 +26,9 @@ BUSY_SECONDS = 30
 
 Row: TypeAlias = dict[str, Any]
 Params: TypeAlias = Sequence[Any] | dict[str, Any]
+
+
+_CUT = re.compile(r"\d+ requested and \d+ written")  # of ndarray.tofile, whose error has no number
 
 
 class NotFound(ValueError):
@@ -73,6 +79,7 @@ class Store:
     def __init__(self, home: Home):
         self.home = home
         self._local = threading.local()
+        self._opened = False
         migrate(self.db, self._before_migration)
 
     def _before_migration(self) -> None:
@@ -86,6 +93,7 @@ class Store:
         store = cls.__new__(cls)
         store.home = Home(file.parent)
         store._local = threading.local()
+        store._opened = True
         store._local.db = _opened(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
         return store
 
@@ -94,7 +102,14 @@ class Store:
         """This thread's connection."""
         db = getattr(self._local, "db", None)
         if db is None:
-            conn = sqlite3.connect(self.home.db, timeout=BUSY_SECONDS)
+            if not self._opened:
+                # Made here, for SQLite would let other accounts read it; its -wal and -shm have the rights that it has.
+                # One that is there is not opened: closing it would let go of all locks of this process on it (POSIX).
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(self.home.db, os.O_CREAT | os.O_EXCL, 0o600))
+            # A database that has gone since is not made anew: a home that was deleted stays deleted.
+            conn = sqlite3.connect(f"{self.home.db.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
+            self._opened = True
             _log_ahead(conn)
             conn.execute("PRAGMA synchronous=FULL")  # a review that was answered "saved" survives a power cut
             conn.execute("PRAGMA foreign_keys=ON")
@@ -137,15 +152,45 @@ class Store:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite_utils.Database]:
-        """A transaction holding the write lock from its first line, so what it reads stays true; nested, it joins."""
+        """A transaction holding the write lock from its first line, so what it reads stays true; nested, it joins.
+
+        Raises RuntimeError inside of `snapshot`, whose lock another writer may have outrun.
+        """
         db = self.db
         if db.conn.in_transaction:
+            if self.in_snapshot:
+                raise RuntimeError("a transaction that was begun to read does not write")
             with db.atomic():
                 yield db
             return
-        db.conn.execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction(db, "BEGIN IMMEDIATE"):
             yield db
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A transaction that reads: every query in it sees the database as it is at the first. Nested, it joins."""
+        db = self.db
+        if db.conn.in_transaction:
+            yield
+            return
+        with self._transaction(db, "BEGIN"):
+            self._local.snapshot = True
+            try:
+                yield
+            finally:
+                self._local.snapshot = False
+
+    @property
+    def in_snapshot(self) -> bool:
+        """Whether this thread is inside of `snapshot`."""
+        return getattr(self._local, "snapshot", False)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _transaction(db: sqlite_utils.Database, begin: str) -> Iterator[None]:
+        db.conn.execute(begin)
+        try:
+            yield
         except BaseException:
             db.rollback()
             raise
@@ -167,6 +212,16 @@ class Store:
         if db is not None:
             db.conn.close()
             self._local.db = None
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error, or one that led to it, says that the disk is full: as the system, SQLite or NumPy say it."""
+    text = str(error)
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text
+    if full or os.strerror(errno.ENOSPC) in text or _CUT.search(text):
+        return True
+    before = error.__cause__ or error.__context__
+    return before is not None and is_full(before)
 
 
 def open(home: Home | str | None = None) -> Store:

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 from core.engine.progress import Stopped
+from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.demo.drawing import FOLDERS, MASKS, draw
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
+from core.studio.jobs import stopping
 from core.studio.jobs.steps import Work, step
 from core.studio.runs import bin
 from core.studio.runs.look import look
@@ -24,6 +26,8 @@ from core.studio.training.live import total_steps
 COUNTS = {"train": 240, "test_normal": 80, "test_abnormal": 80}
 SIDE = 256  # of the frames as they are drawn; training has its own size
 DETECTORS_SHOWN = ("lesion-head", "padim", "igd")
+
+BEHIND = {"gives_way": True}  # of each step: other work goes first
 
 Progress = Callable[[int, int], None]
 
@@ -64,11 +68,12 @@ def make_demo(
     tasks = [(seed, part, i, side, str(folder)) for part, n in counts.items() for i in range(n)]
     # Spawned, not forked: the page's process has threads.
     workers = max(1, min(os.cpu_count() or 1, len(tasks) // 16))
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        for done, _ in enumerate(pool.map(draw, tasks, chunksize=8), start=1):
-            if on_progress:
-                on_progress(done, len(tasks))
-    import_study(store, study, folder, layout="plain")
+    with leftovers.holding(folder):
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+            for done, _ in enumerate(pool.map(draw, tasks, chunksize=8), start=1):
+                if on_progress:
+                    on_progress(done, len(tasks))
+        import_study(store, study, folder, layout="plain")
     return study
 
 
@@ -109,11 +114,43 @@ def demo_rows(store: Store, study: str, runs: dict[str, str], size: int, protoco
     return rows + [baseline_row(store, study, size, roi, protocol) for roi in (True, False)]
 
 
+def is_fresh(store: Store) -> bool:
+    """Return whether the home has had no study yet."""
+    return store.one("SELECT 1 FROM studies") is None
+
+
 def offer(store: Store, device: str = "auto") -> int | None:
-    """In a home without a study: queue the drawing of the demo and all that follows, once. Returns the job, if new."""
-    if store.one("SELECT 1 FROM studies") or store.one("SELECT 1 FROM jobs WHERE step = 'demo' AND status != 'failed'"):
+    """Queue the drawing of the demo study and all that follows, behind all other work; returns the job.
+
+    None where it is there, under way or in the bin, from which it comes back.
+    """
+    there = store.one("SELECT binned FROM studies WHERE id = ?", [demo_id(0)])
+    if there and there["binned"]:
+        bin.restore(store, "study", demo_id(0), "demo")
+    going = "SELECT 1 FROM jobs WHERE step = 'demo' AND status IN ('queued', 'running', 'paused', 'interrupted')"
+    if there or store.one(going):
         return None
-    return jobs.submit(store, [{"step": "demo", "args": {"seed": 0, "device": device}}], start=False)
+    return jobs.submit(store, [{"step": "demo", "args": {"seed": 0, "device": device, **BEHIND}}], start=False)
+
+
+OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the demo queued, and of those paused
+
+
+def pause(store: Store) -> list[int]:
+    """Pause the demo's own jobs, for the time that no page is open; their ids. What people have queued goes on."""
+    drawing = {row["id"] for row in store.query("SELECT id FROM jobs WHERE step = 'demo'")}
+    paused = stopping.pause(store, {*drawing, *store.setting(OWN, [])})
+    if paused:
+        store.set_setting(PAUSED, paused)
+    return paused
+
+
+def go_on(store: Store) -> None:
+    """Go on with the demo's jobs that `pause` has paused."""
+    paused = store.setting(PAUSED, [])
+    if paused:
+        store.set_setting(PAUSED, [])
+        stopping.resume(store, paused)
 
 
 @step("demo", long=True)
@@ -127,14 +164,23 @@ def _demo_step(work: Work) -> None:
         work.report({"step": done, "steps": total, "message": f"Drawing the demo study: {done} of {total}"})
 
     study = make_demo(work.store, seed, on_progress=on_progress)
-    look(work.store, study, work.device, start=False)
+    behind = BEHIND if work.args.get("gives_way") else {}
+    first = look(work.store, study, work.device, start=False, **behind)["job"]
+    _own(work.store, first)
     if not work.args.get("train", True):
         return  # the guided tour starts its own training
     made = create_demo_runs(work.store, study, seed)
-    steps = demo_steps(made, evaluate=True, device=work.device)
+    steps = demo_steps(made, evaluate=True, device=work.device, **behind)
     # The map at once after the training: Clusters then has it while the detectors are fitted.
-    steps.insert(1, {"step": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"])}})
-    jobs.submit(work.store, steps, start=False)
+    steps.insert(
+        1, {"step": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"]), **behind}}
+    )
+    _own(work.store, jobs.submit(work.store, steps, start=False))
+
+
+def _own(store: Store, job: int) -> None:
+    with store.write():
+        store.set_setting(OWN, [*store.setting(OWN, []), job])
 
 
 def film(store: Store, run: str) -> dict:

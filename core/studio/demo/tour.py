@@ -13,6 +13,7 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
 from core.studio.review import masks
 from core.studio.review.cases import scored_runs
+from core.studio.review.context import RequestContext
 from core.studio.runs import records as runs
 from core.studio.runs.look import NAME, look
 from core.studio.training.live import brief
@@ -86,7 +87,8 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
         for name in ("blind", "labels", "tags"):
             db.execute("DELETE FROM settings WHERE key = ?", [f"{name}:{STUDY}"])
         for mask in _redrawn(store):
-            masks.restore(store, mask, reader)
+            of = store.first("SELECT case_id FROM lesion_masks WHERE id = ?", [mask])["case_id"]
+            masks.restore(RequestContext.read(store, reader, case_id=of), mask)
         audit.record(store, reader, "reset", study=STUDY, before={"reviews": counted, "runs": len(fits_first)})
     return state(store)
 

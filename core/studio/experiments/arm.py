@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.engine.augment.medmix.presets import MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.config import Config
 
 

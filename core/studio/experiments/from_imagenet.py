@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.engine.detectors.blend import BlendConfig
+from core.engine.detectors.ensemble.named import BlendConfig
 from core.studio.experiments.arm import Arm, medmix
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.sides import ARCH

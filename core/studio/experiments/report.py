@@ -5,11 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 SYNTHETIC = ("synthetic_auroc", "synthetic_pixel_auroc")
-METRICS = ("auroc", "pixel_auroc", "dice", "dice_best", "iou", "pro", "specificity", "sensitivity", *SYNTHETIC)
+OUTLINES = ("dice_one_level", "outlined", "outlined_one_level", "outlined_normal", "outlined_normal_one_level")
+METRICS = (
+    "auroc",
+    "pixel_auroc",
+    "dice",
+    "dice_best",
+    "iou",
+    "pro",
+    "specificity",
+    "sensitivity",
+    *SYNTHETIC,
+    *OUTLINES,
+)
 HEADS = {
     "auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "dice_best": "best Dice", "iou": "IoU",
     "pro": "PRO", "specificity": "specificity", "sensitivity": "sensitivity",
     "synthetic_auroc": "synthetic image AUROC", "synthetic_pixel_auroc": "synthetic pixel AUROC",
+    "dice_one_level": "Dice, one level", "outlined": "outlined", "outlined_one_level": "outlined, one level",
+    "outlined_normal": "outlined of normal", "outlined_normal_one_level": "outlined of normal, one level",
 }  # fmt: skip
 
 
@@ -30,7 +44,7 @@ def summarise(rows: list[dict]) -> list[dict]:
     return lines
 
 
-def markdown(lines: list[dict], metrics: tuple[str, ...] = (*SYNTHETIC, *METRICS[:6])) -> str:
+def markdown(lines: list[dict], metrics: tuple[str, ...] = (*SYNTHETIC, *METRICS[:6], *OUTLINES)) -> str:
     """A table for the README: mean +- standard deviation over seeds; metrics that no line has are left out."""
     shown = [m for m in metrics if any(line.get(m) is not None for line in lines)]
     out = ["| " + " | ".join(["", "region of interest", *(HEADS[m] for m in shown), "seconds"]) + " |"]

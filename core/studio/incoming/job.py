@@ -11,6 +11,7 @@ from pathlib import Path
 from core.engine.progress import Stopped
 from core.studio.db.store import Store, now
 from core.studio.incoming import watch
+from core.studio.ingest import roots
 from core.studio.ingest.duplicates import file_sha256
 from core.studio.ingest.reader import printable
 from core.studio.ingest.studies import add_cases
@@ -76,7 +77,9 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
         def on_progress(done: int, total: int) -> None:
             work.report({"message": f"Taking {done} of {total} new files"})
 
-        report = add_cases(store, study, [a["path"] for a in fresh], on_progress=on_progress, copy=bool(row["copy"]))
+        within = roots.Within([row["folder"], *roots.named(store)])
+        files = [file["path"] for file in fresh]
+        report = add_cases(store, study, files, on_progress=on_progress, copy=bool(row["copy"]), within=within)
         reasons = {r["path"]: r["reason"] for r in report.rejected}
         for file in fresh:
             reason = reasons.get(printable(file["path"]))

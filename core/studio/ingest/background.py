@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from core.studio.db.store import Store
 
@@ -45,7 +46,9 @@ class Imports:
             except ValueError as error:
                 task.update(state="failed", error=str(error))
             except OSError as error:
-                task.update(state="failed", error=f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+                task.update(
+                    state="failed", error=f"{error.strerror or error}: {Path(error.filename or '').name}".rstrip(": ")
+                )
             except Exception as error:
                 task.update(state="failed", error=f"the import ended unexpectedly ({type(error).__name__}: {error})")
                 raise

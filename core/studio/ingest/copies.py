@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from types import TracebackType
 
+from core.studio.db import leftovers
 from core.studio.ingest.reader import Found
 
 
@@ -17,6 +18,7 @@ class Copies(contextlib.AbstractContextManager["Copies"]):
 
     def __init__(self) -> None:
         self._new: list[Path] = []
+        self._held: set[Path] = set()
 
     def add(self, found: list[Found], root: Path, target: Path) -> None:
         """Copy the files to `target`, laid out as below `root`; the entries then name the copies."""
@@ -32,10 +34,12 @@ class Copies(contextlib.AbstractContextManager["Copies"]):
 
     def _copy(self, source: Path, place: Path) -> Path:
         """The whole file or none: a half-made copy never has the file's name."""
-        for folder in (*reversed(place.parents), place):
-            if not folder.exists():
-                self._new.append(folder)
+        new = [folder for folder in (*reversed(place.parents), place) if not folder.exists()]
+        self._new += new
         place.parent.mkdir(parents=True, exist_ok=True)
+        if new[0] != place:
+            leftovers.hold(new[0])
+            self._held.add(new[0])
         partial = place.with_name(f".{os.getpid()}.partial")
         try:
             shutil.copy2(source, partial)
@@ -50,3 +54,5 @@ class Copies(contextlib.AbstractContextManager["Copies"]):
         for path in reversed(self._new if kind else []):
             with contextlib.suppress(OSError):  # a folder in which something else was put meanwhile stays
                 path.rmdir() if path.is_dir() else path.unlink()
+        for path in self._held:
+            leftovers.let_go(path)

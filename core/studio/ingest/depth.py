@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from core.studio.ingest.unreadable import Unreadable
+
 CONTAINERS = (8, 10, 12, 14, 16)  # bits that a scanner's values fill
 
 
@@ -16,8 +18,10 @@ def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.nd
     """Stored values to 8 bits by a scale, what lies outside it clipped.
 
     Without one: integers of 9 to 16 bits by the smallest of 8, 10, 12, 14, 16 bits that holds them (a 12-bit picture in
-    a 16-bit file is thus not black), others by their range.
+    a 16-bit file is thus not black), others by their range. Raises Unreadable where no value is finite.
     """
+    if deep.dtype.kind == "f" and not np.isfinite(deep).any():
+        raise Unreadable("it holds no number: each of its values is NaN or infinite")
     if scale is not None:
         low, high = scale
         part = (np.nan_to_num(deep.astype(np.float64)) - low) / max(high - low, 1e-12)

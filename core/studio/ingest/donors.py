@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.engine.augment.medmix.settings import MedMixConfig
+from core.engine.augment.config import MedMixConfig
 from core.engine.objectives.config import PretrainConfig
 from core.engine.rows import rows_of
 from core.studio.db.store import Store

@@ -37,6 +37,16 @@ def is_sound(folder: Path, full: bool = False) -> bool:
     return whole and not seals.problems([*files, *folder.glob("masks-*.npy")] if full else files, full)
 
 
+def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
+    """A new mapped uint8 array whose room on the disk is taken: OSError if there is none, for to write into a mapped
+    file that finds none ends the process."""
+    array = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+    if hasattr(os, "posix_fallocate"):
+        with file.open("rb+") as content:
+            os.posix_fallocate(content.fileno(), 0, file.stat().st_size)
+    return array
+
+
 def write(
     folder: Path, cases: list[dict], size: int, copied: Sequence[Path] = (), on_case: Callable[[], None] | None = None
 ) -> None:
@@ -46,8 +56,8 @@ def write(
     """
     folder.mkdir(parents=True, exist_ok=True)
     shape = (len(cases), size, size)
-    images = np.lib.format.open_memmap(folder / "images.npy", "w+", np.uint8, (*shape, 3))
-    rois = np.lib.format.open_memmap(folder / "roi.npy", "w+", np.uint8, shape)
+    images = _room(folder / "images.npy", (*shape, 3))
+    rois = _room(folder / "roi.npy", shape)
     start = 0
     for part in copied:
         there = np.load(part / "images.npy", mmap_mode="r"), np.load(part / "roi.npy", mmap_mode="r")
@@ -103,7 +113,7 @@ def masks_of(store: Store, folder: Path, size: int, cases: list[dict], truth: di
     if not (file.exists() and seals.is_sealed(file)) or seals.problem(file):
         partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
         try:
-            masks = np.lib.format.open_memmap(partial, "w+", np.uint8, (len(cases), size, size))
+            masks = _room(partial, (len(cases), size, size))
             for i, case in enumerate(cases):
                 if case["id"] in its:
                     masks[i] = mask_at(get_mask(store, its[case["id"]]), size)

@@ -27,6 +27,9 @@ from core.studio.ingest.unreadable import Unreadable
 from core.studio.ingest.video import Sampling
 
 AHEAD = 8  # files that are read ahead, for each processor
+SMALLEST = 8  # pixels of a side: less is no picture of anything
+TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the direction in which a name is shown: "gnp.exe" may then read "exe.png"."""
 MOST_NAMED = 1000  # files that a report names as left out
 
 
@@ -111,8 +114,12 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         str(entry.path).encode("utf-8")
     except UnicodeEncodeError:
         return "its name is not valid UTF-8; rename the file"
+    if TURNING & set(entry.path.name):
+        return "its name holds a character that turns the direction of reading; rename the file"
     try:
         head = probe(entry.path)
+        if min(head.width, head.height) < SMALLEST:
+            return f"it has {head.width} x {head.height} pixels; a picture has {SMALLEST} or more on each side"
         digest = file_sha256(entry.path)
         header = dicom.header(entry.path) if head.format == "DICOM" else None
         declared = header is not None and dicom.declares_text(header)
@@ -197,6 +204,6 @@ def duplicates(cases: list[dict], found: list[Found]) -> list[dict]:
 
 
 def printable(path: str | os.PathLike) -> str:
-    """A path as it can be shown in one line: control characters as spaces, stray bytes as '?'."""
+    """A path as it can be shown in one line: controls and characters of TURNING as spaces, stray bytes as '?'."""
     text = os.fspath(path).encode("utf-8", "replace").decode()
-    return "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
+    return "".join(" " if c in TURNING or unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)

@@ -1,8 +1,12 @@
-"""Folders of this machine that administrators may import from when people sign in; readers name no folder at all."""
+"""Folders of this machine that administrators may import from when people sign in; readers name no folder at all.
+
+What a folder, a CSV or a link in it names must lie in such a folder too, links followed: see `Within`.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from core.studio.db import audit
@@ -11,6 +15,47 @@ from core.studio.db.store import Store, now
 
 class NotNamed(ValueError):
     """A path outside every folder that was named; the message says how to name one."""
+
+
+class Within:
+    """The folders in which files may lie, links followed; `Within(None)` is the whole machine, for its owner."""
+
+    def __init__(self, folders: Iterable[str | os.PathLike[str]] | None) -> None:
+        self.folders = None if folders is None else [Path(os.path.realpath(folder)) for folder in folders]
+        self._real: dict[Path, Path] = {}  # of folders that hold files; one object serves one import
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path, links followed, lies in one of the folders. It need not exist."""
+        if self.folders is None:
+            return True
+        try:
+            place = self._resolved(path)
+        except (OSError, ValueError, RuntimeError):
+            return False
+        return any(place.is_relative_to(folder) for folder in self.folders)
+
+    def _resolved(self, path: Path) -> Path:
+        if path.name == ".." or path.is_symlink():
+            return Path(os.path.realpath(path))
+        parent = path.parent
+        if parent not in self._real:
+            self._real[parent] = Path(os.path.realpath(parent))
+        return self._real[parent] / path.name
+
+    def refused(self, path: Path) -> Path:
+        """What to name of a path that is not held: the link inside that leads out, else the path as it was given.
+
+        Nothing is said of what lies outside, nor whether it is there.
+        """
+        for place in [*reversed(path.parents), path]:
+            if self.holds(place.parent) and place.is_symlink() and not self.holds(place):
+                return place
+        return path
+
+
+def allowed(store: Store, single_user: bool) -> Within:
+    """Where files may be imported from: the named folders, or anywhere where the studio is its owner's alone."""
+    return Within(None if single_user else named(store))
 
 
 def named(store: Store) -> list[str]:
@@ -47,10 +92,10 @@ def demand(store: Store, path: str | os.PathLike[str], single_user: bool) -> Non
         return
     text = os.fspath(path).strip()
     try:
-        place = Path(text).expanduser().resolve() if text and "\0" not in text else None
+        place = Path(text).expanduser().absolute() if text and "\0" not in text else None
     except (OSError, RuntimeError):
         place = None
-    if place is None or not any(place.is_relative_to(root) for root in named(store)):
+    if place is None or not Within(named(store)).holds(place):
         raise NotNamed(
             f"{text!r} lies in no folder that may be imported from: on the machine itself, "
             "`roots add FOLDER` names one; or drop the files on the page"

@@ -16,7 +16,7 @@ from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.copies import Copies
 from core.studio.ingest.decode import read_image, read_raw
 from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
-from core.studio.ingest.layouts import Entry, files_under, read_layout
+from core.studio.ingest.layouts import ANYWHERE, Entry, confined, files_under, read_layout
 from core.studio.ingest.patients import Patients, straddling
 from core.studio.ingest.records import (
     delete_study,
@@ -26,6 +26,7 @@ from core.studio.ingest.records import (
     slug,
     study_row,
 )
+from core.studio.ingest.roots import Within
 from core.studio.ingest.video import Sampling
 
 __all__ = [
@@ -67,11 +68,13 @@ def import_study(
     layout: str | None = None,
     sampling: Sampling | None = None,
     patients: str | None = None,
+    within: Within = ANYWHERE,
 ) -> ImportReport:
     """Make a study of a folder (or a CSV). Originals are not altered: referenced, or copied into the home with `copy`.
 
     `sampling`: which frames of recordings become cases; `patients`: pattern over file names that gives a patient, see
-    `ingest.patients`. The study keeps both for what is added later.
+    `ingest.patients`. The study keeps both for what is added later. `within`: where the files must lie, see
+    `ingest.roots`.
 
     `size` also builds the arrays of that size. Raises ValueError if the name is in use, and if no file of the folder
     can be read.
@@ -79,7 +82,7 @@ def import_study(
     folder = Path(folder).expanduser().absolute()
     study = slug(name)
     demand_free_name(store, study)
-    layout, entries = read_layout(folder, layout)
+    layout, entries = read_layout(folder, layout, within)
     sampling = sampling or Sampling()
     whose = Patients(store, folder, patients)
     found, rejected = reader.read_all(entries, on_progress, sampling)
@@ -122,14 +125,16 @@ def add_cases(
     on_progress: Progress | None = None,
     sampling: Sampling | None = None,
     copy: bool = False,
+    within: Within = ANYWHERE,
 ) -> ImportReport:
     """Add files to a study that exists; those it already has are passed over.
 
-    `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home.
+    `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home. `within`:
+    where the files must lie, see `ingest.roots`.
     """
     row = show_study(store, study)
     known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
-    entries = [Entry(Path(p).absolute(), split, label) for p in paths]
+    entries = list(confined((Entry(Path(p).absolute(), split, label) for p in paths), within))
     sampling = sampling or Sampling.of(row["config"])
     found, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
     report = ImportReport(study, row["layout"], rejected=rejected)

@@ -10,6 +10,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from core.studio.db.home import Home
 
@@ -18,6 +19,7 @@ _DAMAGE = (  # what a zip that is none, or damaged, makes Python's reader raise;
     zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError, OverflowError, UnicodeError,
     struct.error, zlib.error,
 )  # fmt: skip
+_OF_NAMES = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ)
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -46,8 +48,30 @@ def place(home: Home, token: str, name: str) -> Path:
     if not parts or ".." in parts or any(len(p.encode()) > 255 or "\0" in p for p in parts):
         raise BadDrop(f"{name!r} is not a name that a file can be kept under")
     target = drop_folder(home, token).joinpath(*parts)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _without_place(error, name) from None
+    if target.is_dir():
+        raise BadDrop(f"{name!r} is a folder here already")
     return target
+
+
+def _without_place(error: OSError, name: str) -> Exception:
+    """A sentence that says nothing of where the server keeps the files; the error itself where the disk is at fault."""
+    if error.errno not in _OF_NAMES:
+        return error
+    return BadDrop(f"{name[:200]!r} is not a name that a file can be kept under ({error.strerror})")
+
+
+def shown(home: Home, token: str, value: Any) -> Any:
+    """Texts of a report, or one text, with paths as they were dropped."""
+    if isinstance(value, str):
+        folder = str(_folder(home, token))
+        return value.replace(f"{folder}/", "").replace(folder, "what was dropped")
+    if isinstance(value, dict):
+        return {key: shown(home, token, inner) for key, inner in value.items()}
+    return [shown(home, token, inner) for inner in value] if isinstance(value, list) else value
 
 
 def size(home: Home, token: str) -> int:
@@ -71,9 +95,10 @@ def unpack(home: Home, token: str) -> int:
                         shutil.copyfileobj(source, out, 1 << 20)
                     count += 1
         except _DAMAGE as error:
-            if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            if isinstance(error, OSError) and error.errno not in _OF_NAMES:
                 raise  # the system's own: a full disk
-            raise BadDrop(f"{path.name} cannot be unpacked: {error}") from None
+            what = error.strerror if isinstance(error, OSError) else error
+            raise BadDrop(f"{path.name} cannot be unpacked: {what}") from None
         path.unlink()
     return count
 

@@ -6,12 +6,12 @@ import os
 
 from core.studio.db.store import Store, now, parsed
 from core.studio.jobs.processes import start_of
-from core.studio.jobs.queues import LONG
+from core.studio.jobs.queues import GIVES_WAY, LONG
 from core.studio.jobs.records import JSON, at_position, finish, get_job
 
 
 def claim(store: Store, queue: str | None = None) -> dict | None:
-    """Claim the oldest queued job for this process, or None; queue None: of any queue that is free.
+    """Claim the oldest queued job for this process, or None; queue None: of any queue that is free. The demo's go last.
 
     One statement: two workers cannot both have one.
     """
@@ -20,7 +20,7 @@ def claim(store: Store, queue: str | None = None) -> dict | None:
         "started = coalesce(started, :now), finished = NULL, error = NULL "
         "WHERE id = (SELECT id FROM jobs q WHERE q.status = 'queued' AND q.queue = coalesce(:queue, q.queue) "
         "AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.status = 'running' AND r.queue = q.queue) "
-        "ORDER BY id LIMIT 1) RETURNING *",
+        f"ORDER BY {GIVES_WAY.format(job='q')}, id LIMIT 1) RETURNING *",
         {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "queue": queue},
     )
     return parsed(rows[0], *JSON) if rows else None

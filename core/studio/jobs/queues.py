@@ -15,6 +15,8 @@ from core.studio.db.store import Store
 from core.studio.jobs.steps import is_long
 
 LONG, SHORT = "long", "short"
+# A chain with "gives_way" in the arguments of its steps (the demo's) goes behind all others, and makes room for them.
+GIVES_WAY = "EXISTS (SELECT 1 FROM json_each({job}.chain) s WHERE json_extract(s.value, '$.args.gives_way'))"
 QUEUES = (SHORT, LONG)
 TRAINING = "pretrain"
 READS_ENCODER = ("embed",)  # steps for which a run is ready once it is trained
@@ -44,6 +46,15 @@ def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int |
         if any(s["run"] in wanted and step in (None, s["step"]) for s in json.loads(row["chain"])[row["position"] :]):
             found = row["id"]
     return found
+
+
+def others_wait(store: Store, job: int) -> bool:
+    """Whether a job gives way, and one that does not waits in its queue."""
+    query = (
+        f"SELECT 1 FROM jobs j JOIN jobs q ON q.queue = j.queue AND q.status = 'queued' "
+        f"WHERE j.id = ? AND {GIVES_WAY.format(job='j')} AND NOT {GIVES_WAY.format(job='q')} LIMIT 1"
+    )
+    return store.one(query, [job]) is not None
 
 
 def beside(store: Store, queue: str) -> int | None:

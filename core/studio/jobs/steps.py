@@ -61,7 +61,7 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
     "evaluate": "core.studio.runs.pipeline",
     "compare": "core.studio.runs.learnt",
     "embed": "core.studio.clusters.step",
-    "project": "core.studio.clusters.projection",
+    "project": "core.studio.clusters.projected",
     "import": "core.studio.incoming.job",
     "demo": "core.studio.demo.study",
     "report": "core.studio.report.job",

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -18,17 +19,20 @@ from pathlib import Path
 
 from core.studio.db import logged
 from core.studio.db.home import Home
-from core.studio.db.store import Store
+from core.studio.db.store import Store, is_full
 from core.studio.jobs import execution, memory, times
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.queues import LONG, QUEUES
+from core.studio.jobs.queues import LONG, QUEUES, others_wait
 from core.studio.jobs.reporter import Reporter
 from core.studio.jobs.steps import STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
 LOOK = 0.2  # seconds between two looks at what is wanted
+PATIENCE = 600.0  # seconds for which a worker whose disk is full tries to say so
 NICE = 3  # a training keeps its threads, but gives way to what a person waits for: the page, and the short queue
+GAVE_WAY = "Goes on when other work is done"
 _terminated = threading.Event()
+_alone = threading.Event()  # set where this process is nothing but a worker
 
 
 def stop(*_: object) -> None:
@@ -36,23 +40,53 @@ def stop(*_: object) -> None:
     _terminated.set()
 
 
+class HomeGone(SystemExit):
+    """The home was deleted: this process ends, and makes nothing of it anew."""
+
+
+class Place:
+    """The home as it was when a worker began: is its database still the file that it was?"""
+
+    def __init__(self, store: Store):
+        self.file = store.home.db
+        self.known = self._now()
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            about = os.stat(self.file)
+        except OSError:
+            return None
+        return about.st_dev, about.st_ino
+
+    def is_gone(self) -> bool:
+        return self._now() != self.known
+
+
 class Wish:
-    """should_stop() for a step: looks into the store, but not at every training step."""
+    """should_stop() for a step: looks into the store, but not at every training step. Raises HomeGone."""
 
     def __init__(self, store: Store, job: int):
         self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
+        self.gives_way = False
+        self.place = Place(store)
 
     def __call__(self) -> bool:
+        look = time.monotonic() - self.looked >= LOOK
+        if (look or _terminated.is_set()) and self.place.is_gone():
+            raise HomeGone(f"{self.store.home.path} is gone: this worker ends")
         if _terminated.is_set():
             return True
-        if time.monotonic() - self.looked >= LOOK:
+        if look:
             self.wants, self.looked = execution.wants(self.store, self.job), time.monotonic()
-        return self.wants != "run"
+            self.gives_way = self.wants == "run" and others_wait(self.store, self.job)
+        return self.wants != "run" or self.gives_way
 
     @property
     def status(self) -> str:
         self.looked = 0.0
         self()
+        if self.gives_way and not _terminated.is_set():
+            return "queued"
         return {"pause": "paused", "cancel": "cancelled"}.get(self.wants, "interrupted")
 
 
@@ -61,8 +95,14 @@ def beating(store: Store, job: int):
     """A heartbeat beside the work."""
     stop = threading.Event()
 
+    place = Place(store)
+
     def beat():
         while not stop.wait(HEARTBEAT):
+            if place.is_gone() and _alone.is_set():  # in a step that looks seldom
+                if os.getpgrp() == os.getpid():
+                    os.killpg(os.getpid(), signal.SIGKILL)  # with what the step has started
+                os._exit(1)
             with contextlib.suppress(Exception):  # a busy database must not end the work
                 execution.heartbeat(store, job)
         store.close()
@@ -100,12 +140,19 @@ def execute(store: Store, job: dict) -> str:
             except Stopped:
                 reporter.flush()
                 status = wish.status
+                if status == "queued":
+                    with store.write():
+                        execution.end(store, job["id"], "paused")
+                        jobs.resume(store, job["id"], start=False)
+                        store.execute("UPDATE jobs SET message = ? WHERE id = ?", [GAVE_WAY, job["id"]])
+                    return status
                 execution.end(
                     store, job["id"], status, {"paused": "Paused", "cancelled": "Cancelled"}.get(status, "Stopped")
                 )
                 return status
             except Exception as error:
-                reporter.flush()
+                with contextlib.suppress(sqlite3.OperationalError):  # the disk that is full may be the database's, too
+                    reporter.flush()
                 print(logged.trace_of(error), file=sys.stderr, flush=True)
                 sentence, full = explain(error), memory.ran_out(error)
             if full:  # outside of the handler, whose error holds on to what the step had in memory
@@ -115,9 +162,21 @@ def execute(store: Store, job: dict) -> str:
                 tried += 1
                 if tried <= memory.TRIES and memory.wait_for_room(store, job, wish):
                     continue
-            execution.end(store, job["id"], "failed", sentence, sentence)
+            _end_failed(store, job["id"], sentence)
             return "failed"
     return "done"
+
+
+def _end_failed(store: Store, job: int, sentence: str) -> None:
+    """Write down why a job ended; where the disk is full, as soon as there is room for a line."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            execution.end(store, job, "failed", sentence, sentence)
+            return
+        except sqlite3.OperationalError as error:
+            if not is_full(error) or time.monotonic() > until or _terminated.wait(1.0):
+                raise
 
 
 def explain(error: Exception) -> str:
@@ -125,6 +184,8 @@ def explain(error: Exception) -> str:
     text = str(error).strip()
     if memory.ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
+    if is_full(error):
+        return "The disk is full: free some space, then Resume goes on from the last checkpoint"
     if isinstance(error, ValueError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -180,6 +241,7 @@ def main() -> int:
     parser.add_argument("--queue", choices=QUEUES, help="both, one after the other, if left out")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, stop)
+    _alone.set()
     if args.queue == LONG:
         give_way()
     run_queue(Store(Home.at(args.home)), *([args.queue] if args.queue else []))

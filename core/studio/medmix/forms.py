@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from core.engine.augment.weak import WEAK_PRESETS, WeakConfig
+from core.engine.augment.config import WEAK_PRESETS, WeakConfig
 from core.engine.registry import STRONG
 from core.studio.forms.fields import form
-from core.studio.forms.tables import TABLES
 
 
 def forms() -> dict:
@@ -16,7 +15,7 @@ def forms() -> dict:
 
 def _one(name: str) -> dict:
     about, kind = STRONG.about(name), STRONG.get(name).Config
-    groups = form(kind, TABLES.get(kind.__name__))
+    groups = form(kind)
     return {
         "title": about.get("title", name),
         "section": about.get("section", ""),
@@ -28,4 +27,4 @@ def _one(name: str) -> dict:
 def weak() -> dict:
     """The weak views' form and presets."""
     presets = {name: config.to_dict() for name, config in WEAK_PRESETS.items()}
-    return {"form": form(WeakConfig, TABLES["WeakConfig"]), "presets": presets}
+    return {"form": form(WeakConfig), "presets": presets}

@@ -26,7 +26,7 @@ def checked(strong: str, config: dict) -> dict:
 
 def built_in() -> list[dict]:
     """The presets that come with the studio; version 0."""
-    from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+    from core.engine.augment.config import MEDMIX_PRESETS
 
     return [
         {"name": name, "version": 0, "strong": "medmix", "config": config.to_dict(), "note": "", "built_in": True}

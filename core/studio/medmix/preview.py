@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 import torch
 
-from core.engine.augment.weak import WeakConfig, WeakViews
+from core.engine.augment.config import WeakConfig
+from core.engine.augment.weak import WeakViews
 from core.engine.config import Config
 from core.engine.registry import STRONG
 from core.engine.tensors import to_batch, to_pixels

@@ -12,9 +12,11 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from core.engine.augment.config import WeakConfig
 from core.engine.augment.mixed import Mixed
-from core.engine.augment.weak import WeakConfig, WeakViews
-from core.engine.backbones.encoder import EncoderConfig, build_encoder, load_encoder
+from core.engine.augment.weak import WeakViews
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder, load_encoder
 from core.engine.tensors import to_batch
 from core.studio.db.store import Store
 from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, lesion_similarity

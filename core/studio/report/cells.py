@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from core.engine.allocator import most_memory
-from core.engine.detectors.heatmap import upsample
-from core.engine.metrics.localisation import overlaps
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import level_of, outlined, peaks
+from core.engine.calibration.percentiles import PixelScale
+from core.engine.metrics.localisation import overlaps_of
 from core.engine.progress import Stop, Stopped
 from core.studio.db.store import Store, now
 from core.studio.experiments.arm import Arm
@@ -21,7 +23,7 @@ from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.jobs.steps import never
 from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
-from core.studio.runs.results import evaluate_run, evaluations, known_test
+from core.studio.runs.results import evaluate_run, evaluations, known_test, pixels_of
 
 # The two ways to draw lines: with the paper's draw of 50 and 50 test images, and from held-out normals alone.
 RULES = {"paper": "best-dice", "held-out": "held-out"}
@@ -133,17 +135,22 @@ def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | 
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
-    """Dice (M,) of each test case with a lesion mask, at the threshold of the cell's own row; NaN where no lesion pixel
+    """Dice (M,) of each test case with a lesion mask, as the cell's own row outlines it; NaN where no lesion pixel
     lies inside the region of interest. Empty without masks.
     """
-    level = cell.rows[protocol, roi].get("pixel_threshold")
+    row = cell.rows[protocol, roi]
+    level = row.get("pixel_threshold")
     _, arrays, test = _test(store, cell)
     sick = test[arrays.has_mask[test].astype(bool)]
     if level is None or not len(sick):
         return np.zeros(0)
     masks, inside = np.asarray(arrays.masks[sick]), np.asarray(arrays.roi[sick]) > 0 if roi else None
-    maps = upsample(read_maps(store, cell.fit, arrays.case_ids[sick]), masks.shape[1])
-    return overlaps(maps, masks, level, inside)[0]
+    cells = read_maps(store, cell.fit, arrays.case_ids[sick])
+    scale = pixels_of(runs.get_run(store, cell.fit), roi) if row.get("outline_share") is not None else None
+    scale = scale or PixelScale(level, level, level)
+    highest = peaks(cells, np.asarray(arrays.roi[sick]) if roi else None, scale)
+    marked = outlined(upsample(cells, masks.shape[1]), level_of(highest, scale), scale, inside)
+    return overlaps_of(marked, masks, inside)[0]
 
 
 def reset_peak() -> None:

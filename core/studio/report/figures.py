@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from core.engine.augment.classes import make_classes
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.medmix.medmix import MedMix
-from core.engine.augment.medmix.presets import MEDMIX_PRESETS
 from core.engine.rows import rows_of
 from core.engine.tensors import to_batch, to_pixels
 from core.engine.training.generators import VALIDATION, generator
-from core.studio.clusters import columns, figure, library
+from core.studio.clusters import explore, figure, library
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.step import embed
 from core.studio.db.store import Store
@@ -56,7 +56,7 @@ def clusters_figure(store: Store, encoder: str) -> bytes | None:
     config = MapConfig(feature="projected", epochs=(epochs[0], epochs[-1]))
     key = embed(Work(store, encoder, {"config": config.to_dict()}))
     made = library.open_map(store, key)
-    classes = next(c for c in columns.columns(store, made, None) if c["name"] == "pseudo")
+    classes = next(c for c in explore.columns(store, made, None) if c["name"] == "pseudo")
     return figure.draw(made, "png", column=classes, objective=figure.objective(store, made))
 
 

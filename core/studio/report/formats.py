@@ -9,6 +9,7 @@ from typing import Any
 from core.studio.report.cells import Cell
 from core.studio.report.summary import HEADS, Line
 from core.studio.report.tables import Table
+from core.studio.review.exports.tables import cell as quoted
 
 METRICS = (*HEADS, "ap", "pixel_auroc")
 _COLUMNS = ("table", "row", "seed", "protocol", "roi", *METRICS, "seconds", "memory", "collapsed", "fit", "encoder")
@@ -24,7 +25,7 @@ def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
             end = [cell.seconds, cell.memory, int(cell.collapsed), cell.fit, cell.encoder, cell.error]
             for (protocol, roi), row in cell.rows.items() or [(("", ""), {})]:
                 start = [table.name, cell.label, cell.seed, protocol, int(bool(roi))]
-                out.writerow([*start, *(row.get(metric) for metric in METRICS), *end])
+                out.writerow([quoted(v) for v in (*start, *(row.get(metric) for metric in METRICS), *end)])
     return text.getvalue()
 
 

@@ -1,125 +1,165 @@
-"""Neutral names of cases for readers who read blind, or in a session with neutral names: random numbers, other ones in
-every session.
+"""Neutral names and numbers of cases for readers who read blind, or in a session with neutral names.
 
-A case's own number follows the order of the import, where normal images often come before abnormal ones, and the hash
-of its file can be looked up. Neither reaches a blind reader's browser: an alias is the number, encrypted with a key of
-home, reader and session, with zeros beside it so that an alias of another session is no case.
+A case's own number follows the order of the import, where normal images often come before abnormal ones, and its file's
+name and hash can be looked up. None of them reaches a blind reader's browser. A reader knows a case by its place in an
+order that was drawn at random once and is kept (migration 0500): other ones for every reader, study and reading
+session, and shifted by the sign-in, so that a number of another sign-in is no case.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import random
 import secrets
+from collections.abc import Iterable
 
-from core.studio.db.store import NotFound, Store
-from core.studio.review import blind, reading_sessions
+from core.studio.db.store import Row, Store
 
-BASE = 1 << 50  # aliases lie at and above it, and under 2^53, where JavaScript counts exactly; no home has such numbers
-_HALF = 25  # bits; an alias is two halves: 28 bits of the number, 22 of zeros
-_ZEROS = 22
-_MASK = (1 << _HALF) - 1
-_ROUNDS = 6
-_SETTING = "alias key"
+BASE = 1 << 50  # numbers lie at and above it, and under 2^53, where JavaScript counts exactly; no home has such ids
+_PLACES = 27  # bits of a place in an order; above them stands the shift of the sign-in
+_SHIFTS = 22
+
+
+def is_neutral(number: int) -> bool:
+    """Whether a number is one that this module makes."""
+    return BASE <= number < 2 * BASE
+
+
+def make_order(store: Store, study: str, reader: str, session: int | None) -> None:
+    """Draw the reader's order of a study's cases, or put what was imported since behind it, in a random order too."""
+    with store.write() as db:
+        where = "study = ? AND reader = ? AND coalesce(session, 0) = ?"
+        row = store.one(f"SELECT id FROM neutral_orders WHERE {where}", [study, reader, session or 0])
+        number = row["id"] if row else None
+        if number is None:
+            number = db.execute(
+                "INSERT INTO neutral_orders (study, reader, session, secret) VALUES (?, ?, ?, ?)",
+                [study, reader, session, secrets.token_hex(32)],
+            ).lastrowid
+        (cases,) = store.columns(
+            "SELECT id FROM cases WHERE study = ? AND id NOT IN (SELECT case_id FROM neutral_cases WHERE list = ?)",
+            [study, number],
+        )
+        behind = "SELECT coalesce(max(position) + 1, 0) AS n FROM neutral_cases WHERE list = ?"
+        first = store.first(behind, [number])["n"]
+        shuffled = list(cases)
+        random.Random(secrets.token_bytes(32)).shuffle(shuffled)
+        rows = ((number, first + place, case) for place, case in enumerate(shuffled))
+        db.conn.executemany("INSERT INTO neutral_cases (list, position, case_id) VALUES (?, ?, ?)", rows)
+        db.execute("UPDATE neutral_orders SET whole = 1 WHERE id = ?", [number])
+
+
+def name_of(secret: bytes, case_id: int) -> str:
+    """What the page calls a case; the secret is the reading session's, or the order's with the sign-in."""
+    digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=secret, digest_size=5).digest()
+    return f"Case {base64.b32encode(digest).decode()[:6]}"
+
+
+def session_names(session: Row) -> bytes:
+    """The secret of a reading session's names: they are written down and printed, and stay with the session."""
+    return bytes.fromhex(session["secret"])
 
 
 class Aliases:
-    """Cases as one reader sees them in one session. `session` is any text that differs between sign-ins; `over`: the
-    names of that reading session, which has ended, instead of those of now."""
+    """The cases of one study as one reader sees them in one sign-in.
 
-    def __init__(self, store: Store, reader: str, session: str = "", over: dict | None = None):
-        self.store, self.reader = store, reader
-        held = over or reading_sessions.open_session(store, reader)
-        whose = f"{reader}\0{session}" + (f"\0{held['id']}" if held else "")
-        home = _home_key(store)
-        self._key = _key(home, whose)
-        # Names are written down and printed: those of a reading session stay when its reader signs in again.
-        self._names = _key(home, f"names\0{held['id']}") if held else self._key
-        self._blind: dict[str, bool] = {}
+    order: the reader's row of neutral_orders, None where names are not hidden. session: the reader's open reading
+    session of the study. sign_in: any text that differs between sign-ins.
+    """
 
-    def covers(self, study: str) -> bool:
-        """Whether the cases of a study have aliases for this reader."""
-        if study not in self._blind:
-            self._blind[study] = blind.neutral(self.store, study, self.reader)
-        return self._blind[study]
+    def __init__(self, store: Store, order: Row | None, session: Row | None = None, sign_in: str = ""):
+        self.store, self.order = store, order
+        self.covers = order is not None
+        self._places: dict[int, int] = {}  # case: its place, where it is known already
+        if order is not None:
+            self._secret = secret_of(order, sign_in)
+            self._names = session_names(session) if session else self._secret
 
-    def real(self, number: int) -> int:
-        """The case's own number. Raises NotFound for another session's alias, and for a number that an alias hides."""
-        found = self._decrypt(number - BASE) if BASE <= number < 2 * BASE else number
-        row = None if found is None else self.store.one("SELECT study FROM cases WHERE id = ?", [found])
-        if row is None or (found == number and self.covers(row["study"])):
-            raise NotFound(f"There is no case {number}; it may have been removed with its study. Reload the page.")
-        return found or 0
+    def prepare(self, cases: Iterable[int]) -> None:
+        """Look up the places of many cases at once."""
+        missing = [case for case in cases if case not in self._places]
+        if self.order is None or not missing:
+            return
+        rows = self.store.query(
+            "SELECT n.case_id, n.position FROM json_each(?) j CROSS JOIN neutral_cases n "
+            "ON n.case_id = j.value AND n.list = ?",
+            [json.dumps(missing), self.order["id"]],
+        )
+        self._places |= {row["case_id"]: row["position"] for row in rows}
 
-    def alias(self, case_id: int) -> int:
-        """The number under which this session knows a case of a blind study."""
-        left, right = divmod(case_id << _ZEROS, 1 << _HALF)
-        for turn in range(_ROUNDS):
-            left, right = right, left ^ self._round(turn, right)
-        return BASE + (left << _HALF) + right
+    def know(self, case_id: int, place: int) -> None:
+        """Note a case's place that was read on the way."""
+        self._places[case_id] = place
 
-    def _decrypt(self, block: int) -> int | None:
-        left, right = divmod(block, 1 << _HALF)
-        for turn in reversed(range(_ROUNDS)):
-            left, right = right ^ self._round(turn, left), left
-        whole = (left << _HALF) + right
-        return None if whole & ((1 << _ZEROS) - 1) else whole >> _ZEROS
+    def cases(self, numbers: Iterable[int]) -> dict[int, int]:
+        """Own numbers of the cases that neutral numbers speak of; one of another sign-in or order is left out."""
+        wanted = {place_of(n): n for n in numbers if is_neutral(n) and (n - BASE) >> _PLACES == _shift(self._secret)}
+        rows = self.store.query(
+            "SELECT n.position, n.case_id FROM json_each(?) j CROSS JOIN neutral_cases n "
+            "ON n.list = ? AND n.position = j.value",
+            [json.dumps(list(wanted)), self.order["id"] if self.order else None],
+        )
+        self._places |= {row["case_id"]: row["position"] for row in rows}
+        return {wanted[row["position"]]: row["case_id"] for row in rows}
 
-    def _round(self, turn: int, half: int) -> int:
-        digest = hashlib.blake2b(bytes([turn]) + half.to_bytes(4, "big"), key=self._key, digest_size=4).digest()
-        return int.from_bytes(digest, "big") & _MASK
-
-    def mark(self, study: str, sha256: str | None) -> str:
-        """Of a file, for addresses and ETags: its hash, or one that only this session knows."""
-        if not self.covers(study):
-            return sha256 or ""
-        return hashlib.blake2b((sha256 or "").encode(), key=self._key, digest_size=16).hexdigest()
+    def number(self, case_id: int) -> int:
+        """The case's number as it may be sent."""
+        if self.order is None:
+            return case_id
+        self.prepare([case_id])
+        return BASE + (_shift(self._secret) << _PLACES) + self._places[case_id]
 
     def name(self, case_id: int) -> str:
-        """What the page calls a case of a blind study."""
-        digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=self._names, digest_size=5).digest()
-        return f"Case {base64.b32encode(digest).decode()[:6]}"
+        """What the page calls a case whose name is hidden."""
+        return name_of(self._names, case_id)
 
-    def number(self, study: str, case_id: int) -> int:
-        """The case's number as it may be sent."""
-        return self.alias(case_id) if self.covers(study) else case_id
+    def mark(self, case_id: int, sha256: str | None) -> str:
+        """Of a case's file, for addresses and ETags: its hash, or one that only this sign-in knows."""
+        if self.order is None:
+            return sha256 or ""
+        return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
-    def shown(self, study: str, row: dict) -> dict:
+    def shown(self, row: dict) -> dict:
         """What is said of a case (under `id`), or of something that belongs to one (`case_id`), as it may be sent."""
-        if not self.covers(study):
+        if self.order is None:
             return row
         if "case_id" in row:
-            return {**row, "case_id": self.alias(row["case_id"])}
-        number = row["id"]
-        out = {**row, "id": self.alias(number), "name": self.name(number)}
+            return {**row, "case_id": self.number(row["case_id"])}
+        case = row["id"]
+        out = {**row, "id": self.number(case), "name": self.name(case)}
         if "v" in row:
-            out["v"] = self.mark(study, row["v"])[:10]
+            out["v"] = self.mark(case, None)[:10]
         if "recording" in row:
-            out["recording"] = self.alias(row["recording"])
+            out["recording"] = self.number(row["recording"])
         if "key" in row:
-            out["key"] = self.cursor(study, row["key"])
+            out["key"] = self.cursor(row["key"])
         if "masks" in row:
-            out["masks"] = [self.shown(study, mask) for mask in row["masks"]]
+            out["masks"] = [self.shown(mask) for mask in row["masks"]]
         return out
 
-    def cursor(self, study: str, key: tuple | list | None) -> list | None:
+    def cursor(self, key: tuple | list | None) -> list | None:
         """The key of a row of the worklist, without the value that the row is sorted by."""
-        if key is None or not self.covers(study):
+        if key is None or self.order is None:
             return None if key is None else list(key)
-        return [0, None, self.alias(key[2])]
+        return [0, None, self.number(key[2])]
 
 
-def _key(home: bytes, whose: str) -> bytes:
-    return hashlib.blake2b(whose.encode(), key=home, digest_size=32).digest()
+def secret_of(order: Row, sign_in: str) -> bytes:
+    """What numbers, marks and names of a sign-in are made of."""
+    return hashlib.blake2b(sign_in.encode(), key=bytes.fromhex(order["secret"]), digest_size=32).digest()
 
 
-def _home_key(store: Store) -> bytes:
-    """Made once for each home; it stays there, so that a page that is open survives a restart of the server."""
-    kept = store.setting(_SETTING)
-    if kept is None:
-        with store.write():
-            kept = store.setting(_SETTING)
-            if kept is None:
-                kept = secrets.token_hex(32)
-                store.set_setting(_SETTING, kept)
-    return bytes.fromhex(kept)
+def place_of(number: int) -> int:
+    """The place in an order that a neutral number speaks of."""
+    return (number - BASE) & ((1 << _PLACES) - 1)
+
+
+def is_of(number: int, order: Row, sign_in: str) -> bool:
+    """Whether a neutral number was made for this order in this sign-in."""
+    return (number - BASE) >> _PLACES == _shift(secret_of(order, sign_in))
+
+
+def _shift(secret: bytes) -> int:
+    return int.from_bytes(secret[:4], "big") & ((1 << _SHIFTS) - 1)

@@ -1,7 +1,4 @@
-"""Blind-first reading: what a reader may not know before the first decision is on disk.
-
-Everything that leaves the server about a case asks here first.
-"""
+"""Blind-first reading: the mode of a study, and who reads blind now. What it hides of a case: context.py."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from core.studio.review import reading_sessions
 from core.studio.review.accounts import role_of
 
 SIGHTED = ("adjudicator", "administrator")
+DECIDE_FIRST = "This study is read blind: decide first, then the heat map, the score and the mask are shown."
 
 
 class Hidden(ValueError):
@@ -31,55 +29,13 @@ def set_blind(store: Store, study: str, on: bool, by: str) -> None:
             audit.record(store, by, "blind", study=study, before=before, after=on)
 
 
-def applies(store: Store, study: str, reader: str) -> bool:
-    """Whether `reader` reads this study blind: readers of a blind study do, and whoever is in a blind session of it;
-    adjudicators and administrators do not otherwise."""
-    held = reading_sessions.open_session(store, reader, study)
-    if held is not None and held["blind"]:
-        return True
-    return is_blind(store, study) and role_of(store, reader) not in SIGHTED
-
-
-def in_two_stages(store: Store, study: str, reader: str) -> bool:
-    """Whether a second decision on a case is kept beside the first one."""
-    held = reading_sessions.open_session(store, reader, study)
-    return is_blind(store, study) or bool(held and held["blind"])
-
-
-def neutral(store: Store, study: str, reader: str) -> bool:
-    """Whether the study's cases have neutral names and numbers for this reader."""
-    held = reading_sessions.open_session(store, reader, study)
-    return bool(held and held["neutral"]) or applies(store, study, reader)
-
-
-def committed(store: Store, case_id: int, reader: str) -> bool:
-    """Whether the reader's first decision on the case is on disk: in the open session, if the case's study has one."""
-    study = store.one("SELECT study FROM cases WHERE id = ?", [case_id])
-    held = reading_sessions.open_session(store, reader, study["study"]) if study else None
-    if held is not None:
-        return reading_sessions.committed(store, held, case_id)
-    query = "SELECT 1 FROM current_reviews WHERE case_id = ? AND reader = ? AND stage = 'first'"
-    return store.one(query, [case_id, reader]) is not None
-
-
-def hides(store: Store, case: dict, reader: str) -> bool:
-    """case needs id and study. True: no score, heat map, mask, label, name or other reader's word may be shown."""
-    return applies(store, case["study"], reader) and not committed(store, case["id"], reader)
-
-
-def demand(store: Store, case: dict, reader: str) -> None:
-    """Hidden, as a sentence, where `hides` says so."""
-    if hides(store, case, reader):
-        raise Hidden("This study is read blind: decide first, then the heat map, the score and the mask are shown.")
-
-
 def standing(store: Store, reader: str) -> dict:
     """{"blind": studies that the reader reads blind now, "session": {"id", "study"} of the open one, or None}."""
     held = reading_sessions.open_session(store, reader)
     keys = store.query("SELECT key FROM settings WHERE key LIKE 'blind:%' AND value = 'true' ORDER BY key")
-    studies = {row["key"].removeprefix("blind:") for row in keys} | ({held["study"]} if held else set())
+    read_blind = {row["key"].removeprefix("blind:") for row in keys} if role_of(store, reader) not in SIGHTED else set()
     return {
-        "blind": sorted(study for study in studies if applies(store, study, reader)),
+        "blind": sorted(read_blind | ({held["study"]} if held and held["blind"] else set())),
         "session": held and {"id": held["id"], "study": held["study"]},
     }
 

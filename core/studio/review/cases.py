@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from core.engine.registry import DETECTORS
-from core.studio.db.store import Store
+from core.studio.db.store import Row, Store
 from core.studio.ingest import spacing, volumes
-from core.studio.review import about, blind, decisions, findings, masks, reading_sessions, scales, tags
-from core.studio.review.worklist import Query, seen_by
+from core.studio.review import about, findings, masks, scales, tags
+from core.studio.review.context import RequestContext
 from core.studio.runs import certainty
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.preferred import LEARNT, preference
@@ -37,117 +37,116 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     return rows
 
 
-def reading(store: Store, case_id: int, run: str, roi: bool = True) -> dict | None:
-    """Score, percentile and flag in numbers and words; None if the run has not scored the case."""
-    row = store.one(
-        "SELECT score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map, extra "
-        "FROM readings WHERE run = ? AND case_id = ?",
-        [run, case_id],
+def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
+    """Rows of cases of the study, in the order of their own numbers."""
+    rows = context.store.query(
+        "SELECT c.* FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
+        [json.dumps(ids), context.study],
     )
-    if row is None:
-        return None
-    end = "_roi" if roi and row["score_roi"] is not None else ""
-    out = {k: row[k + end] for k in ("score", "percentile", "flagged")}
-    return {
-        "run": run,
-        **out,
-        "has_map": bool(row["has_map"]),
-        "words": scales.in_words(out["percentile"], out["flagged"]),
-        **certainty.described(json.loads(row["extra"])),
-    }
+    context.names.prepare(ids)
+    return rows
 
 
-def detail(store: Store, case_id: int, reader: str, run: str | None, runs: list[dict]) -> dict:
-    """One case for the page. A blind reader who has not committed gets size and number, and nothing else."""
-    case = decisions.case_row(store, case_id)
-    hidden = blind.hides(store, case, reader)
-    blinded = blind.applies(store, case["study"], reader)
-    held = reading_sessions.open_session(store, reader, case["study"])
+def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[str, dict | None]:
+    """Of each run score, percentile and flag inside the region of interest, in numbers and words; None of one that has
+    not scored the case."""
+    rows = context.store.query(
+        "SELECT r.run, score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map, "
+        "extra FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
+        [json.dumps(runs), case_id],
+    )
+    out: dict[str, dict | None] = dict.fromkeys(runs)
+    for row in rows:
+        end = "_roi" if row["score_roi"] is not None else ""
+        values = {k: row[k + end] for k in ("score", "percentile", "flagged")}
+        out[row["run"]] = {
+            "run": row["run"],
+            **values,
+            "has_map": bool(row["has_map"]),
+            "words": scales.in_words(values["percentile"], values["flagged"]),
+            **certainty.described(json.loads(row["extra"])),
+        }
+    return out
+
+
+def detail(context: RequestContext, case: Row | None = None) -> dict:
+    """The context's case for the page, or another one of its study, with what its run and the default ones say of it.
+
+    A blind reader who has not committed gets size and number, and nothing else.
+    """
+    store, reader, case = context.store, context.reader, case or context.asked_case
+    case_id = case["id"]
+    reviews = store.query(
+        "SELECT r.*, k.review_id IS NOT NULL AS counts FROM reviews r LEFT JOIN current_reviews k "
+        "ON k.case_id = r.case_id AND k.reader = r.reader AND k.stage = r.stage AND k.review_id = r.id "
+        "WHERE r.case_id = ? ORDER BY r.id",
+        [case_id],
+    )
+    own = [r for r in reviews if r["reader"] == reader and r["id"] > context.first_review]
+    hidden = context.blinded and not any(r["stage"] == "first" and r["active"] for r in own)
     out = {
         "id": case_id,
+        "study": case["study"],
         "v": f"{case['sha256'] or ''}"[:10],
         "width": case["width"],
         "height": case["height"],
         "bits": case["bits"],
-        "name": "Case" if blinded else case["name"],  # aliases.py gives the name that is shown
+        "name": "Case" if context.blinded else case["name"],  # aliases.py gives the name that is shown
         "blind": hidden,
         "mine": [
-            {k: r[k] for k in ("id", "decision", "comment", "created", "stage", "active")}
-            for r in decisions.history(store, case_id, reader)
-            if held is None or r["id"] > held["first_review"]
+            # a review's own number would tell a blind reader how many others there are
+            {"id": place if context.blinded else r["id"]}
+            | {k: r[k] for k in ("decision", "comment", "created", "stage", "active")}
+            for place, r in enumerate(own, 1)
         ],
     }
     if hidden:
         return out
-    mask_rows = masks.versions(store, case_id)
+    runs = scored_runs(store, context.study)
     out |= {
         "frame": case["frame"],
         "modality": case["modality"],
         "spacing": spacing.of_case(case),
         "label": case["label"],
         "split": case["split"],
-        **tags.shown(case, tags.by_people(store, case["study"])),
-        "readings": {r["id"]: reading(store, case_id, r["id"]) for r in runs if r["first"] or r["id"] == run},
-        "masks": mask_rows,
-        "findings": findings.of_case(store, case_id),
+        **tags.shown(case, context.people_tags),
+        "readings": _readings(context, case_id, [r["id"] for r in runs if r["first"] or r["id"] == context.run]),
+        "masks": masks.versions(context, case_id),
+        "findings": findings.of_case(context, case_id),
     }
     learners = {r["id"] for r in runs if r["method"] == LEARNT}
     for run_id, found in out["readings"].items():
         if found and run_id in learners and case_id in learnt_from(store, run_id):
             found["words"] = f"{found['words']} {LEARNT_FROM}"
-    if not blind.neutral(store, case["study"], reader):  # patient and time of import lead to neighbours in the list
+    if not context.names.covers:  # patient and time of import lead to neighbours in the list
         out["about"] = about.of_case(case)
-    if not blinded:
-        out["others"] = store.query(
-            "SELECT k.reader, k.stage, k.decision, r.comment FROM current_reviews k JOIN reviews r ON r.id = "
-            "k.review_id "
-            "WHERE k.case_id = ? AND k.reader != ? ORDER BY k.reader, k.stage",
-            [case_id, reader],
-        )
+    if not context.blinded:
+        out["others"] = sorted(
+            ({k: r[k] for k in ("reader", "stage", "decision", "comment")} for r in reviews
+             if r["counts"] and r["reader"] != reader),
+            key=lambda r: (r["reader"], r["stage"]),
+        )  # fmt: skip
         where, values = volumes.same(case)
-        here = store.query(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)[0]
+        here = store.first(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)
         out |= {"frames": here["n"], "recording": here["first"]}
     return out
 
 
-def timeline(store: Store, case_id: int, run: str) -> list[dict]:
-    """A recording's frames in time, or a volume's slices along its normal; empty for a single image.
+def timeline(context: RequestContext) -> list[dict]:
+    """The frames in time of the context's recording, or a volume's slices along its normal; empty for a single image,
+    and for whoever reads blind.
 
     [{"id", "frame", "percentile", "score", "flagged"}].
     """
-    case = decisions.case_row(store, case_id)
-    where, values = volumes.same(case)
-    rows = store.query(
+    if context.blinded:
+        return []
+    where, values = volumes.same(context.asked_case)
+    rows = context.store.query(
         "SELECT c.id, c.frame, coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.score_roi, "
         "r.score) AS score, "
         "coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r ON r.run = ? AND "
         "r.case_id = c.id "
         f"WHERE {where} ORDER BY {volumes.ORDER}",
-        [run, *values],
+        [context.run, *values],
     )
     return rows if len(rows) > 1 else []
-
-
-def asked(store: Store, reader: str, values: dict) -> Query:
-    """A Query from the page's words; unknown ones are passed over."""
-
-    def flag(name: str) -> bool | None:
-        return {"1": True, "0": False}.get(str(values.get(name, "")))
-
-    splits = {"test": ("test",), "holdout": ("holdout",), "all": ("test", "holdout", "train")}
-    query = Query(
-        study=values["study"],
-        reader=reader,
-        run=values.get("run") or None,
-        sort=values.get("sort") or "percentile",
-        descending=str(values.get("desc", "1")) != "0",
-        splits=splits.get(values.get("split", "test"), ("test",)),
-        flagged=flag("flagged"),
-        decision=values.get("decision") or "",
-        has_mask=flag("has_mask"),
-        mine=flag("assigned") or False,
-        tag=values.get("tag") or "",
-        label=values.get("label") or "",
-        text=values.get("text") or "",
-    )
-    return seen_by(store, query)

@@ -6,56 +6,46 @@ import hashlib
 import json
 
 from core.studio.db import audit
-from core.studio.db.store import NotFound, Store, now
-from core.studio.review import blind, reading_sessions
+from core.studio.db.store import Store, now
+from core.studio.review.context import RequestContext
 
 DECISIONS = ("normal", "abnormal", "unsure")
 
 
-def case_row(store: Store, case_id: int) -> dict:
-    """The case's row; NotFound says how to go on."""
-    row = store.one("SELECT * FROM cases WHERE id = ?", [case_id])
-    if row is None:
-        raise NotFound(f"There is no case {case_id}; it may have been removed with its study. Reload the page.")
-    return row
-
-
 def decide(
-    store: Store,
-    case_id: int,
-    reader: str,
+    context: RequestContext,
     decision: str,
     *,
     comment: str = "",
     seconds: float | None = None,
-    run: str | None = None,
     shown: dict | None = None,
     adjudication: bool = False,
     token: str | None = None,
 ) -> dict:
-    """Store a decision durably; returns {"review", "case", "stage", "decision"}.
+    """Store a decision on the context's case durably; returns {"review", "case", "stage", "decision"}.
 
-    In a blind study the first word is `first`, what follows it `second`. `token` names the request: sent again, it
-    is answered as before and stores nothing.
+    In a blind study the first word is `first`, what follows it `second`. The run that is stored is the context's.
+    `token` names the request: sent again, it is answered as before and stores nothing.
     """
     if decision not in DECISIONS:
         raise ValueError(f"a decision is one of {', '.join(DECISIONS)}, not {decision!r}")
-    token = _own(token, reader, "decide", case_id)
+    store, reader, case, run = context.store, context.reader, context.asked_case, context.run
+    token = _own(token, reader, "decide", case["id"])
     with store.write() as db:
         known = _answered(store, token)
         if known is not None:
             return known
-        case = case_row(store, case_id)
+        standing = _standing(context, case["id"])
+        committed = any(r["stage"] == "first" and r["id"] > context.first_review for r in standing)
         stage = "first"
         if adjudication:
             stage = "adjudication"
-        elif blind.in_two_stages(store, case["study"], reader) and blind.committed(store, case_id, reader):
+        elif context.two_stages and committed:
             stage = "second"
-        if stage == "first" and blind.hides(store, case, reader):
+        if context.blinded and not committed:
             shown, run = {"blind": True}, None
-        before = current(store, case_id, reader, stage)
         row = {
-            "case_id": case_id,
+            "case_id": case["id"],
             "reader": reader,
             "decision": decision,
             "comment": comment,
@@ -67,49 +57,45 @@ def decide(
             "active": 1,
         }
         marks = ", ".join("?" * len(row))
-        added = db.execute(f"INSERT INTO reviews ({', '.join(row)}) VALUES ({marks})", list(row.values()))
-        review = added.lastrowid
-        db.execute("DELETE FROM undone WHERE reader = ? AND study = ?", [reader, case["study"]])
+        review = db.execute(f"INSERT INTO reviews ({', '.join(row)}) VALUES ({marks})", list(row.values())).lastrowid
+        db.execute("DELETE FROM undone WHERE reader = ? AND study = ?", [reader, context.study])
         audit.record(
             store,
             reader,
             "decision",
-            study=case["study"],
-            case_id=case_id,
-            before=before and before["decision"],
+            study=context.study,
+            case_id=case["id"],
+            before=next((r["decision"] for r in standing if r["stage"] == stage), None),
             after={"review": review, "decision": decision, "comment": comment, "stage": stage, "run": run},
             shown=shown,
             seconds=seconds,
         )
-        answer = {"review": review, "case": case_id, "stage": stage, "decision": decision}
+        answer = {"review": review, "case": case["id"], "stage": stage, "decision": decision}
         _keep(store, token, answer)
     return answer
 
 
-def current(store: Store, case_id: int, reader: str, stage: str) -> dict | None:
-    """The review that counts for this case, reader and stage."""
-    query = (
-        "SELECT r.* FROM current_reviews k JOIN reviews r ON r.id = k.review_id "
-        "WHERE k.case_id = ? AND k.reader = ? AND k.stage = ?"
-    )
-    return store.one(query, [case_id, reader, stage])
+def _standing(context: RequestContext, case_id: int) -> list[dict]:
+    """The reader's reviews of a case that are not taken back, the latest first."""
+    query = "SELECT id, stage, decision FROM reviews WHERE case_id = ? AND reader = ? AND active = 1 ORDER BY id DESC"
+    return context.store.query(query, [case_id, context.reader])
 
 
-def undo(store: Store, study: str, reader: str, token: str | None = None) -> dict | None:
+def undo(context: RequestContext, token: str | None = None) -> dict | None:
     """Take back the reader's last decision in the study; an earlier one on that case counts again. None: nothing left.
 
     A blind first decision stands: what was seen after it cannot be unseen.
     """
+    store, study, reader = context.store, context.study, context.reader
     token = _own(token, reader, "undo", study)
     with store.write() as db:
         known = _answered(store, token)
         if known is not None:
             return known
-        held = reading_sessions.open_session(store, reader, study)
         last = store.one(
             "SELECT r.* FROM reviews r JOIN cases c ON c.id = r.case_id WHERE r.reader = ? AND c.study = ? "
             "AND r.active = 1 AND r.id > ? ORDER BY r.id DESC LIMIT 1",
-            [reader, study, held["first_review"] if held else 0],
+            [reader, study, context.first_review],
         )
         if last is None:
             return None
@@ -117,11 +103,12 @@ def undo(store: Store, study: str, reader: str, token: str | None = None) -> dic
             raise ValueError("A blind first decision stands. Give your second decision on the case instead.")
         db.execute("UPDATE reviews SET active = 0 WHERE id = ?", [last["id"]])
         db.execute("INSERT OR REPLACE INTO undone VALUES (?, ?, ?)", [last["id"], reader, study])
-        return _record_change(store, "undo", last, study, reader, token)
+        return _record_change(context, "undo", last, token)
 
 
-def redo(store: Store, study: str, reader: str, token: str | None = None) -> dict | None:
+def redo(context: RequestContext, token: str | None = None) -> dict | None:
     """Give back the decision undone last, as long as nothing new was decided since. None: nothing to redo."""
+    store, study, reader = context.store, context.study, context.reader
     token = _own(token, reader, "redo", study)
     with store.write() as db:
         known = _answered(store, token)
@@ -136,22 +123,23 @@ def redo(store: Store, study: str, reader: str, token: str | None = None) -> dic
             return None
         db.execute("UPDATE reviews SET active = 1 WHERE id = ?", [last["id"]])
         db.execute("DELETE FROM undone WHERE review_id = ?", [last["id"]])
-        return _record_change(store, "redo", last, study, reader, token)
+        return _record_change(context, "redo", last, token)
 
 
-def _record_change(store: Store, kind: str, review: dict, study: str, reader: str, token: str | None) -> dict:
-    now_counts = current(store, review["case_id"], reader, review["stage"])
+def _record_change(context: RequestContext, kind: str, review: dict, token: str | None) -> dict:
+    standing = _standing(context, review["case_id"])
+    counts = next((r for r in standing if r["stage"] == review["stage"]), None)
     audit.record(
-        store,
-        reader,
+        context.store,
+        context.reader,
         kind,
-        study=study,
+        study=context.study,
         case_id=review["case_id"],
         before={"review": review["id"], "decision": review["decision"]},
-        after=now_counts and {"review": now_counts["id"], "decision": now_counts["decision"]},
+        after=counts and {"review": counts["id"], "decision": counts["decision"]},
     )
-    answer = {"case": review["case_id"], "review": review["id"], "decision": now_counts and now_counts["decision"]}
-    _keep(store, token, answer)
+    answer = {"case": review["case_id"], "review": review["id"], "decision": counts and counts["decision"]}
+    _keep(context.store, token, answer)
     return answer
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Store, now
-from core.studio.review.decisions import case_row
+from core.studio.review.context import RequestContext
 
 LABELS = ("polyp", "lesion", "artefact")
 LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fit it
@@ -49,19 +50,18 @@ def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]
 
 
 def add(
-    store: Store,
-    case_id: int,
+    context: RequestContext,
     label: str,
-    reader: str,
     comment: str = "",
     mask_version: int | None = None,
     box: tuple[float, float, float, float] | None = None,
 ) -> int:
-    """Record a finding on a case; returns its id. box: x0, y0, x1, y1 in pixels; a point has both corners alike.
+    """Record a finding on the context's case; returns its id. box: x0, y0, x1, y1 in pixels; a point has both corners
+    alike.
 
     Raises ValueError if the box does not lie in the image.
     """
-    case = case_row(store, case_id)
+    store, reader, case = context.store, context.reader, context.asked_case
     if box is not None:
         x0, y0, x1, y1 = box
         if not (0 <= x0 <= x1 <= case["width"] and 0 <= y0 <= y1 <= case["height"]):
@@ -69,7 +69,7 @@ def add(
     if not label.strip():
         raise ValueError("a finding needs a label")
     row = {
-        "case_id": case_id,
+        "case_id": case["id"],
         "mask_version": mask_version,
         "label": label.strip()[:60],
         "comment": comment[:4000],
@@ -78,32 +78,44 @@ def add(
         "created": now(),
     }
     with store.write() as db:
-        added = (
-            db.execute(
-                f"INSERT INTO findings ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
-            ).lastrowid
-            or 0
-        )
-        audit.record(store, reader, "finding", study=case["study"], case_id=case_id, after={"finding": added, **row})
-    return added
+        # Numbered by the clock, in microseconds: one that follows the last would tell how many there are.
+        last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
+        number = max(time.time_ns() // 1000, last + 1)
+        row = {"id": number, **row}
+        db.execute(f"INSERT INTO findings ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+        after = {"finding": number, **row}
+        audit.record(store, reader, "finding", study=context.study, case_id=case["id"], after=after)
+    return number
 
 
-def of_case(store: Store, case_id: int) -> list[dict]:
-    """[{"id", "label", "comment", "reader", "created", "mask_version", "box"}] of a case, the first one first."""
-    rows = store.query(
+def of_case(context: RequestContext, case_id: int) -> list[dict]:
+    """[{"id", "label", "comment", "reader", "created", "mask_version", "box"}] of a case, the first one first.
+
+    Whoever reads blind gets only their own: other readers' words are withheld.
+    """
+    rows = context.store.query(
         "SELECT id, label, comment, reader, created, mask_version, box FROM findings WHERE case_id = ? ORDER BY id",
         [case_id],
     )
-    return [{**row, "box": row["box"] and json.loads(row["box"])} for row in rows]
+    shown = [row for row in rows if not context.blinded or row["reader"] == context.reader]
+    return [{**row, "box": row["box"] and json.loads(row["box"])} for row in shown]
 
 
-def remove(store: Store, finding: int, reader: str) -> int:
-    """Take back a finding of one's own; recorded. Returns its case. Raises NotFound if it is another's, or none."""
-    row = store.one("SELECT f.*, c.study FROM findings f JOIN cases c ON c.id = f.case_id WHERE f.id = ?", [finding])
-    if row is None or row["reader"] != reader:
+def case_of(store: Store, finding: int, reader: str) -> int:
+    """The case of a reader's own finding. Raises NotFound if it is another's, or none."""
+    row = store.one("SELECT case_id FROM findings WHERE id = ? AND reader = ?", [finding, reader])
+    if row is None:
         raise NotFound("You have no such finding.")
+    return int(row["case_id"])
+
+
+def remove(context: RequestContext, finding: int) -> None:
+    """Take back a finding of one's own on the context's case; recorded. Raises NotFound if it is another's, or none."""
+    store, reader, case = context.store, context.reader, context.asked_case["id"]
     with store.write() as db:
+        row = store.one("SELECT * FROM findings WHERE id = ? AND case_id = ?", [finding, case])
+        if row is None or row["reader"] != reader:
+            raise NotFound("You have no such finding.")
         db.execute("DELETE FROM findings WHERE id = ?", [finding])
         before = {"finding": finding, "label": row["label"]}
-        audit.record(store, reader, "finding-removed", study=row["study"], case_id=row["case_id"], before=before)
-    return row["case_id"]
+        audit.record(store, reader, "finding-removed", study=context.study, case_id=case, before=before)

@@ -9,73 +9,129 @@ import numpy as np
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Store
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
-from core.studio.review import drafts
-from core.studio.review.decisions import case_row
+from core.studio.review import blind, drafts
+from core.studio.review.context import RequestContext
+from core.studio.review.scales import pixel_scale
+from core.studio.runs.readings import stored_map
+from core.studio.runs.records import get_run
 
+SOURCES = ("hand", "run")
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
 
 
-def versions(store: Store, case_id: int) -> list[dict]:
-    """The case's versions, newest first, without their pixels."""
-    return store.query(f"SELECT {_COLUMNS} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id])
+def versions(context: RequestContext, case_id: int) -> list[dict]:
+    """The case's versions, newest first, without their pixels; whoever reads blind gets no other reader's."""
+    rows = context.store.query(
+        f"SELECT {_COLUMNS} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
+    )
+    return [row for row in rows if _shown(context, row)]
+
+
+def _shown(context: RequestContext, row: dict) -> bool:
+    return not context.blinded or row["source"] == "import" or row["reader"] == context.reader
 
 
 def version(store: Store, mask_id: int) -> dict:
     """One version with `png`. NotFound if there is none."""
     row = store.one("SELECT * FROM lesion_masks WHERE id = ?", [mask_id])
     if row is None:
-        raise NotFound(f"There is no lesion mask {mask_id}.")
+        raise no_mask(mask_id)
     return row
 
 
+def case_of(store: Store, mask_id: int, reader: str) -> int:
+    """The case of a version. NotFound if there is none; to whoever reads a study blind nothing is said of which numbers
+    there are: Hidden, as for a case that is hidden."""
+    row = store.one("SELECT case_id FROM lesion_masks WHERE id = ?", [mask_id])
+    if row is None and blind.standing(store, reader)["blind"]:
+        raise blind.Hidden(blind.DECIDE_FIRST)
+    if row is None:
+        raise no_mask(mask_id)
+    return int(row["case_id"])
+
+
+def no_mask(mask_id: int) -> NotFound:
+    """What is said of a number that is no lesion mask, or none that the reader may know of."""
+    return NotFound(f"There is no lesion mask {mask_id}.")
+
+
+def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
+    """A version of the context's case, or its newest one, with `png`; None if it has none that the reader may see."""
+    here = [context.asked_case["id"]] + ([] if mask_id is None else [mask_id])
+    which = "" if mask_id is None else " AND id = ?"
+    first = "" if context.blinded else " LIMIT 1"
+    query = f"SELECT * FROM lesion_masks WHERE case_id = ?{which} ORDER BY version DESC{first}"
+    rows = context.store.query(query, here)
+    return next((row for row in rows if _shown(context, row)), None)
+
+
 def latest(store: Store, case_id: int) -> dict | None:
-    """The newest version with `png`, or None."""
+    """The newest version with `png`, whoever made it, or None."""
     return store.one("SELECT * FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1", [case_id])
 
 
 def save(
-    store: Store,
-    case_id: int,
+    context: RequestContext,
     mask: np.ndarray,
-    reader: str,
     *,
     source: str = "hand",
-    run: str | None = None,
     threshold: float | None = None,
     note: str = "",
 ) -> dict:
-    """mask (H, W) of the image's own size -> {"mask", "version", "pixels"}; ValueError if the size differs."""
-    case = case_row(store, case_id)
+    """mask (H, W) of the image's own size -> {"mask", "version", "pixels"} of the context's case.
+
+    source: hand, or run: taken from the heat map of the context's run at `threshold`. Raises ValueError if the size
+    differs, or if the run has no such map or threshold.
+    """
+    case = context.asked_case
     mask = np.asarray(mask) > 0
     if mask.shape != (case["height"], case["width"]):
         have, want = (" x ".join(map(str, s)) for s in (mask.shape[::-1], (case["width"], case["height"])))
         raise ValueError(f"the mask is {have} pixels, its image {want}")
-    if source == "run" and run is None:
+    if source not in SOURCES:
+        raise ValueError(f"a mask's source is one of {', '.join(SOURCES)}, not {source!r}")
+    if source == "run" and context.run is None:
         raise ValueError("a mask taken from a heat map names its run")
-    return _add(store, case, encode_mask(mask), reader, source, run, threshold, note, int(mask.sum()))
+    if source == "run" and threshold is not None:
+        _demand_threshold(context, threshold)
+    run = context.run if source == "run" else None
+    kept = threshold if source == "run" else None
+    return _add(context, encode_mask(mask), source, run, kept, note, int(mask.sum()))
 
 
-def restore(store: Store, mask_id: int, reader: str) -> dict:
-    """An earlier version, byte for byte, as the newest one."""
-    old = version(store, mask_id)
-    case = case_row(store, old["case_id"])
+def _demand_threshold(context: RequestContext, threshold: float) -> None:
+    """Raises ValueError unless the context's run has a map of the case and the threshold is one of the map's scale."""
+    case, run = context.asked_case["id"], str(context.run)
+    row = stored_map(context.store, run, case)
+    scale = pixel_scale(context.store, get_run(context.store, run))
+    low, high = min(row["map_lo"], scale.lo), max(row["map_hi"], scale.hi)
+    if not low - (high - low) <= threshold <= high + (high - low):
+        raise ValueError(f"The threshold {threshold:g} lies outside of this heat map, from {low:g} to {high:g}.")
+
+
+def restore(context: RequestContext, mask_id: int) -> dict:
+    """An earlier version of the context's case, byte for byte, as the newest one."""
+    old = of_case(context, mask_id)
+    if old is None:
+        raise no_mask(mask_id)
     note = f"version {old['version']} restored" + (f": {old['note']}" if old["note"] else "")
     source = "run" if old["source"] == "run" else "hand"
     pixels = int(decode_mask(old["png"]).sum())
-    return _add(store, case, old["png"], reader, source, old["run"], old["threshold"], note, pixels)
+    return _add(context, old["png"], source, old["run"], old["threshold"], note, pixels)
 
 
-def _add(store, case, png, reader, source, run, threshold, note, pixels) -> dict:
+def _add(context, png, source, run, threshold, note, pixels) -> dict:
+    store, case, reader = context.store, context.asked_case, context.reader
     with store.write():
         before = latest(store, case["id"])
         number = add_mask(store, case["id"], png, source, reader, run, threshold, note)
-        row = store.one("SELECT id FROM lesion_masks WHERE case_id = ? AND version = ?", [case["id"], number])
-        drafts.drop(store, case["id"], reader)
+        row = store.first("SELECT id FROM lesion_masks WHERE case_id = ? AND version = ?", [case["id"], number])
+        drafts.drop(context)
         audit.record(
             store,
             reader,
             "mask",
-            study=case["study"],
+            study=context.study,
             case_id=case["id"],
             before=before and {"mask": before["id"], "version": before["version"]},
             after={

@@ -14,8 +14,13 @@ class NotAllowed(ValueError):
 
 
 def rights(store: Store, reader: str, single_user: bool) -> dict:
-    """{"role", "administer", "adjudicate"}. Without sign-in the one user may do everything, and is still read blind."""
-    role = "single" if single_user else (role_of(store, reader) or "reader")
+    """{"role", "administer", "adjudicate"}. Without sign-in the one user may do everything, and still reads blind."""
+    return rights_of(None if single_user else role_of(store, reader), single_user)
+
+
+def rights_of(role: str | None, single_user: bool) -> dict:
+    """`rights` of an account's role, None for a name without an account."""
+    role = "single" if single_user else (role or "reader")
     return {
         "role": role,
         "administer": role in ("single", "administrator"),
@@ -26,8 +31,13 @@ def rights(store: Store, reader: str, single_user: bool) -> dict:
 def demand(store: Store, reader: str, single_user: bool, right: str) -> None:
     """NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
     if not rights(store, reader, single_user)[right]:
-        who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
-        raise NotAllowed(f"Only {who} may do that.")
+        raise not_allowed(right)
+
+
+def not_allowed(right: str) -> NotAllowed:
+    """What is said to whoever has not the right 'administer' or 'adjudicate'."""
+    who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
+    return NotAllowed(f"Only {who} may do that.")
 
 
 def known_readers(store: Store, study: str | None = None) -> list[str]:

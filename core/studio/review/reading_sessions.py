@@ -6,6 +6,8 @@ shown nor counted. sessions.py holds another kind of session: who is signed in.
 
 from __future__ import annotations
 
+import secrets
+
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Store, now
 
@@ -55,6 +57,7 @@ def start(
             "run": run,
             "first_review": last["id"] if last else 0,
             "created": now(),
+            "secret": secrets.token_hex(32),  # of its neutral names
         }
         marks = ", ".join("?" * len(row))
         added = db.execute(f"INSERT INTO reading_sessions ({', '.join(row)}) VALUES ({marks})", list(row.values()))
@@ -79,6 +82,7 @@ def end(store: Store, reader: str) -> int | None:
         last = store.one("SELECT coalesce(max(id), 0) AS id FROM reviews")
         values = [now(), last["id"] if last else 0, held["id"]]
         db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)
+        db.execute("DELETE FROM neutral_orders WHERE session = ?", [held["id"]])
         audit.record(store, reader, "session-end", study=held["study"], after={"session": held["id"]})
     return held["id"]
 
@@ -102,12 +106,6 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
         "WHERE o.session = ? AND r.id > ? AND (? IS NULL OR r.id <= ?) ORDER BY r.id",
         [session["reader"], session["id"], session["first_review"], session["last_review"], session["last_review"]],
     )
-
-
-def committed(store: Store, session: dict, case_id: int) -> bool:
-    """Whether the session's first decision on a case is on disk."""
-    query = "SELECT 1 FROM reviews WHERE case_id = ? AND reader = ? AND stage = 'first' AND active = 1 AND id > ?"
-    return store.one(query, [case_id, session["reader"], session["first_review"]]) is not None
 
 
 def word(number: str) -> str:

@@ -9,11 +9,12 @@ import random
 import cv2
 import numpy as np
 
+from core.engine.calibration.outlines import outlined
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.ingest.patients import patients_of
 from core.studio.review.agreement import opinions
-from core.studio.review.scales import pixel_scale
+from core.studio.review.scales import outline_level, pixel_scale
 from core.studio.review.scored import Scored, named, scored
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.readings import unpack_map
@@ -128,19 +129,20 @@ def changed_minds(store: Store, study: str) -> dict:
 
 
 def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
-    """Dice at the run's pixel threshold for each case with a lesion mask, and its mean in groups of lesion size.
+    """Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
 
     The heat map is brought to the mask's own resolution, as the viewer does. Of more than POINTS cases, so many are
     drawn by chance, always the same ones; "of": how many there are.
     """
     learnt = learnt_from(store, run)
     truth = {case: mask for case, mask in truth_masks(store, study).items() if case not in learnt}
-    level = pixel_scale(store, get_run(store, run))["threshold"]
+    scale = pixel_scale(store, get_run(store, run))
     (read,) = store.columns("SELECT case_id FROM readings WHERE run = ? AND score IS NOT NULL", [run])
     there = sorted(truth.keys() & set(read))
     drawn = random.Random(0).sample(there, POINTS) if len(there) > POINTS else there
     rows = store.query(  # CROSS: joined in this order, from the few that are drawn
-        "SELECT r.case_id, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, m.png, c.name FROM json_each(?) d "
+        "SELECT r.case_id, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, json_extract(r.extra, '$.outline') AS outline, "
+        "m.png, c.name FROM json_each(?) d "
         "CROSS JOIN lesion_masks m ON m.id = d.value CROSS JOIN cases c ON c.id = m.case_id "
         "CROSS JOIN readings r ON r.run = ? AND r.case_id = m.case_id WHERE r.map IS NOT NULL ORDER BY r.case_id",
         [json.dumps([truth[case] for case in drawn]), run],
@@ -148,7 +150,8 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
     points = []
     for row in rows:
         mask = decode_mask(row["png"]).astype(bool)
-        found = cv2.resize(unpack_map(row), mask.shape[::-1], interpolation=cv2.INTER_LINEAR) >= level
+        heat = cv2.resize(unpack_map(row), mask.shape[::-1], interpolation=cv2.INTER_LINEAR)
+        found = outlined(heat[None], outline_level(row, scale), scale)[0]
         total = int(mask.sum() + found.sum())
         dice = 2 * int((mask & found).sum()) / total if total else 1.0
         points.append({"case": row["case_id"], "name": row["name"], "size": float(mask.mean()), "dice": dice})
@@ -161,7 +164,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
         }
         for p in parts
     ]  # fmt: skip
-    return {"points": points, "groups": summary, "threshold": level, "of": len(there)}
+    return {"points": points, "groups": summary, "threshold": scale.threshold, "of": len(there)}
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:

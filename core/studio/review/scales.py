@@ -1,17 +1,20 @@
-"""What a run's numbers mean for the eye: its colour scale, its pixel threshold, its percentile in words."""
+"""What a run's numbers mean for the eye: its colour scale, its outlines, its percentile in words."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from core.engine.calibration.percentiles import PixelScale
 from core.studio.db.store import Store
 from core.studio.runs.readings import FLAG_PERCENTILE, unpack_map
 
 
-def pixel_scale(store: Store, run: dict) -> dict:
-    """{"lo", "hi", "threshold"}: one scale for all of a run's heat maps, from held-out normals.
+def pixel_scale(store: Store, run: dict) -> PixelScale:
+    """One scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
 
     It starts at the median pixel of normal images and is twice as wide as what they show, so that a normal image never
     reaches the upper half: nothing turns red through scaling by image.
@@ -19,16 +22,23 @@ def pixel_scale(store: Store, run: dict) -> dict:
     summary = run["summary"] if isinstance(run["summary"], dict) else json.loads(run["summary"])
     pixels = summary.get("pixels")
     if pixels and "lo" in pixels:  # as `score` keeps it: the engine's own scale, also from held-out normals
-        return {k: float(pixels[k]) for k in ("lo", "hi", "threshold")}
+        return PixelScale.of(pixels)
     if not pixels:
         values = _held_out_pixels(store, run["id"])
         if values is None:
-            return {"lo": 0.0, "hi": 1.0, "threshold": 0.5}
+            return PixelScale(0.0, 1.0, 0.5)
         middle, threshold, high = (float(v) for v in np.percentile(values, (50, 99, 99.5)))
         pixels = {"median": middle, "threshold": threshold, "high": high}
     lo, high = pixels["median"], pixels["high"]
     span = max(high - lo, 1e-9 + abs(high) * 1e-6)
-    return {"lo": lo, "hi": lo + 2 * span, "threshold": pixels["threshold"]}
+    return PixelScale(lo, lo + 2 * span, pixels["threshold"])
+
+
+def outline_level(row: Mapping[str, Any], scale: PixelScale) -> float:
+    """The level at which a reading's heat map is outlined. row: its `outline`, None in runs of before there was one for
+    each image; these keep the level of their run until they are scored anew.
+    """
+    return scale.threshold if scale.share is None or row["outline"] is None else float(row["outline"])
 
 
 def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:

@@ -63,7 +63,8 @@ def _encoder_folder(store: Store, run: str) -> Path | None:
 @functools.lru_cache(maxsize=2)
 def _encoder(folder: Path | None):
     """A run's encoder, or the one whose weights are installed with the studio."""
-    from core.engine.backbones.encoder import EncoderConfig, build_encoder, load_encoder
+    from core.engine.backbones.config import EncoderConfig
+    from core.engine.backbones.encoder import build_encoder, load_encoder
     from core.engine.backbones.inference import inference_copy
 
     config = EncoderConfig(arch="efficientnet-lite0", init="auto")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from core.studio.db.store import Store
-from core.studio.review.worklist import Query, counts, neighbour
+from core.studio.review.context import RequestContext
+from core.studio.review.worklist import Query, Worklist
 
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and what of the worklist it is
     "all": ("All test cases", {}),
@@ -17,30 +17,27 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and what of the wor
 }
 
 
-def _query(study: str, reader: str, run: str | None, choice: str) -> Query:
+def _list(context: RequestContext, choice: str) -> Worklist:
     if choice not in CHOICES:
         raise ValueError(f"A session holds one of {', '.join(CHOICES)}, not {choice!r}.")
-    return Query(study=study, reader=reader, run=run, **CHOICES[choice][1])
+    return Worklist(context, Query(**CHOICES[choice][1]))
 
 
-def available(store: Store, study: str, reader: str, run: str | None) -> list[dict]:
+def available(context: RequestContext) -> list[dict]:
     """[{"name", "title", "cases"}]: how many cases each choice has. Of use while no session is open."""
     rows = []
     for name, (title, _) in CHOICES.items():
-        if run is None and name in ("flagged", "against"):
+        if (context.run is None or context.blinded) and name in ("flagged", "against"):
             continue
-        query = _query(study, reader, run, name)
-        ids = counts(store, query) if not query.decision else None
-        number = ids["total"] if ids else len(neighbour(store, query, None, count=1_000_000))
+        wanted = _list(context, name)
+        number = wanted.total() if wanted.query.decision else wanted.counts()["total"]
         rows.append({"name": name, "title": title, "cases": number})
     return rows
 
 
-def chosen(
-    store: Store, study: str, reader: str, run: str | None, choice: str, count: int, shuffled: bool, seed: int
-) -> list[int]:
+def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, seed: int) -> list[int]:
     """Numbers of `count` cases (0: all of them); shuffled: drawn and ordered at random, else the worklist's first."""
-    ids = neighbour(store, _query(study, reader, run, choice), None, count=1_000_000)
+    ids = _list(context, choice).neighbour(None, count=1_000_000)
     if shuffled:
         random.Random(seed).shuffle(ids)
     return ids[:count] if count else ids

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.studio.db.store import Store
 from core.studio.review import reading_sessions, session_report
-from core.studio.review.aliases import Aliases
+from core.studio.review.aliases import name_of, session_names
 from core.studio.review.cases import scored_runs
 from core.studio.review.session_choice import CHOICES
 
@@ -22,12 +22,12 @@ def visible(store: Store, session: dict, hidden: bool) -> dict:
     return found | {"point": None, "detector": None, "agreement": []} if hidden else found
 
 
-def sheet(store: Store, session: dict, hidden: bool, names: Aliases) -> dict[str, Any]:
+def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     """`visible` and {"study", "reader", "which", "run", "code", "rows"}.
 
     run: as `cases.scored_runs` has it, or None where it has gone; code: the commit that it was made with. rows, in the
     order of the session: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None where nothing is
-    known or `hidden` forbids. A name is the session's neutral one (`names`) unless the session showed real names and
+    known or `hidden` forbids. A name is the session's neutral one unless the session showed real names and
     the study is open. Raises ValueError while the session goes on.
     """
     found = visible(store, session, hidden)
@@ -49,7 +49,7 @@ def sheet(store: Store, session: dict, hidden: bool, names: Aliases) -> dict[str
         "code": made["code"] if made else None,
         "rows": [
             {
-                "name": names.name(c["id"]) if neutral else c["name"],
+                "name": name_of(session_names(session), c["id"]) if neutral else c["name"],
                 "first": first.get(c["id"]),
                 "decision": last.get(c["id"]),
                 "seconds": seconds.get(c["id"]),

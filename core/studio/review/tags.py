@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from core.studio.db import audit
@@ -26,15 +26,19 @@ def change(store: Store, study: str, cases: Iterable[int], name: str, by: str, r
     changed = []
     with store.write() as db:
         known = by_people(store, study)
-        if not remove and name not in known:
+        wanted = json.dumps(list(cases))
+        rows = store.query(
+            "SELECT c.id, c.tags FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
+            [wanted, study],
+        )
+        for row in rows:
+            before = set(json.loads(row["tags"]))
+            after = before - {name} if remove else before | {name}
+            if after != before:
+                db.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(sorted(after)), row["id"]])
+                changed.append(row["id"])
+        if changed and not remove and name not in known:
             store.set_setting(f"tags:{study}", sorted(known | {name}))
-        for case in cases:
-            row = store.one("SELECT tags FROM cases WHERE id = ? AND study = ?", [case, study])
-            tags = set(json.loads(row["tags"])) if row else set()
-            wanted = tags - {name} if remove else tags | {name}
-            if row and wanted != tags:
-                db.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(sorted(wanted)), case])
-                changed.append(case)
         if changed:
             audit.record(store, by, "untag" if remove else "tag", study=study, after={"tag": name, "cases": changed})
     return len(changed)
@@ -55,7 +59,7 @@ def by_people(store: Store, study: str) -> set[str]:
     return set(store.setting(f"tags:{study}", []))
 
 
-def shown(case: Mapping[str, Any], people: set[str]) -> dict:
+def shown(case: Mapping[str, Any], people: Set[str]) -> dict:
     """{"tags", "kinds"} of a case's row (tags). kinds: those that came with the import, where they name what an image
     shows; `people` is `by_people` of its study.
     """

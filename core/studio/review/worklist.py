@@ -1,211 +1,507 @@
 """The worklist: order, filters, counts and "next unread", all in SQL, paged by key so that no page costs more than
-another.
+another; where in it a case stands, and how the scores of its cases are spread.
 
-A page's cursor is its last row's (part, value, id); the SQL of orders and filters is in orders.py. First the keys are
-found, along indices alone; only the rows of the page are then read.
+A page's cursor is its last row's (part, value, id). An order by score has two parts: cases the run has scored, then
+those it has not. First the keys are found, along indices alone; only the rows of the page are then read. Every filter
+is a question about a case's number, answered by an index alone, so that a scan past 100,000 cases never opens a case's
+row or a reading's. Every scan holds its cases to the study of the request.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from core.studio.db.store import Store
-from core.studio.review import blind, orders, reading_sessions, tags
+import numpy as np
+
+from core.studio.db.store import Row
+from core.studio.review import tags
+from core.studio.review.context import RequestContext
 from core.studio.review.decisions import DECISIONS
+from core.studio.review.reading_sessions import word
 
-SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement", "blind")
+SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement")
+SPLITS = ("test", "holdout", "train")
+SAID = ("", "unread", "read", *DECISIONS, "against")  # filters by what the reader said
+LABELS = ("", "normal", "abnormal", "unknown")
 PAGE = 100
+BINS = 64
+TAIL = 0.5  # per cent of the scores, at either end, that the strip draws in its first and last bin
+_BY_CASE = {"name": "name", "added": "added"}  # sort: column of the cases
+_BY_URGENCY = ("abnormal", "unsure", "normal")
+_ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # of the page's words: field of Query, and what each word means
+    "split": ("splits", {"": ("test",), "test": ("test",), "holdout": ("holdout",), "all": SPLITS}),
+    "desc": ("descending", {"": True, "1": True, "0": False}),
+    "flagged": ("flagged", {"": None, "1": True, "0": False}),
+    "has_mask": ("has_mask", {"": None, "1": True, "0": False}),
+    "assigned": ("mine", {"": False, "1": True, "0": False}),
+}
 
 
 @dataclass(frozen=True)
 class Query:
-    """What the reader asked for. `reader` is whose decisions are meant; "" for a filter means all."""
+    """What a reader asked of a list; "" for a filter means all. Raises ValueError for an order or filter that is none.
 
-    study: str
-    reader: str
-    run: str | None = None
+    decision: of the reader's own. mine: assigned to the reader. label: of the import.
+    """
+
     sort: str = "percentile"
     descending: bool = True
     roi: bool = True
     splits: tuple[str, ...] = ("test",)
     flagged: bool | None = None
-    decision: str = ""  # unread, read, normal, abnormal, unsure, against
+    decision: str = ""
     has_mask: bool | None = None
-    mine: bool = False  # assigned to `reader`
+    mine: bool = False
     tag: str = ""
-    label: str = ""  # normal, abnormal, unknown
+    label: str = ""
     text: str = ""
-    hidden: bool = field(default=False)  # set by `seen_by`: blind reading
-    session: dict | None = None  # set by `seen_by`: the reader's open session, whose order and decisions are meant
 
-    def __post_init__(self):
-        if self.sort not in SORTS:
-            raise ValueError(f"the worklist is sorted by one of {', '.join(SORTS)}, not {self.sort!r}")
-        if self.sort in ("percentile", "score") and self.run is None:
-            object.__setattr__(self, "sort", "name")
-            object.__setattr__(self, "descending", False)
+    def __post_init__(self) -> None:
+        for name, words in (("sort", SORTS), ("decision", SAID), ("label", LABELS)):
+            if getattr(self, name) not in words:
+                known = ", ".join(w for w in words if w)
+                what = "sorted by" if name == "sort" else f"filtered by {name}:"
+                raise ValueError(f"the worklist is {what} one of {known}, not {getattr(self, name)!r}")
 
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Query:
+        """A query from the page's words (an address, or `list` of a body); other words are passed over.
 
-def seen_by(store: Store, query: Query) -> Query:
-    """The query as it may be asked: in a session in its order; blind, with filters that reveal nothing of the cases."""
-    held = reading_sessions.open_session(store, query.reader, query.study) if query.reader else None
-    hidden = blind.applies(store, query.study, query.reader)
-    if held is None and not hidden:
-        return query
-    if held is not None:
-        query = replace(query, session=held, splits=orders.SPLITS, descending=False, mine=False, label="")
-    decision = query.decision if query.decision != "against" else ""
-    if not hidden:
-        return replace(query, decision=decision)
-    return replace(
-        query,
-        sort="blind",
-        descending=False,
-        flagged=None,
-        has_mask=None,
-        tag="",
-        label="",
-        text="",
-        decision=decision,
-        hidden=True,
-    )
+        Raises ValueError for a value that is none of its filter's.
+        """
+        asked: dict[str, Any] = {}
+        for name in ("sort", "decision", "tag", "label", "text"):
+            value = values.get(name)
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"the list's {name} is text, not {value!r}")
+            if value:
+                asked[name] = value
+        for name, (field, words) in _ASKED.items():
+            value = values.get(name)
+            if value is not None and not isinstance(value, str | int):
+                raise ValueError(f"the list's {name} is text or a number, not {value!r}")
+            text = "" if value is None else str(int(value)) if isinstance(value, bool) else str(value)
+            if text not in words:
+                raise ValueError(f"the list's {name} is one of {', '.join(w for w in words if w)}, not {text!r}")
+            asked[field] = words[text]
+        return cls(**asked)
 
 
-def page(store: Store, q: Query, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-    """{"rows": [...], "cursor": (part, value, id) of the last row or None at the end}. `backwards`: in the
-    other direction."""
-    q = seen_by(store, q)
-    keys = _keys(store, q, after, limit, backwards)
-    return {"rows": _dressed(store, q, keys), "cursor": keys[-1] if len(keys) == limit else None}
+@dataclass(frozen=True)
+class _Part:
+    """One scan along `index` of `table`: rows where `where` holds, by `value` (None: by number alone), then `id`.
 
+    join: to the cases of the study in the list's splits, with its parameters; "" where the table is theirs.
+    """
 
-def _keys(store: Store, q: Query, after: tuple | None, limit: int, backwards: bool, skip: int = 0) -> list[tuple]:
-    """Up to `limit` keys (part, value, id) behind `after`, the first `skip` left out."""
-    found: list[tuple] = []
-    ordered = list(enumerate(orders.parts(q)))
-    for number, part in reversed(ordered) if backwards else ordered:
-        if after is not None and (number > after[0] if backwards else number < after[0]):
-            continue
-        where, params = orders.filters(q, part.id)
-        here = after if after is not None and number == after[0] else None
-        sql, given = part.select(q, here, q.descending != backwards, where, params)
-        rows = store.query(f"{sql} LIMIT ? OFFSET ?", [*given, limit - len(found), skip])
-        found += [(number, r["value"], r["id"]) for r in rows]
-        if len(found) >= limit:
-            break
-        if skip and not rows:
-            count, given = part.count(q, where, params)
-            skip -= store.query(count, given)[0]["n"]
-        else:
-            skip = 0
-    return found
+    table: str
+    index: str
+    where: tuple[str, ...]
+    params: tuple
+    id: str
+    value: str | None = None
+    join: tuple[str, tuple] = ("", ())
 
-
-def _dressed(store: Store, q: Query, keys: list[tuple]) -> list[dict]:
-    """Rows of the keys with what the run and the readers say; without what a blind reader may not know."""
-    ids = json.dumps([k[2] for k in keys])
-    score, percentile, flagged = (orders.column(q, n) for n in ("score", "percentile", "flagged"))
-    known = {
-        r["id"]: r
-        for r in store.query(
-            f"SELECT c.id, c.name, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
-            f"r.{flagged} AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement "
-            "FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value "
-            "LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id LEFT JOIN case_votes v ON v.case_id = c.id",
-            [ids, q.run],
+    def select(self, after: tuple | None, down: bool, where: list[str], params: list) -> tuple[str, list]:
+        """Statement of (value, id) in order, from behind the key `after` = (part, value, id); its parameters."""
+        order, sign = ("DESC", "<") if down else ("ASC", ">")
+        value = self.value or "NULL"
+        here, given = [*self.where, *where], [*self.params, *params]
+        if after is not None:
+            here.append(f"({value}, {self.id}) {sign} (?, ?)" if self.value else f"{self.id} {sign} ?")
+            given += list(after[1:]) if self.value else [after[2]]
+        by = f"{value} {order}, {self.id} {order}" if self.value else f"{self.id} {order}"
+        return (
+            f"SELECT {value} AS value, {self.id} AS id FROM {self._source} WHERE {' AND '.join(here)} ORDER BY {by}",
+            [
+                *self.join[1],
+                *given,
+            ],
         )
-    }
-    said: dict[int, dict[str, str]] = {}
-    if q.session is not None:
-        of_reader = reading_sessions.decisions_of(store, q.session)
-    else:
-        of_reader = store.query(
+
+    def count(self, where: list[str], params: list) -> tuple[str, list]:
+        """Statement of the number of rows; its parameters."""
+        here = " AND ".join([*self.where, *where])
+        return f"SELECT count(*) AS n FROM {self._source} WHERE {here}", [*self.join[1], *self.params, *params]
+
+    @property
+    def _source(self) -> str:
+        # CROSS JOIN fixes the order of the loops: along the index, never the other way round.
+        return f"{self.table} INDEXED BY {self.index}{self.join[0]}"
+
+
+class Worklist:
+    """One reader's list, by what was asked for as far as it may be asked.
+
+    In a reading session it has the session's cases in the session's order. Blind, it has a random order of the reader's
+    own, and filters that reveal nothing of the cases.
+    """
+
+    def __init__(self, context: RequestContext, query: Query):
+        self.context, self.store, self.run = context, context.store, context.run
+        self.session = context.session
+        self.hidden = context.blinded
+        if query.sort in ("percentile", "score") and self.run is None:
+            query = replace(query, sort="name", descending=False)
+        if self.session is not None:
+            query = replace(query, splits=SPLITS, descending=False, mine=False, label="")
+        if (self.session is not None or self.hidden) and query.decision == "against":
+            query = replace(query, decision="")
+        if self.hidden:
+            query = replace(query, descending=False, flagged=None, has_mask=None, tag="", label="", text="")
+        self.query = query
+
+    @property
+    def covered(self) -> bool:
+        """Whether a filter by label would reveal something."""
+        return self.hidden or self.session is not None
+
+    # Orders and filters
+
+    def _column(self, name: str) -> str:
+        return f"{name}_roi" if self.query.roi else name
+
+    @property
+    def _end(self) -> str:
+        return "_roi" if self.query.roi else ""
+
+    def _joined(self, number: str, splits: tuple[str, ...]) -> tuple[str, tuple]:
+        marks = ", ".join("?" * len(splits))
+        on = f"c.study = ? AND c.id = {number} AND c.split IN ({marks})"
+        return f" CROSS JOIN cases c INDEXED BY cases_by_id ON {on}", (self.context.study, *splits)
+
+    def _cases(self, splits: tuple[str, ...], index: str, value: str | None, *where: str, params: tuple = ()) -> _Part:
+        here, given = ["c.study = ?", *where], [self.context.study, *params]
+        if set(splits) != set(SPLITS):
+            here.insert(1, f"c.split IN ({', '.join('?' * len(splits))})")
+            given[1:1] = splits
+        return _Part("cases c", index, tuple(here), tuple(given), "c.id", value)
+
+    def _by_score(self, splits: tuple[str, ...]) -> _Part:
+        score = self._column("score")  # the percentile rises with the score; the score also breaks its ties
+        here = ("r.run = ?", f"r.{score} IS NOT NULL")
+        joined = self._joined("r.case_id", splits)
+        return _Part("readings r", f"readings_by_{score}", here, (self.run,), "r.case_id", f"r.{score}", joined)
+
+    def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
+        """The scans that make up the order; splits: others than the query's."""
+        q, study, reader = self.query, self.context.study, self.context.reader
+        splits = q.splits if splits is None else splits
+        if self.session is not None:
+            index, given = "reading_session_cases_by_position", (self.session["id"],)
+            joined = self._joined("o.case_id", splits)
+            return [
+                _Part("reading_session_cases o", index, ("o.session = ?",), given, "o.case_id", "o.position", joined)
+            ]
+        if self.hidden:
+            order = self.context.names.order or {}
+            index, joined = "neutral_cases_by_position", self._joined("o.case_id", splits)
+            return [_Part("neutral_cases o", index, ("o.list = ?",), (order["id"],), "o.case_id", "o.position", joined)]
+        if q.sort in ("percentile", "score"):
+            unscored = (
+                f"NOT EXISTS (SELECT 1 FROM readings s INDEXED BY readings_scored{self._end} "
+                f"WHERE s.run = ? AND s.case_id = c.id AND s.{self._column('score')} IS NOT NULL)"
+            )
+            return [self._by_score(splits), self._cases(splits, "cases_by_id", None, unscored, params=(self.run,))]
+        if q.sort == "reviewed":
+            said, index = ("w.reader = ?", "w.study = ?", "w.created IS NOT NULL"), "reader_words_by_time"
+            joined = self._joined("w.case_id", splits)
+            return [_Part("reader_words w", index, said, (reader, study), "w.case_id", "w.created", joined)]
+        if q.sort == "decision":  # unread cases come last, either way
+            said, index = ("w.reader = ?", "w.study = ?", "w.decision = ?"), "reader_words_by_decision"
+            unread = "NOT EXISTS (SELECT 1 FROM reader_words u WHERE u.reader = ? AND u.case_id = c.id)"
+            joined = self._joined("w.case_id", splits)
+            read = [
+                _Part("reader_words w", index, said, (reader, study, decision), "w.case_id", None, joined)
+                for decision in (_BY_URGENCY if q.descending else _BY_URGENCY[::-1])
+            ]
+            return [*read, self._cases(splits, "cases_by_id", None, unread, params=(reader,))]
+        if q.sort == "disagreement":
+            differ, index = ("v.study = ?", "v.disagreement > 0"), "case_votes_by_disagreement"
+            joined = self._joined("v.case_id", splits)
+            return [_Part("case_votes v", index, differ, (study,), "v.case_id", "v.disagreement", joined)]
+        name = _BY_CASE[q.sort]
+        return [self._cases(splits, f"cases_by_{name}", f"c.{name}")]
+
+    def filters(self, number: str, decision: bool = True) -> tuple[list[str], list]:
+        """Conditions on a case, and their parameters; `number` is the SQL for the case's id.
+
+        decision: with the one on what the reader said.
+        """
+        q, reader = self.query, self.context.reader
+        where: list[str] = []
+        params: list = []
+        flagged = (
+            f"EXISTS (SELECT 1 FROM readings f INDEXED BY readings_flagged{self._end} "
+            f"WHERE f.run = ? AND f.case_id = {number} AND f.{self._column('flagged')} = 1)"
+        )
+        known = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
+        if q.label:
+            where.append(f"EXISTS (SELECT 1 FROM cases l WHERE l.id = {number} AND l.label = ?)")
+            params.append(q.label)
+        if q.tag:
+            where.append(f"EXISTS (SELECT 1 FROM case_tags t WHERE t.tag = ? AND t.case_id = {number})")
+            params.append(q.tag)
+        if q.mine:
+            where.append(f"EXISTS (SELECT 1 FROM assignments a WHERE a.reader = ? AND a.case_id = {number})")
+            params.append(reader)
+        if q.has_mask is not None:
+            have = f"EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = {number})"
+            where.append(have if q.has_mask else f"NOT {have}")
+        if q.flagged is not None:
+            where.append(flagged if q.flagged else f"NOT {flagged}")
+            params.append(self.run)
+        if decision and q.decision and self.session is not None:
+            said = word(number)
+            tests = {"unread": f"{said} IS NULL", "read": f"{said} IS NOT NULL"}
+            where.append(tests.get(q.decision, f"{said} = ?"))
+            params += [reader, self.session["first_review"]]
+            params += [] if q.decision in tests else [q.decision]
+        elif decision and q.decision == "unread":
+            where.append(f"NOT EXISTS ({known})")
+            params.append(reader)
+        elif decision and q.decision == "read":
+            where.append(f"EXISTS ({known})")
+            params.append(reader)
+        elif decision and q.decision == "against":
+            where.append(f"EXISTS ({known} AND k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END)")
+            params += [reader, self.run]
+        elif decision and q.decision:
+            where.append(f"EXISTS ({known} AND k.decision = ?)")
+            params += [reader, q.decision]
+        if q.text:
+            like = "%" + q.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+            if where:  # few cases are left: each is looked at
+                where.append(f"EXISTS (SELECT 1 FROM cases n WHERE n.id = {number} AND n.name LIKE ? ESCAPE '\\')")
+                params.append(like)
+            else:  # found once, along the names' index, and then looked up by number
+                source = "SELECT n.id FROM cases n INDEXED BY cases_by_name"
+                where.append(f"+{number} IN ({source} WHERE n.study = ? AND n.name LIKE ? ESCAPE '\\')")
+                params += [self.context.study, like]  # +: the order's own index leads, not this one
+        return where, params
+
+    # Pages
+
+    def page(self, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
+        """{"rows": [...], "cursor": (part, value, id) of the last row or None at the end}; the other way round with
+        `backwards`."""
+        keys = self._keys(after, limit, backwards)
+        return {"rows": self._dressed(keys), "cursor": keys[-1] if len(keys) == limit else None}
+
+    def _keys(self, after: tuple | None, limit: int, backwards: bool, skip: int = 0) -> list[tuple]:
+        """Up to `limit` keys (part, value, id) behind `after`, the first `skip` left out."""
+        keys: list[tuple] = []
+        ordered = list(enumerate(self.parts()))
+        for number, part in reversed(ordered) if backwards else ordered:
+            if after is not None and (number > after[0] if backwards else number < after[0]):
+                continue
+            where, params = self.filters(part.id)
+            here = after if after is not None and number == after[0] else None
+            sql, given = part.select(here, self.query.descending != backwards, where, params)
+            rows = self.store.query(f"{sql} LIMIT ? OFFSET ?", [*given, limit - len(keys), skip])
+            keys += [(number, r["value"], r["id"]) for r in rows]
+            if len(keys) >= limit:
+                break
+            if skip and not rows:
+                count, given = part.count(where, params)
+                skip -= self.store.first(count, given)["n"]
+            else:
+                skip = 0
+        return keys
+
+    def _dressed(self, keys: list[tuple]) -> list[dict]:
+        """Rows of the keys with what the run and the readers say; without what a blind reader may not know."""
+        ids = json.dumps([k[2] for k in keys])
+        score, percentile, flagged = (self._column(n) for n in ("score", "percentile", "flagged"))
+        known = {
+            r["id"]: r
+            for r in self.store.query(
+                f"SELECT c.id, c.name, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
+                f"r.{flagged} AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement "
+                "FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ? "
+                "LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id LEFT JOIN case_votes v ON v.case_id = c.id",
+                [ids, self.context.study, self.run],
+            )
+        }
+        said: dict[int, dict[str, str]] = {}
+        for k in self._said(ids):
+            said.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
+        out = []
+        for key in keys:
+            r, mine = known[key[2]], said.get(key[2], {})
+            row = {
+                "id": r["id"],
+                "name": r["name"],
+                "v": f"{r['sha256'] or ''}"[:10],
+                "decision": mine.get("second") or mine.get("first"),
+                "first": mine.get("first"),
+                "second": mine.get("second"),
+                "adjudicated": mine.get("adjudication"),
+                "key": list(key),
+            }
+            if self.hidden:
+                row["name"] = "Case"  # aliases.py gives the name that is shown
+            if not self.hidden or row["first"]:
+                row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
+                row |= tags.shown(r, self.context.people_tags)
+                row["disagreement"] = 0.0 if self.hidden else r["disagreement"] or 0.0
+            out.append(row)
+        return out
+
+    def _said(self, ids: str) -> list[Row]:
+        """The reader's decisions on cases (JSON) that stand, by case and stage, the latest last."""
+        if self.session is not None:
+            return self.store.query(
+                "SELECT r.case_id, r.stage, r.decision FROM json_each(?) j CROSS JOIN reviews r "
+                "ON r.case_id = j.value AND r.reader = ? AND r.active = 1 AND r.stage != 'adjudication' AND r.id > ? "
+                "ORDER BY r.id",
+                [ids, self.context.reader, self.session["first_review"]],
+            )
+        return self.store.query(
             "SELECT k.case_id, k.stage, k.decision FROM json_each(?) j CROSS JOIN current_reviews k "
             "ON k.case_id = j.value AND k.reader = ?",
-            [ids, q.reader],
+            [ids, self.context.reader],
         )
-    for k in of_reader:
-        said.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
-    out, people = [], tags.by_people(store, q.study)
-    for key in keys:
-        if key[2] not in known:
-            continue
-        r, mine = known[key[2]], said.get(key[2], {})
-        row = {
-            "id": r["id"],
-            "name": r["name"],
-            "v": f"{r['sha256'] or ''}"[:10],
-            "decision": mine.get("second") or mine.get("first"),
-            "first": mine.get("first"),
-            "second": mine.get("second"),
-            "adjudicated": mine.get("adjudication"),
-            "key": list(key),
-        }
-        if q.hidden:
-            row["name"] = "Case"  # aliases.py gives the name that is shown
-        if not q.hidden or row["first"]:
-            row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
-            row |= tags.shown(r, people)
-            row["disagreement"] = 0.0 if q.hidden else r["disagreement"] or 0.0
-        out.append(row)
-    return out
 
+    def key_of(self, case_id: int) -> tuple | None:
+        """The cursor at a case, whether or not the filters hold it; None if the order does not reach it."""
+        scans, given = [], []
+        for number, part in enumerate(self.parts(SPLITS)):
+            source, (joined, params) = part.table, part.join
+            where = " AND ".join((*part.where, f"{part.id} = ?"))
+            scans.append(
+                f"SELECT {number} AS part, {part.value or 'NULL'} AS value FROM {source}{joined} WHERE {where}"
+            )
+            given += [*params, *part.params, case_id]
+        rows = self.store.query(" UNION ALL ".join(scans), given)
+        if not rows:
+            return None
+        first = min(rows, key=lambda row: row["part"])
+        return (first["part"], first["value"], case_id)
 
-def key_of(store: Store, q: Query, case_id: int) -> tuple | None:
-    """The cursor at a case, whether or not the filters hold it; None if the order does not reach it."""
-    q = seen_by(store, q)
-    for number, part in enumerate(orders.parts(replace(q, splits=orders.SPLITS))):
-        where = " AND ".join((*part.where, f"{part.id} = ?"))
-        row = store.one(
-            f"SELECT {part.value or 'NULL'} AS value FROM {part.table} WHERE {where}", [*part.params, case_id]
+    def neighbour(self, case_id: int | None, *, backwards: bool = False, count: int = 1) -> list[int]:
+        """Ids of the next (or previous) `count` cases in the order, from `case_id` or from the beginning."""
+        after = self.key_of(case_id) if case_id is not None else None
+        return [k[2] for k in self._keys(after, count, backwards)]
+
+    def position(self, number: int) -> tuple | None:
+        """The cursor just before the row of that number (0 is the first), for a jump in a long list."""
+        if number <= 0:
+            return None
+        keys = self._keys(None, 1, False, skip=number - 1)
+        return keys[0] if keys else None
+
+    def with_decision(self, decision: str) -> Worklist:
+        """The same list, by another filter of what the reader said."""
+        return Worklist(self.context, replace(self.query, decision=decision))
+
+    # Counts and places
+
+    def counts(self) -> dict:
+        """{"total", "read", "unread", "normal", "abnormal", "unsure"} under the query's filters but the decision's
+        own."""
+        q, context = self.query, self.context
+        if self.session is not None:
+            where, params = self.filters("o.case_id", decision=False)
+            said = ", ".join(f"total(w = '{d}') AS {d}" for d in DECISIONS)
+            rows = f"SELECT {word('o.case_id')} AS w FROM reading_session_cases o WHERE "
+            sql = f"SELECT count(*) AS total, {said} FROM ({rows}{' AND '.join(['o.session = ?', *where])})"
+            given = [context.reader, self.session["first_review"], self.session["id"], *params]
+        else:
+            where, params = self.filters("c.id", decision=False)
+            splits = ", ".join("?" * len(q.splits))
+            said = ", ".join(f"total(w.decision = '{d}') AS {d}" for d in DECISIONS)
+            sql = (
+                f"SELECT count(*) AS total, {said} FROM cases c INDEXED BY cases_by_study "
+                "LEFT JOIN reader_words w ON w.reader = ? AND w.case_id = c.id "
+                f"WHERE {' AND '.join(['c.study = ?', f'c.split IN ({splits})', *where])}"
+            )
+            given = [context.reader, context.study, *q.splits, *params]
+        row = self.store.first(sql, given)
+        by = {d: int(row[d]) for d in DECISIONS}
+        read = sum(by.values())
+        return {"total": row["total"], "read": read, "unread": row["total"] - read, **by}
+
+    def total(self) -> int:
+        """How many rows the list has."""
+        total = 0
+        for part in self.parts():
+            sql, given = part.count(*self.filters(part.id))
+            total += self.store.first(sql, given)["n"]
+        return total
+
+    def place(self, case_id: int) -> int | None:
+        """How many rows of the list come before the case; None if its order does not reach the case."""
+        key = self.key_of(case_id)
+        if key is None:
+            return None
+        before = 0
+        for number, part in enumerate(self.parts()[: key[0] + 1]):
+            where, params = self.filters(part.id)
+            here = key if number == key[0] else None
+            before += self._count(*part.select(here, not self.query.descending, where, params))
+        return before
+
+    def _count(self, statement: str, params: list) -> int:
+        return self.store.first(f"SELECT count(*) AS n FROM ({statement})", params)["n"]
+
+    def _scored(self) -> tuple[_Part, list[str], list]:
+        """The scan of the list's scores, whatever its order; with its filters."""
+        part = self._by_score(self.query.splits)
+        where, params = self.filters(part.id)
+        if self.session is not None:
+            member = "SELECT 1 FROM reading_session_cases o WHERE o.session = ? AND o.case_id = "
+            where, params = [*where, f"EXISTS ({member}{part.id})"], [*params, self.session["id"]]
+        return part, where, params
+
+    def nearest(self, score: float) -> int | None:
+        """The case of the list whose score is nearest; None where scores are hidden or there are none."""
+        if self.hidden or self.run is None:
+            return None
+        part, where, params = self._scored()
+        sides: list[tuple[float, int]] = []
+        for down, sign in ((False, ">="), (True, "<=")):
+            sql, given = part.select(None, down, [*where, f"{part.value} {sign} ?"], [*params, score])
+            sides += [(abs(r["value"] - score), r["id"]) for r in self.store.query(f"{sql} LIMIT 1", given)]
+        return min(sides)[1] if sides else None
+
+    def threshold(self) -> float | None:
+        """The score that divides the run's flagged cases from the others; None if all are alike.
+
+        A case is flagged by its score alone, hence the first so many by score are the flagged ones.
+        """
+        score, flagged = self._column("score"), self._column("flagged")
+        index = f"readings INDEXED BY readings_flagged{self._end}"
+        count = self._count(f"SELECT 1 FROM {index} WHERE run = ? AND {flagged} = 1", [self.run])
+        if not count:
+            return None
+        source = f"readings INDEXED BY readings_by_{score}"
+        rows = self.store.query(
+            f"SELECT {score} AS score FROM {source} WHERE run = ? AND {score} IS NOT NULL "
+            f"ORDER BY {score} DESC LIMIT 2 OFFSET ?",
+            [self.run, count - 1],
         )
-        if row is not None:
-            return (number, row["value"], case_id)
-    return None
+        return (rows[0]["score"] + rows[1]["score"]) / 2 if len(rows) == 2 else None
 
-
-def neighbour(store: Store, q: Query, case_id: int | None, *, backwards: bool = False, count: int = 1) -> list[int]:
-    """Ids of the next (or previous) `count` cases in the query's order, from `case_id` or from the beginning."""
-    after = key_of(store, q, case_id) if case_id is not None else None
-    return [k[2] for k in _keys(store, seen_by(store, q), after, count, backwards)]
-
-
-def counts(store: Store, q: Query) -> dict:
-    """{"total", "read", "unread", "normal", "abnormal", "unsure"} under the query's filters but the decision's own."""
-    q = seen_by(store, q)
-    if q.session is not None:
-        return _session_counts(store, q)
-    where, params = orders.filters(q, "c.id", decision=False)
-    splits = "".join(", ?" for _ in q.splits)[2:]
-    said = ", ".join(f"total(w.decision = '{d}') AS {d}" for d in DECISIONS)
-    row = store.query(
-        f"SELECT count(*) AS total, {said} FROM cases c INDEXED BY cases_by_study "
-        "LEFT JOIN reader_words w ON w.reader = ? AND w.case_id = c.id "
-        f"WHERE {' AND '.join(['c.study = ?', f'c.split IN ({splits})', *where])}",
-        [q.reader, q.study, *q.splits, *params],
-    )[0]
-    return _counted(row)
-
-
-def _session_counts(store: Store, q: Query) -> dict:
-    session = q.session or {}
-    where, params = orders.filters(q, "o.case_id", decision=False)
-    said = ", ".join(f"total(w = '{d}') AS {d}" for d in DECISIONS)
-    rows = f"SELECT {reading_sessions.word('o.case_id')} AS w FROM reading_session_cases o WHERE "
-    sql = f"SELECT count(*) AS total, {said} FROM ({rows}{' AND '.join(['o.session = ?', *where])})"
-    return _counted(store.query(sql, [q.reader, session["first_review"], session["id"], *params])[0])
-
-
-def _counted(row: dict) -> dict:
-    by = {d: int(row[d]) for d in DECISIONS}
-    read = sum(by.values())
-    return {"total": row["total"], "read": read, "unread": row["total"] - read, **by}
-
-
-def position(store: Store, q: Query, number: int) -> tuple | None:
-    """The cursor just before the row of that number (0 is the first), for a jump in a long list."""
-    if number <= 0:
-        return None
-    found = _keys(store, seen_by(store, q), None, 1, False, skip=number - 1)
-    return found[0] if found else None
+    def distribution(self) -> dict | None:
+        """{"bins": counts from low to high, "lo", "hi": ends of the bins, "threshold"}; None where scores are hidden or
+        there are none. Scores beyond the ends are counted in the end bins.
+        """
+        if self.hidden or self.run is None:
+            return None
+        part, where, params = self._scored()
+        sql, given = part.select(None, False, where, params)
+        scores = np.array([r["value"] for r in self.store.query(sql, given)], np.float64)
+        if not len(scores):
+            return None
+        cut = self.threshold()
+        lo, hi = np.percentile(scores, (TAIL, 100 - TAIL))
+        if cut is not None:
+            lo, hi = min(lo, cut), max(hi, cut)
+        if hi <= lo:
+            lo, hi = lo - 0.5, hi + 0.5
+        bins = np.histogram(np.clip(scores, lo, hi), BINS, (lo, hi))[0]
+        return {"bins": bins.tolist(), "lo": float(lo), "hi": float(hi), "threshold": cut}

@@ -40,7 +40,7 @@ def add_steadiness(
     Each view has percentiles of its own, from held-out normals seen the same way: what all images share is not
     unsteadiness.
     """
-    from core.engine.detectors.calibration import Calibration
+    from core.engine.calibration.percentiles import Calibration
     from core.engine.detectors.uncertainty import steadiness
     from core.engine.progress import Stopped
     from core.studio.ingest.cache import load_arrays

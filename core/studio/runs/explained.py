@@ -60,21 +60,16 @@ def _matches(detector: Nearest, arrays, index: np.ndarray) -> list[Match]:
 @functools.lru_cache(maxsize=2)
 def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarray]:
     """A run's nearest patches, and the places of the images it holds among the `count` that it was fitted on."""
-    from core.engine.detectors.blend import Blend
-    from core.engine.detectors.blend_head import BlendHead
-    from core.engine.detectors.members import places_unseen
+    from core.engine.calibration.scale import places_unseen
+    from core.engine.detectors.ensemble.ensemble import Ensemble
     from core.engine.detectors.nearest.nearest import Nearest
 
     found = DETECTORS.get(method).load(folder, "cpu")
-    if isinstance(found, BlendHead):
-        found = found.blend
-    if isinstance(found, Blend):
-        places = found.kept
-        if places is None:
-            places, _ = places_unseen(count, found.config.unseen, found.config.seed)
-        found = found.members["fine"]
-    else:
-        places = np.arange(count)
+    places = np.arange(count)
+    if isinstance(found, Ensemble):
+        kept = found.kept
+        places = places_unseen(count, found.config.unseen, found.config.seed)[0] if kept is None else kept
+        found = getattr(found.members.get("blend"), "members", found.members)["fine"]
     assert isinstance(found, Nearest)
     return found, places
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from core.engine.detectors.calibration import Calibration
+from core.engine.calibration.percentiles import Calibration
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.studio.db.store import Store

@@ -37,10 +37,10 @@ def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args
     return chain(runs["encoder"] if new else None, [runs["fit"]], evaluate=evaluate, aids=False, **args)
 
 
-def look(store: Store, study: str, device: str = "auto", start: bool = True) -> dict:
-    """Queue a first look; returns {'job', 'encoder', 'fit'}."""
+def look(store: Store, study: str, device: str = "auto", start: bool = True, **args) -> dict:
+    """Queue a first look; returns {'job', 'encoder', 'fit'}. args: of its steps."""
     runs = create_look(store, study)
-    return {"job": jobs.submit(store, look_steps(store, runs, device=device), start=start), **runs}
+    return {"job": jobs.submit(store, look_steps(store, runs, device=device, **args), start=start), **runs}
 
 
 def _kept(store: Store, study: str, arch: str, size: int | None) -> str | None:

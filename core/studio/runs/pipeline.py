@@ -86,7 +86,8 @@ def pretrain_run(
 
 
 def _save_untrained(run: dict, folder) -> None:
-    from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
+    from core.engine.backbones.config import EncoderConfig
+    from core.engine.backbones.encoder import build_encoder, save_encoder
 
     encoder = build_encoder(EncoderConfig.from_dict(run["config"]["encoder"]))
     save_encoder(encoder, folder, {"epochs": 0})

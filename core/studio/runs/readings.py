@@ -7,12 +7,13 @@ import zlib
 
 import numpy as np
 
-from core.engine.detectors.calibration import Calibration
-from core.engine.detectors.quantise import dequantise, quantise
+from core.engine.calibration.percentiles import Calibration
+from core.engine.calibration.quantise import dequantise, quantise
 from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
 
 FLAG_PERCENTILE = 95.0
+OUTLINE = "outline"  # among a reading's extras: the level at which its heat map is outlined
 MOST_EXTRAS = 16  # numbers of one image that are kept under one name beside its score
 
 
@@ -78,11 +79,12 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:
-    """A reading's heat map as it is kept (map, map_h, map_w, map_lo, map_hi, created).
+    """A reading's heat map as it is kept (map, map_h, map_w, map_lo, map_hi, created), with its level of outlines.
 
     Raises ValueError if there is none.
     """
-    query = "SELECT map, map_h, map_w, map_lo, map_hi, created FROM readings WHERE run = ? AND case_id = ?"
+    query = "SELECT map, map_h, map_w, map_lo, map_hi, created, json_extract(extra, '$.outline') AS outline "
+    query += "FROM readings WHERE run = ? AND case_id = ?"
     row = store.one(query + " AND map IS NOT NULL", [run_id, case_id])
     if row is None:
         raise ValueError("This run has no heat map of the case: score the study with it first.")

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.rows import Some, rows_of
 from core.studio.db.store import Store, now, parsed
 from core.studio.ingest.patients import patients_of
@@ -44,6 +45,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
         protocol=protocol,
         patients=patients,
         holdout_patients=held_patients,
+        outline=pixels_of(run, roi),
         **options,
     )
     row["conformal"] = conformal(unseen, scores[labels == 0], held_patients)
@@ -54,6 +56,12 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     row = {**row, **who, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
     row["evaluate_seconds"] = round(time.monotonic() - started, 2)
     return keep_row(store, run["study"], run_id, row)
+
+
+def pixels_of(run: dict, roi: bool = True) -> PixelScale | None:
+    """The scale of a scored run's heat maps and outlines; None before it was scored."""
+    kept = run["summary"].get("calibration")
+    return Calibration.from_dict(kept["roi" if roi else "plain"]).pixels if kept else None
 
 
 def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", **options) -> dict:
@@ -109,7 +117,7 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
 
     {"alpha", "threshold" or None, "guarantee", "held", "needed", "flagged", "normals"}
     """
-    from core.engine.detectors.conformal import by_images, by_patients
+    from core.engine.calibration.conformal import by_images, by_patients
 
     held = np.asarray(held, np.float64)
     bound = by_images(np.sort(held), alpha) if patients is None else by_patients(held, patients, alpha)

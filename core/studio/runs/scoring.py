@@ -6,18 +6,19 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError
 
 from core.engine import processes
+from core.engine.calibration.outlines import learn_share, level_of, peaks, seen_rows
+from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.detectors.base import Detector
-from core.engine.detectors.calibration import Calibration
 from core.engine.detectors.shared import predict_shared
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
-from core.engine.rows import rows_of
+from core.engine.rows import Some, rows_of
 from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.seals import Damaged
@@ -30,8 +31,9 @@ from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import records as runs
 from core.studio.runs import weights
-from core.studio.runs.readings import FLAG_PERCENTILE, MOST_EXTRAS, size_of, write_readings
+from core.studio.runs.readings import FLAG_PERCENTILE, MOST_EXTRAS, OUTLINE, size_of, write_readings
 
+SEEN_SIDE = 32  # of the grid on which places that normal images show are kept
 CHUNK = 64  # images scored between two looks at should_stop
 
 Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
@@ -67,16 +69,18 @@ def score_run(
             "plain": Calibration.of(scores["plain"], maps, patients=patients),
             "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, held), patients),
         }
+        outline = _outline(detector, arrays, held, calibrations["roi"].pixels, should_stop)
+        calibrations = {kind: one.outlined_by(**outline) for kind, one in calibrations.items()}
         for start in range(0, len(held), CHUNK):
             rows = slice(start, start + CHUNK)
             seen = (maps[rows], _cut(scores, rows), _cut(extras, rows))
-            _write(store, run_id, arrays.case_ids[held[rows]], seen, calibrations)
+            _write(store, run_id, arrays.case_ids[held[rows]], seen, calibrations, rows_of(arrays.roi, held[rows]))
     for start in range(0, len(test), CHUNK):
         part = test[start : start + CHUNK]
         report({"step": len(held) + start, "steps": len(held) + len(test)})
         _check(should_stop)
         seen = _look_at(detector, arrays, part)
-        _write(store, run_id, arrays.case_ids[part], seen, calibrations)
+        _write(store, run_id, arrays.case_ids[part], seen, calibrations, rows_of(arrays.roi, part))
     pixels = calibrations["roi"].pixels
     assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started
@@ -94,6 +98,24 @@ def score_run(
         "seconds": seconds,
         **{k: summary[k] for k in ("threshold", "threshold_roi")},
     }
+
+
+def _outline(
+    detector: Detector, arrays: StudyArrays, held: np.ndarray, scale: PixelScale | None, should_stop: Stop
+) -> dict[str, Any]:
+    """The `share` and `seen` of a run's outlines: places that the training normals show, and how far up the outline is
+    drawn, by lesions pasted into held-out normals.
+    """
+    assert scale is not None  # it was made of maps
+    train = arrays.index("train")
+    shown = Some(arrays.roi, train if len(train) else held)
+    scale = scale._replace(seen=seen_rows(shown, SEEN_SIDE))
+
+    def predict(images: np.ndarray, roi: np.ndarray) -> np.ndarray:
+        _check(should_stop)
+        return detector.predict(images, roi=roi).maps
+
+    return {"share": learn_share(predict, Some(arrays.images, held), Some(arrays.roi, held), scale), "seen": scale.seen}
 
 
 def score_beside(store: Store, run_id: str, device: str = "auto") -> None:
@@ -166,8 +188,13 @@ def _check(should_stop: Stop) -> None:
         raise Stopped("scoring was stopped; it starts again from the held-out normals")
 
 
-def _write(store: Store, run_id: str, case_ids: np.ndarray, seen: Seen, calibrations: dict) -> None:
+def _write(
+    store: Store, run_id: str, case_ids: np.ndarray, seen: Seen, calibrations: dict[str, Calibration], roi: np.ndarray
+) -> None:
     maps, scores, extras = seen
+    scale = calibrations["roi"].pixels
+    if scale is not None and scale.share is not None:
+        extras = {**extras, OUTLINE: level_of(peaks(maps, roi, scale), scale)}
     write_readings(store, run_id, case_ids, maps, scores, calibrations, extras)
 
 
@@ -210,6 +237,6 @@ def score_new(
         if not ids:
             continue
         images, rois = (np.stack(part) for part in zip(*prepared, strict=True))
-        _write(store, run_id, np.array(ids, np.int64), look(detector, images, rois), calibrations)
+        _write(store, run_id, np.array(ids, np.int64), look(detector, images, rois), calibrations, rois)
         done += len(ids)
     return done

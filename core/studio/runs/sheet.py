@@ -11,7 +11,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from core.engine.detectors.heatmap import upsample
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import level_of, outlined, peaks
+from core.engine.calibration.percentiles import PixelScale
+from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
@@ -36,7 +39,7 @@ class Shown:
 
 
 def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
-    """Test cases with a lesion mask, best Dice first; the pixel threshold is the run's, from held-out normals."""
+    """Test cases with a lesion mask, best Dice first; outlined as the run outlines them."""
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     rows = arrays.index("test")
@@ -44,14 +47,15 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
     if not len(rows):
         raise ValueError(f"study {run['study']} has no test case with a lesion mask")
     size = arrays.images.shape[1]
-    maps = upsample(read_maps(store, run_id, arrays.case_ids[rows]), size)
-    threshold = run["summary"]["pixels"]["threshold"]
+    cells, scale = read_maps(store, run_id, arrays.case_ids[rows]), PixelScale.of(run["summary"]["pixels"])
+    maps, levels = upsample(cells, size), level_of(peaks(cells, np.asarray(rows_of(arrays.roi, rows)), scale), scale)
     column = "percentile_roi" if roi else "percentile"
     shown = []
-    for row, heat in zip(rows, maps, strict=True):
+    for row, heat, level in zip(rows, maps, levels, strict=True):
         case = int(arrays.case_ids[row])
         inside = arrays.roi[row].astype(bool) if roi else np.ones((size, size), bool)
-        truth, found = arrays.masks[row].astype(bool) & inside, (heat > threshold) & inside
+        truth = arrays.masks[row].astype(bool) & inside
+        found = outlined(heat[None], level, scale, inside[None])[0]
         dice = 2 * float((truth & found).sum()) / max(1, truth.sum() + found.sum())
         reading = store.first(f"SELECT {column} AS p FROM readings WHERE run = ? AND case_id = ?", [run_id, case])
         name = store.first("SELECT name FROM cases WHERE id = ?", [case])["name"]

@@ -10,19 +10,76 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.engine.objectives.config import PretrainConfig
 
 SECONDS, MOST = 6.0, 6  # for the steps that are timed
 LIMIT = 300  # seconds for all of it
+AT_ONCE, WAITING = 2, 6  # dry runs at work in all, one of them a reader's; those of a reader that may wait
+LEAST = (
+    1150 * 2**20
+)  # bytes that a dry run of ResNet-18 at 32 pixels in batches of 2 took on a CPU, most of them libraries
+
+
+class Turns:
+    """Who may make a dry run now: one a reader, AT_ONCE in all, in the order in which they asked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: dict[object, str] = {}  # turn -> reader, in the order in which they asked
+        self._at_work: set[object] = set()
+
+    def ask(self, who: str) -> object:
+        """A turn, to be handed to `comes` and `leave`. ValueError where the reader has too many waiting."""
+        with self._lock:
+            if list(self._asked.values()).count(who) > WAITING:
+                raise ValueError("your earlier dry runs are still at work: wait for their answers")
+            turn = object()
+            self._asked[turn] = who
+            return turn
+
+    def comes(self, turn: object) -> bool:
+        """Whether the turn has come; it then lasts until `leave`."""
+        with self._lock:
+            for other, who in self._asked.items():
+                if len(self._at_work) >= AT_ONCE:
+                    break
+                if who not in {self._asked[one] for one in self._at_work}:
+                    self._at_work.add(other)
+            return turn in self._at_work
+
+    def leave(self, turn: object) -> None:
+        """The turn is over, or is not wanted any more."""
+        with self._lock:
+            self._at_work.discard(turn)
+            self._asked.pop(turn, None)
+
+
+def least_memory(config: PretrainConfig) -> int:
+    """Bytes that a dry run needs at the very least: LEAST, and the views of one batch as float32 and their gradient."""
+    views = config.batch * (config.k + 1) * 2
+    return LEAST + views * 3 * config.size**2 * 4 * 2
 
 
 def dry_run(home: Path, study: str, config: dict, device: str = "auto") -> dict:
     """Runs `measure` in a process of its own and gives what it found; ValueError in words when it could not.
 
+    Nothing is started where memory does not hold it.
+
     {"fits", "seconds_step", "seconds_epoch", "seconds_total", "steps", "per_epoch", "images", "memory", "free",
     "device", "message"}; memory and free in bytes of the device that would train.
     """
+    from core.engine.objectives.config import PretrainConfig
+
+    free, least = free_host_memory(), least_memory(PretrainConfig.from_dict(config))
+    if free < least:
+        text = f"Not tried: it needs {least / 2**30:.1f} GB of memory or more, and {free / 2**30:.1f} GB are free."
+        return {"fits": False, "free": free, "message": f"{text} Wait for what is at work, or take a smaller batch."}
     root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-m", "core.studio.training.dryrun", "--home", str(home)]
     asked = json.dumps({"study": study, "config": config, "device": device})
@@ -108,6 +165,11 @@ def free_memory(place) -> int:
         import torch
 
         return torch.cuda.mem_get_info(place)[0]
+    return free_host_memory()
+
+
+def free_host_memory() -> int:
+    """Bytes of the machine's memory that are free now."""
     try:
         with open("/proc/meminfo") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from core.engine.augment.medmix.presets import MEDMIX_PRESETS
-from core.engine.augment.medmix.settings import MedMixConfig
-from core.engine.config import BadConfig
+from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
+from core.engine.config import BadConfig, Config
 from core.engine.detectors.lesion_head.config import LESION_TITLES
-from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS, PretrainConfig
+from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
 from core.studio.db.store import Store
 from core.studio.forms.fields import form
-from core.studio.forms.tables import HIDDEN, TABLES
 from core.studio.ingest.donors import check_pool
+from core.studio.ingest.roots import Within
 from core.studio.jobs import queue as jobs
 from core.studio.medmix.forms import forms as strong_forms
 from core.studio.runs import bin, learnt
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
 from core.studio.runs.preferred import LEARNT, USUAL
+from core.studio.training import first_weights
 from core.studio.training.live import jobs_of_runs
 
 
 def training_forms(store: Store) -> dict:
     """Everything that the form of a new run needs, defaults included."""
-    from core.engine.backbones.encoder import EncoderConfig
+    from core.engine.backbones.config import EncoderConfig
 
     strong = strong_forms()
     return {
@@ -31,14 +32,22 @@ def training_forms(store: Store) -> dict:
         "presets": {name: config.to_dict() for name, config in PRETRAIN_PRESETS.items()},
         "usual": PRETRAIN_DEFAULT,
         "pasted": {name: _pasted(config.medmix) for name, config in PRETRAIN_PRESETS.items()},
-        "form": form(PretrainConfig, TABLES["PretrainConfig"], HIDDEN["PretrainConfig"]),
-        "encoder": form(EncoderConfig, TABLES["EncoderConfig"]),
+        "form": form(PretrainConfig),
+        "encoder": _with_listed(store, form(EncoderConfig)),
         "weak": strong["weak"],
         "strong": {name: kind["title"] for name, kind in strong["strong"].items()},
         "detectors": {name: _detector(name) for name in sorted(DETECTORS.names(), key=_detector_order)},
         "lesions": LESION_TITLES,
         "device": store.setting("device", "auto"),
     }
+
+
+def _with_listed(store: Store, groups: list[dict]) -> list[dict]:
+    """The encoder's form, whose weights are those of the list."""
+    fields = (field for group in groups for field in group["fields"] if field["key"] == "init")
+    for field in fields:
+        field["options"] = [*field["options"], *first_weights.listed(store)[len(first_weights.NAMES) :]]
+    return groups
 
 
 def _pasted(config: MedMixConfig) -> str:
@@ -64,11 +73,13 @@ def _detector(name: str) -> dict:
     }
 
 
-def checked(config: dict, store: Store | None = None) -> PretrainConfig:
+def checked(config: dict, store: Store | None = None, files: Within | None = None) -> PretrainConfig:
     """The configuration if it can be trained. BadConfig says which setting cannot, and what it takes.
 
-    store: also that the study is there which lesions are cut from.
+    store: also that the study is there which lesions are cut from, and that the weights are on the list, or in a file
+    that lies within `files` (of administrators), see `first_weights`.
     """
+    config = config if store is None else first_weights.settled(store, config, files)
     found = PretrainConfig.from_dict(config)
     if found.objective not in OBJECTIVES.names():
         raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {found.objective!r}")
@@ -88,27 +99,33 @@ def start(
     name: str | None = None,
     detectors: dict[str, dict] | None = None,
     wake: bool = True,
+    files: Within | None = None,
 ) -> dict:
     """Queue a training and, in the same chain, a fit, score and evaluation by each of `detectors` (name: options).
 
-    {"run", "fits", "job"}.
+    {"run", "fits", "job"}. files: see `checked`.
     """
-    ready = checked(config, store)
-    kinds = {d: DETECTORS.get(d).Config.from_dict(o) for d, o in (detectors or {}).items()}
+    ready = checked(config, store, files)
+    kinds = _kinds(store, detectors or {}, files)
     run = create_pretrain(store, study, ready, name or None)
     fits = [create_fit(store, run, d, options) for d, options in kinds.items()]
     job = jobs.submit(store, chain(run, fits, device=store.setting("device", "auto")), start=wake)
     return {"run": run, "fits": fits, "job": job}
 
 
-def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True) -> dict:
-    """Queue fits on a trained encoder: fit, score, evaluate, as one chain. {"fits", "job"}."""
+def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> dict[str, Config]:
+    settled = {name: first_weights.settled(store, options, files) for name, options in detectors.items()}
+    return {name: DETECTORS.get(name).Config.from_dict(options) for name, options in settled.items()}
+
+
+def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, files: Within | None = None) -> dict:
+    """Queue fits on a trained encoder: fit, score, evaluate, as one chain. {"fits", "job"}. files: see `checked`."""
     if not detectors:
         raise ValueError("choose at least one detector")
     status = runs.get_run(store, run)["status"]
     if status not in ("done", "collapsed"):
         raise ValueError(f"the encoder is {status}: it must be trained before a detector is fitted on it")
-    fits = [create_fit(store, run, d, options) for d, options in detectors.items()]
+    fits = [create_fit(store, run, d, options) for d, options in _kinds(store, detectors, files).items()]
     job = jobs.submit(store, chain(None, fits, device=store.setting("device", "auto")), start=wake)
     return {"fits": fits, "job": job}
 

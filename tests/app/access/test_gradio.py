@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from core.studio.review import accounts
@@ -60,5 +63,35 @@ def test_nothing_is_uploaded_through_gradio_by_nobody(served):
     _, _, clients = served
     files = {"files": ("a.txt", b"x")}
     assert clients["nobody"].post("/gradio_api/upload", files=files).status_code == 401
-    large = {"files": ("a.txt", b"x" * 3_000_000)}
-    assert clients["reader"].post("/gradio_api/upload", files=large).status_code == 413
+    before = _temporary()
+    for role in ROLES[1:]:
+        for size in (1, 3_000_000):
+            answer = clients[role].post("/gradio_api/upload", files={"files": ("a.txt", b"x" * size)})
+            assert answer.status_code == 404 and "nothing at this address" in answer.json()["error"]
+    assert _temporary() == before
+
+
+def _temporary() -> set[str]:
+    """What lies in Gradio's folder for uploads."""
+    folder = Path(tempfile.gettempdir()) / "gradio"
+    return {str(path) for path in folder.rglob("*")} if folder.is_dir() else set()
+
+
+def test_what_the_page_does_not_ask_of_gradio_is_closed(served):
+    _, _, clients = served
+    for address in ("call/x", "run/x", "api/x", "call/start", "component_server", "stream/x", "process_recording"):
+        answer = clients["reader"].post(f"/gradio_api/{address}", json={"data": []})
+        assert answer.status_code == 404 and answer.json()["error"] == "There is nothing at this address."
+        assert clients["nobody"].post(f"/gradio_api/{address}", json={"data": []}).status_code == 401
+    assert clients["reader"].get("/gradio_api/call/x/abc").status_code == 404
+
+
+def test_no_other_page_may_read_an_answer(served):
+    _, _, clients = served
+    for origin in ("http://localhost:3000", "http://127.0.0.1:3000", "null", "https://example.org"):
+        asks = {"Origin": origin, "Access-Control-Request-Method": "GET"}
+        for address in ("/", "/config", "/gradio_api/info", "/api/status", "/nothing"):
+            for method in ("GET", "HEAD", "OPTIONS", "POST"):
+                answer = clients["administrator"].request(method, address, headers=asks)
+                assert not [name for name in answer.headers if name.startswith("access-control")], address
+                assert method in ("GET", "HEAD") or answer.status_code == 403

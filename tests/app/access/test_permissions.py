@@ -1,20 +1,43 @@
-"""Route by route, who may use what. A new route needs a row in the table and one here."""
+"""Every route of openapi.json, by everybody: the answer follows from the permission that the route declares."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from fastapi import APIRouter, FastAPI
 
 from app import routes
 from app.access import permissions
+from app.access.permissions import Sighted
 from core.studio.db import owners
 from core.studio.review import accounts
-from core.studio.review.aliases import Aliases
-from tests.app.access.expected import IN, TABLE
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
-from tests.studio.review.conftest import STUDY, room  # noqa: F401
+from tests.studio.review.conftest import STUDY, asks, room  # noqa: F401
 
+IN = "in"  # asked, and answered by the route itself: done, or a sentence about what is wrong with the request
+# nobody, the reader who made it, the same while a study is read blind, a reader of another study, an administrator
+ALLOWED = {
+    permissions.READER: (401, IN, IN, IN, IN),
+    permissions.SIGHTED: (401, IN, 403, IN, IN),
+    permissions.OWNER: (401, IN, 403, 403, IN),
+    permissions.ADMINISTRATOR: (401, 403, 403, 403, IN),
+}
+HIDDEN = {  # for readers, but what they show of a case is hidden until the blind reader has decided: asked inside
+    "DELETE /api/review/draft/{case_id}",
+    "GET /api/case/{case_id}/explain",
+    "GET /api/case/{case_id}/heat",
+    "GET /api/case/{case_id}/mask.bits",
+    "GET /api/case/{case_id}/mask.png",
+    "GET /api/case/{case_id}/nearest",
+    "GET /api/export/{study}/warning",
+    "GET /api/review/draft/{case_id}",
+    "POST /api/export/{study}/{kind}",
+    "POST /api/review/draft/{case_id}",
+    "POST /api/review/mask/{case_id}",
+    "POST /api/review/restore/{mask_id}",
+    "POST /api/review/segment/{case_id}",
+}
 OWNED = {"map": "none", "view": "7", "projection": "none", "preset": "none", "drop": "0" * 32, "run": "none"}
 FILLED = {
     "study": STUDY, "kind": "csv", "format": "svg", "point": "0", "image": "0", "view": "7", "token": "0" * 32,
@@ -50,7 +73,7 @@ def asked(room, monkeypatch):  # noqa: F811
         if row == "DELETE /api/study/{study}":
             path = "/api/study/none"
         cookie = clients[who].cookies.get(server.state.ctx.sessions.COOKIE, "")
-        known_as = Aliases(store, who or "", cookie).number(STUDY, case)
+        known_as = asks(store, who or "", case_id=case, sign_in=cookie).names.number(case)
         filled = {**FILLED, "case_id": str(known_as), "mask_id": str(mask)}
         path = re.sub(r"\{(\w+)\}", lambda m: filled.get(m[1], "none"), path)
         query = QUERY.get(path.rsplit("/")[-1], "").replace("RUN", run)
@@ -61,36 +84,71 @@ def asked(room, monkeypatch):  # noqa: F811
     store.close()
 
 
-def own_routes(server) -> list[str]:
-    modules = routes.router_modules()
-    found = [route for module in modules for route in module.routes(server.state.ctx).routes]
-    return sorted(f"{method} {route.path}" for route in found for method in route.methods)
+def operations(server) -> dict[str, dict]:
+    """{"METHOD /path": operation} of openapi.json."""
+    paths = visitor(server, "root").get("/openapi.json").json()["paths"]
+    return {f"{method.upper()} {path}": about for path, methods in paths.items() for method, about in methods.items()}
 
 
-def test_each_route_has_one_row_and_nothing_else_has(asked):
+def expected(row: str, operation: dict) -> tuple:
+    """What the declared permission says of nobody, ann, ann while she reads blind, bob and root."""
+    role = operation["security"][0]["session"][0].partition(" of the ")[0]
+    found = ALLOWED[role]
+    return (*found[:2], 403, *found[3:]) if row in HIDDEN else found
+
+
+def test_openapi_lists_each_route_with_a_tag_a_sentence_and_who_may_use_it(asked):
     _, _, server = asked
-    assert own_routes(server) == sorted(permissions.RULES) == sorted(TABLE)
+    found = operations(server)
+    own = [f"{method} {route.path}" for route in routes.every_route() for method in route.methods]
+    assert sorted(found) == sorted(own) and len(own) > 100
+    for row, operation in found.items():
+        assert operation["tags"] and re.match(r"[A-Z]\S* .*[^.]$", operation["summary"]), row
+        assert len(operation["security"][0]["session"]) == 1, row
+        assert "200" in operation["responses"] and "4XX" in operation["responses"], row
 
 
-def test_who_is_let_in(asked):
-    ask, store, _ = asked
+def test_a_route_that_does_not_say_who_may_use_it_is_refused_at_start_up():
+    closed, open_, mute = APIRouter(), APIRouter(), APIRouter()
+
+    @closed.get("/api/closed")
+    def closed_route(who: Sighted):
+        """Answer."""
+
+    @open_.get("/api/open")
+    def open_route():
+        """Answer."""
+
+    @mute.get("/api/mute")
+    def mute_route(who: Sighted): ...
+
+    permissions.include(FastAPI(), closed)
+    with pytest.raises(RuntimeError, match="GET /api/open does not declare who may use it"):
+        permissions.include(FastAPI(), open_)
+    with pytest.raises(RuntimeError, match="GET /api/mute has no docstring"):
+        permissions.include(FastAPI(), mute)
+
+
+def test_openapi_is_for_those_who_are_signed_in_and_says_who_may_do_what(asked):
+    _, _, server = asked
+    assert visitor(server).get("/openapi.json").status_code == 401
+    operation = visitor(server, "ann").get("/openapi.json").json()["paths"]["/api/accounts/{study}"]["get"]
+    assert operation["security"] == [{"session": ["administrator"]}] and operation["tags"] == ["accounts"]
+    assert operation["summary"] == "Who can sign in, and how far each is with the study"
+
+
+def test_who_is_let_in_follows_from_what_each_route_declares(asked):
+    ask, store, server = asked
     wrong = []
-    for row, expected in sorted(TABLE.items()):
+    for row, operation in sorted(operations(server).items()):
         found = []
         for who, hidden in ((None, False), ("ann", False), ("ann", True), ("bob", False), ("root", False)):
             store.set_setting(f"blind:{STUDY}", hidden)
             status = ask(who, row)
             found.append(status if status in (401, 403) or status >= 500 else IN)
-        if tuple(found) != expected:
-            wrong.append(f"{row}: {found}, not {expected}")
+        if tuple(found) != expected(row, operation):
+            wrong.append(f"{row}: {found}, not {expected(row, operation)}")
     assert not wrong, "\n".join(wrong)
-
-
-def test_a_route_without_a_row_is_refused(asked, monkeypatch):
-    ask, _, _ = asked
-    assert ask("root", "GET /api/status") == 200
-    monkeypatch.delitem(permissions.RULES, "GET /api/status")
-    assert ask("root", "GET /api/status") == 403
 
 
 def test_nobody_is_answered_by_gradio(asked):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from core.studio.ingest import roots
 from tests.app.access.test_permissions import asked  # noqa: F401
 from tests.app.routes.clients import visitor
+from tests.conftest import picture, wait, write
 from tests.studio.review.conftest import room  # noqa: F401
 
 
@@ -24,3 +26,26 @@ def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):  # noqa: 
     assert [p.name for p in (store.home.cache / "dropped" / drops[-1]).iterdir()] == ["a.png"]
     mine = root.post("/api/study/drop").json()["drop"]
     assert root.put(f"/api/study/drop/{mine}?path=a.png", content=b"x" * 5000).status_code == 200
+
+
+def test_a_csv_brings_in_nothing_from_outside(asked, tmp_path):  # noqa: F811
+    """Of a dropped CSV: the drop's own files; of one in a named folder: files of named folders."""
+    _, store, server = asked
+    root = visitor(server, "root")
+    secret = tmp_path / "outside" / "secret.png"
+    write(secret, picture(0)[0])
+    write(tmp_path / "named" / "own.png", picture(1)[0])
+    roots.name(store, tmp_path / "named", "root")
+    lines = f"path,split\nown.png,train\n{secret},train\n{secret}.absent,train\n../outside/secret.png,train\n"
+    (tmp_path / "named" / "study.csv").write_text(lines)
+    drop = root.post("/api/study/drop").json()["drop"]
+    for name, content in {"study.csv": lines.encode(), "own.png": (tmp_path / "named/own.png").read_bytes()}.items():
+        assert root.put(f"/api/study/drop/{drop}?path={name}", content=content).status_code == 200
+    for name, body in {"path": {"folder": str(tmp_path / "named")}, "drop": {"drop": drop}}.items():
+        task = root.post("/api/study/import", json={"name": name, **body}).json()["task"]
+        wait(lambda task=task: root.get(f"/api/study/import/{task}").json()["state"] != "running")
+        state = root.get(f"/api/study/import/{task}").json()
+        assert state["state"] == "done", state
+        assert state["report"]["accepted"] == 1
+        assert len({r["reason"] for r in state["report"]["rejected"]}) == 1
+        assert len(state["report"]["rejected"]) == 3

@@ -26,6 +26,7 @@ def ran(monkeypatch):
 
 def test_named_checks_are_run_and_a_failure_is_the_answer(ran, monkeypatch):
     monkeypatch.setattr(_scripts, "install", lambda: 0)
+    monkeypatch.setattr(_scripts, "generated", lambda: _scripts.ANSWERS.read_text(encoding="utf-8"))
     assert _scripts.main(["types"]) == 0 and [c[0] for c in ran] == [_scripts.CHECKS["types"][0]]
     ran.clear()
     ran.failing = "biome"
@@ -50,3 +51,12 @@ def test_tools_are_installed_when_the_lock_file_is_newer(ran, monkeypatch, tmp_p
     assert _scripts.install() == 0 and len(ran) == 1
     os.utime(done, (0, 0))
     assert _scripts.install() == 0 and len(ran) == 2
+
+
+def test_types_that_are_out_of_date_are_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(_scripts, "install", lambda: 0)
+    monkeypatch.setattr(_scripts, "generated", lambda: "export type New = 1;")
+    monkeypatch.setattr(_scripts, "ANSWERS", tmp_path / "answers.d.ts")
+    _scripts.ANSWERS.write_text("export type Old = 1;")
+    assert _scripts.main(["generated"]) == 1 and "generate" in capsys.readouterr().err
+    assert _scripts.main(["generate"]) == _scripts.main(["generated"]) == 0

@@ -10,7 +10,7 @@ import pytest
 from app.commands import main, parser
 from app.commands._common import options_of, table
 from app.commands.pretrain import config_of
-from core.engine.augment.medmix.presets import MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS
 
 ROOT = Path(__file__).resolve().parents[3]
 VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "bench", "doctor", "test")
@@ -168,3 +168,20 @@ def test_the_page_of_verbs_names_every_verb_detector_and_experiment():
     verbs = set(" ".join(rows).replace("`", " ").replace(",", " ").split())
     assert set(parser()._subparsers._group_actions[0].choices) <= verbs
     assert [name for name in (*DETECTORS.names(), *EXPERIMENTS) if f"`{name}`" not in page] == []
+
+
+def test_an_option_declared_in_one_place_is_a_flag_with_its_words():
+    from argparse import ArgumentParser
+    from dataclasses import dataclass
+
+    from app.commands._common import option_flags
+    from core.engine.config import Config, option
+
+    @dataclass(frozen=True)
+    class Sample(Config):
+        how_many: int = option(3, "At 50 %, fewer are enough.", low=1, high=7, unit="pixels", label="How many")
+
+    command = ArgumentParser()
+    option_flags(command, Sample, "how_many")
+    assert "How many, in pixels, within 1..7. At 50 %, fewer are enough." in " ".join(command.format_help().split())
+    assert command.parse_args(["--how-many", "5"]).how_many == 5

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+from app.access.sessions import Sessions
 from core.studio.db import audit
 from core.studio.db import store as stores
 from core.studio.review import accounts, blind
 from core.studio.review.agreement import agreement
 from tests.app.conftest import Served
 from tests.app.review.conftest import STUDY, enter, make_home, packed, settle
+from tests.studio.review.conftest import asks
 
 
 def sign_in(browser, url, name):
@@ -56,7 +58,7 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
                 body = page.request.get(f"{server.url}api/case/{case['id']}/pack?run={runs[0]}").body()
                 assert [p["name"] for p in packed(body)] == ["image"]
                 shown = page.request.get(f"{server.url}api/review/case/{case['id']}?study={STUDY}&run={runs[0]}").json()
-                assert set(shown["case"]) == {"id", "v", "width", "height", "bits", "name", "blind", "mine"}
+                assert set(shown["case"]) == {"id", "study", "v", "width", "height", "bits", "name", "blind", "mine"}
                 frames = page.request.get(f"{server.url}api/review/timeline/{case['id']}?run={runs[0]}").json()
                 assert frames["frames"] == []
             for sort in ("percentile", "score", "disagreement", "name"):
@@ -75,7 +77,12 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
                 settle(page)
         assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 24
         long = {"n": "normal", "a": "abnormal", "u": "unsure"}
-        said = [[long[k] for k in words[name]] for name in words]
+        said = []
+        for (context, page), name in zip(pages, words, strict=True):  # each in an order of the reader's own
+            secret = next(c["value"] for c in context.cookies() if c["name"] == Sessions.COOKIE)
+            numbers = [r["id"] for r in page.request.get(f"{server.url}api/review/list?study={STUDY}").json()["rows"]]
+            own = [asks(store, name, number=n, sign_in=secret).asked_case["id"] for n in numbers]
+            said.append([long[word] for _, word in sorted(zip(own, words[name], strict=True))])
         assert agreement(store, STUDY)["pairs"][0]["kappa"] == pytest.approx(cohen_kappa_score(*said), abs=1e-12)
         assert audit.verify(store)["ok"]
         for context, _ in pages:

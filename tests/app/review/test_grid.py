@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from core.studio.db import store as stores
-from core.studio.review import decisions
 from tests.app.review.conftest import CASES, SESSIONS, STUDY, WIDGET, enter
+from tests.studio.review.conftest import decide
 
 GRID = f"{WIDGET}.review.grid"
 READY = f"{GRID}.pages.total && document.querySelector('.rv-tile:not(.waits) img[src]')"
@@ -76,8 +76,8 @@ def test_the_order_by_disagreement_has_the_cases_that_readers_differ_on(page, pa
     store = stores.open(str(review_home))
     ids = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])]
     for case, second in ((ids[7], "abnormal"), (ids[3], "normal"), (ids[11], "abnormal")):
-        decisions.decide(store, case, "Cleo", "normal")
-        decisions.decide(store, case, "Dan", second)
+        decide(store, case, "Cleo", "normal")
+        decide(store, case, "Dan", second)
     store.close()
     enter(page, page_url)
     show(page)

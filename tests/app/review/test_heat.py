@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import level_of, outlined, peaks
 from core.engine.roi import find_roi
 from core.studio.db import store as stores
 from core.studio.ingest.decode import read_image
 from core.studio.review import masks
+from core.studio.review.scales import pixel_scale
+from core.studio.runs.readings import stored_map, unpack_map
+from core.studio.runs.records import get_run, update_run
 from tests.app.review.conftest import CASES, STUDY, WIDGET, enter, settle
 
 
@@ -56,6 +61,38 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, review_home):
     above = (full >= found["level"]) & (find_roi(read_image(path, 0)) > 0)  # the map is shown inside the region alone
     dice = 2 * (above & lesion).sum() / (above.sum() + lesion.sum())
     assert above.any() and found["dice"] == pytest.approx(dice, abs=2e-3)
+
+
+def test_untouched_the_contour_is_the_outline_that_results_count(page, page_url, review_home):
+    enter(page, page_url)
+    case, run = page.evaluate(f"[{WIDGET}.review.detail.id, {WIDGET}.review.run]")
+    words = "document.querySelector('.rv-outline').textContent"
+    assert "one level for all images" in page.evaluate(words), "a run of before there were outlines"
+    store = stores.open(str(review_home))
+    before = get_run(store, run)["summary"]
+    row, rows = stored_map(store, run, case), ("0" * 8, *["1" * 8] * 7)
+    usual = pixel_scale(store, get_run(store, run))
+    scale = usual._replace(threshold=float(np.quantile(unpack_map(row), 0.8)), share=0.5, seen=rows)
+    level = float(level_of(peaks(unpack_map(row)[None], None, scale), scale)[0])
+    update_run(store, run, summary={**before, "pixels": scale._asdict()})
+    change = "UPDATE readings SET extra = json_set(extra, '$.outline', ?) WHERE run = ? AND case_id = ?"
+    store.execute(change, [level, run, case])
+    try:
+        page.reload()
+        enter(page, page_url)
+        page.wait_for_function(f"{WIDGET}.review.counts && {WIDGET}.review.heat.step === null")
+        assert page.evaluate(f"[{WIDGET}.review.detail.id, {WIDGET}.review.heat.level]") == pytest.approx([case, level])
+        assert "above 50 % of the way" in page.evaluate(words)
+        area = page.evaluate("Number(document.querySelector('.rv-numbers [title$=\" pixels\"]').title.split(' ')[0])")
+        image = read_image(store.one("SELECT path FROM cases WHERE id = ?", [case])["path"], 0)
+        heat = upsample(unpack_map(row)[None], image.shape[:2])
+        want = outlined(heat, level, scale, find_roi(image)[None] > 0)[0]
+        assert want.any() and not want[: len(want) // 8].any() and area == pytest.approx(want.sum(), rel=0.02)
+        page.keyboard.press("]")
+        assert page.evaluate(words) == "" and page.evaluate(f"{WIDGET}.review.heat.level") != level
+    finally:
+        update_run(store, run, summary=before)
+        store.execute("UPDATE readings SET extra = json_remove(extra, '$.outline')")
 
 
 def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):

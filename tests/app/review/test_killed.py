@@ -22,17 +22,13 @@ TOTAL = int(os.environ.get("PMSACL_DECISIONS", "300"))
 KILLS = 3
 # The review room's own routes on their own, so that a start takes a second and not ten.
 SERVER = """
-import socket, sys, threading, types, uvicorn
+import socket, sys, uvicorn
 from fastapi import FastAPI
-from core.studio.db import store
-from app.routes.reviews import routes
-local = threading.local()
-def opened():
-    if not hasattr(local, "store"):
-        local.store = store.open(sys.argv[1])
-    return local.store
+from app.context import Context
+from app.routes.reviews import router
 server = FastAPI()
-server.include_router(routes(types.SimpleNamespace(store=opened, single_user=True, user_of=lambda r: "reader")))
+server.state.ctx = Context(sys.argv[1])
+server.include_router(router)
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
 s.listen(64)

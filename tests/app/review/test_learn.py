@@ -7,10 +7,9 @@ import pytest
 
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-from core.studio.review import decisions, masks
 from tests.app.review.conftest import WIDGET, enter, settle
 from tests.conftest import scored_padim
-from tests.studio.review.conftest import draw_folder
+from tests.studio.review.conftest import decide, draw_folder, save_mask
 
 LEARNT = "learnt"
 
@@ -33,8 +32,8 @@ def mark(home, count: int) -> list[int]:
     for case in cases:
         mask = np.zeros((case["height"], case["width"]), np.uint8)
         mask[20:40, 24:48] = 1
-        masks.save(store, case["id"], mask, "ann")
-        decisions.decide(store, case["id"], "ann", "abnormal")
+        save_mask(store, case["id"], mask, "ann")
+        decide(store, case["id"], "ann", "abnormal")
     store.close()
     return [case["id"] for case in cases]
 

@@ -20,7 +20,7 @@ def begin(page, count: int | None = None) -> None:
     if count:
         dialog.get_by_label("How many").fill(str(count))
     dialog.get_by_role("button", name="Start").click()
-    page.wait_for_function(f"{WIDGET}.review.setup.session && {WIDGET}.review.picture")
+    page.wait_for_function(f"{WIDGET}.review.setup?.session && {WIDGET}.review.picture")
     settle(page)
 
 

@@ -1,4 +1,4 @@
-"""Clients of the routes without a browser: each router behind the permission table, or the whole server."""
+"""Clients of the routes without a browser: every route by itself, or the whole server."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from fastapi.testclient import TestClient
 from app import routes
 from app.context import Context
 from app.routes import errors
-from tests.app.routes.answers import Checked
+from tests.app.routes.answers import Noted
 
 PASSWORD = "a long password"
 
 
 class Client(TestClient):
-    """Asks, and fails with an AssertionError where an answer is not what its model says."""
+    """Asks, and fails with an AssertionError where an answer that is no JSON is not what its route declares."""
 
     def __init__(self, app, **options):
-        self.checked = Checked(app)
+        self.checked = Noted(app)
         super().__init__(self.checked, **options)
         self.app = app  # as any other client has it
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import blind, decisions, masks
+from core.studio.review import blind
 from core.studio.review.bundle import export_bundle
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
 from tests.app.routes.clients import client_of
 from tests.conftest import wait
 from tests.studio.clusters.conftest import snapshots
-from tests.studio.review.conftest import STUDY, draw_folder
+from tests.studio.review.conftest import STUDY, decide, draw_folder, save_mask
 
 POINTS = PointsConfig(train=8, holdout=4, mixed=4, test_normal=4, abnormal=4).to_dict()
 SMALL = PRETRAIN_PRESETS["quick"].replace(size=32, batch=2, epochs=1).to_dict()
@@ -56,7 +56,7 @@ def ask_studies(ask: Asked, tmp_path) -> None:
     ask(f"PUT /api/study/drop/{drop}?path=a.png", (tmp_path / "images/train/normal/t00.png").read_bytes())
     bring("POST /api/study/import", {"name": "more", "folder": str(draw_folder(tmp_path / "more", 3, 1, 1))})
     bring("POST /api/study/more/add", {"drop": drop})
-    bring("POST /api/study/demo", {})
+    assert ask("POST /api/study/demo", {})["job"]
     failed = ask("POST /api/study/import", {"name": "none", "folder": str(tmp_path / "nowhere")})["task"]
     wait(lambda: ask(f"GET /api/study/import/{failed}")["state"] == "failed")
     for part in ("overview", "next", "sample"):
@@ -96,7 +96,7 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     store.execute("UPDATE readings SET extra = '{\"nearest\": [[0, 0.5]]}' WHERE run = ?", [run])
     blind.set_blind(store, STUDY, True, "root")
     for decision in ("normal", "abnormal"):
-        decisions.decide(store, cases[0], "cy", decision)
+        decide(store, cases[0], "cy", decision)
     blind.set_blind(store, STUDY, False, "root")
     seen = f"study={STUDY}&run={run}"
     for part in ("open", "list", "counts", "step", "drafts", "overview"):
@@ -147,8 +147,8 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
 def ask_learn(ask: Asked, fit: str) -> None:
     marked = ask.store.query("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])
     for case in marked:
-        masks.save(ask.store, case["id"], np.ones((case["height"], case["width"]), np.uint8), "di")
-        decisions.decide(ask.store, case["id"], "di", "abnormal")
+        save_mask(ask.store, case["id"], np.ones((case["height"], case["width"]), np.uint8), "di")
+        decide(ask.store, case["id"], "di", "abnormal")
     run = ask(f"POST /api/learn/{STUDY}", {"fit": fit})["run"]
     assert ask(f"GET /api/learn/{STUDY}")["learnt"][0]["id"] == run
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from core.studio.db import audit
-from core.studio.review import accounts, decisions, readers
+from core.studio.review import accounts, readers
 from tests.app.routes.clients import PASSWORD, client_of, visitor, whole_server
-from tests.studio.review.conftest import STUDY, room  # noqa: F401
+from tests.studio.review.conftest import STUDY, decide, room  # noqa: F401
 
 LIST = f"/api/accounts/{STUDY}"
 ACTS = {
@@ -115,8 +115,8 @@ def test_what_was_read_counts_without_being_assigned(served):
     root = visitor(server, "root")
     cases = [r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' LIMIT 3")]
     for case in cases:
-        decisions.decide(store, case, "ann", "normal")
-    decisions.decide(store, cases[0], "ann", "abnormal")  # once more: still one case
+        decide(store, case, "ann", "normal")
+    decide(store, cases[0], "ann", "abnormal")  # once more: still one case
 
     def counts(name):
         return [rows(root)[name][key] for key in ("assigned", "read", "read_in_all")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.review import decisions
 from tests.app.routes.test_manage import STUDY, asked, room  # noqa: F401
+from tests.studio.review.conftest import decide
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def trail(asked):  # noqa: F811
     ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id LIMIT 3")]
     for case in ids:
         for reader in ("ann", "ben"):
-            decisions.decide(store, case, reader, "normal", comment="fine")
+            decide(store, case, reader, "normal", comment="fine")
     return lambda user, **query: client.get("/api/audit", params=query, headers={"x-user": user})
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from app import routes
 from app.routes._types import MOST_VALUES
-from core.engine.augment.medmix.medmix import MedMixConfig
+from core.engine.augment.config import MedMixConfig
 from core.engine.objectives.config import PretrainConfig
 from core.studio.clusters.config import MapConfig
 from core.studio.medmix.preview import Scene
-from core.studio.review import decisions, findings
+from core.studio.review import findings
 from core.studio.training import dryrun
-from tests.app.routes.clients import NamedByHeader, client_of
+from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
 ODD = ["9" * 30, "-" + "9" * 30, "-1", "abc", "", "1e9", "nan", "\x00", "é" * 500, "../..", "[1,2"]
@@ -29,8 +29,7 @@ FOLDERS = {"folder", "path"}  # a folder that happens to be there would be read
 def asked(room):  # noqa: F811
     """(store, client, all routes of the page)"""
     store, _ = room
-    ctx = NamedByHeader(home=store.home, single_user=True, _store=store)
-    found = [route for module in routes.router_modules() for route in module.routes(ctx).routes]
+    found = routes.every_route()
     with client_of(store, single_user=True) as client:  # one loop for all requests, which are thousands
         yield store, client, found
 
@@ -179,7 +178,7 @@ def test_what_the_page_sends_is_taken_as_before(asked):
     assert first["ok"] and first["review"] == again["review"] and first["next"]["id"] != case
     assert [r["seconds"] for r in store.query("SELECT seconds FROM reviews")] == [1.235]
     alone = send(client, "POST", "/api/review/decide", {"case": case, "decision": "unsure"}).json()
-    assert alone["next"]["id"] == case and decisions.current(store, case, "ann", "first")["decision"] == "unsure"
+    assert alone["next"]["id"] == case and alone["next"]["mine"][-1]["decision"] == "unsure"
     moved = {"token": "t2", "case": case, "run": None, "from": 0.5, "to": 0.75}
     assert send(client, "POST", "/api/review/threshold", moved).json() == {"ok": True}
     event = store.one("SELECT before, after FROM events ORDER BY id DESC LIMIT 1")

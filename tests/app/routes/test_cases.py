@@ -7,25 +7,20 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
+from app.context import Context
 from app.routes import cases as routes_case
+from app.routes import include_all
 from core.engine.roi import find_roi
 from core.studio.db import store as stores
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
-from core.studio.review import blind, decisions, masks
-from core.studio.review.aliases import Aliases
+from core.studio.review import blind, masks
 from tests.app.routes.clients import Client
-from tests.studio.review.conftest import STUDY, add_readings, draw_folder
+from tests.studio.review.conftest import STUDY, add_readings, asks, decide, draw_folder
 
 
-class Stub:
-    """As much of the page's context as the routes of a case ask for."""
-
-    def __init__(self, store):
-        self.kept, self.home = store, str(store.home.path)
-
-    def store(self):
-        return self.kept
+class ByHeader(Context):
+    """Who asks is said in a header."""
 
     def user_of(self, request):
         return request.headers["x-reader"]
@@ -37,7 +32,7 @@ def room(tmp_path):
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images"), copy=True)
     run = add_readings(store, STUDY, "padim")
     server = FastAPI()
-    server.include_router(routes_case.routes(Stub(store)))
+    include_all(server, ByHeader(home=store.home, single_user=False, _store=store), [routes_case.router])
     server.add_exception_handler(
         ValueError, lambda request, error: routes_case.Response(json.dumps({"error": str(error)}), 400)
     )
@@ -85,14 +80,14 @@ def test_a_blind_reader_is_sent_the_image_alone_until_the_decision_is_on_disk(ro
     store.execute("UPDATE readings SET extra = ?", [json.dumps({"nearest": [[train["row"], 0.5]]})])
     blind.set_blind(store, STUDY, True, "root")
     as_ann = {"headers": {"x-reader": "ann"}}
-    ann, ben = (f"/api/case/{Aliases(store, who).alias(case['id'])}" for who in ("ann", "ben"))
+    ann, ben = (f"/api/case/{asks(store, who, study=STUDY).names.number(case['id'])}" for who in ("ann", "ben"))
     assert set(unpack(client.get(f"{ann}/pack?run={run}", **as_ann))) == {"image"}
     assert client.get(f"{ann}/nearest?run={run}", **as_ann).status_code == 400
-    decisions.decide(store, case["id"], "ann", "abnormal")
+    decide(store, case["id"], "ann", "abnormal")
     assert set(unpack(client.get(f"{ann}/pack?run={run}", **as_ann))) == {"image", "mask", "heat", "roi"}
     found = client.get(f"{ann}/nearest?run={run}", **as_ann).json()["cases"]
-    known = Aliases(store, "ann")
+    known = asks(store, study=STUDY).names
     assert [(f["id"], f["name"], f["distance"]) for f in found] == [
-        (known.alias(train["id"]), known.name(train["id"]), 0.5)
+        (known.number(train["id"]), known.name(train["id"]), 0.5)
     ]
     assert set(unpack(client.get(f"{ben}/pack?run={run}", headers={"x-reader": "ben"}))) == {"image"}

@@ -9,8 +9,8 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from app.routes import _bodies as bodies
 from app.routes import errors
+from app.routes.manage import NewLabels
 from core.studio.review import decisions
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
@@ -52,7 +52,7 @@ def test_the_log_names_no_file(room):  # noqa: F811
 
 def test_sentences_of_models():
     with pytest.raises(ValidationError) as raised:
-        bodies.Labels(labels=5)
+        NewLabels(labels=5)
     found = [{**error, "loc": ("body", *error["loc"])} for error in raised.value.errors()]
     assert errors.sentence_of(RequestValidationError(found)) == "labels must be a list."
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from core.studio.jobs import worker
-from core.studio.review import blind, decisions, masks
+from core.studio.review import blind
 from tests.app.routes.clients import client_of
 from tests.conftest import scored_padim
+from tests.studio.review.conftest import decide, save_mask
 
 
 def mark(store, case: dict, reader: str = "ann") -> None:
     mask = np.zeros((case["height"], case["width"]), np.uint8)
     mask[10:30, 10:30] = 1
-    masks.save(store, case["id"], mask, reader)
-    decisions.decide(store, case["id"], reader, "abnormal")
+    save_mask(store, case["id"], mask, reader)
+    decide(store, case["id"], reader, "abnormal")
 
 
 def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study):

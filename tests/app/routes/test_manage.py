@@ -7,12 +7,13 @@ import pytest
 from core.studio.db import audit
 from core.studio.incoming import watch
 from core.studio.ingest import roots
-from core.studio.review import accounts, decisions, findings
+from core.studio.review import accounts, findings
 from core.studio.review.bundle import export_bundle
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import (  # noqa: F401
     STUDY,
     bare,
+    decide,
     room,
 )
 
@@ -72,7 +73,7 @@ def test_dealing_singly_then_doubly_then_taking_back(asked):
     double = post("assign", {"readers": ["ann", "ben"], "per_case": 2})
     assert counts(double)["ann"] == counts(double)["ben"] == (12, 0)
     case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
-    decisions.decide(store, case, "ben", "normal")
+    decide(store, case, "ben", "normal")
     back = post("unassign", {"reader": "ben"})
     assert back["taken_back"] == 11 and counts(back)["ben"] == (1, 1) and counts(back)["ann"] == (12, 0)
     assert "at least as many readers" in post("assign", {"readers": ["ann"], "per_case": 2}, 400)["error"]

@@ -11,10 +11,10 @@ import numpy as np
 from core.studio.clusters import library, projected
 from core.studio.clusters.config import MapConfig
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import decisions
 from core.studio.runs import records as runs
 from tests.app.routes.test_manage import STUDY, asked, room  # noqa: F401
 from tests.studio.clusters.conftest import POINTS, snapshots
+from tests.studio.review.conftest import decide
 
 
 def _map(store) -> str:
@@ -52,7 +52,7 @@ def test_a_readers_map_has_no_names_and_an_administrators_has(asked):  # noqa: F
     _project(store, key)
     m = library.open_map(store, key)
     case = next(int(c) for c, n in zip(m.points.case_id, m.points.lesions, strict=True) if n == 0)
-    decisions.decide(store, case, "ben", "normal")
+    decide(store, case, "ben", "normal")
     names = {c["name"] for c in store.query("SELECT name FROM cases")} | {"Jane Doe", "jane-doe.png"}
     day = store.one("SELECT substr(added, 1, 10) AS d FROM cases")["d"]
     files = {}

@@ -19,7 +19,7 @@ def loaded(code: str, *modules: str) -> str:
 
 def test_the_routes_start_without_what_takes_seconds_to_load():
     """Trainings, maps and figures load these where they are asked for."""
-    assert loaded("import app.routes; app.routes.router_modules()", *SECONDS) == "[]"
+    assert loaded("import app.routes; app.routes.routers()", *SECONDS) == "[]"
 
 
 def test_decisions_need_neither_torch_nor_the_page():

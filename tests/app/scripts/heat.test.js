@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { gradient, MAPS, table } from '../../../app/widgets/review/js/colours.js';
 import { BELOW } from '../../../app/widgets/review/js/contour.js';
-import { clip, decode, STEPS, sampler, stepOf, threshold } from '../../../app/widgets/review/js/heat.js';
+import { both, clip, decode, STEPS, sampler, stepOf, threshold } from '../../../app/widgets/review/js/heat.js';
 import { at, count, overlap } from '../../../app/widgets/review/js/measure.js';
+import { cored } from '../../../app/widgets/review/js/regions.js';
 import { lookup, windowOf, windows } from '../../../app/widgets/review/js/windows.js';
 import { random } from './browser.js';
 
@@ -26,6 +27,43 @@ test('a map comes back to the values that were squeezed into 16 bits', () => {
   assert.ok(Math.abs(map.values[0] + 1.5) < 1e-6 && Math.abs(map.values[1] - 2.5) < 1e-6);
   assert.ok(Math.abs(map.values[3] - (-1.5 + (100 / 65535) * 4)) < 1e-6);
   assert.deepEqual(map.scale, { lo: 0, hi: 2, pixel: 1.25 });
+  assert.deepEqual([map.core, map.share, map.seen], [1.25, null, null], 'a run of before there were outlines');
+});
+
+test('a map says how it is outlined, and where there is nothing to compare with', () => {
+  const map = decode(
+    new Uint16Array(4).buffer,
+    headers({
+      'X-Map-Shape': '2,2',
+      'X-Map-Range': '0,1',
+      'X-Map-Scale': '0,2',
+      'X-Map-Threshold': '0.75',
+      'X-Map-Core': '1.5',
+      'X-Map-Share': '0.45',
+      'X-Map-Seen': '01,11',
+    }),
+  );
+  assert.deepEqual([map.scale.pixel, map.core, map.share], [0.75, 1.5, 0.45]);
+  assert.deepEqual([...(map.seen?.pixels || [])], [0, 1, 1, 1]);
+  const roi = { w: 4, h: 2, pixels: Uint8Array.from([1, 1, 1, 0, 1, 1, 1, 0]) };
+  assert.deepEqual([...(both(roi, map.seen)?.pixels || [])], [0, 0, 1, 0, 1, 1, 1, 0]);
+  assert.equal(both(null, map.seen), map.seen);
+  assert.equal(both(roi, null), roi);
+});
+
+test('parts that nowhere rise above the usual are no part of the outline, nor of its figures', async () => {
+  const values = Float32Array.from([2, 1, 0, 1, 1, 1, 0, 1]);
+  const field = { w: 4, h: 2, values };
+  const cut = cored(field, 0.9, 1.5);
+  assert.deepEqual([...cut.values], [2, 1, 0, BELOW, 1, 1, 0, BELOW]);
+  assert.equal(cored(field, 1.6, 1.5), field);
+  const map = /** @type {any} */ ({ ...field, scale: { lo: 0, hi: 2, pixel: 0.9 } });
+  const lesion = Uint8Array.from([1, 1, 1, 1, 0, 0, 0, 0]);
+  const counts = await count(map, lesion, 4, 2, null, () => false, cut);
+  assert.ok(counts);
+  assert.deepEqual(counts.own, [2, 2]);
+  assert.equal(at(counts, null).dice, 4 / 8);
+  assert.equal(at(counts, 0).area, 8);
 });
 
 test('between cells the map is linear with half-pixel centres, and constant beyond the outer ones', () => {

@@ -1,4 +1,4 @@
-"""The page's scripts as modules: no circle of imports, no file too long, nothing imported that is not there."""
+"""The page's scripts as modules: no circle of imports, nothing imported that is not there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 APP = Path(__file__).resolve().parents[3] / "app"
-LONGEST = 220
 IMPORT = re.compile(
     r"""^\s*(?:import|export)\b[^;'"]*?\bfrom\s*['"](\.[^'"]+)['"]|\bimport\s*\(?\s*['"](\.[^'"]+)['"]""", re.MULTILINE
 )
@@ -59,8 +58,7 @@ def test_a_circle_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("file", scripts(APP), ids=lambda p: p.relative_to(APP).as_posix())
-def test_a_script_is_short_and_imports_what_is_there(file):
-    assert len(file.read_text(encoding="utf-8").splitlines()) <= LONGEST
+def test_a_script_imports_what_is_there(file):
     assert all(other.is_file() for other in imports(file))
 
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from core.engine.augment.colour import grey_images
+from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS
 from core.engine.augment.growth import GROWTH_PRESETS, Growth
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
-from core.engine.augment.weak import WEAK_PRESETS, WeakViews
+from core.engine.augment.medmix.medmix import MedMix
+from core.engine.augment.weak import WeakViews
 from core.engine.registry import STRONG
 from tests.engine.augment.pictures import seeded, tissue
 

@@ -9,15 +9,16 @@ import pytest
 import torch
 
 from core.engine.augment.classes import make_classes
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.cutmix import CutMix, CutMixConfig
 from core.engine.augment.cutout import Cutout, CutoutConfig
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS, MedMix
+from core.engine.augment.medmix import reference
+from core.engine.augment.medmix.medmix import MedMix
 from core.engine.augment.noise import Noise, NoiseConfig
 from core.engine.augment.permutation import Permutation, PermutationConfig, permutations
 from core.engine.augment.rotation import Rotation, RotationConfig
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
-from tests.engine.augment.medmix import slow_medmix
 from tests.engine.augment.pictures import seeded, tissue
 
 NAMES = ["cutmix", "cutout", "medmix", "noise", "permutation", "rotation"]
@@ -123,8 +124,8 @@ def test_noise():
     mixed = Noise(NoiseConfig(sigma=0.05))(x, COUNTS, seeded(9))
     seeds = torch.randint(2**31 - 1, (6,), generator=seeded(9)).tolist()
     for b, n in enumerate(COUNTS.tolist()):
-        grain = [[[slow_medmix.normal(seeds[b], i, j, c) for j in range(12)] for i in range(12)] for c in range(3)]
-        expected = (x[b].double() + 0.05 * n * torch.tensor(grain)).clamp(0, 1)
+        grain = np.stack([reference.normal(seeds[b], *np.indices((12, 12)), c) for c in range(3)])
+        expected = (x[b].double() + 0.05 * n * torch.from_numpy(grain)).clamp(0, 1)
         torch.testing.assert_close(mixed.images[b].double(), expected, atol=1e-5, rtol=0)
 
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from core.engine.augment.colour import LUMA
+from core.engine.augment.config import WEAK_PRESETS, WeakConfig
+from core.engine.augment.medmix.reference import jitter
 from core.engine.augment.views import REACH, apply_weak
-from core.engine.augment.weak import WEAK_PRESETS, WeakConfig, WeakViews
+from core.engine.augment.weak import WeakViews
 from core.engine.config import BadConfig
-from tests.engine.augment.medmix.slow_medmix import LUMA, jitter
 from tests.engine.augment.pictures import seeded, tissue
 
 STRONG_BLUR = WEAK_PRESETS["simclr"].replace(p_blur=0.7, sigma=(0.5, 16.0))

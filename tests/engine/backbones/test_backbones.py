@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import save_file
 
 from core.engine.backbones import weights
-from core.engine.backbones.base import STRIDES, find, is_backbone
-from core.engine.backbones.encoder import EncoderConfig, build_encoder, load_encoder, save_encoder
+from core.engine.backbones.base import find, is_backbone
+from core.engine.backbones.config import STRIDES, EncoderConfig
+from core.engine.backbones.encoder import build_encoder, load_encoder, save_encoder
 from core.engine.config import BadConfig
 from core.engine.registry import BACKBONES
 
@@ -148,7 +149,8 @@ def test_digest_is_of_names_types_and_values():
 WITHOUT_TIMM = """
 import sys
 sys.modules["timm"] = None
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.backbones.weights import BadWeights
 build_encoder(EncoderConfig())
 try:

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from core.engine.backbones import embed
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.progress import Stopped
 
 

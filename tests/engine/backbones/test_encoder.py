@@ -11,14 +11,8 @@ import torchvision
 from safetensors.torch import save_file
 
 from core.engine.backbones import weights
-from core.engine.backbones.encoder import (
-    Encoder,
-    EncoderConfig,
-    build_encoder,
-    load_centres,
-    load_encoder,
-    save_encoder,
-)
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import Encoder, build_encoder, load_centres, load_encoder, save_encoder
 from core.engine.config import BadConfig
 
 

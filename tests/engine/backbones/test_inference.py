@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.backbones.inference import inference_copy
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.backbones.remembered import Memory, memory, remembering
 from core.engine.detectors import map_detector
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig

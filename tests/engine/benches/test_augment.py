@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
-from core.engine.augment.weak import WEAK_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS
 from core.engine.benches import augment
 
 

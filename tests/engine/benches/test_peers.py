@@ -5,7 +5,8 @@ import pytest
 import timm
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.benches import _anomalib, peers
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 
 
 @pytest.fixture(scope="module")

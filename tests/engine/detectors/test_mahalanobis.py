@@ -5,7 +5,8 @@ import pytest
 import torch
 from sklearn.covariance import OAS
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig, Scatter
 from core.engine.registry import DETECTORS

@@ -7,7 +7,8 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.panda import PANDA, PANDAConfig, PANDANet, compactness
 from tests.conftest import ARCH
 from tests.engine._images import normals

@@ -6,9 +6,10 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
-from core.engine.detectors.conformal import by_images
-from core.engine.detectors.heatmap import upsample
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
+from core.engine.calibration.conformal import by_images
+from core.engine.calibration.heatmap import upsample
 from core.engine.detectors.igd.config import PRESETS
 from core.engine.detectors.igd.igd import IGD
 from core.engine.detectors.padim import PaDiM, PaDiMConfig

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
 from core.engine.registry import DETECTORS
 from core.engine.rows import Some

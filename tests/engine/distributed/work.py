@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
@@ -20,7 +21,7 @@ from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.train import LesionTraining
 from core.engine.detectors.padim import PARTS, PaDiM, PaDiMConfig
 from core.engine.detectors.shared import predict_shared
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training.base import Training
 from core.engine.training.joint_norm import JointBatchNorm
 from core.engine.training.pretraining import Data, Pretraining

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from core.engine.losses.contrastive import kappa, pmsacl_loss
+from core.engine.losses.contrastive import kappa, loss_of_a_constant, pmsacl_loss
 
 
 def slow_pmsacl(z, labels, partners, centres, tau, alpha):
@@ -87,3 +87,19 @@ def test_it_is_float32_whatever_the_features(sample):
     z, labels, partners, centres = sample
     z = z.bfloat16()
     assert pmsacl_loss(z, labels, partners, centres).dtype == torch.float32
+
+
+@pytest.mark.parametrize("centring", ["both", "denominator"])
+@pytest.mark.parametrize("positives", ["view", "class"])
+def test_the_loss_of_one_constant_is_that_of_the_same_feature_for_all(sample, centring, positives):
+    z, labels, partners, centres = sample
+    feature = z.mean(0)
+    plain = pmsacl_loss(
+        feature.expand_as(z), labels, partners, centres, 0.3, 1.5, centring=centring, positives=positives
+    )
+    assert float(loss_of_a_constant(feature, labels, centres, 0.3, 1.5)) == pytest.approx(float(plain), rel=1e-5)
+    # classes that no sample has do not count
+    first = pmsacl_loss(feature.expand(2, -1), labels[:1].repeat(2), torch.tensor([1, 0]), centres, 0.3, 1.5)
+    assert float(loss_of_a_constant(feature, labels[:1].repeat(2), centres, 0.3, 1.5)) == pytest.approx(
+        float(first), rel=1e-5
+    )

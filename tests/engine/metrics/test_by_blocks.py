@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics import bootstrap as boot
 from core.engine.metrics import localised
 from core.engine.metrics.at_once import at_once
@@ -41,8 +42,10 @@ def test_figures_are_those_of_all_at_once(with_roi, shift):
     pixels = pixels_of(given, roi if with_roi else None)
     used, found = np.arange(150), pixels.lesions()[1]
     counts = boot.draws(given["labels"], 60, 0)
-    exact, binned = (measure(pixels, used, found, 0.7 + shift, counts) for measure in (at_once, by_blocks))
+    scale = PixelScale(shift, 3 + shift, 0.7 + shift, 0.4, ("011", "111"))
+    exact, binned = (measure(pixels, used, found, scale, counts) for measure in (at_once, by_blocks))
     assert np.array_equal(exact.dice, binned.dice) and np.array_equal(exact.iou, binned.iou)
+    assert np.array_equal(exact.share, binned.share) and 0 < exact.share.mean() < 1
     assert binned.pixel_auroc == pytest.approx(exact.pixel_auroc, abs=1e-4)
     assert binned.pro == pytest.approx(exact.pro, abs=1e-4)
     assert binned.pixel_aurocs == pytest.approx(exact.pixel_aurocs, abs=1e-3)
@@ -54,7 +57,7 @@ def test_maps_of_few_values_have_their_ties_counted_half():
     given["maps"] = np.repeat(np.repeat(np.round(given["maps"]), 2, 1), 2, 2)  # at full size: nothing in between
     pixels = pixels_of(given)
     used, found = np.arange(80), pixels.lesions()[1]
-    exact, binned = (measure(pixels, used, found, 0.5) for measure in (at_once, by_blocks))
+    exact, binned = (measure(pixels, used, found, PixelScale(0.5, 0.5, 0.5)) for measure in (at_once, by_blocks))
     assert binned.pixel_auroc == pytest.approx(exact.pixel_auroc, abs=1e-12)
     assert binned.pro == pytest.approx(exact.pro, abs=1e-12)
     assert binned.pros is None and binned.pixel_aurocs is None

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from core.engine.detectors.heatmap import upsample
+from core.engine.calibration.heatmap import upsample
 from core.engine.metrics.detection import auroc
 from core.engine.metrics.evaluate import CannotEvaluate, evaluate
 from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.engine.detectors.calibration import Calibration
+from core.engine.calibration.percentiles import Calibration
 from core.engine.metrics.detection import auroc
 from core.engine.metrics.localisation import overlaps, pixel_auroc
 from core.engine.metrics.paired import MEASURES, Read, Truth, compared

@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.segment.fit import fit_weights
 from core.engine.segment.lattice import lattice
 from core.engine.segment.region import MEASURES, Click, measures, region

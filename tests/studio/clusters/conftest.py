@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder, save_encoder
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.db import store as stores
 from core.studio.db.store import Store

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.studio.clusters import align, maps
+from core.studio.clusters import maps
 from core.studio.clusters.config import MapConfig
 
 
@@ -23,7 +23,7 @@ def drifting(n: int = 240, d: int = 32, epochs: int = 3):
 
 def series_of(series, config: MapConfig) -> np.ndarray:
     """The aligned maps of a series: float32 (E, N, 2)."""
-    return np.stack([coords for _, coords in align.fit_series(series, config)])
+    return np.stack([coords for _, coords in maps.fit_series(series, config)])
 
 
 def unaligned(series, method: str) -> np.ndarray:
@@ -34,8 +34,8 @@ def unaligned(series, method: str) -> np.ndarray:
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
     series, moves = drifting()
-    aligned = align.displacement(series_of(series, MapConfig(method=method)), ~moves)
-    free = align.displacement(unaligned(series, method), ~moves)
+    aligned = maps.displacement(series_of(series, MapConfig(method=method)), ~moves)
+    free = maps.displacement(unaligned(series, method), ~moves)
     print(f"{method}: {aligned:.3f} aligned, {free:.3f} unaligned, {aligned / free:.2f} of it")  # shown by pytest -rP
     assert aligned <= free / 4, f"{aligned:.3f} against {free:.3f}"
 
@@ -55,9 +55,9 @@ def test_procrustes_undoes_a_turn_and_a_mirror_and_keeps_every_distance():
     onto = rng.normal(size=(50, 2)).astype(np.float32)
     turn = np.array([[np.cos(2.0), -np.sin(2.0)], [np.sin(2.0), np.cos(2.0)]])
     moved = (onto * [1, -1]) @ turn + 3
-    np.testing.assert_allclose(align.procrustes(moved, onto), onto, atol=1e-5)
+    np.testing.assert_allclose(maps.procrustes(moved, onto), onto, atol=1e-5)
     other = rng.normal(size=(50, 2))
-    back = align.procrustes(other, onto)
+    back = maps.procrustes(other, onto)
     np.testing.assert_allclose(
         np.linalg.norm(back[0] - back[1:], axis=1), np.linalg.norm(other[0] - other[1:], axis=1), rtol=1e-5
     )

@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from core.studio.clusters import actions, explore, library
+from core.studio.clusters import explore, library
 from core.studio.db import store as stores
 from core.studio.review.bundle import BadBundle, export_bundle, import_bundle
 from tests.studio.review.conftest import fill
@@ -22,7 +22,7 @@ def other(tmp_path):
 def test_a_map_is_carried_with_its_points_and_features(world, other, tmp_path):
     plain = library.open_map(world.store, world.embed(epochs=(0, 2)))
     patches = library.open_map(world.store, world.embed(feature="patch", grid=4, patches=3))
-    actions.save_view(world.store, world.study, "mine", "ann", {"map": plain.key, "epoch": 2})
+    library.save_view(world.store, world.study, "mine", "ann", {"map": plain.key, "epoch": 2})
     made = export_bundle(world.store, world.study, tmp_path / "world.zip", "root")
     assert made["missing"] == {"images": [], "maps": []}
     fill(other, 20)  # so that numbers move
@@ -31,7 +31,7 @@ def test_a_map_is_carried_with_its_points_and_features(world, other, tmp_path):
         library.list_maps(world.store, world.study)
     )
     names = {c["id"]: c["name"] for s in (world.store, other) for c in s.query("SELECT id, name FROM cases")}
-    [view] = actions.list_views(other, done["study"])
+    [view] = library.list_views(other, done["study"])
     here = library.open_map(other, view["state"]["map"])
     assert here.key != plain.key and here.about["study"] == done["study"]
     np.testing.assert_array_equal(np.asarray(here.coords), np.asarray(plain.coords))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from core.studio.clusters import columns
+from core.studio.clusters import explore
 from core.studio.db.store import now
 from core.studio.runs import records as runs
 
@@ -22,7 +22,7 @@ def test_the_lesion_heads_scores_are_offered_first(world):
         store.execute(
             "INSERT INTO readings (run, case_id, score, created) VALUES (?, ?, 1, ?)", [made[name], case, now()]
         )
-    offered = columns.fits(store, SimpleNamespace(about={"study": world.study, "run": world.run}))
+    offered = explore.fits(store, SimpleNamespace(about={"study": world.study, "run": world.run}))
     assert [r["id"] for r in offered] == [made[n] for n in ("head", "old", "igd", "elsewhere")]
     for run in (*made.values(), other):
         store.execute("DELETE FROM runs WHERE id = ?", [run])

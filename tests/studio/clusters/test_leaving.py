@@ -6,9 +6,10 @@ import io
 import pytest
 from pyarrow import parquet
 
-from core.studio.clusters import actions, columns, figure, library, table
+from core.studio.clusters import explore, figure, library
 from core.studio.db.store import NotFound
 from core.studio.review.exports.names import Names
+from core.studio.review.exports.tables import cell
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def test_a_figure_shows_the_classes_epochs_and_numbers_asked_for(made):
 def test_the_table_holds_every_point_of_every_epoch(world, made):
     rows = list(
         csv.DictReader(
-            io.StringIO(table.write(world.store, made, "csv", Names(world.store, world.study, keep=True)).decode())
+            io.StringIO(explore.write(world.store, made, "csv", Names(world.store, world.study, keep=True)).decode())
         )
     )
     assert len(rows) == 2 * len(made.points)
@@ -43,49 +44,49 @@ def test_the_table_holds_every_point_of_every_epoch(world, made):
     assert float(last["x"]) == pytest.approx(float(made.coords[1, -1, 0]))
     assert int(last["case_id"]) == made.points.case_id[-1] and last["epoch"] == "2"
     again = parquet.read_table(
-        io.BytesIO(table.write(world.store, made, "parquet", Names(world.store, world.study, keep=True)))
+        io.BytesIO(explore.write(world.store, made, "parquet", Names(world.store, world.study, keep=True)))
     ).to_pydict()
     assert again["y"] == pytest.approx([float(r["y"]) for r in rows])
     assert again["case"] == [r["case"] for r in rows]
 
 
 def test_a_name_is_never_a_formula_in_a_spreadsheet():
-    assert table._plain("=cmd()") == "'=cmd()" and table._plain("plain") == "plain" and table._plain(-1.5) == -1.5
+    assert cell("=cmd()") == "'=cmd()" and cell("plain") == "plain" and cell(-1.5) == -1.5
 
 
 def test_tags_go_to_cases_and_come_off_again(world, made):
     points = [0, 1, len(made.points) - 1]  # the last is a MedMix version
-    assert actions.tag(world.store, made, points, " odd  frame ", "ada") == {
+    assert library.tag(world.store, made, points, " odd  frame ", "ada") == {
         "tag": "odd frame",
         "cases": 2,
         "left_out": 1,
     }
-    assert actions.tag(world.store, made, points, "odd frame", "ada")["cases"] == 0
-    found = {c["name"]: c for c in columns.columns(world.store, made)}["tag"]
+    assert library.tag(world.store, made, points, "odd frame", "ada")["cases"] == 0
+    found = {c["name"]: c for c in explore.columns(world.store, made)}["tag"]
     assert [found["names"][c] for c in found["codes"]].count("odd frame") == 2
-    assert actions.tag(world.store, made, points, "odd frame", "ada", remove=True)["cases"] == 2
+    assert library.tag(world.store, made, points, "odd frame", "ada", remove=True)["cases"] == 2
     for wrong in ("", "a,b", "x" * 61):
         with pytest.raises(ValueError, match="A tag has"):
-            actions.tag(world.store, made, points, wrong, "ada")
+            library.tag(world.store, made, points, wrong, "ada")
 
 
 def test_only_test_cases_go_to_the_worklist(world, made):
     everything = list(range(len(made.points)))
-    done = actions.to_worklist(world.store, made, everything, "ada")
+    done = library.to_worklist(world.store, made, everything, "ada")
     assert done["cases"] == 16
     assert world.store.one("SELECT count(*) AS n FROM assignments WHERE reader = 'ada'")["n"] == 16
     with pytest.raises(ValueError, match="only these are read"):
-        actions.to_worklist(world.store, made, [len(made.points) - 1], "ada")
+        library.to_worklist(world.store, made, [len(made.points) - 1], "ada")
 
 
 def test_views_are_kept_by_name(world, made):
     def front() -> list[dict]:
-        return [v for v in actions.list_views(world.store, world.study) if v["name"] == "front"]
+        return [v for v in library.list_views(world.store, world.study) if v["name"] == "front"]
 
-    first = actions.save_view(world.store, world.study, "front", "ada", {"a": 1})
-    actions.save_view(world.store, world.study, "front", "ada", {"a": 2})
+    first = library.save_view(world.store, world.study, "front", "ada", {"a": 1})
+    library.save_view(world.store, world.study, "front", "ada", {"a": 2})
     assert [v["state"] for v in front()] == [{"a": 2}]
     with pytest.raises(NotFound):
-        actions.delete_view(world.store, first + 1000)
-    actions.delete_view(world.store, front()[0]["id"])
+        library.delete_view(world.store, first + 1000)
+    library.delete_view(world.store, front()[0]["id"])
     assert front() == []

@@ -5,7 +5,7 @@ import pytest
 
 from core.engine.backbones import embed
 from core.engine.backbones.encoder import load_encoder
-from core.studio.clusters import explore, library, patches, pictures
+from core.studio.clusters import explore, features, library
 from core.studio.clusters.points import PointImages
 from core.studio.ingest import cache
 from core.studio.runs import records as runs
@@ -51,13 +51,13 @@ def test_a_place_shows_its_box_and_surroundings(world, made):
     said = explore.describe(world.store, made, 4)
     x0, y0, x1, y1 = said["box"]
     assert (x1 - x0, y1 - y0) == (0.25, 0.25) and (4 * y0) * 4 + 4 * x0 == made.points.place[4]
-    assert pictures.thumbnail(world.store, made, 4).shape == (80, 96, 3)  # 72 x 60 images
+    assert explore.thumbnail(world.store, made, 4).shape == (80, 96, 3)  # 72 x 60 images
 
 
 def test_an_abnormal_image_without_a_mask_is_neither(world, made):
     arrays = cache.load_arrays(world.store, world.study, 32)
     arrays.has_mask = np.zeros(len(arrays), bool)
     whole = library.open_map(world.store, world.embed()).points
-    chosen = patches.choose(whole, arrays, made.config)
+    chosen = features.choose(whole, arrays, made.config)
     abnormal = np.array([g.startswith("Abnormal") for g in whole.groups])[whole.group]
     assert (chosen.lesion[abnormal] == -1).all() and (chosen.lesion[~abnormal] >= 0).all()

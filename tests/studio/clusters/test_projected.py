@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from core.engine.config import BadConfig
-from core.studio.clusters import explore, figure, library, maps, projected, table
+from core.studio.clusters import explore, figure, library, maps, projected
 from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
 from core.studio.ingest import studies
@@ -137,7 +137,7 @@ def test_figure_and_table_hold_the_new_images(world, made, put, folder):
     new = put(made, folder=str(folder))
     assert "placed: ward 3 (6)" in figure.draw(made, "svg", projected=[new]).decode()
     rows = (
-        table.write(world.store, made, "csv", Names(world.store, world.study, keep=True), projected=[new])
+        explore.write(world.store, made, "csv", Names(world.store, world.study, keep=True), projected=[new])
         .decode()
         .splitlines()
     )

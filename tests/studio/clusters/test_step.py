@@ -5,7 +5,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from core.engine.progress import Stopped
-from core.studio.clusters import columns, explore, library, pictures
+from core.studio.clusters import explore, library
 from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
 from core.studio.jobs import queue as jobs
@@ -40,7 +40,7 @@ def test_points_are_the_cases_they_say(world, made):
 
 
 def test_mixed_images_differ_from_their_source_inside_the_mask_alone(world, made):
-    points, arrays = made.points, pictures._arrays(world.store, made)
+    points, arrays = made.points, explore._arrays(world.store, made)
     changed = 0
     for i in np.flatnonzero(points.lesions > 0):
         mask = points.mixed_mask(int(points.mixed[i])).astype(bool)
@@ -101,14 +101,14 @@ def test_a_point_gives_its_case_and_picture(world, made):
     said = explore.describe(world.store, made, i)
     assert said["case_id"] == made.points.case_id[i] and said["case"]["label"] == "abnormal"
     assert said["outline"] and all(0 <= v <= 1 for ring in said["outline"] for p in ring for v in p)
-    assert pictures.picture(world.store, made, i).shape == (60, 72, 3)
-    assert pictures.thumbnail(world.store, made, i).shape == (80, 96, 3), "in its own proportions"
+    assert explore.picture(world.store, made, i).shape == (60, 72, 3)
+    assert explore.thumbnail(world.store, made, i).shape == (80, 96, 3), "in its own proportions"
     with pytest.raises(ValueError, match="not 5000"):
         explore.describe(world.store, made, 5000)
 
 
 def test_columns_cover_every_point(world, made):
-    found = {c["name"]: c for c in columns.columns(world.store, made)}
+    found = {c["name"]: c for c in explore.columns(world.store, made)}
     assert {"class", "split", "label", "decision"} <= set(found)
     for column in found.values():
         assert len(column.get("codes", column.get("values"))) == len(made.points)
@@ -123,7 +123,7 @@ def test_a_number_of_many_values_is_a_scale_and_not_a_legend(world, made):
         for kinds, part in ((2, "codes"), (20, "values")):
             for case in before:
                 world.store.execute("UPDATE cases SET width = ? WHERE id = ?", [100 + case % kinds, case])
-            found = {c["name"]: c for c in columns.columns(world.store, made)}["width"]
+            found = {c["name"]: c for c in explore.columns(world.store, made)}["width"]
             assert part in found and len(found[part]) == len(made.points)
     finally:
         for case, width in before.items():
@@ -131,8 +131,8 @@ def test_a_number_of_many_values_is_a_scale_and_not_a_legend(world, made):
 
 
 def test_pseudo_classes_are_those_that_pre_training_separates(world, made):
-    found = {c["name"]: c for c in columns.columns(world.store, made)}["pseudo"]
-    assert found["names"] == ["A\u2080, normal", *(g for g in made.about["groups"] if "pasted" in g), columns.NONE]
+    found = {c["name"]: c for c in explore.columns(world.store, made)}["pseudo"]
+    assert found["names"] == ["A\u2080, normal", *(g for g in made.about["groups"] if "pasted" in g), explore.NONE]
     counts = [found["codes"].count(c) for c in range(5)]
     assert counts == [24, 12, 12, 12, 16]  # training and hold-out; A_1 .. A_3; test images
 

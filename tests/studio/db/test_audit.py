@@ -6,7 +6,7 @@ import pytest
 
 from core.studio.db import audit
 from core.studio.db.store import Store
-from core.studio.review import decisions, masks
+from tests.studio.review.conftest import decide, save_mask
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from core.studio.review import decisions, masks
 def test_nothing_is_rewritten(room, statement):
     store, run = room
     for case in store.query("SELECT id FROM cases WHERE split = 'test' LIMIT 3"):
-        decisions.decide(store, case["id"], "ann", "abnormal", run=run)
+        decide(store, case["id"], "ann", "abnormal", run=run)
     with pytest.raises(sqlite3.IntegrityError, match="never"):
         store.execute(statement)
     assert audit.verify(store)["ok"]
@@ -35,7 +35,7 @@ def test_nothing_is_rewritten(room, statement):
 def _decided(store: Store, count: int = 4) -> list[int]:
     ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id LIMIT ?", [count])]
     for i in ids:
-        decisions.decide(store, i, "ann", "abnormal", comment="näher ansehen", seconds=2.5, shown={"heat": True})
+        decide(store, i, "ann", "abnormal", comment="näher ansehen", seconds=2.5, shown={"heat": True})
     return ids
 
 
@@ -67,7 +67,7 @@ def test_an_altered_mask_is_named(room):
 
     store, _ = room
     case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
-    masks.save(store, case, np.ones((60, 72)), "ann")
+    save_mask(store, case, np.ones((60, 72)), "ann")
     store.execute("DROP TRIGGER lesion_masks_kept")
     store.execute("UPDATE lesion_masks SET png = x'00' WHERE source = 'hand'")
     assert "altered" in audit.verify(store)["problems"][0]
@@ -84,7 +84,7 @@ def test_the_seal_is_over_every_column(room):
 def test_the_trail_names_who_when_from_to_and_what_was_shown(room):
     store, _ = room
     case = _decided(store, 1)[0]
-    decisions.decide(store, case, "ann", "normal", seconds=1.0, shown={"run": "r", "threshold": 0.4, "heat": False})
+    decide(store, case, "ann", "normal", seconds=1.0, shown={"run": "r", "threshold": 0.4, "heat": False})
     event = audit.trail(store, case_id=case)[0]
     assert (event["who"], event["kind"], event["before"], event["after"]["decision"]) == (
         "ann",

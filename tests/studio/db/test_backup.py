@@ -12,14 +12,14 @@ from core.studio.db import audit, backup, migrate
 from core.studio.db.backup import BadBackup
 from core.studio.db.daily import DailyBackup
 from core.studio.db.store import Store
-from core.studio.review import decisions
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
+from tests.studio.review.conftest import decide as decided
 
 
 def decide(store, times: int = 1, reader: str = "ann") -> None:
     case = store.one("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])["id"]
     for _ in range(times):
-        decisions.decide(store, case, reader, "normal")
+        decided(store, case, reader, "normal")
 
 
 def reviews(store) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from core.studio.db.home import BadHome, Home
 from core.studio.db.store import Store
+from tests.conftest import ROOT
 
 
 def test_a_store_is_wal_with_foreign_keys_and_a_busy_timeout(store):
@@ -116,3 +117,16 @@ def test_a_read_is_one_statement(store):
 def test_a_statement_that_returns_what_it_wrote_is_committed(store):
     sql = "INSERT INTO settings (key, value) VALUES ('k', '1') RETURNING key"
     assert store.query(sql) == [{"key": "k"}] and not store.db.conn.in_transaction
+
+
+def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(home):
+    """POSIX locks are of the process: whoever opens and closes the file by hand lets go of all of them, and another
+    process then takes itself for the last one and removes the log that the first still reads."""
+    first, second = Store(home), Store(home)
+    assert first.setting("x") is None and second.setting("x") is None
+    code = "import sys; from core.studio.db.store import open; s = open(sys.argv[1]); s.set_setting('x', 1); s.close()"
+    subprocess.run([sys.executable, "-c", code, str(home.path)], check=True, cwd=ROOT)
+    assert home.db.with_name(home.db.name + "-wal").exists()
+    assert first.setting("x") == 1 and second.setting("x") == 1
+    second.close()
+    first.close()

@@ -8,16 +8,17 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from core.engine.progress import Stopped
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.clusters.config import MapConfig
 from core.studio.demo import drawing
 from core.studio.demo import study as demo
+from core.studio.jobs import execution, steps, worker
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import worker
 from core.studio.runs import records as runs
-from core.studio.runs.pipeline import create_pretrain, pretrain_run
+from core.studio.runs.pipeline import create_fit, create_pretrain, create_untrained, pretrain_run
 from core.studio.runs.snapshots import snapshots
-from tests.conftest import ARCH
+from tests.conftest import ARCH, wait
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
@@ -73,10 +74,41 @@ def test_what_draws_the_cases_begins_without_torch():
     assert inspect.getmodule(demo.draw) is drawing
 
 
-def test_an_empty_home_is_offered_the_demo_once(store):
+def test_the_demo_is_made_once_and_gives_way(store):
     job = demo.offer(store)
     assert jobs.get_job(store, job)["step"] == "demo"
     assert demo.offer(store) is None
+    jobs.cancel(store, job)
+    again = demo.offer(store)
+    assert again, "who stopped it may ask for it once more"
+
+
+def test_own_work_goes_before_the_demo_and_the_demo_goes_on_after_it(store, tiny_study, monkeypatch):
+    """A claimed demo stops where other work waits, goes back into the queue, and is claimed when that is done."""
+    run = create_untrained(store, "tiny", 32, arch=ARCH)
+    order = []
+
+    def drawing(work):
+        order.append("demo")
+        if order.count("demo") == 1:
+            own.append(jobs.submit(store, [{"step": "fit", "run": create_fit(store, run, "padim")}], start=False))
+            if wait(work.should_stop):
+                raise Stopped
+
+    own: list[int] = []
+    monkeypatch.setitem(steps._STEPS, "demo", drawing)
+    monkeypatch.setitem(steps._STEPS, "fit", lambda work: order.append("own"))
+    job = demo.offer(store, "cpu")
+    worker.run_queue(store)
+    assert order == ["demo", "own", "demo"]
+    assert jobs.get_job(store, job)["status"] == jobs.get_job(store, own[0])["status"] == "done"
+
+
+def test_a_waiting_demo_is_claimed_last(store, tiny_study):
+    first = demo.offer(store, "cpu")
+    run = create_untrained(store, "tiny", 32, arch=ARCH)
+    own = jobs.submit(store, [{"step": "fit", "run": create_fit(store, run, "padim")}], start=False)
+    assert execution.claim(store, "long")["id"] == own > first
 
 
 def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypatch):

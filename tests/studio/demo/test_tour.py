@@ -14,7 +14,6 @@ from core.studio.demo import tour
 from core.studio.ingest import overview, studies
 from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
-from core.studio.review import decisions, masks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import (
     chain,
@@ -26,6 +25,7 @@ from core.studio.runs.pipeline import (
     score_run,
 )
 from tests.conftest import ARCH, plain_folder
+from tests.studio.review.conftest import decide, save_mask
 
 COUNTS = {"train": 12, "test_normal": 3, "test_abnormal": 3}
 
@@ -37,7 +37,9 @@ def small(monkeypatch):
     monkeypatch.setattr(demo, "COUNTS", COUNTS)
     monkeypatch.setattr(demo, "SIDE", 64)
     for module in (demo, tour):
-        monkeypatch.setattr(module, "look", lambda store, study, device, start: looked.append(study))
+        monkeypatch.setattr(
+            module, "look", lambda store, study, device, start, **args: looked.append(study) or {"job": 0}
+        )
     return looked
 
 
@@ -103,11 +105,11 @@ def used(store, study: str) -> None:
     case = store.one(
         "SELECT case_id AS id FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE study = ?", [study]
     )
-    decisions.decide(store, case["id"], "ann", "abnormal", comment="seen")
+    decide(store, case["id"], "ann", "abnormal", comment="seen")
     size = store.one("SELECT width, height FROM cases WHERE id = ?", [case["id"]])
     drawn = np.zeros((size["height"], size["width"]), np.uint8)
     drawn[4:9, 4:9] = 1
-    masks.save(store, case["id"], drawn, "ann")
+    save_mask(store, case["id"], drawn, "ann")
     store.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(["odd"]), case["id"]])
     store.set_setting(f"blind:{study}", True)
 
@@ -154,7 +156,9 @@ def test_the_verb_opens_the_tour_and_draws_the_study_alone(store, monkeypatch, c
     from app.commands import main
 
     opened = []
-    monkeypatch.setattr(app.server, "serve", lambda home, host, port, single, ready: ready("http://127.0.0.1:7860/"))
+    monkeypatch.setattr(
+        app.server, "serve", lambda home, host, port, single, ready, *rest: ready("http://127.0.0.1:7860/")
+    )
     monkeypatch.setattr(app.commands.app, "_until_up", lambda url: None)
     monkeypatch.setattr(app.commands.app.webbrowser, "open", opened.append)
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)

@@ -7,11 +7,11 @@ from core.studio.incoming import job as take
 from core.studio.incoming import watch
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import worklist
 from core.studio.runs import pipeline
 from tests.conftest import picture, scored_padim, write
 from tests.studio.incoming.conftest import look, run_jobs
 from tests.studio.ingest.recordings import write_video
+from tests.studio.review.conftest import list_of
 
 
 def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
@@ -32,7 +32,7 @@ def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
     assert [r["case_id"] for r in soon] == sorted(c["id"] for c in new) and {r["run"] for r in soon} == {fit}
     assert old and store.query(before) == old  # what was read is not read again
     assert "4 scored by" in watch.get_watch(store, study)["message"]
-    shown = worklist.page(store, worklist.Query(study, "reader", fit), None, 100)["rows"]
+    shown = list_of(store, None, "reader", study, fit).page()["rows"]
     assert {r["id"] for r in shown} >= {c["id"] for c in new}
     pipeline.score_run(store, fit, "cpu")
     for soon_row, late_row in zip(soon, store.query(query), strict=True):

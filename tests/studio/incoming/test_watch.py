@@ -10,11 +10,11 @@ from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.incoming import watch
 from core.studio.ingest import studies
-from core.studio.review import worklist
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ARCH, picture, wait, write
 from tests.studio.incoming.conftest import look, run_jobs, states
+from tests.studio.review.conftest import list_of
 
 
 def test_a_file_is_taken_when_it_lies_still_and_only_once(watched, clock):
@@ -36,7 +36,7 @@ def test_a_file_is_taken_when_it_lies_still_and_only_once(watched, clock):
     found = watch.get_watch(store, study)
     assert found["counts"] == {"taken": 1} and found["job"] is None and "no fit is finished" in found["message"]
     assert watch.changes(store)[study] == found["changed"]
-    assert case["id"] in [r["id"] for r in worklist.page(store, worklist.Query(study, "reader"), None, 100)["rows"]]
+    assert case["id"] in [r["id"] for r in list_of(store, None, "reader", study, None).page()["rows"]]
 
 
 def test_doubles_are_not_imported_again_and_bad_files_keep_their_reason(watched, clock, tiny_folder):

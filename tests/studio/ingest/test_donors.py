@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder, save_encoder
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.clusters.library import open_map
 from core.studio.ingest import donors as donor_pool

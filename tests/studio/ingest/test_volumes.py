@@ -14,6 +14,7 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.review import blind, cases
 from tests.studio.ingest.dicoms import write_dicom, write_volume
+from tests.studio.review.conftest import asks
 
 TILTED = (0.8, 0.6, 0, 0, 0, -1)  # normal (-0.6, 0.8, 0)
 
@@ -21,7 +22,7 @@ TILTED = (0.8, 0.6, 0, 0, 0, -1)  # normal (-0.6, 0.8, 0)
 def paths_in_line(store, path):
     """Paths of the cases that the timeline shows beside the case of this file."""
     case = store.one("SELECT id FROM cases WHERE path = ?", [str(path)])
-    ids = [f["id"] for f in cases.timeline(store, case["id"], "no run")]
+    ids = [f["id"] for f in cases.timeline(asks(store, case_id=case["id"]))]
     by_id = {r["id"]: r["path"] for r in store.query("SELECT id, path FROM cases")}
     return [by_id[i] for i in ids]
 
@@ -110,7 +111,7 @@ def test_what_is_no_slice_stays_a_case_of_its_own(store, tmp_path):
         )
         assert store.one("SELECT name FROM cases WHERE path = ?", [str(path)])["name"] == path.name
     frames = store.query("SELECT id, frame, series FROM cases WHERE path = ? ORDER BY frame", [str(film)])
-    line = cases.timeline(store, frames[2]["id"], "no run")
+    line = cases.timeline(asks(store, case_id=frames[2]["id"]))
     assert [f["id"] for f in line] == [f["id"] for f in frames] and {f["series"] for f in frames} == {None}
 
 
@@ -122,9 +123,9 @@ def test_slices_that_come_later_find_their_place(store, tmp_path, monkeypatch):
     study = studies.import_study(store, "ct", tmp_path / "in").study
     studies.add_cases(store, study, [written[4]])
     first = store.one("SELECT id, name FROM cases WHERE path = ?", [str(written[4])])
-    assert first["name"] == written[4].name and cases.timeline(store, first["id"], "no run") == []
+    assert first["name"] == written[4].name and cases.timeline(asks(store, case_id=first["id"])) == []
     studies.add_cases(store, study, [written[6], written[1]], copy=True)  # the home's copies belong to it as well
-    assert [f["id"] for f in cases.timeline(store, first["id"], "no run")].index(first["id"]) == 1
+    assert [f["id"] for f in cases.timeline(asks(store, case_id=first["id"]))].index(first["id"]) == 1
     assert store.one("SELECT name FROM cases WHERE id = ?", [first["id"]])["name"] == f"{written[4].name} #4"
     drop = tmp_path / "drop"
     drop.mkdir()
@@ -137,7 +138,7 @@ def test_slices_that_come_later_find_their_place(store, tmp_path, monkeypatch):
             watch.look(store, lambda: clock[0])
             clock[0] += watch.SETTLE
         worker.run_queue(store)
-    line = [f["id"] for f in cases.timeline(store, first["id"], "no run")]
+    line = [f["id"] for f in cases.timeline(asks(store, case_id=first["id"]))]
     by_id = {r["id"]: r["name"] for r in store.query("SELECT id, name FROM cases")}
     assert [by_id[i] for i in line] == [f"{written[k].name} #{8 - k}" for k in range(8)]
 
@@ -160,8 +161,8 @@ def test_a_blind_reader_learns_nothing_of_a_volume(store, tmp_path):
     written = write_volume(tmp_path / "in", 4)
     study = studies.import_study(store, "ct", tmp_path / "in").study
     case = store.one("SELECT id FROM cases WHERE path = ?", [str(written[0])])["id"]
-    shown = cases.detail(store, case, "ann", None, [])
+    shown = cases.detail(asks(store, case_id=case))
     assert shown["frames"] == 4 and shown["recording"] == store.one("SELECT min(id) AS n FROM cases")["n"]
     blind.set_blind(store, study, True, "root")
-    shown = cases.detail(store, case, "ann", None, [])
+    shown = cases.detail(asks(store, case_id=case))
     assert not shown.keys() & {"frames", "recording", "frame"} and written[0].name not in json.dumps(shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.config import BadConfig
 from core.studio.db.store import NotFound
 from core.studio.medmix import presets
@@ -38,7 +38,7 @@ def test_removed_ones_leave_the_list_and_their_numbers(store):
 
 
 def test_wrong_settings_and_names_are_refused(store):
-    with pytest.raises(BadConfig, match="k, the number"):
+    with pytest.raises(BadConfig, match="k must be within 1..7"):
         presets.save_preset(store, "flat", "medmix", {**CONFIG, "k": 9})
     with pytest.raises(presets.BadPreset, match="name"):
         presets.save_preset(store, "  ", "medmix", CONFIG)

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.studio.ingest import studies
 from core.studio.medmix import figure, probe
 from core.studio.medmix import preview as medmix_view

@@ -14,11 +14,33 @@ import pytest
 from core.studio.db import store as stores
 from core.studio.db.store import now
 from core.studio.ingest import studies
-from core.studio.review import worklist
+from core.studio.review import decisions, masks
+from core.studio.review.context import RequestContext
+from core.studio.review.worklist import Query, Worklist
 from core.studio.runs import records as runs
 
 STUDY = "room"
 LARGE = 137  # cases of the study `large`
+
+
+def asks(store, reader: str = "ann", **asked) -> RequestContext:
+    """What a request of a reader knows; asked: study, case_id, run, sign_in."""
+    return RequestContext.read(store, reader, **asked)
+
+
+def decide(store, case_id: int, reader: str, decision: str, run: str | None = None, **more) -> dict:
+    """A reader's decision on a case."""
+    return decisions.decide(asks(store, reader, case_id=case_id, run=run), decision, **more)
+
+
+def save_mask(store, case_id: int, mask, reader: str, run: str | None = None, **more) -> dict:
+    """A reader's lesion mask of a case."""
+    return masks.save(asks(store, reader, case_id=case_id, run=run), mask, **more)
+
+
+def list_of(store, query: Query | None = None, reader: str = "ann", study: str = "large", run="r") -> Worklist:
+    """A reader's worklist."""
+    return Worklist(asks(store, reader, study=study, run=run), query or Query())
 
 
 def add_readings(store, study: str, method: str, seed: int = 0) -> str:
@@ -127,11 +149,11 @@ def large(bare):
     return bare
 
 
-def every_page(store, query, size, backwards=False) -> list[int]:
+def every_page(listed: Worklist, size: int, backwards: bool = False) -> list[int]:
     """The ids of the whole list, page by page."""
     ids, after = [], None
     while True:
-        page = worklist.page(store, query, after, size, backwards)
+        page = listed.page(after, size, backwards)
         ids += [r["id"] for r in page["rows"]]
         after = page["cursor"]
         if after is None:

@@ -5,9 +5,10 @@ import pytest
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
-from core.studio.review import agreement, decisions, results
+from core.studio.review import agreement, results
 from core.studio.review.decisions import DECISIONS
 from core.studio.review.scored import named, scored
+from tests.studio.review.conftest import decide
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -61,8 +62,8 @@ def test_a_studys_agreement_and_its_disagreements(room):
     said = {r: rng.integers(0, 3, len(ids)) for r in ("ann", "ben", "cleo")}
     for reader, words in said.items():
         for i, w in zip(ids, words, strict=True):
-            decisions.decide(store, i, reader, DECISIONS[w])
-    decisions.decide(store, ids[0], "chief", "abnormal", adjudication=True)
+            decide(store, i, reader, DECISIONS[w])
+    decide(store, ids[0], "chief", "abnormal", adjudication=True)
     found = agreement.agreement(store, "room")
     assert [p["readers"] for p in found["pairs"]] == [["ann", "ben"], ["ann", "cleo"], ["ben", "cleo"]]
     for pair in found["pairs"]:
@@ -89,10 +90,10 @@ def test_operating_point_against_labels_and_against_readers(room):
     assert found["specificity"]["value"] == pytest.approx(1 - flagged[~sick].mean())
     assert found["point"][1] == found["sensitivity"]["value"] and found["roc"][0] == [0, 0]
     for r in rows[:4]:
-        decisions.decide(store, r["id"], "ann", "abnormal")
-    decisions.decide(store, rows[5]["id"], "ann", "unsure")
-    decisions.decide(store, rows[-1]["id"], "ann", "normal")
-    decisions.decide(store, rows[0]["id"], "chief", "normal", adjudication=True)
+        decide(store, r["id"], "ann", "abnormal")
+    decide(store, rows[5]["id"], "ann", "unsure")
+    decide(store, rows[-1]["id"], "ann", "normal")
+    decide(store, rows[0]["id"], "chief", "normal", adjudication=True)
     against = results.operating_point(store, "room", run, "readers")
     assert against["tp"] + against["fn"] == 3 and against["fp"] + against["tn"] == 2
 

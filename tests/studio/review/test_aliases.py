@@ -3,10 +3,20 @@
 import pytest
 from scipy.stats import spearmanr
 
+from core.studio.db import store as stores
 from core.studio.db.store import NotFound
 from core.studio.review import blind
 from core.studio.review.accounts import add_reader
-from core.studio.review.aliases import BASE, Aliases
+from core.studio.review.aliases import BASE
+from tests.studio.review.conftest import asks, fill
+
+
+def _numbers(store, ids, reader="ann", sign_in="") -> list[int]:
+    return [asks(store, reader, case_id=i, sign_in=sign_in).names.number(i) for i in ids]
+
+
+def _case(store, number, reader="ann", sign_in="") -> int:
+    return asks(store, reader, number=number, sign_in=sign_in).asked_case["id"]
 
 
 @pytest.fixture
@@ -19,26 +29,33 @@ def blinded(room):
 
 def test_an_alias_leads_back_to_its_case_and_fits_in_the_pages_numbers(blinded):
     store, ids = blinded
-    names = Aliases(store, "ann", "one")
-    found = [names.alias(i) for i in ids]
-    assert [names.real(a) for a in found] == ids and len(set(found)) == len(ids)
-    assert all(BASE <= a < 2**53 for a in found) and names._decrypt(names.alias(2**28 - 1) - BASE) == 2**28 - 1
-    assert [Aliases(store, "ann", "one").alias(i) for i in ids] == found, "a page that is open survives a restart"
+    found = _numbers(store, ids, "ann", "one")
+    assert [_case(store, a, "ann", "one") for a in found] == ids and len(set(found)) == len(ids)
+    assert all(BASE <= a < 2**53 for a in found)
+    assert _numbers(store, ids, "ann", "one") == found, "a page that is open survives a restart"
+    other = stores.open(store.home)
+    assert _numbers(other, ids, "ann", "one") == found
+    other.close()
 
 
 def test_aliases_and_names_follow_no_order(bare):
-    names = Aliases(bare, "ann")
-    ids = range(1, 2001)
-    assert abs(spearmanr(ids, [names.alias(i) for i in ids]).statistic) < 0.1
+    ids = fill(bare, 2000)
+    blind.set_blind(bare, "large", True, "root")
+    names = asks(bare, study="large").names
+    assert abs(spearmanr(ids, [names.number(i) for i in ids]).statistic) < 0.1
     assert abs(spearmanr(ids, [names.name(i) for i in ids]).statistic) < 0.1
 
 
 def test_an_alias_of_another_session_or_reader_is_no_case(blinded):
     store, ids = blinded
-    for other in (Aliases(store, "ann", "two"), Aliases(store, "ben", "one")):
-        for case in ids:
+    numbers = _numbers(store, ids, "ann", "one")
+    for reader, sign_in in (("ann", "two"), ("ben", "one"), ("chief", "one")):
+        asks(store, reader, study="room", sign_in=sign_in)
+        for number in numbers:
             with pytest.raises(NotFound):
-                other.real(Aliases(store, "ann", "one").alias(case))
+                _case(store, number, reader, sign_in)
+        with pytest.raises(NotFound):
+            asks(store, reader, study="room", sign_in=sign_in).of_study(numbers[:1])
 
 
 def test_a_blind_readers_own_numbers_are_refused_like_numbers_that_do_not_exist(blinded):
@@ -46,18 +63,34 @@ def test_a_blind_readers_own_numbers_are_refused_like_numbers_that_do_not_exist(
     errors = []
     for number in (ids[0], 10**6):
         with pytest.raises(NotFound) as caught:
-            Aliases(store, "ann").real(number)
+            _case(store, number)
         errors.append(str(caught.value).replace(str(number), "N"))
     assert errors[0] == errors[1]
-    assert Aliases(store, "chief").real(ids[0]) == ids[0]
+    assert _case(store, ids[0], "chief") == ids[0]
     blind.set_blind(store, "room", False, "root")
-    assert Aliases(store, "ann").real(ids[0]) == ids[0]
+    assert _case(store, ids[0]) == ids[0]
 
 
 def test_a_row_loses_name_hash_and_sort_value(blinded):
     store, ids = blinded
     case = store.one("SELECT * FROM cases WHERE id = ?", [ids[3]])
     row = {"id": case["id"], "name": case["name"], "v": case["sha256"][:10], "key": [0, case["sha256"], case["id"]]}
-    shown = str(Aliases(store, "ann").shown("room", row))
+    shown = str(asks(store, study="room").names.shown(row))
     assert case["name"] not in shown and case["sha256"][:10] not in shown and f" {case['id']}" not in shown
-    assert Aliases(store, "chief").shown("room", row) == row
+    assert asks(store, "chief", study="room").names.shown(row) == row
+
+
+def test_a_case_that_comes_later_stands_behind_the_others_and_they_keep_their_numbers(blinded):
+    store, ids = blinded
+    before = _numbers(store, ids)
+    with store.write() as db:
+        for i in range(40):
+            db.execute(
+                'INSERT INTO cases (study, name, path, split, label, "row", added) '
+                "VALUES ('room', ?, ?, 'test', 'unknown', ?, '')",
+                [f"new {i}", f"/new/{i}", 1000 + i],
+            )
+    late = [r["id"] for r in store.query("SELECT id FROM cases WHERE name LIKE 'new %' ORDER BY id")]
+    numbers = _numbers(store, late)
+    assert _numbers(store, ids) == before and min(numbers) > max(before)
+    assert numbers != sorted(numbers), "in a random order too"

@@ -6,6 +6,7 @@ from core.studio.review import blind, cases, decisions, readers, results
 from core.studio.review.accounts import add_reader
 from core.studio.review.blind import Hidden
 from core.studio.runs import bin
+from tests.studio.review.conftest import asks, decide
 
 
 @pytest.fixture
@@ -20,37 +21,40 @@ def blinded(room):
 def test_the_first_decision_opens_the_case_and_the_second_is_kept_beside_it(blinded):
     store, run = blinded
     case = store.one("SELECT * FROM cases WHERE label = 'abnormal'")
-    runs = cases.scored_runs(store, "room")
-    before = cases.detail(store, case["id"], "ann", run, runs)
-    assert before["blind"] and set(before) == {"id", "v", "width", "height", "bits", "name", "blind", "mine"}
+    before = cases.detail(asks(store, case_id=case["id"], run=run))
+    assert before["blind"] and set(before) == {"id", "study", "v", "width", "height", "bits", "name", "blind", "mine"}
     assert case["name"] not in str(before)
     with pytest.raises(Hidden):
-        blind.demand(store, case, "ann")
-    blind.demand(store, case, "chief")
-    assert decisions.decide(store, case["id"], "ann", "normal", run=run, shown={"heat": True})["stage"] == "first"
+        asks(store, case_id=case["id"]).demand_seen()
+    asks(store, "chief", case_id=case["id"]).demand_seen()
+    assert decide(store, case["id"], "ann", "normal", run=run, shown={"heat": True})["stage"] == "first"
     review = decisions.history(store, case["id"])[0]
     assert review["run"] is None and review["shown"] == {"blind": True}  # whatever the page claims
-    after = cases.detail(store, case["id"], "ann", run, runs)
+    after = cases.detail(asks(store, case_id=case["id"], run=run))
     assert not after["blind"] and after["readings"][run]["percentile"] is not None and "others" not in after
-    assert decisions.decide(store, case["id"], "ann", "abnormal", run=run)["stage"] == "second"
+    assert decide(store, case["id"], "ann", "abnormal", run=run)["stage"] == "second"
     minds = results.changed_minds(store, "room")["ann"]
     assert (minds["both"], minds["to_abnormal"], minds["for_better"], minds["for_worse"]) == (1, 1, 1, 0)
-    assert decisions.undo(store, "room", "ann")["decision"] is None
+    assert decisions.undo(asks(store, "ann", study="room"))["decision"] is None
     with pytest.raises(ValueError, match="first decision stands"):
-        decisions.undo(store, "room", "ann")
+        decisions.undo(asks(store, "ann", study="room"))
 
 
 def test_one_case_opened_opens_no_other_and_for_nobody_else(blinded):
     store, _ = blinded
     a, b = store.query("SELECT * FROM cases WHERE split = 'test' LIMIT 2")
-    decisions.decide(store, a["id"], "ann", "normal")
-    assert not blind.hides(store, a, "ann") and blind.hides(store, b, "ann") and blind.hides(store, a, "ben")
+    decide(store, a["id"], "ann", "normal")
+    assert [asks(store, who, case_id=c["id"]).hides(c["id"]) for who, c in (("ann", a), ("ann", b), ("ben", a))] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_rights_follow_roles(blinded):
     store, _ = blinded
     assert not readers.rights(store, "ann", False)["adjudicate"] and readers.rights(store, "chief", False)["adjudicate"]
-    assert readers.rights(store, "reader", True)["administer"] and blind.applies(store, "room", "reader")
+    assert readers.rights(store, "reader", True)["administer"] and asks(store, "reader", study="room").blinded
     with pytest.raises(ValueError, match="Only an administrator"):
         readers.demand(store, "chief", False, "administer")
 

@@ -5,7 +5,7 @@ import pytest
 from core.studio.db import audit
 from core.studio.db.store import NotFound
 from core.studio.review import decisions
-from tests.studio.review.conftest import STUDY
+from tests.studio.review.conftest import asks, decide
 
 
 def _ids(store, count=3):
@@ -20,9 +20,9 @@ def _words(store, reader="ann"):
 def test_the_latest_counts_and_the_earlier_stays(room):
     store, _ = room
     case = _ids(store, 1)[0]
-    decisions.decide(store, case, "ann", "normal")
-    decisions.decide(store, case, "ann", "abnormal", comment="a second look")
-    decisions.decide(store, case, "ben", "unsure")
+    decide(store, case, "ann", "normal")
+    decide(store, case, "ann", "abnormal", comment="a second look")
+    decide(store, case, "ben", "unsure")
     assert _words(store) == {case: "abnormal"} and _words(store, "ben") == {case: "unsure"}
     assert [r["decision"] for r in decisions.history(store, case, "ann")] == ["normal", "abnormal"]
     votes = store.one("SELECT * FROM case_votes WHERE case_id = ?", [case])
@@ -32,37 +32,43 @@ def test_the_latest_counts_and_the_earlier_stays(room):
 def test_undo_and_redo_go_back_and_forth(room):
     store, _ = room
     a, b, c = _ids(store)
-    decisions.decide(store, a, "ann", "normal")
-    decisions.decide(store, b, "ann", "abnormal")
-    decisions.decide(store, a, "ann", "unsure")
-    assert decisions.undo(store, "room", "ann")["case"] == a and _words(store) == {a: "normal", b: "abnormal"}
-    assert decisions.undo(store, "room", "ann")["case"] == b and _words(store) == {a: "normal"}
-    assert decisions.redo(store, "room", "ann")["case"] == b and decisions.redo(store, "room", "ann")["case"] == a
-    assert _words(store) == {a: "unsure", b: "abnormal"} and decisions.redo(store, "room", "ann") is None
-    decisions.undo(store, "room", "ann")
-    decisions.decide(store, c, "ann", "normal")
-    assert decisions.redo(store, "room", "ann") is None  # a new decision closes the way forward
+    decide(store, a, "ann", "normal")
+    decide(store, b, "ann", "abnormal")
+    decide(store, a, "ann", "unsure")
+    assert decisions.undo(asks(store, "ann", study="room"))["case"] == a and _words(store) == {
+        a: "normal",
+        b: "abnormal",
+    }
+    assert decisions.undo(asks(store, "ann", study="room"))["case"] == b and _words(store) == {a: "normal"}
+    assert (
+        decisions.redo(asks(store, "ann", study="room"))["case"] == b
+        and decisions.redo(asks(store, "ann", study="room"))["case"] == a
+    )
+    assert _words(store) == {a: "unsure", b: "abnormal"} and decisions.redo(asks(store, "ann", study="room")) is None
+    decisions.undo(asks(store, "ann", study="room"))
+    decide(store, c, "ann", "normal")
+    assert decisions.redo(asks(store, "ann", study="room")) is None  # a new decision closes the way forward
     for _ in range(3):
-        assert decisions.undo(store, "room", "ann")
-    assert decisions.undo(store, "room", "ann") is None and _words(store) == {}
+        assert decisions.undo(asks(store, "ann", study="room"))
+    assert decisions.undo(asks(store, "ann", study="room")) is None and _words(store) == {}
     assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 4 and audit.verify(store)["ok"]
 
 
 def test_undo_is_the_readers_own(room):
     store, _ = room
     case = _ids(store, 1)[0]
-    decisions.decide(store, case, "ann", "normal")
-    assert decisions.undo(store, "room", "ben") is None and _words(store) == {case: "normal"}
+    decide(store, case, "ann", "normal")
+    assert decisions.undo(asks(store, "ben", study="room")) is None and _words(store) == {case: "normal"}
 
 
 def test_the_same_request_twice_is_one_decision(room):
     store, _ = room
     case = _ids(store, 1)[0]
-    first = decisions.decide(store, case, "ann", "normal", token="t1")
-    assert decisions.decide(store, case, "ann", "abnormal", token="t1") == first
+    first = decide(store, case, "ann", "normal", token="t1")
+    assert decide(store, case, "ann", "abnormal", token="t1") == first
     assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 1 == audit.verify(store)["events"]
-    undone = decisions.undo(store, "room", "ann", token="t2")
-    assert decisions.undo(store, "room", "ann", token="t2") == undone
+    undone = decisions.undo(asks(store, "ann", study="room"), token="t2")
+    assert decisions.undo(asks(store, "ann", study="room"), token="t2") == undone
 
 
 def test_a_failure_leaves_neither_review_nor_event(room, monkeypatch):
@@ -70,26 +76,26 @@ def test_a_failure_leaves_neither_review_nor_event(room, monkeypatch):
     case = _ids(store, 1)[0]
     monkeypatch.setattr(audit, "seal", lambda row: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        decisions.decide(store, case, "ann", "normal")
+        decide(store, case, "ann", "normal")
     assert store.one("SELECT (SELECT count(*) FROM reviews) + (SELECT count(*) FROM events) AS n")["n"] == 0
 
 
 def test_mistakes_are_sentences(room):
     store, _ = room
     with pytest.raises(ValueError, match="one of normal, abnormal, unsure"):
-        decisions.decide(store, _ids(store, 1)[0], "ann", "maybe")
+        decide(store, _ids(store, 1)[0], "ann", "maybe")
     with pytest.raises(NotFound, match="no case 999"):
-        decisions.decide(store, 999, "ann", "normal")
+        decide(store, 999, "ann", "normal")
 
 
 def test_a_token_belongs_to_its_reader_its_case_and_its_act(room):
     store, _ = room
     first, second = (r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' LIMIT 2"))
-    made = decisions.decide(store, first, "ann", "normal", token="t")
-    assert decisions.decide(store, first, "ann", "normal", token="t") == made
-    other = decisions.decide(store, second, "ann", "abnormal", token="t")
+    made = decide(store, first, "ann", "normal", token="t")
+    assert decide(store, first, "ann", "normal", token="t") == made
+    other = decide(store, second, "ann", "abnormal", token="t")
     assert other["case"] == second and other["review"] != made["review"]
-    theirs = decisions.decide(store, first, "ben", "unsure", token="t")
+    theirs = decide(store, first, "ben", "unsure", token="t")
     assert theirs["decision"] == "unsure" and theirs["review"] not in (made["review"], other["review"])
-    assert decisions.undo(store, STUDY, "ben", token="t")["review"] == theirs["review"]
+    assert decisions.undo(asks(store, "ben", study="room"), token="t")["review"] == theirs["review"]
     assert store.first("SELECT count(*) AS n FROM reviews")["n"] == 3

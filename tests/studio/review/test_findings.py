@@ -7,21 +7,25 @@ import pytest
 from core.studio.db import audit
 from core.studio.db.store import NotFound
 from core.studio.review import findings
+from tests.studio.review.conftest import STUDY, asks
 
 
 def test_several_findings_of_one_case_and_taking_one_back(room):
     store, _ = room
     case = store.one("SELECT id FROM cases WHERE split = 'test' ORDER BY id LIMIT 1")["id"]
-    point = findings.add(store, case, "polyp", "ann", box=(10.25, 20, 10.25, 20))
-    box = findings.add(store, case, "artefact", "ben", box=(0, 0, 72, 60))
-    whole = findings.add(store, case, "lesion", "ann", mask_version=1)
-    found = findings.of_case(store, case)
+    point = findings.add(asks(store, case_id=case), "polyp", box=(10.25, 20, 10.25, 20))
+    box = findings.add(asks(store, "ben", case_id=case), "artefact", box=(0, 0, 72, 60))
+    whole = findings.add(asks(store, case_id=case), "lesion", mask_version=1)
+    found = findings.of_case(asks(store, study=STUDY), case)
     assert [f["id"] for f in found] == [point, box, whole]
     assert [f["box"] for f in found] == [[10.25, 20, 10.25, 20], [0, 0, 72, 60], None]
     with pytest.raises(NotFound):
-        findings.remove(store, box, "ann")
-    assert findings.remove(store, point, "ann") == case
-    assert [f["label"] for f in findings.of_case(store, case)] == ["artefact", "lesion"]
+        findings.case_of(store, box, "ann")
+    with pytest.raises(NotFound):
+        findings.remove(asks(store, case_id=case), box)
+    assert findings.case_of(store, point, "ann") == case
+    findings.remove(asks(store, case_id=case), point)
+    assert [f["label"] for f in findings.of_case(asks(store, study=STUDY), case)] == ["artefact", "lesion"]
     kinds = [r["kind"] for r in store.query("SELECT kind FROM events ORDER BY id DESC LIMIT 2")]
     assert kinds == ["finding-removed", "finding"] and audit.verify(store)["ok"]
 
@@ -31,5 +35,5 @@ def test_a_place_outside_the_image_is_refused(room, box):
     store, _ = room
     case = store.one("SELECT id FROM cases LIMIT 1")["id"]
     with pytest.raises(ValueError, match="in the image"):
-        findings.add(store, case, "polyp", "ann", box=box)
-    assert findings.of_case(store, case) == []
+        findings.add(asks(store, case_id=case), "polyp", box=box)
+    assert findings.of_case(asks(store, study=STUDY), case) == []

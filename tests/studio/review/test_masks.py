@@ -5,6 +5,7 @@ import pytest
 
 from core.studio.db import audit
 from core.studio.review import masks
+from tests.studio.review.conftest import STUDY, asks, save_mask
 
 
 def _case(store, label="abnormal"):
@@ -17,18 +18,18 @@ def test_versions_add_up_and_earlier_ones_stay(room):
     rng = np.random.default_rng(0)
     drawn = [(rng.random((60, 72)) > p).astype(np.uint8) for p in (0.5, 0.99, 1.0)]
     imported = masks.pixels(store, masks.latest(store, case["id"])["id"])
-    saved = [masks.save(store, case["id"], m, "ann") for m in drawn]
+    saved = [save_mask(store, case["id"], m, "ann") for m in drawn]
     assert [s["version"] for s in saved] == [2, 3, 4]
     for mask, s in zip(drawn, saved, strict=True):
         assert np.array_equal(masks.pixels(store, s["mask"]), mask)
-    first = masks.versions(store, case["id"])[-1]
+    first = masks.versions(asks(store, study=STUDY), case["id"])[-1]
     assert first["source"] == "import" and np.array_equal(masks.pixels(store, first["id"]), imported)
-    back = masks.restore(store, saved[0]["mask"], "ben")
+    back = masks.restore(asks(store, "ben", case_id=case["id"]), saved[0]["mask"])
     assert (
         back["version"] == 5
         and masks.version(store, back["mask"])["png"] == masks.version(store, saved[0]["mask"])["png"]
     )
-    taken = masks.save(store, case["id"], drawn[0], "ann", source="run", run=run, threshold=0.5)
+    taken = save_mask(store, case["id"], drawn[0], "ann", source="run", run=run, threshold=0.5)
     row = masks.version(store, taken["mask"])
     assert (row["source"], row["run"], row["threshold"], row["reader"]) == ("run", run, 0.5, "ann")
     assert audit.verify(store)["ok"] and audit.trail(store)[0]["before"]["version"] == 5
@@ -38,8 +39,8 @@ def test_mistakes_are_sentences(room):
     store, _ = room
     case = _case(store)
     with pytest.raises(ValueError, match="72 x 61 pixels, its image 72 x 60"):
-        masks.save(store, case["id"], np.zeros((61, 72)), "ann")
+        save_mask(store, case["id"], np.zeros((61, 72)), "ann")
     with pytest.raises(ValueError, match="names its run"):
-        masks.save(store, case["id"], np.zeros((60, 72)), "ann", source="run")
+        save_mask(store, case["id"], np.zeros((60, 72)), "ann", source="run")
     with pytest.raises(ValueError, match="no lesion mask 999"):
-        masks.restore(store, 999, "ann")
+        masks.restore(asks(store, case_id=case["id"]), 999)

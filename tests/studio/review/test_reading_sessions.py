@@ -5,59 +5,61 @@ from __future__ import annotations
 import pytest
 
 from core.studio.db.store import NotFound
-from core.studio.review import blind, decisions, reading_sessions, session_choice, session_report, worklist
-from core.studio.review.aliases import Aliases
-from tests.studio.review.conftest import STUDY
+from core.studio.review import blind, decisions, reading_sessions, session_choice, session_report
+from core.studio.review.aliases import name_of, session_names
+from core.studio.review.worklist import Query, Worklist
+from tests.studio.review.conftest import STUDY, asks, decide
 
 
 def cases_of(store) -> list[int]:
     return [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id")]
 
 
-def query(run, **values):
-    return worklist.Query(study=STUDY, reader="ann", run=run, **values)
+def query(store, run, **values):
+    return Worklist(asks(store, study=STUDY, run=run), Query(**values))
 
 
 def test_a_session_has_its_own_order_and_its_own_decisions(room):
     store, run = room
     ids = cases_of(store)
-    decisions.decide(store, ids[0], "ann", "abnormal")
+    decide(store, ids[0], "ann", "abnormal")
     order = [ids[3], ids[0], ids[5]]
     reading_sessions.start(store, STUDY, "ann", order, blind=False, neutral=False, run=run)
-    q = query(run)
-    assert [r["id"] for r in worklist.page(store, q)["rows"]] == order
-    assert [r["decision"] for r in worklist.page(store, q)["rows"]] == [None, None, None], "what was said before is not"
-    assert worklist.counts(store, q) == {"total": 3, "read": 0, "unread": 3, "normal": 0, "abnormal": 0, "unsure": 0}
-    decisions.decide(store, ids[0], "ann", "normal")
-    assert worklist.counts(store, q)["normal"] == 1
-    assert worklist.neighbour(store, query(run, decision="unread"), None, count=9) == [ids[3], ids[5]]
-    assert worklist.neighbour(store, q, ids[0]) == [ids[5]]
-    assert worklist.neighbour(store, q, ids[0], backwards=True) == [ids[3]]
-    assert decisions.undo(store, STUDY, "ann")["decision"] == "abnormal"
-    assert decisions.undo(store, STUDY, "ann") is None, "what came before the session is not undone in it"
-    assert len(worklist.page(store, worklist.Query(study=STUDY, reader="ben", run=run))["rows"]) == len(ids)
+    assert [r["id"] for r in query(store, run).page()["rows"]] == order
+    assert [r["decision"] for r in query(store, run).page()["rows"]] == [None, None, None], (
+        "what was said before is not"
+    )
+    assert query(store, run).counts() == {"total": 3, "read": 0, "unread": 3, "normal": 0, "abnormal": 0, "unsure": 0}
+    decide(store, ids[0], "ann", "normal")
+    assert query(store, run).counts()["normal"] == 1
+    assert query(store, run, decision="unread").neighbour(None, count=9) == [ids[3], ids[5]]
+    assert query(store, run).neighbour(ids[0]) == [ids[5]]
+    assert query(store, run).neighbour(ids[0], backwards=True) == [ids[3]]
+    assert decisions.undo(asks(store, "ann", study="room"))["decision"] == "abnormal"
+    assert decisions.undo(asks(store, "ann", study="room")) is None, "what came before the session is not undone in it"
+    assert len(Worklist(asks(store, "ben", study=STUDY, run=run), Query()).page()["rows"]) == len(ids)
     reading_sessions.end(store, "ann")
-    assert len(worklist.page(store, q)["rows"]) == len(ids)
+    assert len(query(store, run).page()["rows"]) == len(ids)
 
 
 def test_a_blind_session_hides_until_the_decision_and_from_nobody_else(room):
     store, run = room
     ids = cases_of(store)
-    decisions.decide(store, ids[0], "ann", "abnormal")
+    decide(store, ids[0], "ann", "abnormal")
     first = reading_sessions.start(store, STUDY, "ann", ids, run=run)
-    case = decisions.case_row(store, ids[0])
-    assert blind.hides(store, case, "ann") and not blind.hides(store, case, "ben")
-    rows = worklist.page(store, query(run))["rows"]
+    hides = lambda who: asks(store, who, case_id=ids[0]).hides(ids[0])  # noqa: E731
+    assert hides("ann") and not hides("ben")
+    rows = query(store, run).page()["rows"]
     assert not any({"score", "percentile", "flagged"} & set(r) for r in rows)
-    said = [decisions.decide(store, ids[0], "ann", word)["stage"] for word in ("normal", "abnormal")]
-    assert said == ["first", "second"] and not blind.hides(store, case, "ann")
+    said = [decide(store, ids[0], "ann", word)["stage"] for word in ("normal", "abnormal")]
+    assert said == ["first", "second"] and not hides("ann")
     assert blind.standing(store, "ann") == {"blind": [STUDY], "session": {"id": first, "study": STUDY}}
     second = reading_sessions.start(store, STUDY, "ann", ids[:2], run=run)
-    assert blind.hides(store, case, "ann"), "a new session begins blind again"
+    assert hides("ann"), "a new session begins blind again"
     assert reading_sessions.get(store, first, "ann")["ended"] and second != first
     reading_sessions.end(store, "ann")
     assert blind.standing(store, "ann") == {"blind": [], "session": None}
-    assert not blind.hides(store, case, "ann")
+    assert not hides("ann")
 
 
 def test_names_and_numbers_are_made_anew_for_each_session(room):
@@ -66,41 +68,42 @@ def test_names_and_numbers_are_made_anew_for_each_session(room):
     seen = []
     for _ in range(2):
         reading_sessions.start(store, STUDY, "ann", ids, run=run)
-        names = Aliases(store, "ann")
-        seen.append([(names.alias(i), names.name(i)) for i in ids])
-        assert names.real(names.alias(ids[0])) == ids[0]
+        names = asks(store, study=STUDY).names
+        seen.append([(names.number(i), names.name(i)) for i in ids])
+        assert asks(store, number=names.number(ids[0])).asked_case["id"] == ids[0]
     assert not set(seen[0]) & set(seen[1])
     reading_sessions.start(store, STUDY, "ann", ids, blind=False, neutral=True, run=run)
-    assert Aliases(store, "ann").covers(STUDY) and not blind.applies(store, STUDY, "ann")
+    context = asks(store, study=STUDY)
+    assert context.names.covers and not context.blinded
     reading_sessions.start(store, STUDY, "ann", ids, blind=False, neutral=False, run=run)
-    assert not Aliases(store, "ann").covers(STUDY)
+    assert not asks(store, study=STUDY).names.covers
 
 
 def test_names_stay_for_the_session_when_its_reader_signs_in_again(room):
     store, run = room
     ids = cases_of(store)
     held = reading_sessions.start(store, STUDY, "ann", ids, run=run)
-    before, after = Aliases(store, "ann", "a sign-in"), Aliases(store, "ann", "another")
+    before, after = (asks(store, study=STUDY, sign_in=s).names for s in ("a sign-in", "another"))
     assert [before.name(i) for i in ids] == [after.name(i) for i in ids]
-    assert not {before.alias(i) for i in ids} & {after.alias(i) for i in ids}, "addresses are of one sign-in"
+    assert not {before.number(i) for i in ids} & {after.number(i) for i in ids}, "addresses are of one sign-in"
     reading_sessions.end(store, "ann")
     over = reading_sessions.get(store, held, "ann")
-    assert Aliases(store, "ann", "a third", over).name(ids[0]) == before.name(ids[0]), "as the report prints them"
+    assert name_of(session_names(over), ids[0]) == before.name(ids[0]), "as the report prints them"
 
 
 def test_cases_are_chosen_and_shuffled(room):
     store, run = room
     ids = cases_of(store)
-    decisions.decide(store, ids[0], "ann", "normal")
-    sizes = {c["name"]: c["cases"] for c in session_choice.available(store, STUDY, "ann", run)}
+    decide(store, ids[0], "ann", "normal")
+    sizes = {c["name"]: c["cases"] for c in session_choice.available(asks(store, study=STUDY, run=run))}
     assert sizes["all"] == len(ids) and sizes["unread"] == len(ids) - 1 and sizes["assigned"] == 0
-    chosen = [session_choice.chosen(store, STUDY, "ann", run, "all", 0, True, seed) for seed in range(4)]
+    chosen = [session_choice.chosen(asks(store, study=STUDY, run=run), "all", 0, True, seed) for seed in range(4)]
     assert all(sorted(c) == ids for c in chosen) and len({tuple(c) for c in chosen}) > 1
-    assert len(session_choice.chosen(store, STUDY, "ann", run, "unread", 3, True, 0)) == 3
-    plain = session_choice.chosen(store, STUDY, "ann", run, "all", 4, False, 0)
-    assert plain == worklist.neighbour(store, query(run), None, count=4)
+    assert len(session_choice.chosen(asks(store, study=STUDY, run=run), "unread", 3, True, 0)) == 3
+    plain = session_choice.chosen(asks(store, study=STUDY, run=run), "all", 4, False, 0)
+    assert plain == query(store, run).neighbour(None, count=4)
     with pytest.raises(ValueError, match="holds one of"):
-        session_choice.chosen(store, STUDY, "ann", run, "best", 0, True, 0)
+        session_choice.chosen(asks(store, study=STUDY, run=run), "best", 0, True, 0)
     with pytest.raises(ValueError, match="no case"):
         reading_sessions.start(store, STUDY, "ann", [])
 
@@ -109,15 +112,15 @@ def test_the_summary_counts_the_session_alone(room):
     store, run = room
     ids = cases_of(store)
     truth = {c["id"]: c["label"] for c in store.query("SELECT id, label FROM cases WHERE split = 'test'")}
-    decisions.decide(store, ids[0], "ann", "unsure", seconds=100)
-    decisions.decide(store, ids[1], "ben", truth[ids[1]])
+    decide(store, ids[0], "ann", "unsure", seconds=100)
+    decide(store, ids[1], "ben", truth[ids[1]])
     number = reading_sessions.start(store, STUDY, "ann", ids[:-1], run=run)
     for i in ids[:-2]:
-        decisions.decide(store, i, "ann", truth[i], seconds=2)
+        decide(store, i, "ann", truth[i], seconds=2)
     wrong = {"normal": "abnormal", "abnormal": "normal"}[truth[ids[0]]]
-    decisions.decide(store, ids[0], "ann", wrong, seconds=1)
+    decide(store, ids[0], "ann", wrong, seconds=1)
     reading_sessions.end(store, "ann")
-    decisions.decide(store, ids[2], "ann", "unsure", seconds=50)
+    decide(store, ids[2], "ann", "unsure", seconds=50)
     found = session_report.summary(store, reading_sessions.get(store, number, "ann"))
     assert (found["cases"], found["read"], found["changed"]) == (len(ids) - 1, len(ids) - 2, 1)
     assert found["seconds"]["median"] == 2 and found["seconds"]["total"] == 2 * (len(ids) - 2) + 1

@@ -8,8 +8,7 @@ from core.engine.segment import lattice as lattices
 from core.studio.db import store as stores
 from core.studio.ingest import studies
 from core.studio.review import segment as segments
-from core.studio.review.decisions import case_row
-from tests.studio.review.conftest import STUDY, add_readings, draw_folder
+from tests.studio.review.conftest import STUDY, add_readings, asks, draw_folder
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +18,7 @@ def room(tmp_path_factory):
     studies.import_study(store, STUDY, draw_folder(base / "images", 4, 1, 2), copy=True)
     run = add_readings(store, STUDY, "padim")
     case = store.first("SELECT id FROM cases WHERE label = 'abnormal' ORDER BY id", [])["id"]
-    yield store, run, case_row(store, case)
+    yield store, run, asks(store, case_id=case).asked_case
     store.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from core.studio.review import blind, decisions, worklist
 from core.studio.review.accounts import add_reader
 from core.studio.review.worklist import Query
-from tests.studio.review.conftest import LARGE, every_page
+from tests.studio.review.conftest import LARGE, asks, decide, every_page, list_of
 
 
 def _plain(store, query):
@@ -58,32 +58,32 @@ def _plain(store, query):
     ],
 )
 def test_pages_are_the_sorted_list_without_gap_or_repeat(large, sort, descending, filters):
-    query = Query("large", "ann", "r", sort=sort, descending=descending, **filters)
+    query = Query(sort=sort, descending=descending, **filters)
     expected = _plain(large, query)
-    assert every_page(large, query, 10) == expected
-    assert every_page(large, query, 10, backwards=True) == expected[::-1]
+    assert every_page(list_of(large, query), 10) == expected
+    assert every_page(list_of(large, query), 10, backwards=True) == expected[::-1]
     for number in (1, 9, 40):
         if number < len(expected):
-            after = worklist.position(large, query, number)
-            assert [r["id"] for r in worklist.page(large, query, after, 3)["rows"]] == expected[number : number + 3]
+            after = list_of(large, query).position(number)
+            assert [r["id"] for r in list_of(large, query).page(after, 3)["rows"]] == expected[number : number + 3]
 
 
 def test_counts_and_next_unread(large):
-    query = Query("large", "ann", "r")
-    counts = worklist.counts(large, query)
+    query = Query()
+    counts = list_of(large, query).counts()
     assert (counts["total"], counts["read"], counts["unread"]) == (LARGE, 60, LARGE - 60)
     assert counts["normal"] + counts["abnormal"] + counts["unsure"] == 60
     order = _plain(large, query)
     unread = set(_plain(large, dataclasses.replace(query, decision="unread")))
     at = order[20]
     expected = [i for i in order[21:] if i in unread][:4]
-    assert worklist.neighbour(large, dataclasses.replace(query, decision="unread"), at, count=4) == expected
-    assert worklist.neighbour(large, query, at, backwards=True) == [order[19]]
-    assert worklist.neighbour(large, query, order[-1]) == []
+    assert list_of(large, dataclasses.replace(query, decision="unread")).neighbour(at, count=4) == expected
+    assert list_of(large, query).neighbour(at, backwards=True) == [order[19]]
+    assert list_of(large, query).neighbour(order[-1]) == []
 
 
 def test_the_disagreement_order_holds_only_cases_on_which_readers_differ(large):
-    rows = worklist.page(large, Query("large", "ann", "r", sort="disagreement"))["rows"]
+    rows = list_of(large, Query(sort="disagreement")).page()["rows"]
     said = {}
     for r in large.query("SELECT case_id, reader, decision FROM reviews"):
         said.setdefault(r["case_id"], set()).add(r["decision"])
@@ -91,25 +91,30 @@ def test_the_disagreement_order_holds_only_cases_on_which_readers_differ(large):
 
 
 def test_a_line_of_sql_in_the_text_is_text(large):
-    assert worklist.page(large, Query("large", "ann", "r", text="%' OR 1=1 --"))["rows"] == []
+    assert list_of(large, Query(text="%' OR 1=1 --")).page()["rows"] == []
     with pytest.raises(ValueError, match="sorted by one of"):
-        Query("large", "ann", "r", sort="name; DROP TABLE cases")
+        Query(sort="name; DROP TABLE cases")
 
 
 def test_a_blind_reader_gets_an_order_and_rows_that_give_nothing_away(large):
     blind.set_blind(large, "large", True, "root")
     add_reader(large, "chief", "long enough", "administrator")
-    asked = Query("large", "cleo", "r", sort="percentile", flagged=True, text="7", has_mask=True)
-    seen = worklist.page(large, asked)
+    asked = Query(sort="percentile", flagged=True, text="7", has_mask=True)
+    cleo = lambda: list_of(large, asked, "cleo")  # noqa: E731
+    seen = cleo().page()
     assert len(seen["rows"]) == worklist.PAGE  # the filters that would give something away were not applied
     assert all(set(r) <= {"id", "name", "v", "decision", "first", "second", "adjudicated", "key"} for r in seen["rows"])
     assert not any("image-" in r["name"] for r in seen["rows"])
     order = [r["id"] for r in seen["rows"]]
-    assert order == [r["id"] for r in large.query("SELECT id FROM cases ORDER BY sha256 LIMIT ?", [worklist.PAGE])]
-    decisions.decide(large, order[3], "cleo", "normal")
-    row = worklist.page(large, asked)["rows"][3]
+    for column in ("id", "sha256", "name", "added"):
+        rows = large.query(f"SELECT id FROM cases ORDER BY {column} LIMIT ?", [worklist.PAGE])
+        assert sum(a == r["id"] for a, r in zip(order, rows, strict=True)) < 20, f"the order is not that of {column}"
+    assert [r["id"] for r in cleo().page()["rows"]] == order, "and stays"
+    assert [r["id"] for r in list_of(large, asked, "dan").page()["rows"]] != order, "for the reader whose it is"
+    decide(large, order[3], "cleo", "normal")
+    row = cleo().page()["rows"][3]
     assert row["first"] == "normal" and "percentile" in row and row["disagreement"] == 0
-    assert len(worklist.page(large, dataclasses.replace(asked, reader="chief"))["rows"]) < 20
+    assert len(list_of(large, asked, "chief").page()["rows"]) < 20
 
 
 def test_facts_follow_every_write_and_leave_with_their_case(large):
@@ -120,9 +125,9 @@ def test_facts_follow_every_write_and_leave_with_their_case(large):
     first = words()[10]
     blind.set_blind(large, "large", True, "root")
     other = {"normal": "abnormal"}.get(first[0], "normal")
-    decisions.decide(large, 10, "ann", other)
+    decide(large, 10, "ann", other)
     assert words()[10] == (other, first[1])  # the second look counts, the first one's time stays
-    decisions.undo(large, "large", "ann")
+    decisions.undo(asks(large, "ann", study="large"))
     assert words()[10] == first
     large.execute("UPDATE cases SET tags = '[\"late\"]' WHERE id = 10")
     assert [r["tag"] for r in large.query("SELECT tag FROM case_tags WHERE case_id = 10")] == ["late"]

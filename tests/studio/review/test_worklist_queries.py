@@ -6,7 +6,7 @@ import pytest
 
 from core.studio.review import decisions, worklist
 from core.studio.review.worklist import Query
-from tests.studio.review.conftest import LARGE, every_page
+from tests.studio.review.conftest import LARGE, asks, decide, every_page, list_of
 
 FILTERS = [
     {},
@@ -39,13 +39,13 @@ def _statements(store, act) -> list[str]:
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("sort", worklist.SORTS)
 def test_no_page_jump_or_count_sorts_anything_or_scans_a_table(large, sort, filters):
-    query = Query("large", "ann", "r", sort=sort, **filters)
+    query = Query(sort=sort, **filters)
     acts = [
-        lambda: worklist.page(large, query),
-        lambda: worklist.page(large, query, None, 5, backwards=True),
-        lambda: worklist.neighbour(large, query, 41),
-        lambda: worklist.position(large, query, 9),
-        lambda: worklist.counts(large, query),
+        lambda: list_of(large, query).page(),
+        lambda: list_of(large, query).page(None, 5, backwards=True),
+        lambda: list_of(large, query).neighbour(41),
+        lambda: list_of(large, query).position(9),
+        lambda: list_of(large, query).counts(),
     ]
     for act in acts:
         for statement in _statements(large, act):
@@ -68,9 +68,9 @@ def test_counts_are_those_of_a_plain_count(large, filters):
             db.execute(mask, [i])
             db.execute("INSERT INTO assignments VALUES (?, 'ann', 'root', '')", [i])
     for case, word in ((3, "unsure"), (4, "normal"), (70, "abnormal")):
-        decisions.decide(large, case, "ann", word)
-    decisions.undo(large, "large", "ann")
-    decisions.decide(large, 5, "ann", "normal", adjudication=True)  # settles, but is no reading of ann's
+        decide(large, case, "ann", word)
+    decisions.undo(asks(large, "ann", study="large"))
+    decide(large, 5, "ann", "normal", adjudication=True)  # settles, but is no reading of ann's
     cases = large.query("SELECT c.*, r.flagged_roi AS flagged FROM cases c LEFT JOIN readings r ON r.case_id = c.id")
     said = {}
     for r in large.query(
@@ -91,9 +91,9 @@ def test_counts_are_those_of_a_plain_count(large, filters):
         )
 
     kept = [said.get(c["id"]) for c in cases if passes(c)]
-    counts = worklist.counts(large, Query("large", "ann", "r", **filters))
+    counts = list_of(large, Query(**filters)).counts()
     assert counts["total"] == len(kept) and counts["unread"] == kept.count(None)
     assert all(counts[d] == kept.count(d) for d in decisions.DECISIONS)
     if not filters.get("decision"):
-        every = every_page(large, Query("large", "ann", "r", sort="name", **filters), 20)
+        every = every_page(list_of(large, Query(sort="name", **filters)), 20)
         assert len(every) == counts["total"]

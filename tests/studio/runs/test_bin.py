@@ -8,11 +8,10 @@ from core.studio.db import audit
 from core.studio.db.store import NotFound
 from core.studio.ingest import studies
 from core.studio.review.cases import scored_runs
-from core.studio.review.decisions import decide
 from core.studio.runs import bin
 from core.studio.runs import records as runs
 from core.studio.training import live
-from tests.studio.review.conftest import STUDY, draw_folder, room  # noqa: F401
+from tests.studio.review.conftest import STUDY, decide, draw_folder, room  # noqa: F401
 
 
 @pytest.fixture

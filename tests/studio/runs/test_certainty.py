@@ -9,11 +9,12 @@ import pytest
 
 from core.studio.ingest.studies import import_study
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import blind, cases, decisions
+from core.studio.review import blind, cases
 from core.studio.review.exports.tables import export_csv
 from core.studio.runs import certainty, nearest, pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ARCH
+from tests.studio.review.conftest import asks, decide
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_words_and_csv_follow_what_was_kept(store, scored, tmp_path, monkeypatch
     said = {"flagged": [True, False, True, True], "percentile": [96.0, 93.5, 99.0, 97.0], "sd": 0.5, "spread": 1.0}
     extra = {"steady": said, "head": 3.2, "padim": 0.4}
     store.execute("UPDATE readings SET extra = ? WHERE case_id = ?", [json.dumps(extra), case])
-    shown = cases.reading(store, case, scored)
+    shown = cases.detail(asks(store, case_id=case, run=scored))["readings"][scored]
     assert shown["steady"]["words"] == "Unsteady: flagged in 3 of 4 views (mirrored, enlarged)."
     assert "93.5 to 99.0" in shown["steady"]["more"] and not shown["steady"]["ok"]
     assert shown["members"]["words"].startswith("The detectors differ, only the lesion head")
@@ -68,7 +69,7 @@ def test_words_and_csv_follow_what_was_kept(store, scored, tmp_path, monkeypatch
     three = certainty.described({"members": [2.0, 3.1, 0.2]})["members"]
     assert three["words"] == "2 of the 3 members find it unusual." and not three["ok"] and "+3.1" in three["more"]
     assert certainty.described({}) == {"steady": None, "members": None}
-    decisions.decide(store, case, "ann", "normal", run=scored)
+    decide(store, case, "ann", "normal", run=scored)
     export_csv(store, "small", tmp_path / "out.csv", "ann")
     row = next(csv.DictReader((tmp_path / "out.csv").open()))
     assert (row["steady"], row["views_flagged"], row["score_sd"]) == ("no", "3 of 4", "0.5")
@@ -98,8 +99,7 @@ def test_the_nearest_training_image_of_a_copy_is_the_original(store, scored):
 def test_a_blind_reader_learns_nothing_of_it(store, scored):
     case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
     blind.set_blind(store, "small", True, "root")
-    runs_ = cases.scored_runs(store, "small")
-    assert "readings" not in cases.detail(store, case, "cleo", scored, runs_)
-    decisions.decide(store, case, "cleo", "normal")
-    assert cases.detail(store, case, "cleo", scored, runs_)["readings"][scored]["steady"]
+    assert "readings" not in cases.detail(asks(store, "cleo", case_id=case, run=scored))
+    decide(store, case, "cleo", "normal")
+    assert cases.detail(asks(store, "cleo", case_id=case, run=scored))["readings"][scored]["steady"]
     assert runs.get_run(store, scored)["summary"]["scored"]

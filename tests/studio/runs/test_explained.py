@@ -40,7 +40,6 @@ def test_a_training_image_is_most_like_itself(store, tiny_study, fitted, kind):
     config = parts if kind == "blend" else {"blend": parts, "head": head, "side": 32}
     run = fitted(kind, config)
     detector = DETECTORS.get(kind).load(runs.run_folder(store, run), "cpu")
-    detector = getattr(detector, "blend", detector)
     arrays = load_arrays(store, tiny_study, 32)
     kept = np.arange(len(train))
     found = [explained.explain(store, run, train[i]["id"]) for i in kept]

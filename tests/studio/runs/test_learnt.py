@@ -6,13 +6,13 @@ import pytest
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.review import cases as review_cases
-from core.studio.review import decisions, masks
 from core.studio.review import results as figures
 from core.studio.review.scored import scored
 from core.studio.runs import learnt, marks, results
 from core.studio.runs import records as runs
 from core.studio.training import requests
 from tests.conftest import scored_padim
+from tests.studio.review.conftest import asks, decide, save_mask
 
 
 def cases_of(store, study, label):
@@ -23,9 +23,9 @@ def cases_of(store, study, label):
 def mark(store, case, reader="ann", decision="abnormal", part=slice(10, 30), source="hand", run=None):
     mask = np.zeros((case["height"], case["width"]), np.uint8)
     mask[part, part] = 1
-    saved = masks.save(store, case["id"], mask, reader, source=source, run=run)
+    saved = save_mask(store, case["id"], mask, reader, source=source, run=run)
     if decision:
-        decisions.decide(store, case["id"], reader, decision)
+        decide(store, case["id"], reader, decision)
     return saved["mask"]
 
 
@@ -34,15 +34,15 @@ def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_s
     used = mark(store, sick[0])
     mark(store, sick[1], decision="normal")
     mark(store, sick[2], decision=None)
-    decisions.decide(store, sick[2]["id"], "bob", "abnormal")  # somebody else's word
+    decide(store, sick[2]["id"], "bob", "abnormal")  # somebody else's word
     mark(store, sick[3], part=slice(0, 0))  # nothing is marked
     mark(store, sick[4])
     newer = mark(store, sick[4], "bob")
     mark(store, well[0])
-    decisions.decide(store, well[0]["id"], "ann", "unsure")  # changed since
-    decisions.decide(store, sick[5]["id"], "ann", "abnormal")  # its imported mask is nobody's here
+    decide(store, well[0]["id"], "ann", "unsure")  # changed since
+    decide(store, sick[5]["id"], "ann", "abnormal")  # its imported mask is nobody's here
     mark(store, well[1])
-    decisions.decide(store, well[1]["id"], "eve", "normal", adjudication=True)
+    decide(store, well[1]["id"], "eve", "normal", adjudication=True)
     found = marks.accepted(store, tiny_study)
     assert [(row["case_id"], row["mask"]) for row in found] == [(sick[0]["id"], used), (sick[4]["id"], newer)]
     assert [row["reader"] for row in marks.accepted(store, tiny_study, "ann")] == ["ann", "ann"]
@@ -80,7 +80,7 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
 
     listed = review_cases.scored_runs(store, tiny_study)
     assert listed[0]["id"] == base and listed[-1]["id"] == made["run"], "the old one stays the first"
-    shown = review_cases.detail(store, sick[3]["id"], "ann", base, listed)["readings"]
+    shown = review_cases.detail(asks(store, case_id=sick[3]["id"], run=base))["readings"]
     assert "learnt from this case" in shown[made["run"]]["words"]
     assert "learnt from" not in shown[base]["words"]
     with pytest.raises(ValueError, match="has learnt from marks itself"):
@@ -108,8 +108,8 @@ def test_masks_that_are_gone_are_not_learnt_from(store, tiny_study):
 def test_labels_are_those_of_the_import_and_else_of_most_readers(store, tiny_study):
     rows = cases_of(store, tiny_study, "normal")[:3]
     for reader, said in (("ann", "abnormal"), ("bob", "abnormal"), ("eve", "normal")):
-        decisions.decide(store, rows[0]["id"], reader, said)
-    decisions.decide(store, rows[1]["id"], "ann", "normal")
+        decide(store, rows[0]["id"], reader, said)
+    decide(store, rows[1]["id"], "ann", "normal")
     ids = np.array([row["id"] for row in rows])
     got = learnt._labels(store, tiny_study, np.array(["unknown", "unknown", "unknown"]), ids)
     assert got.tolist() == [1, 0, -1]

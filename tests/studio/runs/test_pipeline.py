@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import level_of, outlined, peaks
+from core.engine.calibration.percentiles import PixelScale
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.db import journal
 from core.studio.ingest.studies import import_study, load_arrays
@@ -17,6 +20,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.readings import pack_map, read_maps, unpack_map
 from tests.conftest import ARCH, plain_folder, scored_padim, wait
 
+LEVELS = "SELECT case_id, json_extract(extra, '$.outline') AS level FROM readings"
 TINY = PRETRAIN_PRESETS["quick"].replace(
     size=32, epochs=2, batch=6, snapshot_every=1, centre_images=6, **{"encoder.arch": ARCH}
 )
@@ -51,6 +55,37 @@ def test_a_bright_lesion_is_found_and_evaluation_prints_both_regions(store, tiny
         assert (row["n_normal"], row["n_abnormal"]) == (6, 6)
     results.evaluate_run(store, scored[1], True, bootstrap=50)
     assert len(results.evaluations(store, tiny_study, scored[1])) == 2, "the same row is replaced"
+
+
+def test_outlines_follow_each_image_in_readings_and_results(store, tiny_study, scored):
+    kept = runs.get_run(store, scored[1])["summary"]
+    scale = results.pixels_of({"summary": kept})
+    assert scale == PixelScale.of(kept["pixels"]) and 0.1 <= scale.share <= 0.9
+    arrays = load_arrays(store, tiny_study, 32)
+    levels = {r["case_id"]: r["level"] for r in store.query(LEVELS)}
+    for case, roi in zip(arrays.case_ids, arrays.roi, strict=True):
+        if case in levels:
+            maps = read_maps(store, scored[1], [case])
+            assert levels[case] == pytest.approx(level_of(peaks(maps, roi[None], scale), scale)[0], abs=1e-3)
+    assert len(set(levels.values())) > 3
+    row = results.evaluate_run(store, scored[1], True, bootstrap=0)
+    assert row["outline_share"] == scale.share and 0 < row["outlined"] < 1
+    sick = arrays.index("test", label="abnormal")
+    maps, roi = read_maps(store, scored[1], arrays.case_ids[sick]), np.asarray(arrays.roi[sick]) > 0
+    found = outlined(upsample(maps, 32), level_of(peaks(maps, roi.astype(np.uint8), scale), scale), scale, roi)
+    truth = (np.asarray(arrays.masks[sick]) > 0) & roi
+    dice = 2 * (found & truth).sum((1, 2)) / (found.sum((1, 2)) + truth.sum((1, 2)))
+    assert row["dice"] == pytest.approx(np.nanmean(dice[truth.any((1, 2))]))
+
+
+def test_a_run_of_before_there_were_outlines_keeps_its_one_level(store, tiny_study, scored):
+    kept = runs.get_run(store, scored[1])["summary"]
+    for scale in (kept["pixels"], *(one["pixels"] for one in kept["calibration"].values())):
+        scale.pop("share"), scale.pop("seen")
+    runs.update_run(store, scored[1], summary=kept)
+    store.execute("UPDATE readings SET extra = json_remove(extra, '$.outline')")
+    row = results.evaluate_run(store, scored[1], True, bootstrap=0)
+    assert row["outline_share"] is None and row["pixel_threshold"] == pytest.approx(kept["pixels"]["threshold"])
 
 
 def test_the_mean_colour_baseline_has_a_row(store, tiny_study):

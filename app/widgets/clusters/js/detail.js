@@ -4,7 +4,7 @@ import { el } from '../../../static/dom.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
 /** @typedef {import('../../../static/answers').PointDetail} PointDetail */
-/** @typedef {Omit<PointDetail, 'case' | 'box' | 'reading'> & Partial<Pick<PointDetail, 'box' | 'reading'>> & {far?: boolean,
+/** @typedef {Omit<PointDetail, 'ok' | 'case' | 'box' | 'reading'> & Partial<Pick<PointDetail, 'box' | 'reading'>> & {far?: boolean,
  *   case: {name: string, split?: string, tags: string[]} | null}} Shown a point of the map, or a new image on it */
 /** @typedef {import('../../../static/answers').Neighbour} Neighbour */
 

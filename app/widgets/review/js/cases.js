@@ -1,6 +1,7 @@
 // From case to case: everything is fetched before anything changes, so that nothing jumps; the next cases are fetched
 // ahead of time.
 import { get } from '../../../static/api.js';
+import { shownCase } from '../../../static/store.js';
 import * as layers from './layers.js';
 import { UPRIGHT } from './orientation.js';
 import { maskWaits } from './reference.js';
@@ -19,6 +20,7 @@ export class CaseLoader {
   /** Puts a case on screen. @param {CaseDetail} detail @param {Ahead[]} [ahead] */
   async enter(detail, ahead = []) {
     const { review } = this;
+    if (detail.study !== review.study) return; // an answer that was asked for before another study was opened
     const nonce = (this.newest = Symbol('case'));
     const picture = await layers.pictures.get(`${detail.id}/${detail.v}`, detail).catch((error) => {
       review.say(error.message, 'bad');
@@ -46,6 +48,7 @@ export class CaseLoader {
     const waits = maskWaits(review, detail);
     const shown = waits ? { lesion: null, maskId: null } : { lesion, maskId: mask?.id || null };
     Object.assign(review, { detail, picture, ...shown, waits, otherId: null, other: null, roi });
+    shownCase.value = review.grid.on ? null : detail.id;
     review.display.dress({ heat, second });
     if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);

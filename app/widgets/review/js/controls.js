@@ -52,9 +52,10 @@ function heatControls(review) {
   const contour = toggle('Contour', 'O', () => review.act('contour'));
   const roi = toggle('Region', 'R', () => review.act('roi'));
   roi.title = 'Heat map inside the region of interest only; off: everywhere, with the region outlined (R)';
+  const outline = el('p', { class: 'dim rv-outline' });
   const nearest = toggle('Nearest', 'X', () => review.act('nearest'));
   nearest.title = 'The most similar normal training image beside the case (X)';
-  return { threshold, opacity, colours, legend, heat, contour, roi, nearest };
+  return { threshold, outline, opacity, colours, legend, heat, contour, roi, nearest };
 }
 
 function measures() {
@@ -97,6 +98,7 @@ export function controls(review) {
     map.opacity.row,
     el('div', { class: 'rv-colours' }, map.colours, map.legend),
     map.threshold.row,
+    map.outline,
     numbers.element,
     compared.element,
   );

@@ -28,5 +28,5 @@ export function detectors(side, review) {
     all.value = rest.find((r) => r.id === review.run)?.id || '';
     nodes.push(all);
   }
-  fill(side.detectors, nodes.length ? nodes : unscored(review.studio));
+  fill(side.detectors, nodes.length ? nodes : unscored());
 }

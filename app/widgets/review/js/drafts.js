@@ -24,6 +24,12 @@ export class Drafts {
     review.editor.kept = (steps) => this.keep(steps);
   }
 
+  /** Another study comes: of this one nothing is known any more; what is to be sent is still sent. */
+  clear() {
+    this.cases = new Set();
+    this.trail = [];
+  }
+
   /** Asks which cases of the study have a draft. */
   async load() {
     const { study } = this.review;

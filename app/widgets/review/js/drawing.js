@@ -36,7 +36,7 @@ export function takeTool(review, tool) {
 function takeComponent(review, p) {
   const { heat, editor } = review;
   if (!heat) return;
-  if (!editor.takeComponent(heat.map, heat.field, heat.level, p))
+  if (!editor.takeComponent(heat.map, heat.cut, heat.level, p))
     review.say('The heat map lies below the threshold there. Lower it, or click inside the contour.');
   else if (!review.lesion && editor.history.length === 1)
     editor.origin = { source: 'run', run: review.run, threshold: heat.level };

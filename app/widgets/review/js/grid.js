@@ -2,6 +2,7 @@
 // asked for once scrolling rests.
 import { get } from '../../../static/api.js';
 import { el } from '../../../static/dom.js';
+import { shownCase } from '../../../static/store.js';
 import { inSight, layout, Pages, Selection } from './grid_model.js';
 import { clicked, enter, pressed, reach } from './grid_moves.js';
 import { selectionBar } from './selection_bar.js';
@@ -62,6 +63,7 @@ export class Grid {
     if (this.on === on) return;
     this.on = on;
     this.element.hidden = !on;
+    shownCase.value = on ? null : (review.detail?.id ?? null);
     review.listed();
     if (!on) return review.overview.seen();
     this.pages.reset(0);

@@ -8,8 +8,12 @@ export const GRID = 512; // the long side of the grid on which contours and comp
 export const STEPS = 1000; // steps of the threshold slider over the run's display scale
 
 /** @typedef {{get: (name: string) => string | null}} Headers */
-/** @typedef {{lo: number, hi: number, pixel: number}} Scale the run's display scale and its threshold for pixels */
-/** @typedef {{h: number, w: number, values: Float32Array, raw: Uint16Array, lo: number, hi: number, scale: Scale}} HeatMap */
+/** @typedef {{lo: number, hi: number, pixel: number}} Scale the run's display scale and the level of this map's outline */
+/** @typedef {{w: number, h: number, pixels: Uint8Array}} Area 1 inside */
+/** @typedef {{h: number, w: number, values: Float32Array, raw: Uint16Array, lo: number, hi: number, scale: Scale,
+ *   core: number, share: number | null, seen: Area | null}} HeatMap core: what an outlined part must somewhere exceed;
+ *   share: how far up to its own maximum the map is outlined, null where one level holds for all images; seen: places
+ *   that normal images show, null for all */
 
 /** Numbers that a header lists, with commas between. @param {Headers} headers @param {string} name */
 export const numbers = (headers, name) => (headers.get(name) || '').split(',').map(Number);
@@ -23,7 +27,14 @@ export function decode(buffer, headers) {
   const raw = new Uint16Array(buffer);
   const values = new Float32Array(raw.length);
   for (let i = 0; i < raw.length; i += 1) values[i] = lo + (raw[i] / 65535) * (hi - lo);
-  return { h, w, values, raw, lo, hi, scale: { lo: dlo, hi: dhi, pixel } };
+  const core = Number(headers.get('X-Map-Core') || pixel);
+  const share = Number(headers.get('X-Map-Share') || 'NaN');
+  const rows = headers.get('X-Map-Seen')?.split(',');
+  const seen = rows
+    ? { w: rows[0].length, h: rows.length, pixels: Uint8Array.from(rows.join(''), (cell) => Number(cell)) }
+    : null;
+  const own = { core, share: Number.isNaN(share) ? null : share, seen };
+  return { h, w, values, raw, lo, hi, scale: { lo: dlo, hi: dhi, pixel }, ...own };
 }
 
 /** Returns fill(y, out): row y of the map at W x H.
@@ -64,8 +75,20 @@ export function grid(map, imageW, imageH) {
   return { w, h, values };
 }
 
-/** What lies outside the region of interest is below every threshold.
- * @param {import('./contour.js').Field} field @param {{w: number, h: number, pixels: Uint8Array}} roi */
+/** What lies in both areas; all where neither is given. @param {Area | null | undefined} a @param {Area | null} b */
+export function both(a, b) {
+  if (!a || !b) return a || b;
+  const pixels = new Uint8Array(a.w * a.h);
+  for (let y = 0; y < a.h; y += 1) {
+    const row = Math.floor(((y + 0.5) * b.h) / a.h) * b.w;
+    for (let x = 0; x < a.w; x += 1)
+      pixels[y * a.w + x] = a.pixels[y * a.w + x] & b.pixels[row + Math.floor(((x + 0.5) * b.w) / a.w)];
+  }
+  return { w: a.w, h: a.h, pixels };
+}
+
+/** What lies outside the area is below every threshold.
+ * @param {import('./contour.js').Field} field @param {Area} roi */
 export function clip(field, roi) {
   const { w, h, values } = field;
   for (let y = 0; y < h; y += 1) {

@@ -1,9 +1,9 @@
 // What lies over the image: heat maps and masks, fetched once and kept for the next cases.
 import { bytes } from '../../../static/api.js';
 import { contour, outline } from './contour.js';
-import { clip, colourise, decode, GRID, grid, numbers, stepOf, threshold } from './heat.js';
+import { both, clip, colourise, decode, GRID, grid, numbers, threshold } from './heat.js';
 import { load, opened } from './image.js';
-import { components } from './regions.js';
+import { components, cored } from './regions.js';
 import { unpack } from './shapes.js';
 import { Shelf } from './shelf.js';
 
@@ -19,10 +19,12 @@ import { Shelf } from './shelf.js';
  * @property {string} run
  * @property {import('./heat.js').HeatMap} map
  * @property {import('./contour.js').Field} field
- * @property {Region | null} roi
+ * @property {import('./heat.js').Area | null} inside what may be outlined
+ * @property {import('./contour.js').Field} cut the field that the contour was drawn of
  * @property {HTMLCanvasElement} canvas
  * @property {string} colours
  * @property {number} level
+ * @property {number | null} [step] of the slider, null for the map's own outline
  * @property {Path2D | null} contour
  * @property {number} components
  * @property {{mask: number | null, counts: import('./measure.js').PixelCounts}} [counted]
@@ -61,14 +63,16 @@ export function layer(heat, picture, colours, roi) {
   let { made } = heat;
   if (made?.key !== key) {
     const field = grid(heat.map, picture.w, picture.h);
-    if (roi) clip(field, roi);
+    const inside = both(roi, heat.map.seen);
+    if (inside) clip(field, inside);
     const canvas = document.createElement('canvas');
     made = {
       key,
       run: heat.run,
       map: heat.map,
       field,
-      roi: roi || null,
+      inside,
+      cut: field,
       canvas,
       colours: '',
       level: Number.NaN,
@@ -88,14 +92,19 @@ export function recolour(made, colours) {
   made.colours = colours;
 }
 
-/** The contour and the number of components at a step of the slider; null: the run's own threshold.
+/** The field of the map's own outline: without what nowhere rises above the usual. @param {Layer} made */
+export const ownCut = ({ field, map }) => cored(field, map.scale.pixel, map.core);
+
+/** The contour and the number of components at a step of the slider; null: the map's own outline.
  * @param {Layer} made @param {number | null} step */
 export function cutAt(made, step) {
-  const level = threshold(made.map, step ?? stepOf(made.map, made.map.scale.pixel));
-  if (made.level === level) return;
-  made.contour = contour(made.field, level);
-  made.components = components(made.field, level);
+  const level = step === null ? made.map.scale.pixel : threshold(made.map, step);
+  if (made.level === level && made.step === step) return;
+  made.cut = step === null ? ownCut(made) : made.field;
+  made.contour = contour(made.cut, level);
+  made.components = components(made.cut, level);
   made.level = level;
+  made.step = step;
 }
 
 /**

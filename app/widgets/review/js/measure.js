@@ -1,11 +1,13 @@
 // Dice, IoU and area at any threshold in constant time: one pass counts, for each step of the slider, the image's
 // pixels at or above it inside and outside the lesion mask. The pass runs at the image's own resolution.
 
+import { BELOW } from './contour.js';
 import { STEPS, sampler } from './heat.js';
 
 const AT_ONCE = 1_000_000; // pixels counted before the page may breathe
 
-/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number}} PixelCounts by step */
+/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: [number, number]}}
+ *   PixelCounts by step; own: inside and outside of the lesion, by the map's own outline */
 /** @typedef {{area: number, share: number, dice: number | null, iou: number | null}} Found */
 
 /**
@@ -14,10 +16,12 @@ const AT_ONCE = 1_000_000; // pixels counted before the page may breathe
  * @param {Uint8Array | undefined} lesion
  * @param {number} w
  * @param {number} h
- * @param {{w: number, h: number, pixels: Uint8Array} | null} roi
+ * @param {import('./heat.js').Area | null} roi
+ * @param {() => boolean} [cancelled]
+ * @param {import('./contour.js').Field | null} [cut] the field of the map's own outline
  * @returns {Promise<PixelCounts | null>}
  */
-export async function count(map, lesion, w, h, roi, cancelled = () => false) {
+export async function count(map, lesion, w, h, roi, cancelled = () => false, cut = null) {
   let missed = 0; // of the lesion, outside the region: never found, whatever the threshold
   const inside = new Float64Array(STEPS + 2);
   const outside = new Float64Array(STEPS + 2);
@@ -25,10 +29,14 @@ export async function count(map, lesion, w, h, roi, cancelled = () => false) {
   const fillRow = sampler(map, w, h);
   const gain = STEPS / (map.scale.hi - map.scale.lo || 1);
   const across = roi && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * roi.w) / w));
+  /** @type {[number, number]} */
+  const own = [0, 0];
+  const column = cut && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * cut.w) / w));
   let done = 0;
   for (let y = 0; y < h; y += 1) {
     fillRow(y, row);
     const down = roi ? Math.floor(((y + 0.5) * roi.h) / h) * roi.w : 0;
+    const line = cut ? Math.floor(((y + 0.5) * cut.h) / h) * cut.w : 0;
     for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
       if (roi && across && !roi.pixels[down + across[x]]) {
         if (lesion?.[i]) missed += 1;
@@ -38,6 +46,8 @@ export async function count(map, lesion, w, h, roi, cancelled = () => false) {
       const bin = t < 0 ? 0 : t >= STEPS ? STEPS + 1 : Math.floor(t + 1e-4) + 1;
       if (lesion?.[i]) inside[bin] += 1;
       else outside[bin] += 1;
+      if (row[x] >= map.scale.pixel && !(cut && column && cut.values[line + column[x]] === BELOW))
+        own[lesion?.[i] ? 0 : 1] += 1;
     }
     done += w;
     if (done > AT_ONCE) {
@@ -50,14 +60,13 @@ export async function count(map, lesion, w, h, roi, cancelled = () => false) {
     inside[k] += inside[k + 1];
     outside[k] += outside[k + 1];
   }
-  return { inside, outside, lesion: inside[0] + missed, pixels: w * h };
+  return { inside, outside, lesion: inside[0] + missed, pixels: w * h, own };
 }
 
-/** What slider step k finds: area in pixels, share of the image, overlap with the lesion where there is one.
- * @param {PixelCounts} counts @param {number} k */
+/** What slider step k finds, or the map's own outline for null: area in pixels, share of the image, overlap with the lesion where there is one.
+ * @param {PixelCounts} counts @param {number | null} k */
 export function at(counts, k) {
-  const found = counts.inside[k + 1];
-  const false_ = counts.outside[k + 1];
+  const [found, false_] = k === null ? counts.own : [counts.inside[k + 1], counts.outside[k + 1]];
   const area = found + false_;
   /** @type {Found} */
   const out = { area, share: area / counts.pixels, dice: null, iou: null };

@@ -1,4 +1,5 @@
 // Connected regions: how many, which one was clicked, holes, smoothing. Masks are Uint8Array (h, w) of 0 and 1.
+import { BELOW } from './contour.js';
 
 /** @typedef {import('./contour.js').Field} Field */
 /** @typedef {import('./shapes.js').Box} Box */
@@ -41,6 +42,22 @@ export function components(field, level) {
     previous = runs;
   }
   return count;
+}
+
+/** The field without the components of values >= level that nowhere exceed `core`; the field itself where none is left
+ * out. @param {Field} field @param {number} level @param {number} core @returns {Field} */
+export function cored(field, level, core) {
+  if (level >= core) return field;
+  const { w, h } = field;
+  const values = field.values.slice();
+  const kept = new Uint8Array(w * h);
+  for (let i = 0; i < values.length; i += 1) {
+    if (!(values[i] > core) || kept[i]) continue;
+    const found = componentAt(field, level, i % w, Math.floor(i / w));
+    if (found) found.inside.forEach((inside, j) => inside && (kept[j] = 1));
+  }
+  for (let i = 0; i < values.length; i += 1) if (values[i] >= level && !kept[i]) values[i] = BELOW;
+  return { w, h, values };
 }
 
 /** The component of values >= level at (x, y), or null if the point lies below.

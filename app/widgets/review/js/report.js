@@ -46,7 +46,7 @@ function rows(review) {
         : 'whole image';
     return el('li', {}, `${i + 1}. ${f.label} (${place}), ${f.reader}, ${moment(f.created)}`);
   });
-  const at = counts && heat ? measure.at(counts, review.threshold.current()) : null;
+  const at = counts && heat ? measure.at(counts, review.threshold.step) : null;
   return [
     row('Study', setup.study),
     row(

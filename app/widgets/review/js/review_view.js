@@ -2,6 +2,7 @@
 // cases.js (from case to case), threshold.js, display.js, decisions.js and drawing.js.
 import { get } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
+import { reading, shownCase } from '../../../static/store.js';
 import { CaseLoader } from './cases.js';
 import { controls, reflect } from './controls.js';
 import { detectors } from './detector_choice.js';
@@ -51,8 +52,6 @@ export class ReviewView {
     this.study = null;
     /** @type {string | null} */
     this.run = null;
-    /** @type {string | null} the run that another tab asked for */
-    this.preferred = null;
     /** @type {import('../../../static/answers').ReviewSetup | null} */
     this.setup = null;
     this.show = { ...SHOW };
@@ -149,22 +148,27 @@ export class ReviewView {
 
   /** @param {string} study @param {number | null} [wanted] the case to begin with */
   async open(study, wanted = null) {
-    if (this.setup?.study !== study) this.clear();
+    if (this.study !== study) this.leave();
     this.study = study;
     const setup = await get('/api/review/open', { study });
     if (this.study !== study) return;
     if (!setup.ok) return this.say(setup.error, 'bad');
     this.setup = setup;
     Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false });
-    const asked = setup.runs.find((/** @type {{id: string}} */ r) => r.id === this.preferred);
+    const asked = setup.runs.find((/** @type {{id: string}} */ r) => r.id === reading.peek());
     this.run = (asked || setup.runs[0])?.id || null;
     this.side.mask.freshLabels();
     detectors(this.side, this);
     this.opened();
     await this.drafts.load();
+    if (this.study !== study) return;
     await this.list.load();
+    if (this.study !== study) return;
     const params = this.list.params();
-    const first = wanted ? await get(`/api/review/case/${wanted}`, params) : await get('/api/review/step', params);
+    let first = wanted ? await get(`/api/review/case/${wanted}`, params) : await get('/api/review/step', params);
+    // An address may name a case that is not of this study, or is no more: the list begins at its beginning.
+    if (wanted && (!first.ok || first.case?.study !== study)) first = await get('/api/review/step', params);
+    if (this.study !== study) return;
     if (first.ok && first.case) await this.cases.enter(first.case, first.ahead);
     else this.empty();
   }
@@ -174,12 +178,19 @@ export class ReviewView {
     this.editor.tool = null;
     const gone = { detail: null, picture: null, heat: null, second: null, lesion: null, other: null, roi: null };
     Object.assign(this, gone, { nearest: null, counts: null, maskId: null, otherId: null });
+    if (this.study) shownCase.value = null;
     this.named();
     this.redraw();
   }
 
   /** The study before this one leaves at once: its image never stands beside another study's list. */
-  clear() {
+  leave() {
+    this.study = this.setup = this.run = null;
+    this.last = null;
+    this.adjudicating = false;
+    this.revealed.clear();
+    this.threshold.step = null;
+    this.drafts.clear();
     this.cases.newest = null;
     this.empty();
     this.list.clear();
@@ -194,6 +205,7 @@ export class ReviewView {
   /** Reads with another run from here on. @param {string} id */
   async useRun(id) {
     this.run = id;
+    reading.value = id;
     this.threshold.step = null;
     detectors(this.side, this);
     await this.list.load();

@@ -3,6 +3,7 @@ import { get, post } from '../../../static/api.js';
 import { asked } from '../../../static/dialogs.js';
 import { el, fill } from '../../../static/dom.js';
 import { moment, plural } from '../../../static/format.js';
+import { shownCase } from '../../../static/store.js';
 import { showSummary } from './session_summary.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
@@ -84,7 +85,8 @@ async function begin(review) {
 
 /** Names and images from before leave at once. @param {ReviewView} review @param {string} study */
 function anew(review, study) {
-  review.clear();
+  review.leave();
+  shownCase.value = null;
   return review.open(study);
 }
 

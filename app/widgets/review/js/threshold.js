@@ -8,11 +8,19 @@ import * as measure from './measure.js';
 const REST = 1500; // milliseconds after which a threshold counts as chosen
 const HELD = 500; // milliseconds between looks at a slider that is still held
 
+/** How a map is outlined, in words. @param {import('./heat.js').HeatMap} map */
+function outlineWords({ share, scale, core }) {
+  if (share === null)
+    return 'Outlined at one level for all images: a usual normal one has 1 % above it. Score the run anew for outlines that follow each image.';
+  if (scale.pixel === core) return 'Nothing here rises above what usual normal images show.';
+  return `Outlined where it is above ${Math.round(100 * share)} % of the way from a usual normal image to this one's highest value; lesions pasted into held-out normals taught the share. It does not decide what is flagged.`;
+}
+
 export class Threshold {
   /** @param {import('./review_view.js').ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {number | null} of the slider; null: the run's own threshold */
+    /** @type {number | null} of the slider; null: each map's own outline */
     this.step = null;
     /** @type {number | null} what the server knows, 0..1 */
     this.reported = null;
@@ -63,7 +71,15 @@ export class Threshold {
    * @param {() => boolean} [stale]
    */
   async counted(made, lesion, mask, picture, stale) {
-    const counts = await measure.count(made.map, lesion?.pixels, picture.w, picture.h, made.roi, stale);
+    const counts = await measure.count(
+      made.map,
+      lesion?.pixels,
+      picture.w,
+      picture.h,
+      made.inside,
+      stale,
+      layers.ownCut(made),
+    );
     if (counts) made.counted = { mask, counts };
     return counts;
   }
@@ -72,15 +88,16 @@ export class Threshold {
     const { heat, second, side } = this.review;
     const step = this.current();
     side.threshold.set(step);
-    if (heat) layers.cutAt(heat, step);
-    if (second) layers.cutAt(second, step);
+    side.outline.textContent = this.step === null && heat ? outlineWords(heat.map) : '';
+    if (heat) layers.cutAt(heat, this.step);
+    if (second) layers.cutAt(second, this.step);
     this.measured();
   }
 
   measured() {
     const { side, counts, heat, picture } = this.review;
     numbers(side, {
-      at: counts && measure.at(counts, this.current()),
+      at: counts && measure.at(counts, this.step),
       components: heat?.components,
       pixels: picture ? picture.w * picture.h : 0,
     });

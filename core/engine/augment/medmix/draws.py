@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.colour import PLAIN, colour_map, jitter_factors
+from core.engine.augment.config import BLENDS, DONORS, MedMixConfig
 from core.engine.augment.medmix.lesions import Lesions
-from core.engine.augment.medmix.settings import BLENDS, DONORS, SHAPES, MedMixConfig
 from core.engine.augment.medmix.shapes import HARMONICS, outline
 from core.engine.augment.placement import CANDIDATES, RoiSampler, place, place_all, sides
 
@@ -112,11 +112,11 @@ def read_draws(
     largest_first = (slot * (side + 1) - boxes[target, slot, 2:].amax(1)).argsort(stable=True)
     target, slot = target[largest_first], slot[largest_first]
     u, box, image = draws.pick(target, slot), boxes[target, slot], image[target]
-    kind = _choose(u.kind, config.choices("donor", DONORS))
+    kind = _choose(u.kind, config.choices("donor"))
     donor, source = _sources(u, config, kind, image, box, batch, sampler, pool, pool_roi)
 
     c = config.control_points
-    blend = _choose(u.blend, config.choices("blend", BLENDS))
+    blend = _choose(u.blend, config.choices("blend"))
     jitter = torch.where(u.has_jitter[:, None] < config.p_jitter, jitter_factors(u.jitter, config.jitter), PLAIN)
     order = u.jitter_order.argsort(1)
     colour, towards_mean = colour_map(jitter, order)
@@ -129,7 +129,7 @@ def read_draws(
         source=source,
         donor=donor,
         kind=kind,
-        shape=_choose(u.shape, config.choices("shape", SHAPES)),
+        shape=_choose(u.shape, config.choices("shape")),
         blend=blend,
         outline=outline(u.outline, config.irregularity),
         softness=_between(u.softness, config.softness),

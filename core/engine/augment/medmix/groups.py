@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.engine.augment.config import BLENDS, DONORS, SHAPES
 from core.engine.augment.medmix.lesions import Lesions
-from core.engine.augment.medmix.settings import BLENDS, DONORS, SHAPES
 from core.engine.tensors import to_device
 
 Which = Tensor | slice | None  # of L lesions: what indexes them, or None for none of them

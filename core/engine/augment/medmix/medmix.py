@@ -17,13 +17,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment.colour import apply_colour, grey_images, keep_grey
+from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix import blending, textures, warps
 from core.engine.augment.medmix.draws import FOREIGN, Draws, read_draws
 from core.engine.augment.medmix.groups import Group, groups, read, write
 from core.engine.augment.medmix.lesions import Lesions
-from core.engine.augment.medmix.presets import MEDMIX_PRESETS
-from core.engine.augment.medmix.settings import MedMixConfig
 from core.engine.augment.medmix.shapes import coverage, depth
 from core.engine.augment.mixed import Mixed
 from core.engine.augment.share import Share

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.engine.backbones.base import STRIDES
+from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend
 from core.engine.detectors.base import Prediction

@@ -20,8 +20,8 @@ from torch.nn import functional as F
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.calibration.heatmap import blur, counted
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import blur, counted
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Items
 from core.engine.detectors.igd.model import IGDModel

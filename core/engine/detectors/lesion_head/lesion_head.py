@@ -20,9 +20,11 @@ from torch import Tensor
 from typing_extensions import Self
 
 from core.engine import processes
-from core.engine.backbones.encoder import Encoder, EncoderConfig
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import Encoder
+from core.engine.calibration.heatmap import counted
+from core.engine.calibration.scale import leave_out
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.heatmap import counted
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.rules import ScoreRule
@@ -30,7 +32,6 @@ from core.engine.detectors.lesion_head.score import Validation, choose_rule, sum
 from core.engine.detectors.lesion_head.synth import Pairs
 from core.engine.detectors.lesion_head.train import PARTIAL, train
 from core.engine.detectors.lesion_head.validation import SyntheticValidation
-from core.engine.detectors.members import leave_out
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
@@ -97,6 +98,17 @@ class LesionHead(Detector):
             if context.shared:
                 head.rule = processes.from_first(head.rule)
         return head
+
+    @classmethod
+    def finished(
+        cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext
+    ) -> Self | None:
+        """The head that an earlier fit saved in the context's folder, if it was fitted with these very arguments."""
+        if context.folder is None or not (context.folder / ABOUT).is_file():
+            return None
+        head = cls.load(context.folder, context.device)
+        same = head.config == config and head.fitted_on == fitted_on(encoder, images, context.roi)
+        return head if same else None
 
     @staticmethod
     def _centres(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from core.engine.detectors.heatmap import masked_maps
+from core.engine.calibration.heatmap import masked_maps
 from core.engine.detectors.lesion_head.rules import ScoreRule
 
 TOP = (0.005, 0.02, 0.05)  # shares of an image's cells

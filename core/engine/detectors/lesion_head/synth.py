@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment.colour import grey_images
-from core.engine.augment.medmix.medmix import MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.strong import Strong
 from core.engine.registry import STRONG
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from core.engine.calibration.heatmap import upsample
 from core.engine.detectors.base import Detector
-from core.engine.detectors.heatmap import upsample
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.synth import Pairs
 from core.engine.tensors import to_batch, to_pixels

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.engine.calibration.percentiles import Calibration
 from core.engine.config import Config
-from core.engine.detectors.calibration import Calibration
 from core.engine.metrics.localisation import overlaps
 from core.engine.metrics.pro import pro
 

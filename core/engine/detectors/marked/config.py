@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.engine.backbones.base import STRIDES, in_order
+from core.engine.backbones.base import in_order
+from core.engine.backbones.config import STRIDES
 from core.engine.config import BadConfig, Config
 
 

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.backbones.inference import inference_copy
+from core.engine.calibration.heatmap import blur, cells_inside, roi_at, upsample
+from core.engine.calibration.scale import leave_out
 from core.engine.detectors.base import Detector, FitContext, Marks
-from core.engine.detectors.heatmap import blur, cells_inside, roi_at, upsample
 from core.engine.detectors.map_detector import maps_of
 from core.engine.detectors.marked.cells import chosen_channels, covered, joined
 from core.engine.detectors.marked.choice import Folds, Rule, choose, folds, mixed
 from core.engine.detectors.marked.config import MarkedConfig
 from core.engine.detectors.marked.discriminant import Discriminant, Moments, discriminant
-from core.engine.detectors.members import leave_out
 from core.engine.progress import Stopped
 
 EVERY = 3  # of a normal image's cells, one is learnt from: neighbours say the same

@@ -85,7 +85,7 @@ class Marked(Detector):
         if self.learnt is None or not len(images):
             return found
         learnt = self._learnt_maps(self.learnt, images, batch)
-        return Prediction(self.joined(found.maps, learnt), found.extras)
+        return self.base.changed(found, self.joined(found.maps, learnt))
 
     def joined(self, base: np.ndarray, learnt: np.ndarray) -> np.ndarray:
         """The base's maps (N, h, w) and standardised learnt ones (N, h', w') -> the mixture's, on the finer grid."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors.heatmap import roi_at
+from core.engine.calibration.heatmap import roi_at
 from core.engine.detectors.nearest.coreset import greedy_coreset
 from core.engine.detectors.nearest.memory import Memory, Pool
 

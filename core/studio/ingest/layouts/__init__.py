@@ -12,9 +12,12 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from core.studio.ingest.decode import SUFFIXES
+from core.studio.ingest.roots import Within
 
+OUTSIDE = "it lies, or leads by a link, outside of the folders that may be imported from"
 ORDER = ("table", "plain", "bmad", "mvtec", "flat")
 _NOT_IMAGES = {
     ".txt",
@@ -31,6 +34,7 @@ _NOT_IMAGES = {
     ".sqlite",
     ".zip",
 }
+ANYWHERE = Within(None)
 _NOISE = {"thumbs.db", "desktop.ini", "dicomdir", "license", "readme", "licence"}
 
 
@@ -116,8 +120,34 @@ class Entries(Sized, Iterable[Entry]):
         return self._count
 
 
-def read_layout(folder: Path, layout: str | None = None) -> tuple[str, Entries]:
-    """The layout's name and its entries. BadFolder if the folder is missing, empty or of no known layout."""
+def _entries(module: ModuleType, folder: Path, within: Within) -> Iterator[Entry]:
+    return confined(module.entries(folder), within)
+
+
+def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
+    """The entries; those whose image or mask lies outside of `within` as problems, a link that leads out once."""
+    refused = set()
+    for entry in entries:
+        paths = [path for path in (entry.path, entry.mask) if path is not None]
+        outside = next((path for path in paths if not within.holds(path)), None)
+        if outside is None:
+            yield entry
+        elif outside != entry.path:
+            yield Entry(entry.path, problem=f"its mask cannot be read: {OUTSIDE}")
+        elif (place := within.refused(outside)) not in refused:
+            refused.add(place)
+            yield Entry(place, problem=OUTSIDE)
+
+
+def read_layout(folder: Path, layout: str | None = None, within: Within = ANYWHERE) -> tuple[str, Entries]:
+    """The layout's name and its entries. BadFolder if the folder is missing, empty or of no known layout.
+
+    within: where each image and mask must lie, links followed; what lies elsewhere is an entry with a problem.
+    """
+    tables = [folder] if folder.suffix.lower() == ".csv" else sorted(folder.glob("*.csv"))
+    for table in tables:
+        if not within.holds(table):
+            raise BadFolder(f"{table.name}: {OUTSIDE}")
     if not folder.exists():
         raise BadFolder(f"there is no folder {folder}")
     names = layouts()
@@ -126,7 +156,7 @@ def read_layout(folder: Path, layout: str | None = None) -> tuple[str, Entries]:
     for name in [layout] if layout else names:
         module = importlib.import_module(f"{__name__}.{name}")
         if layout or module.fits(folder):
-            found = Entries(functools.partial(module.entries, folder))
+            found = Entries(functools.partial(_entries, module, folder, within))
             if len(found):
                 return name, found
     raise BadFolder(

@@ -8,12 +8,11 @@ import secrets
 import shutil
 import sqlite3
 import struct
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
 
-from core.studio.db import audit
+from core.studio.db import audit, leftovers
 from core.studio.db.store import Store
 from core.studio.ingest.studies import slug
 from core.studio.review.accounts import list_readers
@@ -38,7 +37,7 @@ def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = N
     damaged, too large, or holds what no bundle holds; the home is then as it was.
     """
     source = Path(source)
-    staged = Path(tempfile.mkdtemp(prefix="bundle-", dir=store.home.path))
+    staged = leftovers.begin(store.home.path, "bundle-")
     try:
         with zipfile.ZipFile(source) as bundle:
             manifest = manifest_of(bundle, limits or Limits())
@@ -47,9 +46,10 @@ def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = N
     except _DAMAGE as error:
         if isinstance(error, sqlite3.OperationalError) or getattr(error, "errno", None) in _MACHINE:
             raise  # a full disk is not the bundle's fault
-        raise BadBundle(f"{source.name} is no study bundle, or it is damaged ({str(error)[:200]})") from None
+        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)  # without a path
+        raise BadBundle(f"{source.name} is no study bundle, or it is damaged ({what[:200]})") from None
     finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        leftovers.discard(staged)
 
 
 def _study_of(store: Store, name: str) -> str:
@@ -79,6 +79,7 @@ def _store(store: Store, staged: Path, manifest: dict, digests: dict[str, str], 
             kept = {"rows": counts, "readers": ids.reader, "bundle": mark, "reviews": audit.seal_reviews(store, study)}
             audit.record(store, by, "import", study=study, after=kept)
             if (staged / "images").is_dir():
+                leftovers.hold(staged / "images")  # it is moved before the study's row is there for others
                 moves.append((staged / "images", files))
             moves += _runs(store, staged, ids)
             _move(moves, moved)
@@ -86,6 +87,8 @@ def _store(store: Store, staged: Path, manifest: dict, digests: dict[str, str], 
         for path in moved:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         raise
+    finally:
+        leftovers.let_go(staged / "images")
     return {"study": study, "rows": counts, "readers": ids.reader, **report}
 
 

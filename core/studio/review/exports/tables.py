@@ -52,7 +52,7 @@ def export_csv(
                 "tags": "; ".join(json.loads(row["tags"])),
                 **_certainty(row["extra"]),
             }
-            out.writerow([_plain(row[c]) for c in COLUMNS])
+            out.writerow([cell(row[c]) for c in COLUMNS])
     details = {"format": "csv", "rows": len(rows), "named": keep_names, "burned_in": len(marked)}
     audit.record(store, by, "export", study=study, after=details)
     return {"rows": len(rows), "file": str(target), "burned_in": text}
@@ -72,6 +72,9 @@ def _certainty(extra: str | None) -> dict:
     }
 
 
-def _plain(value):
-    """A spreadsheet must not take a comment for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+def cell(value):
+    """A cell of a CSV that no spreadsheet takes for a formula, which some find behind spaces and line breaks, too."""
+    if not isinstance(value, str) or not value:
+        return value
+    first = value.lstrip().lstrip("\ufeff\u200b\x00")[:1]
+    return f"'{value}" if value[0] in "\t\r\n" or (first and first in "=+-@\uff1d\uff0b\uff0d\uff20") else value

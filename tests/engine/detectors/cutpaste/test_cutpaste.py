@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from sklearn.covariance import OAS
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.cutpaste.cutpaste import CLASSES, CutPaste, grad_cam
 from core.engine.detectors.mahalanobis import Normal
 from core.engine.training.generators import STEP, generator

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder, save_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder, save_encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.igd.config import PRESETS, IGDConfig

@@ -5,9 +5,10 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
+from core.engine.calibration.heatmap import roi_at
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.heatmap import roi_at
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.lesion_head import LesionHead

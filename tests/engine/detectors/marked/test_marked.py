@@ -5,7 +5,8 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from core.engine.backbones.encoder import EncoderConfig, build_encoder
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext, Marks
 from core.engine.detectors.marked import learning
 from core.engine.detectors.marked.cells import chosen_channels, covered

@@ -12,15 +12,17 @@ from core.studio.db import store as stores
 from core.studio.review import decisions, masks, readers
 from core.studio.review.bundle import export_bundle
 from core.studio.runs.records import run_folder
+from tests.studio.review.conftest import asks, decide
 
 
 def use(store, run):
     ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id")]
     for i in ids[:5]:
-        decisions.decide(store, i, "ann", "abnormal", comment="ü", run=run, shown={"heat": True, "run": run})
-    decisions.undo(store, "room", "ann")
+        decide(store, i, "ann", "abnormal", comment="ü", run=run, shown={"heat": True, "run": run})
+    decisions.undo(asks(store, "ann", study="room"))
     readers.assign(store, "room", ["ann", "ben"], "root")
-    masks.restore(store, store.one("SELECT id FROM lesion_masks")["id"], "ann")
+    mask = store.one("SELECT id, case_id FROM lesion_masks")
+    masks.restore(asks(store, case_id=mask["case_id"]), mask["id"])
     (run_folder(store, run) / "weights.bin").write_bytes(bytes(range(256)))
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from core.studio.db import audit
-from core.studio.review import decisions
 from core.studio.review.accounts import add_reader
 from core.studio.review.bundle import export_bundle, import_bundle, verify_foreign
 from core.studio.review.bundle.tables import TABLES
 from core.studio.runs.records import run_folder
 from tests.studio.review.bundle.conftest import rewrite
-from tests.studio.review.conftest import fill
+from tests.studio.review.conftest import decide, fill
 
 
 @pytest.mark.parametrize("format", [1, 2])
@@ -58,7 +57,7 @@ def test_the_trail_stays_readable_and_what_was_brought_in_is_sealed(sent, other)
     _, _, bundle = sent
     import_bundle(other, bundle, "root")
     assert verify_foreign(other) == [] and audit.verify(other)["ok"]
-    decisions.decide(other, other.one("SELECT id FROM cases WHERE split = 'test'")["id"], "cleo", "normal")
+    decide(other, other.one("SELECT id FROM cases WHERE split = 'test'")["id"], "cleo", "normal")
     assert audit.verify(other)["ok"]
     other.execute("DROP TRIGGER reviews_said_once")
     other.execute("UPDATE reviews SET decision = 'normal' WHERE id = 2")

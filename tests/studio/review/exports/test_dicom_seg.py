@@ -6,9 +6,9 @@ import pytest
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 from core.studio.ingest import studies
-from core.studio.review import masks
 from core.studio.review.exports.dicom_seg import export_dicom_seg, segment
 from tests.studio.ingest.dicoms import write_dicom
+from tests.studio.review.conftest import save_mask
 
 
 def ct(path, shape=(48, 40), name="Doe^Jane"):
@@ -48,7 +48,7 @@ def test_dicom_seg_read_by_pydicom_gives_the_mask_and_no_names(bare, tmp_path):
     mask = np.zeros((48, 40), np.uint8)
     mask[10:20, 5:31] = 1
     mask[47, 39] = 1
-    masks.save(bare, case["id"], mask, "ann", note="polyp")
+    save_mask(bare, case["id"], mask, "ann", note="polyp")
     found = export_dicom_seg(bare, study, tmp_path / "seg", "root")
     assert found["files"] == 1
     seg = pydicom.dcmread(next((tmp_path / "seg").iterdir()))

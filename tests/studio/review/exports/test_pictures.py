@@ -11,9 +11,10 @@ from pycocotools.coco import COCO
 
 from core.studio.db import audit
 from core.studio.ingest import burned_in, studies
-from core.studio.review import findings, masks
+from core.studio.review import findings
 from core.studio.review.exports.pictures import export_coco, export_png
 from tests.studio.ingest.dicoms import write_dicom
+from tests.studio.review.conftest import asks, save_mask
 
 
 @pytest.mark.parametrize("shape, block", [((288, 384), 8), ((1024, 1024), 16), ((2848, 4288), 32)])
@@ -28,7 +29,7 @@ def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape, block):
     blocks = rng.random((shape[0] // block, shape[1] // block)) > 0.7
     mask = np.kron(blocks, np.ones((block, block), bool)).astype(np.uint8)
     mask[0, 0] = mask[-1, -1] = mask[3, 5] = 1
-    masks.save(bare, case, mask, "ann")
+    save_mask(bare, case, mask, "ann")
     export_png(bare, study, tmp_path / "png", "root")
     written = np.asarray(Image.open(next((tmp_path / "png").iterdir())))
     assert written.dtype == bool and np.array_equal(written, mask.astype(bool))
@@ -51,10 +52,10 @@ def test_objects_bear_the_label_of_their_finding(room, tmp_path):
     mask = np.zeros((60, 72), np.uint8)
     mask[5:10, 5:10] = mask[30:50, 71] = mask[40, 20:60] = 1  # one of them ends in the image's last column
     for case, label in ((one, "serrated"), (two, "")):
-        saved = masks.save(store, case, mask, "ann")
+        saved = save_mask(store, case, mask, "ann")
         if label:
-            findings.add(store, case, label, "ann", mask_version=saved["version"])
-    masks.save(store, two, np.zeros((60, 72), np.uint8), "ann")  # an empty mask has no objects
+            findings.add(asks(store, case_id=case), label, mask_version=saved["version"])
+    save_mask(store, two, np.zeros((60, 72), np.uint8), "ann")  # an empty mask has no objects
     export_coco(store, "room", tmp_path / "coco.json", "root")
     coco = COCO(str(tmp_path / "coco.json"))
     found = coco.loadAnns(coco.getAnnIds(imgIds=[one]))

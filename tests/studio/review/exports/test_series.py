@@ -10,13 +10,14 @@ from core.studio.db import store as stores
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
-from core.studio.review import cases, decisions, masks
+from core.studio.review import cases
 from core.studio.review.bundle import export_bundle, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco
 from core.studio.review.exports.tables import export_csv
 from tests.studio.ingest.dicoms import write_volume
 from tests.studio.ingest.recordings import number_in, write_video
+from tests.studio.review.conftest import asks, decide, save_mask
 
 
 def test_a_series_of_frames_keeps_each_frame_its_own(bare, tmp_path):
@@ -31,8 +32,8 @@ def test_a_series_of_frames_keeps_each_frame_its_own(bare, tmp_path):
     for frame in (20, 50):
         drawn[cases[frame]] = np.zeros((96, 128), np.uint8)
         drawn[cases[frame]][frame : frame + 9, 40:60] = 1
-        masks.save(bare, cases[frame], drawn[cases[frame]], "ann")
-        decisions.decide(bare, cases[frame], "ann", "abnormal")
+        save_mask(bare, cases[frame], drawn[cases[frame]], "ann")
+        decide(bare, cases[frame], "ann", "abnormal")
     export_coco(bare, study, tmp_path / "coco.json", "root")
     coco = COCO(str(tmp_path / "coco.json"))
     shown = {a["image_id"]: coco.annToMask(a) for a in coco.loadAnns(coco.getAnnIds())}
@@ -65,8 +66,8 @@ def test_exports_keep_each_slice_its_own_and_name_no_series(store, tmp_path):
     for k in (1, 4):
         drawn[k] = np.zeros((24, 32), np.uint8)
         drawn[k][k : k + 5, 3:9] = 1
-        masks.save(store, ids[k], drawn[k], "ann")
-        decisions.decide(store, ids[k], "ann", "abnormal")
+        save_mask(store, ids[k], drawn[k], "ann")
+        decide(store, ids[k], "ann", "abnormal")
     source = {k: pydicom.dcmread(p) for k, p in written.items()}
     secrets = [source[0].SeriesInstanceUID, source[0].StudyInstanceUID, source[0].FrameOfReferenceUID, "Doe"]
     secrets += [s.SOPInstanceUID for s in source.values()]
@@ -106,6 +107,6 @@ def test_exports_keep_each_slice_its_own_and_name_no_series(store, tmp_path):
     export_bundle(store, study, tmp_path / "ct.zip", "root")
     other = stores.open(str(tmp_path / "other"))
     import_bundle(other, tmp_path / "ct.zip", "root")
-    line = cases.timeline(other, ids[0], "no run")
+    line = cases.timeline(asks(other, case_id=ids[0]))
     assert [f["id"] for f in line] == [ids[k] for k in range(6)]
     other.close()

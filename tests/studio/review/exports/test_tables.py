@@ -3,16 +3,16 @@
 import csv
 
 from core.studio.db import audit
-from core.studio.review import decisions
 from core.studio.review.exports.tables import export_csv
+from tests.studio.review.conftest import decide
 
 
 def test_csv_holds_what_counts_and_no_names(room, tmp_path):
     store, run = room
     a, b = store.query("SELECT * FROM cases WHERE split = 'test' ORDER BY id LIMIT 2")
-    decisions.decide(store, a["id"], "Dr Ann", "normal", run=run)
-    decisions.decide(store, a["id"], "Dr Ann", "abnormal", comment='=1+1, "so"\nit is', run=run, seconds=3)
-    decisions.decide(store, b["id"], "Dr Ann", "unsure")
+    decide(store, a["id"], "Dr Ann", "normal", run=run)
+    decide(store, a["id"], "Dr Ann", "abnormal", comment='=1+1, "so"\nit is', run=run, seconds=3)
+    decide(store, b["id"], "Dr Ann", "unsure")
     export_csv(store, "room", tmp_path / "out.csv", "root", run=run)
     text = (tmp_path / "out.csv").read_text()
     rows = list(csv.DictReader((tmp_path / "out.csv").open(newline="")))

@@ -1,0 +1,104 @@
+"""What the answers of several resources share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from typing_extensions import TypeAliasType
+
+from app.routes._types import Answer, Part
+
+Values = dict[str, Any]  # settings, as core/engine or the page names them
+Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
+Polygons = list[list[tuple[float, float]]]  # x, y in parts of the image's width and height
+Decision = TypeAliasType("Decision", Literal["normal", "abnormal", "unsure"])
+Split = TypeAliasType("Split", Literal["train", "holdout", "test"])
+Label = TypeAliasType("Label", Literal["normal", "abnormal", "unknown"])
+ReviewStage = TypeAliasType("ReviewStage", Literal["first", "second", "adjudication"])
+JobStatus = TypeAliasType(
+    "JobStatus", Literal["queued", "running", "paused", "interrupted", "failed", "cancelled", "done"]
+)
+
+
+class Job(Part):
+    """here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere."""
+
+    id: int
+    status: JobStatus
+    run: str | None
+    verb: str
+    progress: float
+    message: str
+    error: str | None
+    wants: str
+    position: int
+    here: bool | None
+    ahead: bool | None
+    steps: list[str]
+
+
+class JobAsked(Answer):
+    """Of something that is made once. job: null where it is ready."""
+
+    key: str
+    ready: bool
+    job: int | None
+
+
+class StatusOfJob(Answer):
+    status: JobStatus
+
+
+class Share(Part):
+    """hits of n, with the 95 % Wilson interval; null where n is 0."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    hits: int
+    n: int
+
+
+class Confusion(Part):
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+    sensitivity: Share
+    specificity: Share
+    ppv: Share
+    npv: Share
+
+
+class Kappa(Part):
+    kappa: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class Rights(Part):
+    role: Literal["reader", "adjudicator", "administrator", "single"]
+    administer: bool
+    adjudicate: bool
+
+
+class ScoredRun(Part):
+    """first: whether the run is the newest of its detector. encoder: the method of the run that it is a fit on."""
+
+    id: str
+    name: str
+    method: str
+    title: str
+    encoder: str | None
+    created: str
+    first: bool
+
+
+class SampleCase(Part):
+    id: int
+    name: str
+    split: Split
+    label: Label
+    width: int
+    height: int

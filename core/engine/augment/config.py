@@ -1,0 +1,374 @@
+"""Options and presets of MedMix and of the weak views. Free of torch, so that forms and flags are quick.
+
+The paper prints what MedMix does (Sec. MedMix, implementation details), but no sizes and no strengths: those of the
+preset `paper` were chosen by looking, as all other presets were, at real images. FAMILIES are kinds of lesion that have
+little in common: train on some and validate on others (no test lesion needed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.engine.config import Config, option, options
+
+SHAPES = ("rectangle", "ellipse", "irregular")
+BLENDS = ("paste", "alpha", "poisson")
+DONORS = ("other", "same", "here", "texture", "foreign")
+JITTER = ("brightness", "contrast", "saturation", "hue")
+MOST_CLASSES = 7  # A_1 .. A_7
+_JITTER_HIGH = (1.0, 1.0, 1.0, 0.5)  # a hue shift of 0.5 is the opposite colour
+_CHANCE = "The paper: each with probability 25 % (implementation details)."
+
+
+def strong_classes(sentence: str = "", **declared: object) -> int:
+    """The option `k` of a strong augmentation: 3 as in the paper, 1 to 7."""
+    field: int = option(3, sentence or "Strongest class: n of A_n.", low=1, high=MOST_CLASSES, **declared)
+    return field
+
+
+def spread(
+    default: tuple[float, float], sentence: str, low: float, high: float, **declared: object
+) -> tuple[float, float]:
+    """An option that is a range (low, high), from which a value is drawn evenly."""
+    field: tuple[float, float] = option(default, sentence, low=low, high=high, ascending=True, **declared)
+    return field
+
+
+def _colour_jitter(*default: float) -> tuple[float, float, float, float]:
+    field: tuple[float, float, float, float] = option(
+        default,
+        "Strength of each; hue at most 0.5.",
+        low=0,
+        high=_JITTER_HIGH,
+        step=0.02,
+        parts=JITTER,
+        label="Colour jitter",
+    )
+    return field
+
+
+@dataclass(frozen=True)
+class MedMixConfig(Config):
+    """Options of MedMix. Ranges are (low, high), drawn evenly for each lesion.
+
+    Lengths are parts of the image's or the patch's side. `shape`, `blend` and `donor` take one name, several joined by
+    "+" (one is drawn for each lesion), or "mixed".
+    """
+
+    k: int = strong_classes(
+        "Classes A_0 to A_k: n lesions make class A_n (Sec. MedMix).",
+        label="Most lesions per image",
+        group="Lesions",
+    )
+    size: tuple[float, float] = spread(
+        (0.1, 0.3),
+        "Part of the image's side. The paper gives no size.",
+        0.01,
+        1,
+        label="Size of a lesion",
+        slider=(0.02, 0.8),
+        step=0.01,
+    )
+    even_ratio: bool = option(
+        False, "Sizes of 2 to 4 % come as often as those of 20 to 40 %.", label="As many small as large"
+    )
+    aspect: float = option(
+        2.0, "Of a lesion's box; 1 keeps every box square.", low=1, high=5, step=0.1, label="Longest ratio of sides"
+    )
+    shape: str = option(
+        "rectangle",
+        "The paper cuts rectangular crops (Sec. MedMix).",
+        choices=SHAPES,
+        several=True,
+        aliases={"mixed": ("ellipse", "irregular")},
+        label="Shape",
+    )
+    irregularity: float = option(
+        0.5, "Of irregular shapes: 0 an ellipse, 1 a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
+    )
+    avoid_overlap: bool = option(
+        False,
+        "So that A_2 always shows two; smaller where there is no room.",
+        label="Keep lesions apart",
+    )
+    inside: float = option(
+        0.95,
+        "Lesions do not fall on border or text.",
+        low=0,
+        high=1,
+        step=0.05,
+        label="Part inside the region of interest",
+    )
+    blend: str = option(
+        "paste",
+        "paste: opaque. alpha: see-through. poisson: seamless (gradients are kept), then see-through.",
+        choices=BLENDS,
+        several=True,
+        aliases={"mixed": ("alpha", "poisson")},
+        label="Blending",
+        group="Edge and blending",
+    )
+    softness: tuple[float, float] = spread(
+        (0.0, 0.0),
+        "Part of the lesion's radius; 0 is a hard edge.",
+        0,
+        1,
+        step=0.02,
+        label="Softness of the edge",
+    )
+    opacity: tuple[float, float] = spread(
+        (1.0, 1.0), "Of alpha and poisson blending.", 0.01, 1, slider=(0.05, 1), step=0.05, label="Opacity"
+    )
+    donor: str = option(
+        "other",
+        "other: a random image of the minibatch (Sec. MedMix). same: the image itself, elsewhere. here: the image "
+        "itself, in place, only deformed. texture: drawn. foreign: another modality.",
+        choices=DONORS,
+        several=True,
+        aliases={"mixed": ("other", "same", "texture")},
+        label="Donor",
+        names={
+            "other": "other image",
+            "same": "same image",
+            "here": "in place",
+            "texture": "drawn",
+            "foreign": "other study",
+        },
+        group="Where it is cut from",
+    )
+    donor_study: str = option(
+        "",
+        "Its normal images are cut from by the donor 'foreign'; with none, a made-up modality is.",
+        control="study",
+        label="Other study",
+    )
+    donor_scale: tuple[float, float] = spread(
+        (1.0, 1.0),
+        "Above 1 shrinks what is cut, below 1 enlarges.",
+        0.1,
+        4,
+        slider=(0.2, 3),
+        step=0.05,
+        label="Size cut, of size pasted",
+    )
+    contrast: tuple[float, float] = spread(
+        (0.1, 0.4), "For the donor 'texture'.", 0, 1, step=0.02, label="Contrast of drawn textures"
+    )
+    p_jitter: float = option(
+        0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of colour jitter", group="Colour and grain"
+    )
+    jitter: tuple[float, float, float, float] = _colour_jitter(0.4, 0.4, 0.4, 0.1)
+    p_noise: float = option(0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of Gaussian noise")
+    noise: tuple[float, float] = spread(
+        (0.02, 0.1), "Standard deviation, of the range 0 to 1.", 0, 1, slider=(0, 0.4), step=0.005, label="Noise"
+    )
+    noise_colour: bool = option(True, "Else the same grain in all three.", label="Noise in each channel")
+    match: tuple[float, float] = spread(
+        (0.0, 0.0),
+        "How far the mean colour of what is cut is brought to that of its new place; 0 leaves it.",
+        0,
+        1,
+        step=0.05,
+        label="Colour brought to its place",
+    )
+    shading: tuple[float, float] = spread(
+        (0.0, 0.0), "Strength of a light that falls on the lesion.", 0, 1, step=0.02, label="Light from one side"
+    )
+    p_fisheye: float = option(0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of fisheye", group="Deformation")
+    fisheye: tuple[float, float] = spread(
+        (0.3, 0.8), "Magnification at each control point.", 0, 0.95, step=0.05, label="Fisheye"
+    )
+    p_wave: float = option(0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of a wave")
+    wave: tuple[float, float] = spread(
+        (0.03, 0.1), "Displacement, of the patch's side.", 0, 1, slider=(0, 0.5), step=0.01, label="Horizontal wave"
+    )
+    control_points: int = option(
+        3, "Of fisheye and wave; the paper takes three.", low=1, high=16, label="Control points"
+    )
+    bulge: tuple[float, float] = spread(
+        (0.0, 0.0), "Magnification of the whole lesion.", 0, 0.95, step=0.05, label="Bulge"
+    )
+
+    @property
+    def pooled(self) -> str:
+        """The study whose images are needed as the pool, or '' if none is."""
+        return self.donor_study if "foreign" in options(type(self))["donor"].chosen(self.donor) else ""
+
+    def choices(self, name: str) -> list[int]:
+        """Indices, among the choices of option `name`, of those that its value allows."""
+        declared = options(type(self))[name]
+        return [declared.choices.index(v) for v in declared.chosen(getattr(self, name))]
+
+
+_SOFT = MedMixConfig(
+    size=(0.1, 0.35),
+    shape="irregular",
+    softness=(0.2, 0.7),
+    blend="alpha",
+    opacity=(0.5, 1.0),
+    p_jitter=0.8,
+    jitter=(0.3, 0.3, 0.3, 0.05),
+    p_noise=0.1,
+    noise=(0.01, 0.04),
+    wave=(0.02, 0.06),
+    bulge=(0.0, 0.5),
+    shading=(0.0, 0.2),
+    avoid_overlap=True,
+)
+
+MEDMIX_PRESETS: dict[str, MedMixConfig] = {
+    "paper": MedMixConfig(),
+    # the paper's idea with round lesions that never hide one another: classes that a small encoder learns in minutes
+    "quick": MedMixConfig(
+        size=(0.15, 0.35), avoid_overlap=True, shape="ellipse", softness=(0.1, 0.3), p_jitter=0.8, p_fisheye=0.5
+    ),
+    "soft": _SOFT,
+    # for an image of any kind: every size from a spot to a third of the side, every shape, origin and edge
+    "varied": _SOFT.replace(
+        size=(0.03, 0.4),
+        even_ratio=True,
+        shape="ellipse+irregular",
+        irregularity=0.7,
+        softness=(0.1, 0.8),
+        opacity=(0.6, 1.0),
+        donor="other+same+here+texture",
+        match=(0.3, 1.0),
+        p_jitter=1.0,
+        jitter=(0.5, 0.4, 0.4, 0.06),
+        contrast=(0.05, 0.3),
+    ),
+    # polyps: domes of the mucosa's own colour, lit from one side
+    "endoscopy": _SOFT.replace(
+        size=(0.12, 0.42),
+        aspect=1.7,
+        irregularity=0.35,
+        softness=(0.08, 0.45),
+        blend="alpha+poisson",
+        opacity=(0.6, 1.0),
+        donor="same+other+here+texture",
+        donor_scale=(0.6, 1.6),
+        match=(0.4, 1.0),
+        jitter=(0.25, 0.3, 0.35, 0.03),
+        bulge=(0.1, 0.8),
+        shading=(0.05, 0.3),
+        contrast=(0.05, 0.2),
+    ),
+    # exudates, haemorrhages, scars: small, irregular, brighter or darker than the retina
+    "fundus": _SOFT.replace(
+        size=(0.02, 0.16),
+        irregularity=0.9,
+        softness=(0.2, 0.9),
+        opacity=(0.6, 1.0),
+        donor="here+texture+same",
+        match=(0.7, 1.0),
+        p_jitter=1.0,
+        jitter=(0.6, 0.4, 0.4, 0.06),
+        bulge=(0.0, 0.3),
+        shading=(0.0, 0.1),
+        contrast=(0.05, 0.3),
+    ),
+    # opacities and effusions: large, veiling, what lies beneath shows through
+    "xray": _SOFT.replace(
+        size=(0.12, 0.45),
+        irregularity=0.7,
+        softness=(0.6, 1.0),
+        opacity=(0.4, 0.9),
+        donor="here+texture+other",
+        match=(0.7, 1.0),
+        p_jitter=1.0,
+        jitter=(0.35, 0.5, 0.0, 0.0),
+        noise_colour=False,
+        noise=(0.01, 0.03),
+        bulge=(0.0, 0.2),
+        shading=(0.0, 0.1),
+        contrast=(0.03, 0.15),
+    ),
+    # masses and cysts: round or irregular, darker or brighter, with their own speckle
+    "ultrasound": _SOFT.replace(
+        size=(0.08, 0.38),
+        shape="mixed",
+        softness=(0.05, 0.4),
+        opacity=(0.6, 1.0),
+        donor="here+texture+same",
+        match=(0.7, 1.0),
+        p_jitter=1.0,
+        jitter=(0.5, 0.4, 0.0, 0.0),
+        p_noise=0.5,
+        noise=(0.01, 0.04),
+        noise_colour=False,
+        bulge=(0.0, 0.3),
+        contrast=(0.1, 0.35),
+    ),
+    # lesions that fill much of the frame, of every origin: what the lesion head learns from beside `endoscopy`
+    "large": _SOFT.replace(
+        size=(0.15, 0.6), opacity=(0.4, 1.0), donor="other+same+texture", bulge=(0.0, 0.6), shading=(0.0, 0.5)
+    ),
+    # the place's own tissue, swollen and lit, up to most of the frame
+    "swell": _SOFT.replace(
+        size=(0.2, 0.7), opacity=(0.6, 1.0), donor="here+same", bulge=(0.1, 0.7), shading=(0.1, 0.6)
+    ),
+    # large blocks of drawn noise, absurdly easy on purpose: to see what the probe says, and what such classes teach
+    "easy": MedMixConfig(
+        size=(0.34, 0.34),
+        aspect=1.0,
+        donor="texture",
+        contrast=(1.0, 1.0),
+        p_jitter=0.0,
+        p_noise=1.0,
+        noise=(0.4, 0.4),
+        p_fisheye=0.0,
+        p_wave=0.0,
+        avoid_overlap=True,
+    ),
+    # families
+    "cut": _SOFT.replace(shape="rectangle", softness=(0.0, 0.0), blend="paste", bulge=(0.0, 0.0), shading=(0.0, 0.0)),
+    "seam": _SOFT.replace(blend="poisson", opacity=(0.8, 1.0), donor="other", p_jitter=0.3),
+    "lens": _SOFT.replace(donor="here", opacity=(1.0, 1.0), bulge=(0.5, 0.9), p_fisheye=1.0, p_jitter=0.0),
+    "stain": _SOFT.replace(donor="here", p_jitter=1.0, jitter=(0.5, 0.4, 0.5, 0.08), bulge=(0.0, 0.0), p_fisheye=0.0),
+    "mottle": _SOFT.replace(donor="texture", contrast=(0.15, 0.5), shape="ellipse"),
+    "grain": _SOFT.replace(donor="here", p_noise=1.0, noise=(0.04, 0.12), p_jitter=0.2, bulge=(0.0, 0.0)),
+    "foreign": _SOFT.replace(donor="foreign", match=(0.5, 1.0)),
+    "zoom": _SOFT.replace(donor="same", donor_scale=(0.3, 2.5), match=(0.5, 1.0)),
+}
+
+FAMILIES = ("cut", "soft", "seam", "lens", "stain", "mottle", "grain", "foreign", "zoom")
+
+
+@dataclass(frozen=True)
+class WeakConfig(Config):
+    """Options of the weak views. Defaults are SimCLR's (Chen et al. 2020, appendix A), as the paper asks."""
+
+    crop: tuple[float, float] = spread(
+        (0.08, 1.0),
+        "Part of the image's area. SimCLR's 0.08 leaves a fifth of A_1 without a lesion.",
+        0.01,
+        1,
+        slider=(0.05, 1),
+        step=0.01,
+        label="Area of the crop",
+        group="Weak views",
+    )
+    ratio: tuple[float, float] = spread(
+        (3 / 4, 4 / 3), "Of the crop.", 0.1, 10, slider=(0.3, 3), step=0.01, label="Width over height"
+    )
+    flip: float = option(0.5, "Left and right.", low=0, high=1, step=0.05, label="Chance of mirroring")
+    jitter: tuple[float, float, float, float] = _colour_jitter(0.8, 0.8, 0.8, 0.2)
+    p_jitter: float = option(0.8, "Of an image.", low=0, high=1, step=0.05, label="Chance of colour jitter")
+    p_grey: float = option(0.2, "Of an image.", low=0, high=1, step=0.05, label="Chance of greyscale")
+    p_blur: float = option(0.5, "Of an image.", low=0, high=1, step=0.05, label="Chance of blur")
+    sigma: tuple[float, float] = spread(
+        (0.1, 2.0),
+        "Standard deviation for an image of 256 pixels; it scales with the side.",
+        0,
+        20,
+        unit="pixels",
+        slider=(0, 8),
+        step=0.1,
+        label="Blur",
+    )
+
+
+WEAK_PRESETS: dict[str, WeakConfig] = {
+    "simclr": WeakConfig(),
+    "gentle": WeakConfig(crop=(0.6, 1.0), jitter=(0.2, 0.2, 0.2, 0.05), p_grey=0.1, p_blur=0.3, sigma=(0.1, 1.0)),
+}

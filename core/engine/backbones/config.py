@@ -1,0 +1,45 @@
+"""Options of the encoder f_theta. Free of torch, so that forms and flags are quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.engine.config import BadConfig, Config, option
+from core.engine.registry import BACKBONES
+
+STRIDES = (2, 4, 8, 16, 32)  # of the feature maps that every backbone gives
+
+
+@dataclass(frozen=True)
+class EncoderConfig(Config):
+    """Options of the encoder: a backbone and an MLP head to Z."""
+
+    arch: str = option(
+        "resnet18",
+        "ResNet-18 in the paper (implementation details). Any model of timm's is taken, too, where timm is installed.",
+        offered=BACKBONES.names,
+        label="Backbone",
+        group="Encoder",
+    )
+    dim: int = option(128, "The paper: 128.", low=1, slider=(8, 1024), label="Dimension of Z")
+    hidden: int = option(512, "512 as in CCD.", low=1, slider=(8, 4096), label="Hidden layer of the head")
+    init: str = option(
+        "random",
+        "auto: ImageNet weights where an installed package has them, else random. Also a weights file, .pth or "
+        ".safetensors, or the folder of an earlier run.",
+        offered=lambda: ("random", "imagenet", "auto"),
+        label="Start from",
+    )
+    seed: int = option(
+        0, "Of the random parts: all, or the head alone if the backbone is given.", slider=(0, 2**31 - 1),
+        label="Seed of its weights",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        from core.engine.backbones.base import is_backbone  # here: it takes torch
+
+        super().__post_init__()
+        if not is_backbone(self.arch):
+            raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(BACKBONES.names())}, or timm's")
+        if not self.init:
+            raise BadConfig("an encoder's init is auto, random, imagenet, a weights file or the folder of a run")

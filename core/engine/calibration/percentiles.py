@@ -1,0 +1,139 @@
+"""What a raw score means: its place among held-out normal images, and the thresholds they give.
+
+Everything here comes from held-out normals alone; no test image has a part in it. One rule joins the three forms of a
+score: an image is flagged (score > threshold(q)) exactly when its percentile is q or more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from typing_extensions import Self
+
+from core.engine.rows import Rows
+
+CHUNK = 64  # maps read at once
+
+
+class PixelScale(NamedTuple):
+    """lo, hi: ends of the colour scale, the same for every image. threshold: what nowhere lies above it is not marked.
+
+    share, seen: of the outline, as `outlines.py` has them: how far up to its own maximum an image is outlined (None: at
+    the threshold, whatever the image), and rows of 0 and 1, places that normal images show (None: all).
+    """
+
+    lo: float
+    hi: float
+    threshold: float
+    share: float | None = None
+    seen: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Back from `_asdict` through JSON."""
+        return cls(**{**values, "seen": tuple(values["seen"]) if values.get("seen") else None})
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """scores: of held-out normals, ascending. pixels: the scale of their heat maps, if these were given."""
+
+    scores: tuple[float, ...]
+    pixels: PixelScale | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scores: np.ndarray,
+        maps: Rows | None = None,
+        roi: Rows | None = None,
+        patients: np.ndarray | None = None,
+        *,
+        pixel_quantile: float = 99.0,
+        image_quantile: float = 95.0,
+    ) -> Self:
+        """scores (N,) and maps (N, h, w) of N >= 1 held-out normals; maps count only inside roi (N, S, S).
+
+        patients (N,): whose image each is; by default each image is one patient's. Maps may lie in a file: a few at a
+        time are read.
+
+        Pixels are marked above what is usual for normal images: half of all patients have more than
+        100 - `pixel_quantile` per cent of their usual image above it. A quantile of all pixels together would be set by
+        the few images, or the one patient, that the detector finds odd all over, and then nothing else is ever marked.
+        The colour scale starts at the usual median, and is full at the `image_quantile` of the maps' maxima: for a
+        detector whose score is the map's maximum, full colour appears only where the image is flagged.
+        """
+        scores = np.sort(np.asarray(scores, dtype=np.float64).ravel())
+        if not len(scores) or not np.isfinite(scores).all():
+            raise ValueError("calibration takes at least one held-out normal image, and finite scores only")
+        pixels = None
+        if maps is not None:
+            where, of_images = _of_images(maps, roi, pixel_quantile)
+            lo, threshold = _usual(of_images[:, :2], None if patients is None else np.asarray(patients)[where])
+            hi = max(_quantile(np.sort(of_images[:, 2]), image_quantile), threshold)
+            pixels = PixelScale(float(lo), float(hi), float(threshold))
+        return cls(tuple(scores.tolist()), pixels)
+
+    def outlined_by(self, share: float | None, seen: tuple[str, ...] | None) -> Self:
+        """With how its images are outlined, as `outlines.py` learnt it."""
+        pixels = self.pixels and self.pixels._replace(share=share, seen=seen)
+        return replace(self, pixels=pixels)
+
+    def percentile(self, scores: np.ndarray | float) -> np.ndarray:
+        """Share of held-out normals that score lower, 0 to 100; same shape as `scores`."""
+        return 100 * np.searchsorted(self.scores, scores, side="left") / len(self.scores)
+
+    def threshold(self, q: float = 95.0) -> float:
+        """Percentile q (0 < q <= 100) of the held-out normals: the lowest with a share of q or more at or below.
+
+        Of the held-out images themselves at most 100 - q per cent lie above. For a promise about new images see
+        `core.engine.calibration.conformal`.
+        """
+        if not 0 < q <= 100:
+            raise ValueError(f"a percentile lies above 0 and up to 100, not at {q}")
+        return float(_quantile(np.asarray(self.scores), q))
+
+    def flagged(self, scores: np.ndarray | float, q: float = 95.0) -> np.ndarray:
+        """Which scores lie above `threshold(q)`; the same as percentile(scores) >= q."""
+        return np.asarray(scores) > self.threshold(q)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"scores": list(self.scores), "pixels": self.pixels._asdict() if self.pixels else None}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        pixels = values.get("pixels")
+        return cls(tuple(values["scores"]), PixelScale.of(pixels) if pixels else None)
+
+
+def _quantile(ascending: np.ndarray, q: float) -> float:
+    """The lowest value with at least q per cent of all at or below it; no value is made up between two."""
+    return ascending[max(math.ceil(len(ascending) * q / 100 - 1e-9), 1) - 1]
+
+
+def _of_images(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (n,) of the maps with a cell inside their region of interest, and for each of these, float64 (n, 3), its
+    cells' median, `quantile` per cent and maximum. ValueError if there is none.
+    """
+    from core.engine.calibration.heatmap import roi_at  # torch, which the page's process does not load
+
+    found = {}
+    for start in range(0, len(maps), CHUNK):
+        some = np.asarray(maps[start : start + CHUNK])
+        inside = np.ones(some.shape, bool) if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
+        for i, (cells, counts) in enumerate(zip(some, inside, strict=True), start):
+            if counts.any():
+                found[i] = np.quantile(cells[counts].astype(np.float64), [0.5, quantile / 100, 1])
+    if not found:
+        raise ValueError("no held-out heat map has a cell inside its region of interest")
+    return np.array(list(found)), np.array(list(found.values()))
+
+
+def _usual(values: np.ndarray, patients: np.ndarray | None) -> np.ndarray:
+    """values (N, k), patients (N,) -> (k,), the median of all patients' medians; of all images without patients."""
+    if patients is None:
+        return np.median(values, axis=0)
+    return np.median([np.median(values[patients == one], axis=0) for one in np.unique(patients)], axis=0)

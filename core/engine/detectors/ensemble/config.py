@@ -1,0 +1,82 @@
+"""Configuration of an ensemble: its members, and with what weight their maps and readings count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import Self
+
+from core.engine.config import BadConfig, Config
+from core.engine.registry import DETECTORS
+
+OWN = ("colour", "mean", "top")  # readings that no member gives
+
+
+@dataclass(frozen=True)
+class Member(Config):
+    """A detector in an ensemble.
+
+    detector: its name in the registry. settings: of that detector's Config. side: of the images that it sees, in
+    pixels, where they are larger; 0: as they are given. blur: Gaussian sigma, in pixels at 256 x 256, for a map whose
+    finest cells are finer than what it knows.
+    """
+
+    detector: str
+    settings: Config
+    side: int = 0
+    blur: float = 0.0
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        settings = DETECTORS.get(values["detector"]).Config.from_dict(values["settings"])
+        return cls(**{**values, "settings": settings})
+
+
+@dataclass(frozen=True)
+class EnsembleConfig(Config):
+    """members: by name. maps: weight of each member's standardised map in the sum; a member not named has no part.
+
+    readings: weight of each standardised reading in the sum that is the score. A reading is a member's own score, by
+    its name, or, of the ensemble itself, `mean` and `top`, the mean and the highest twentieth of the summed map, and
+    `colour`, the distance of the image's mean colour from those of normal images. learn: of "map" and "score", those
+    whose weight of the second of two members is learnt, the first's being 1; on lesions pasted into unseen normals.
+    unseen: share of the given normal images, 4 or more, that no member is fitted on and all scales come from.
+    by_region: whether readings of the whole image and of its region of interest have scales of their own; otherwise
+    the region's serve for both. stride: of the grid on which maps are added. seen: the map is 0 in places that the
+    regions of interest of fewer than this share of the given images hold: there is nothing to compare with.
+    """
+
+    members: dict[str, Member]
+    maps: dict[str, float]
+    readings: dict[str, float]
+    learn: tuple[str, ...] = ()
+    unseen: float = 0.15
+    by_region: bool = True
+    stride: int = 8
+    seen: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.unseen < 0.9 or self.stride < 1 or not 0 <= self.seen < 1:
+            raise BadConfig("unseen lies in (0, 0.9), seen in [0, 1), and stride is at least 1")
+        if not self.maps or not set(self.maps) <= set(self.members):
+            raise BadConfig(f"maps names some of the members {', '.join(self.members)}, not {', '.join(self.maps)}")
+        if not self.readings or not set(self.readings) <= {*self.members, *OWN}:
+            raise BadConfig(f"readings are some of {', '.join([*self.members, *OWN])}, not {', '.join(self.readings)}")
+        if min(*self.maps.values(), *self.readings.values()) < 0:
+            raise BadConfig("weights are 0 or more")
+        if self.learn and (len(self.members) != 2 or not set(self.learn) <= {"map", "score"}):
+            raise BadConfig("weights of map and score are learnt for two members")
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        members = {name: Member.from_dict(member) for name, member in values["members"].items()}
+        return cls(**{**values, "members": members, "learn": tuple(values.get("learn", ()))})
+
+
+def equal(names: Iterable[str]) -> dict[str, float]:
+    """Weights of the mean: 1 / n each."""
+    listed = list(names)
+    return dict.fromkeys(listed, 1 / len(listed))

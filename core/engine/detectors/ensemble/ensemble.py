@@ -1,0 +1,396 @@
+"""Several detectors as one: a weighted sum of their maps and of readings of the image, all on one scale.
+
+What they see differs, and they err in different places. Each map and each reading is put on the scale of normal images
+that no member was fitted on (mean 0, standard deviation 1), then weighted and added. Weights are equal, given, or
+learnt. Where hardly any normal image shows a place, the map says nothing: there is nothing to compare with.
+
+    config = EnsembleConfig(members, maps=equal(members), readings={"mean": 0.5, "colour": 0.5})
+    ensemble = Ensemble.fit(encoder, normals, config)
+
+`blend` (a first look), `blend-head` (the default on a trained encoder), `combined` and `ensemble` are configurations of
+it that have a name (named.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from typing_extensions import Self
+
+from core.engine import processes
+from core.engine.backbones.encoder import Encoder
+from core.engine.calibration.heatmap import blur, cells_inside, counted, roi_at, upsample, usually_inside
+from core.engine.calibration.scale import Scale, places_unseen
+from core.engine.config import Config
+from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.ensemble.config import EnsembleConfig, Member
+from core.engine.detectors.ensemble.named import (
+    BlendConfig,
+    BlendHeadConfig,
+    CombinedConfig,
+    HeadsConfig,
+    Named,
+    of_version_02,
+)
+from core.engine.detectors.lesion_head.config import LesionHeadConfig
+from core.engine.detectors.lesion_head.lesion_head import LesionHead
+from core.engine.detectors.lesion_head.validation import SyntheticValidation
+from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
+from core.engine.files import write_json
+from core.engine.mean_colour import MeanColour
+from core.engine.progress import part_of
+from core.engine.registry import DETECTORS
+from core.engine.rows import resized, rows_of
+
+ABOUT = "members.json"
+TOP = 0.05  # share of an image's cells
+EVERYWHERE = "everywhere"  # among the extras: the summed map before anything was left out
+ROI = "_roi"  # after the name of a reading's scale: inside the region of interest
+CANDIDATES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # for a weight that is learnt
+CLEARLY = 0.005  # of AUROC: what is within this of the best counts as good as the best
+Split = tuple[np.ndarray, np.ndarray]  # places of the images that members are fitted on, and of those they never see
+
+
+class Ensemble(Detector):
+    """extras: `everywhere` (N, h, w), the map before anything was left out; `colour` (N,) and, where the region of
+    interest is given, `colour_roi`; of each member with a reading its map and extras by `MEMBER.NAME`; of two or more
+    such members also their standardised scores (N,), by name, or side by side in `members` (N, M) if they are all of
+    one kind.
+    """
+
+    name = "ensemble"
+    Config: ClassVar[type[Config]] = EnsembleConfig
+
+    def __init__(
+        self,
+        config: EnsembleConfig,
+        members: Mapping[str, Detector],
+        kept: np.ndarray | None = None,
+        known: np.ndarray | None = None,
+        colours: Mapping[str, MeanColour] | None = None,
+    ) -> None:
+        """kept: places, among the images of the fit, of those that the members hold; None for files that do not say.
+        known: bool (h, w), places that normal images show; None for all. colours: of whole images, `colour`, and of
+        regions of interest, `colour_roi`.
+        """
+        self.config, self.members = config, dict(members)
+        self.kept, self.known, self.colours = kept, known, dict(colours or {})
+        self.size = next((member.size for member in self.members.values() if hasattr(member, "size")), 0)
+        self.map_weights, self.reading_weights = dict(config.maps), dict(config.readings)
+        self.map_scales: dict[str, Scale] = {}
+        self.reading_scales: dict[str, Scale] = {}
+
+    @classmethod
+    def fit(
+        cls,
+        encoder: Encoder,
+        images: np.ndarray,
+        config: EnsembleConfig | Named,
+        context: FitContext = FitContext(),
+    ) -> Self:
+        """images uint8 (N, S, S, 3), normal. The encoder given is not changed. Raises ValueError under 16 images."""
+        whole = config.ensemble() if isinstance(config, Named) else config
+        split = places_unseen(len(images), whole.unseen, whole.seed, context.patients)
+        return cls._fit(encoder, images, whole, context, split)
+
+    @classmethod
+    def _fit(
+        cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
+    ) -> Self:
+        kept, left_out = split
+        known, colours = None, {}
+        if config.seen and context.roi is not None:
+            known = usually_inside(context.roi, -(-images.shape[1] // config.stride)) >= config.seen
+        if "colour" in config.readings:
+            seen, roi = rows_of(images, kept), context.of(kept).roi
+            colours = {"colour": MeanColour.fit(seen), "colour" + ROI: MeanColour.fit(seen, roi)}
+        members = _fit_members(encoder, images, config, context, split)
+        ensemble = cls(config, members, kept, known, colours)
+        unseen, region = rows_of(images, left_out), context.of(left_out).roi
+        ensemble._take_scales(unseen, region)
+        if config.learn:
+            ensemble._learn_weights(unseen, region)
+        return ensemble
+
+    def _take_scales(self, images: np.ndarray, roi: np.ndarray | None) -> None:
+        """From normal images that no member has seen."""
+        parts = self._parts(images, 32, roi)
+        side = self._side(images)
+        for name in self.map_weights:
+            maps = _whole(parts[name])
+            # A blurred map is measured where it is added: its own cells are finer than what it knows.
+            maps = self._on_grid(name, maps, side) if self.config.members[name].blur else maps
+            self.map_scales[name] = Scale.of(cells_inside(maps, roi))
+        prediction = self._joined(parts, images, roi)
+        for kind, region in {"": roi if not self.config.by_region else None, ROI: roi}.items():
+            for name, values in self._readings(prediction, region).items():
+                scaled = isinstance(self.members.get(name), Ensemble)  # its readings are on that scale already
+                self.reading_scales[name + kind] = Scale() if scaled else Scale.of(values)
+
+    def _learn_weights(self, images: np.ndarray, roi: np.ndarray | None) -> None:
+        """From normal images that no member has seen, with lesions of families that the lesion head has not either."""
+        first, second = self.members
+        [head] = (m.settings for m in self.config.members.values() if m.detector == "lesion-head")
+        assert isinstance(head, LesionHeadConfig)
+        data = SyntheticValidation.draw(images, roi, head)
+        labels = data.labels[data.use]
+        if len(set(labels)) < 2:
+            return
+        parts = self._parts(data.images, 32, None)
+        if "score" in self.config.learn:
+            read = self.standardised(self._joined(parts, data.images, None), data.roi)
+            self.reading_weights[second] = choose_weight(read[first][data.use], read[second][data.use], labels)
+        if "map" in self.config.learn:
+            maps = {name: self._standard_map(name, part, self._side(images)) for name, part in parts.items()}
+            shape = maps[first].shape[1:]
+            lesion = roi_at(data.masks.astype(np.uint8), shape)
+            inside = np.ones_like(lesion) if data.roi is None else roi_at(data.roi, shape)
+            self.map_weights[second] = choose_weight(maps[first][inside], maps[second][inside], lesion[inside])
+
+    def _side(self, images: np.ndarray) -> int:
+        return -(-images.shape[1] // self.config.stride)
+
+    def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> dict[str, Prediction]:
+        """What each member says of images uint8 (N, S, S, 3); quick members share one pass of the encoder."""
+        quick = [name for name, member in self.config.members.items() if _is_quick(member)]
+        alike: list[Any] = [self.members[name] for name in quick]
+        parts = dict(zip(quick, predict_together(alike, images, batch=batch, roi=roi) if quick else [], strict=True))
+        for name, member in self.config.members.items():
+            if name not in parts:
+                shown, region = (
+                    rows if rows is None or not member.side else resized(rows, member.side) for rows in (images, roi)
+                )
+                assert shown is not None
+                parts[name] = self.members[name].predict(shown, batch=batch, roi=region)
+        return {name: parts[name] for name in self.config.members}
+
+    def _on_grid(self, name: str, maps: np.ndarray, side: int) -> np.ndarray:
+        """A member's maps (N, h, w), blurred as it asks for, on the grid on which maps are added."""
+        sigma = self.config.members[name].blur * maps.shape[1] / 256
+        return upsample(blur(torch.from_numpy(maps), sigma).numpy() if sigma else maps, side)
+
+    def _standard_map(self, name: str, part: Prediction, side: int) -> np.ndarray:
+        return self.map_scales[name](self._on_grid(name, _whole(part), side))
+
+    def _joined(self, parts: dict[str, Prediction], images: np.ndarray, roi: np.ndarray | None) -> Prediction:
+        side = self._side(images)
+        whole = np.zeros((len(images), side, side), np.float32)
+        for name, weight in self.map_weights.items():
+            whole += np.float32(weight) * self._standard_map(name, parts[name], side)
+        extras: dict[str, np.ndarray] = {EVERYWHERE: whole}
+        for name in (n for n in parts if n in self.reading_weights):
+            extras |= {f"{name}.maps": parts[name].maps, **{f"{name}.{k}": v for k, v in parts[name].extras.items()}}
+        for name, colour in self.colours.items():
+            if not name.endswith(ROI):
+                extras[name] = colour.distances(images)
+            elif roi is not None:
+                extras[name] = colour.distances(images, roi)
+        return Prediction(self.where_known(whole), extras)
+
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """Maps float32 (N, h, w) on the grid of `stride`, in standard deviations of normal images, 0 where nothing is
+        known; the same with or without `roi`.
+        """
+        prediction = self._joined(self._parts(images, batch, roi), images, roi)
+        named = [name for name in self.reading_weights if name in self.members]
+        if len(named) > 1 and not any(isinstance(self.members[name], Ensemble) for name in named):
+            scores = {name: self.reading_scales[name](self._reading(name, prediction, None)) for name in named}
+            kinds = {self.config.members[name].detector for name in named}
+            prediction.extras.update({"members": np.stack(list(scores.values()), 1)} if len(kinds) == 1 else scores)
+        return prediction
+
+    def where_known(self, maps: np.ndarray, elsewhere: np.ndarray | None = None) -> np.ndarray:
+        """Maps (N, h, w), with 0 or the maps `elsewhere`, on a grid of any side, where normal images show nothing."""
+        if self.known is None:
+            return maps
+        side = maps.shape[1]
+        other = 0.0 if elsewhere is None else upsample(elsewhere, side)
+        return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, other).astype(np.float32)
+
+    def part(self, prediction: Prediction, name: str) -> Prediction:
+        """What member `name`, which has a reading, said of the same images."""
+        own = {k.removeprefix(f"{name}."): v for k, v in prediction.extras.items() if k.startswith(f"{name}.")}
+        return Prediction(own.pop("maps"), own)
+
+    def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
+        """The prediction with other maps (N, h, w), on a grid of any side; readings follow what they say where normal
+        images show something. A change of the sum is a change of each ensemble in it, by its weight and scale.
+        """
+        whole = self.where_known(maps, prediction.extras[EVERYWHERE])
+        change = self.where_known(maps - upsample(prediction.maps, maps.shape[1]))
+        extras = {**prediction.extras, EVERYWHERE: whole}
+        for name, member in self.members.items():
+            if isinstance(member, Ensemble) and self.map_weights.get(name) and name in self.reading_weights:
+                inner = self.part(prediction, name)
+                moved = upsample(inner.maps, maps.shape[1]) + change * self.map_scales[name].sd / self.map_weights[name]
+                inner = member.changed(inner, moved)
+                extras |= {f"{name}.maps": inner.maps, **{f"{name}.{k}": v for k, v in inner.extras.items()}}
+        return Prediction(maps, extras)
+
+    def _reading(self, name: str, prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
+        """One reading of each image (N,), as it comes."""
+        if name in self.members:
+            return self.members[name].image_score(self.part(prediction, name), roi)
+        if name == "colour":
+            return prediction.extras[name + ROI if roi is not None and name + ROI in prediction.extras else name]
+        whole = prediction.extras[EVERYWHERE]
+        flat = whole.reshape(len(whole), -1)
+        inside = counted(whole, roi).reshape(flat.shape)
+        count = inside.sum(1)
+        if name == "mean":
+            return np.asarray(np.where(inside, flat, 0).sum(1) / count)
+        ordered = -np.sort(-np.where(inside, flat, -np.inf), 1)
+        top = np.maximum(1, np.round(TOP * count)).astype(int)
+        return np.array([row[:n].mean() for row, n in zip(ordered, top, strict=True)])
+
+    def _readings(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
+        return {name: self._reading(name, prediction, roi) for name in self.reading_weights}
+
+    def standardised(self, prediction: Prediction, roi: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """The readings (N,) of each image, in standard deviations of normal images."""
+        kind = "" if roi is None else ROI
+        return {name: self.reading_scales[name + kind](v) for name, v in self._readings(prediction, roi).items()}
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,) float32: the weighted sum of the standardised readings."""
+        read = self.standardised(prediction, roi)
+        return np.sum([weight * read[name] for name, weight in self.reading_weights.items()], 0).astype(np.float32)
+
+    def save(self, folder: Path) -> None:
+        """`folder`: a folder for each member and, last, members.json."""
+        folder = Path(folder)
+        for name, member in self.members.items():
+            member.save(folder / name)
+        about = {
+            "config": self.config.to_dict(),
+            "kept": None if self.kept is None else self.kept.tolist(),
+            "known": None if self.known is None else self.known.astype(int).tolist(),
+            "colours": {name: colour.to_dict() for name, colour in self.colours.items()},
+            "map_weights": self.map_weights,
+            "reading_weights": self.reading_weights,
+            "map_scales": {name: scale.to_dict() for name, scale in self.map_scales.items()},
+            "reading_scales": {name: scale.to_dict() for name, scale in self.reading_scales.items()},
+        }
+        write_json(folder / ABOUT, about)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        """Read what `save` wrote, or what version 0.2 did."""
+        folder = Path(folder)
+        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).is_file() else of_version_02(folder)
+        config = EnsembleConfig.from_dict(about["config"])
+        members = {n: DETECTORS.get(m.detector).load(folder / n, device) for n, m in config.members.items()}
+        kept, known = about["kept"], about["known"]
+        ensemble = cls(
+            config,
+            members,
+            None if kept is None else np.array(kept),
+            None if known is None else np.array(known, bool),
+            {name: MeanColour.from_dict(values) for name, values in about["colours"].items()},
+        )
+        ensemble.map_weights, ensemble.reading_weights = about["map_weights"], about["reading_weights"]
+        ensemble.map_scales = {name: Scale.from_dict(values) for name, values in about["map_scales"].items()}
+        ensemble.reading_scales = {name: Scale.from_dict(values) for name, values in about["reading_scales"].items()}
+        return ensemble
+
+
+def _whole(part: Prediction) -> np.ndarray:
+    """A member's map, of an ensemble's before anything was left out."""
+    return part.extras.get(EVERYWHERE, part.maps)
+
+
+def _is_quick(member: Member) -> bool:
+    """Whether it is fitted in the same pass of the encoder, over the images as they are given."""
+    return issubclass(DETECTORS.get(member.detector), MapDetector) and not member.side
+
+
+def _fit_members(
+    encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
+) -> dict[str, Detector]:
+    """Each member fitted on the kept images, ensembles among them with the same split.
+
+    The steps of members that train are reported, each after those before it; such a member is kept in the folder of its
+    name once it is finished, so that a stop loses none.
+    """
+    quick = [name for name, member in config.members.items() if _is_quick(member)]
+    others = {name: member for name, member in config.members.items() if name not in quick}
+    seen, around = rows_of(images, split[0]), context.of(split[0])
+    wanted: list[Any] = [(DETECTORS.get(config.members[n].detector), config.members[n].settings) for n in quick]
+    report = None if others else context.report
+    found = fit_together(encoder, seen, wanted, around.replace(report=report)) if quick else []
+    fitted: dict[str, Detector] = dict(zip(quick, found, strict=True))
+    steps = {name: int(getattr(member.settings, "steps", 0)) for name, member in others.items()}
+    done = 0
+    for name, member in others.items():
+        kind, settings = DETECTORS.get(member.detector), member.settings
+        place = None if context.folder is None else context.folder / name
+        if issubclass(kind, Ensemble):
+            assert isinstance(settings, Named)
+            inner = context.replace(folder=place, report=None)
+            fitted[name] = kind._fit(encoder, images, settings.ensemble(), inner, split)
+            continue
+        own = around.replace(folder=place, report=part_of(context.report, done, sum(steps.values())))
+        shown = resized(seen, member.side) if member.side else seen
+        if member.side and own.roi is not None:
+            own = own.replace(roi=resized(own.roi, member.side))
+        finished = None
+        if isinstance(settings, LesionHeadConfig):
+            finished = LesionHead.finished(encoder, shown, settings, own)
+        fitted[name] = finished or kind.fit(encoder, shown, settings, own)
+        if place is not None and (not context.shared or processes.is_first()):
+            fitted[name].save(place)
+        done += steps[name]
+    return {name: fitted[name] for name in config.members}
+
+
+def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> float:
+    """The weight w for which first + w second separates the labels best; of those as good, the nearest to equal.
+
+    All (N,): standardised scores, or cells of standardised maps. labels 0 or 1, both present.
+    """
+    from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+
+    auroc = {w: roc_auc_score(labels, first + w * second) for w in CANDIDATES}
+    good = [w for w in CANDIDATES if auroc[w] >= max(auroc.values()) - CLEARLY]
+    return min(good, key=lambda w: abs(np.arctan(w) - np.pi / 4))
+
+
+@DETECTORS.register("blend", title="Quick detectors, blended")
+class Blend(Ensemble):
+    """A first look: quick detectors on pretrained features; nothing is trained."""
+
+    name = "blend"
+    Config = BlendConfig
+
+
+@DETECTORS.register("blend-head", title="Quick detectors and lesion head", section="Sec. Conclusion")
+class BlendHead(Ensemble):
+    """The default on a trained encoder: the blend, and a lesion head on the features as they are."""
+
+    name = "blend-head"
+    Config = BlendHeadConfig
+    presets = BlendHeadConfig.presets()
+
+
+@DETECTORS.register("combined", title="Lesion head + PaDiM", section="Sec. Conclusion, with PaDiM")
+class Combined(Ensemble):
+    """The lesion head and PaDiM, with learnt weights."""
+
+    name = "combined"
+    shares = True
+    Config = CombinedConfig
+    presets = CombinedConfig.presets()
+
+
+@DETECTORS.register("ensemble", title="Lesion heads, averaged", section="Sec. Conclusion: a detector suited to PMSACL")
+class Heads(Ensemble):
+    """Lesion heads that differ in their seed; where they differ, the system is not sure."""
+
+    name = "ensemble"
+    Config = HeadsConfig
+    presets = HeadsConfig.presets()

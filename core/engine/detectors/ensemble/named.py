@@ -1,0 +1,266 @@
+"""Configurations of the ensemble that have a name, as people set them; and how version 0.2's files are read as such.
+
+Each names its members' settings and the few choices that are made beside them; `ensemble` gives the whole. The settings
+are kept with a run under these names, so that a run of version 0.2 is repeated by the same words.
+"""
+
+from __future__ import annotations
+
+import abc
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import Self
+
+from core.engine.config import BadConfig, Config
+from core.engine.detectors.ensemble.config import EnsembleConfig, Member, equal
+from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
+from core.engine.detectors.mahalanobis import MahalanobisConfig
+from core.engine.detectors.nearest.nearest import NearestConfig
+from core.engine.detectors.padim import PaDiMConfig
+
+
+class Named(Config, abc.ABC):
+    """Base of the configurations that stand for an ensemble."""
+
+    @abc.abstractmethod
+    def ensemble(self) -> EnsembleConfig:
+        """The whole configuration that this one stands for."""
+
+
+QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "mahalanobis"}  # members, their detectors
+
+
+@dataclass(frozen=True)
+class BlendConfig(Named):
+    """padim, fine, coarse, pooled: the members. maps: those whose maps make the heat map.
+
+    unseen: share of the given normals that only sets their scales. stride: of the grid on which maps are added.
+    colour: whether the distance of the image's mean colour is one of the score's readings. Where brightness alone tells
+    most (chest X-rays), features trained on photographs look past it. seen: the map is 0 in places that the regions of
+    interest of fewer than this share of the given images hold.
+    """
+
+    padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
+    fine: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(8, 16), patches=4000, pool=20_000))
+    coarse: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(16, 32), patches=4000, pool=20_000))
+    pooled: MahalanobisConfig = field(default_factory=MahalanobisConfig)
+    maps: tuple[str, ...] = tuple(QUICK)
+    stride: int = 8
+    unseen: float = 0.15
+    colour: bool = True
+    seen: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.unseen < 0.9 or self.stride < 1:
+            raise BadConfig("unseen lies in (0, 0.9) and stride is at least 1")
+        if not 0 <= self.seen < 1:
+            raise BadConfig("seen lies in [0, 1)")
+        if not self.maps or not set(self.maps) <= set(QUICK) or len(set(self.maps)) < len(self.maps):
+            raise BadConfig(f"maps are some of {', '.join(QUICK)}, not {', '.join(self.maps)}")
+
+    def ensemble(self) -> EnsembleConfig:
+        """Four quick detectors with an equal say in the map, and up to four readings with an equal say in the score.
+
+        PaDiM compares each place with the same place of normal images, the nearest patches with any place, in two
+        depths of the network, and the Mahalanobis distance the image as a whole and each place with all places. Weights
+        are equal by design: on images of a kind that nobody has seen there is nothing to learn them from.
+        """
+        members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
+        readings = ("colour", "pooled", "mean", "top") if self.colour else ("pooled", "mean", "top")
+        return EnsembleConfig(
+            members, equal(self.maps), equal(readings),
+            unseen=self.unseen, stride=self.stride, seen=self.seen, seed=self.seed,
+        )  # fmt: skip
+
+
+def head_as(preset: str) -> LesionHeadConfig:
+    """The head of a preset as it is used beside the blend: on features that stay as they are and with distances, but
+    for `joint`; half as long; and lesions of every size and origin beside its own, for nobody knows what an image will
+    show.
+    """
+    own = LESION_PRESETS[preset]
+    changes = {"families": (*own.families, "medmix:varied"), "distances": True, "steps": own.steps // 2}
+    return own.replace(**changes, mode=own.mode if own.mode == "joint" else "frozen")
+
+
+@dataclass(frozen=True)
+class BlendHeadConfig(Named):
+    """blend, head: settings of the two; the seed of both is `seed`.
+
+    side: of the images that the head sees, in pixels, where they are larger. weight: of the head's map beside the
+    blend's, which counts 1. sigma: of the blur of the head's map, in pixels at 256 x 256: its finest cells are finer
+    than what it knows.
+    """
+
+    blend: BlendConfig = field(default_factory=BlendConfig)
+    head: LesionHeadConfig = field(default_factory=lambda: head_as("quick"))
+    side: int = 128
+    weight: float = 1.0
+    sigma: float = 8.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.side < 32 or min(self.weight, self.sigma) < 0:
+            raise BadConfig("side is at least 32, and weight and sigma are 0 or more")
+
+    @classmethod
+    def presets(cls) -> dict[str, Self]:
+        return {preset: cls(head=head_as(preset)) for preset in LESION_PRESETS}
+
+    def ensemble(self) -> EnsembleConfig:
+        """The blend's map and the head's; the head's score is one more reading beside the blend's.
+
+        The head knows how a lesion lies in its surroundings and little of what is normal; the quick detectors know the
+        normal alone.
+        """
+        blend, head = self.blend.replace(seed=self.seed), self.head.replace(seed=self.seed)
+        members = {"blend": Member("blend", blend), "head": Member("lesion-head", head, self.side, self.sigma)}
+        count = len(blend.ensemble().readings)
+        readings = {"blend": count / (count + 1), "head": 1 / (count + 1)}
+        return EnsembleConfig(
+            members, {"blend": 1.0, "head": self.weight}, readings,
+            unseen=blend.unseen, stride=blend.stride, seen=blend.seen, seed=self.seed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CombinedConfig(Named):
+    """head, padim: settings of the two; the head's seed is `seed`.
+
+    learn: weights from synthetic validation data; otherwise `weight` is PaDiM's and the head's is 1. score_weight:
+    PaDiM's in the score, whatever was learnt; the map keeps its own.
+    validation: share of the given normals that neither is fitted on; both scales come from them.
+    """
+
+    head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
+    padim: PaDiMConfig = field(default_factory=PaDiMConfig)
+    learn: bool = True
+    weight: float = 1.0
+    score_weight: float | None = None
+    validation: float = 0.12
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.validation < 0.9 or min(self.weight, self.score_weight or 0) < 0:
+            raise BadConfig("validation lies in (0, 0.9), weights are 0 or more")
+
+    @classmethod
+    def presets(cls) -> dict[str, Self]:
+        return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
+
+    def ensemble(self) -> EnsembleConfig:
+        """What looks pasted, and what looks unlike any normal image at that place; on a grid of half the image's side.
+
+        The weights are learnt, and stay equal unless others are clearly better: even families that the head was not
+        trained on favour what knows synthetic lesions.
+        """
+        members = {
+            "head": Member("lesion-head", self.head.replace(seed=self.seed)),
+            "padim": Member("padim", self.padim),
+        }
+        score = self.weight if self.score_weight is None else self.score_weight
+        learnt = (("map",) if self.score_weight is not None else ("map", "score")) if self.learn else ()
+        return EnsembleConfig(
+            members, {"head": 1.0, "padim": self.weight}, {"head": 1.0, "padim": score}, learnt,
+            unseen=self.validation, by_region=False, stride=2, seed=self.seed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HeadsConfig(Named):
+    """head: settings of every member; member i has the seed `seed` + i. members: how many, each a training of its own.
+
+    validation: share of the given normals that no member is fitted on; the scales come from them.
+    """
+
+    head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
+    members: int = 3
+    validation: float = 0.12
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.members <= 20 or not 0 < self.validation < 0.9:
+            raise BadConfig("members lies in 2..20 and validation in (0, 0.9)")
+
+    @classmethod
+    def presets(cls) -> dict[str, Self]:
+        return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
+
+    def ensemble(self) -> EnsembleConfig:
+        """Lesion heads that differ in the order of the images, in what is pasted where, and in the decoder's start."""
+        heads = {str(i): Member("lesion-head", self.head.replace(seed=self.seed + i)) for i in range(self.members)}
+        return EnsembleConfig(
+            heads, equal(heads), equal(heads), unseen=self.validation, by_region=False, stride=2, seed=self.seed
+        )
+
+
+def of_version_02(folder: Path) -> dict[str, Any]:
+    """What version 0.2 kept of an ensemble in `folder`, as `Ensemble.save` writes it now.
+
+    Raises ValueError if none of its four files is there.
+    """
+    for name, read in {
+        "blend-head.json": _blend_head, "blend.json": _blend, "combined.json": _combined, "ensemble.json": _heads
+    }.items():  # fmt: skip
+        if (folder / name).is_file():
+            stored = json.loads((folder / name).read_text())
+            config: EnsembleConfig
+            config, changes = read(folder, stored)
+            about = {"kept": None, "known": None, "colours": {}, "config": config.to_dict()}
+            return {**about, "map_weights": config.maps, "reading_weights": config.readings, **changes}
+    raise ValueError(f"{folder} holds no fitted ensemble (members.json); fit one first")
+
+
+def _map_scales(stored: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: {"mean": scale["map_mean"], "sd": scale["map_sd"]} for name, scale in stored.items()}
+
+
+def _score_scales(stored: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: {"mean": scale["score_mean"], "sd": scale["score_sd"]} for name, scale in stored.items()}
+
+
+def _blend(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
+    values = {"colour": bool(stored.get("colours")), **stored["config"]}
+    return BlendConfig.from_dict(values).ensemble(), {
+        "kept": stored.get("kept"),
+        "known": stored.get("known"),
+        "colours": stored.get("colours", {}),
+        "map_scales": _map_scales(stored["scales"]),
+        "reading_scales": _score_scales(stored["readings"]),
+    }
+
+
+def _blend_head(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
+    values = dict(stored["config"])
+    values.pop("seen", None)  # the blend's, since it leaves places out itself
+    blend = json.loads((folder / "blend" / "blend.json").read_text())
+    own = {"mean": 0.0, "sd": 1.0}
+    scales = _score_scales({name: stored["scales"][name] for name in ("head", "head_roi")})
+    return BlendHeadConfig.from_dict(values).ensemble(), {
+        "kept": blend.get("kept"),
+        "known": stored.get("known") or blend.get("known"),
+        "map_scales": _map_scales({name: stored["scales"][name] for name in ("blend", "head")}),
+        "reading_scales": {"blend": own, "blend_roi": own, **scales},
+    }
+
+
+def _combined(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
+    weights, scales = stored["weights"], _score_scales(stored["scales"])
+    return CombinedConfig.from_dict(stored["config"]).ensemble(), {
+        "map_weights": {"head": 1.0, "padim": weights["map"]},
+        "reading_weights": {"head": 1.0, "padim": weights["score"]},
+        "map_scales": _map_scales(stored["scales"]),
+        "reading_scales": {**scales, **{name + "_roi": scale for name, scale in scales.items()}},
+    }
+
+
+def _heads(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
+    scales = _score_scales(stored["scales"])
+    return HeadsConfig.from_dict(stored["config"]).ensemble(), {
+        "map_scales": _map_scales(stored["scales"]),
+        "reading_scales": {**scales, **{name + "_roi": scale for name, scale in scales.items()}},
+    }

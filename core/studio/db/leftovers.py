@@ -1,0 +1,107 @@
+"""What a process that was killed leaves: copies without a study, half-made arrays, backups and bundles.
+
+Whoever makes a file or folder that is not to stay holds it (`hold`, `begin`): the system lets go of it when the process
+ends, however it ends. What nobody holds and nothing refers to is a leftover.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.studio.db.store import Store
+
+OLD = 3600.0  # seconds: what is made without being held has been written to since
+MADE = 2.0  # seconds in which a process has long since taken hold of what it made
+_HELD: dict[Path, int] = {}  # file descriptors, each with a lock that other processes see
+
+
+def hold(path: Path) -> None:
+    """Hold a file or folder until `let_go`, or until this process ends. It may be renamed meanwhile."""
+    descriptor = os.open(path, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # a file system without locks: its age says whether it is a leftover
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    before = _HELD.pop(path, None)
+    _HELD[path] = descriptor
+    if before is not None:
+        os.close(before)
+
+
+def let_go(path: Path) -> None:
+    """Hold it no longer; one that is not held is left as it is."""
+    descriptor = _HELD.pop(path, None)
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def holding(path: Path) -> Iterator[None]:
+    """Hold a file or folder while the block runs."""
+    hold(path)
+    try:
+        yield
+    finally:
+        let_go(path)
+
+
+def begin(parent: Path, prefix: str = "tmp") -> Path:
+    """A new folder to work in, held until `discard`."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    hold(folder)
+    return folder
+
+
+def discard(folder: Path) -> None:
+    """Remove what `begin` made."""
+    shutil.rmtree(folder, ignore_errors=True)
+    let_go(folder)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def sweep(store: Store, older: float = OLD) -> list[str]:
+    """Remove what nothing refers to and nobody holds; the names of what went.
+
+    older: seconds for which nothing has written to what is made without being held (arrays, uploads).
+    """
+    home = store.home
+    folders = [folder for folder in home.files.iterdir() if folder.is_dir()]
+    studies = {row["id"] for row in store.query("SELECT id FROM studies")}  # asked last: one may just have come in
+    copies = [folder for folder in folders if folder.name not in studies]
+    work = [*home.cache.glob("tmp*"), *home.path.glob("bundle-*"), *home.backups.glob("*.partial")]
+    arrays, uploads = list(home.cache.glob("*/*.partial")), list(home.cache.glob("dropped/*"))
+    gone = []
+    for paths, age in (([*copies, *work], min(MADE, older)), (arrays, older), (uploads, 24 * older)):
+        for path in paths:  # of uploads the page may be open the whole day
+            # A clock that was set back makes times to come.
+            if max(0.0, time.time() - _last_written(path)) < age or _is_held(path):
+                continue
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            gone.append(path.name)
+    return gone
+
+
+def _last_written(path: Path) -> float:
+    times = []
+    for inside in (path, *path.rglob("*")):
+        with contextlib.suppress(OSError):  # it has just gone
+            times.append(inside.stat().st_mtime)
+    return max(times, default=0.0)

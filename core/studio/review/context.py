@@ -1,0 +1,253 @@
+"""What a request knows: who asks, of which study, run and case, in which reading session, how blind, by which names.
+
+All of it is read once, in the transaction in which the request then reads or writes, and handed down. A study that is
+not there, and a run or a case that is not of the request's study, are refused here with a sentence, so that nothing
+below can be asked about one study and answer from another. What may cross studies does not come through here: MedMix
+with a donor study, a study projected into another one's map, training from another run's encoder, comparing runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.studio.db.store import NotFound, Row, Store
+from core.studio.ingest.records import study_row
+from core.studio.review import aliases
+from core.studio.review.aliases import Aliases
+from core.studio.review.blind import DECIDE_FIRST, SIGHTED, Hidden
+from core.studio.review.readers import not_allowed, rights_of
+
+_FACTS = """SELECT s.*,
+  (SELECT role FROM readers WHERE name = :reader) AS reader_role,
+  (SELECT value FROM settings WHERE key = 'blind:' || s.id) AS read_blind,
+  (SELECT value FROM settings WHERE key = 'tags:' || s.id) AS people_tags,
+  (SELECT json_object('id', h.id, 'study', h.study, 'reader', h.reader, 'blind', h.blind, 'neutral', h.neutral,
+    'shuffled', h.shuffled, 'choice', h.choice, 'run', h.run, 'first_review', h.first_review, 'last_review', NULL,
+    'created', h.created, 'ended', NULL, 'secret', h.secret)
+    FROM reading_sessions h WHERE h.reader = :reader AND h.ended IS NULL AND h.study = s.id) AS reading_session,
+  (SELECT json_object('id', r.id, 'kind', r.kind, 'method', r.method, 'parent', r.parent)
+    FROM runs r WHERE r.id = :run AND r.study = s.id AND r.binned IS NULL) AS asked_run,
+  (SELECT json_group_array(json_object('id', o.id, 'session', o.session, 'secret', o.secret, 'whole', o.whole))
+    FROM neutral_orders o WHERE o.reader = :reader AND o.study = s.id) AS orders
+  FROM studies s WHERE s.id = :study AND s.binned IS NULL"""
+_LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_run", "orders")
+
+
+class NoOrder(Exception):
+    """Neutral names are due and not drawn yet: `reading` draws them and begins anew."""
+
+    def __init__(self, study: str, reader: str, session: int | None):
+        self.order = study, reader, session
+
+
+def no_case(number: int) -> NotFound:
+    """What is said of a number that is no case, or none of the request's."""
+    return NotFound(f"There is no case {number}; it may have been removed with its study. Reload the page.")
+
+
+@dataclass(frozen=True)
+class RequestContext:
+    """The facts of one request.
+
+    study: its id; about_study: its row. run: id of the run that was asked for; about_run: {"id", "kind", "method",
+    "parent"}. case: row of the case that was asked for. session: the reader's open reading session of the study. blind:
+    whether the study is read blind first, by whoever is a plain reader. people_tags: tags that people have made.
+    """
+
+    store: Store
+    reader: str
+    single_user: bool
+    role: str | None
+    study: str
+    about_study: Row
+    blind: bool
+    session: Row | None
+    about_run: Row | None
+    case: Row | None
+    people_tags: frozenset[str]
+    names: Aliases
+
+    @classmethod
+    def read(
+        cls,
+        store: Store,
+        reader: str,
+        *,
+        study: str | None = None,
+        number: int | None = None,
+        case_id: int | None = None,
+        run: str | None = None,
+        sign_in: str = "",
+        single_user: bool = False,
+    ) -> RequestContext:
+        """The context of a request about `study`, or about the study of a case.
+
+        number: the case as the page knows it, by a neutral number where the reader reads so; case_id: by its own.
+        Raises NotFound if the study or the case is not there, if the case is not of the study, or the run is not.
+        """
+        case, order = None, None
+        if case_id is not None:
+            case = store.one("SELECT * FROM cases WHERE id = ?", [case_id])
+        elif number is not None:
+            case, order = _named(store, reader, number, sign_in)
+        asked = number if case_id is None else case_id
+        if asked is not None:
+            if case is None or (study is not None and case["study"] != study):
+                raise no_case(asked)
+            study = case["study"]
+        facts = store.one(_FACTS, {"study": study or "", "reader": reader, "run": run or None})
+        if facts is None:
+            if number is not None:
+                raise no_case(number)
+            raise _no_study(store, study)
+        session = json.loads(facts["reading_session"]) if facts["reading_session"] else None
+        about_run = json.loads(facts["asked_run"]) if facts["asked_run"] else None
+        if run and about_run is None:
+            raise NotFound(f"{study} has no run {run!r}. Reload the page.")
+        blind = json.loads(facts["read_blind"] or "false")
+        role = facts["reader_role"]
+        hides_names = bool(session and (session["neutral"] or session["blind"])) or (blind and role not in SIGHTED)
+        wanted = session["id"] if session else None
+        kept = next((o for o in json.loads(facts["orders"]) if o["session"] == wanted), None)
+        if hides_names and (kept is None or not kept["whole"]):
+            if store.in_snapshot:
+                raise NoOrder(facts["id"], reader, wanted)
+            aliases.make_order(store, facts["id"], reader, wanted)
+            again = "SELECT * FROM neutral_orders WHERE reader = ? AND study = ? AND coalesce(session, 0) = ?"
+            kept = store.first(again, [reader, facts["id"], wanted or 0])
+        if number is not None and (
+            hides_names and order is None or order is not None and (kept is None or order != kept["id"])
+        ):
+            raise no_case(number)
+        names = Aliases(store, kept if hides_names else None, session, sign_in)
+        if case is not None and order is not None and number is not None:
+            names.know(case["id"], aliases.place_of(number))
+        return cls(
+            store=store,
+            reader=reader,
+            single_user=single_user,
+            role=role,
+            study=facts["id"],
+            about_study={k: v for k, v in facts.items() if k not in _LAYER},
+            blind=blind,
+            session=session,
+            about_run=about_run,
+            case=case,
+            people_tags=frozenset(json.loads(facts["people_tags"] or "[]")),
+            names=names,
+        )
+
+    @property
+    def run(self) -> str | None:
+        return self.about_run["id"] if self.about_run else None
+
+    @property
+    def rights(self) -> dict:
+        """{"role", "administer", "adjudicate"}, as `readers.rights` has it."""
+        return rights_of(self.role, self.single_user)
+
+    @property
+    def blinded(self) -> bool:
+        """Whether the reader reads the study blind: readers of a blind study do, and whoever is in a blind session of
+        it; adjudicators and administrators do not otherwise."""
+        return bool(self.session and self.session["blind"]) or (self.blind and self.role not in SIGHTED)
+
+    @property
+    def two_stages(self) -> bool:
+        """Whether a second decision on a case is kept beside the first one."""
+        return self.blind or bool(self.session and self.session["blind"])
+
+    @property
+    def first_review(self) -> int:
+        """Reviews up to this number belong to no open session and do not count in one."""
+        return self.session["first_review"] if self.session else 0
+
+    @property
+    def asked_case(self) -> Row:
+        """The row of the case that was asked for. Raises NotFound if none was."""
+        if self.case is None:
+            raise NotFound("No case was named.")
+        return self.case
+
+    def of_study(self, numbers: list[int]) -> list[int]:
+        """Own numbers of cases, from numbers as the page knows them. Raises NotFound if one is not of the study."""
+        if not self.names.covers:
+            query = "SELECT id FROM cases WHERE study = ? AND id IN (SELECT value FROM json_each(?))"
+            known = {row["id"]: row["id"] for row in self.store.query(query, [self.study, json.dumps(numbers)])}
+        else:
+            known = self.names.cases(numbers)
+        for number in numbers:
+            if number not in known:
+                raise no_case(number)
+        return [known[number] for number in numbers]
+
+    def committed(self, cases: list[int]) -> set[int]:
+        """Those of the cases on which the reader's first decision is on disk: in the open session, if there is one."""
+        rows = self.store.query(
+            "SELECT r.case_id FROM json_each(?) j CROSS JOIN reviews r ON r.case_id = j.value AND r.reader = ? "
+            "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
+            [json.dumps(cases), self.reader, self.first_review],
+        )
+        return {row["case_id"] for row in rows}
+
+    def hides(self, case_id: int) -> bool:
+        """True: no score, heat map, mask, label, name or other reader's word of the case may be shown."""
+        return self.blinded and case_id not in self.committed([case_id])
+
+    def demand_seen(self, *cases: int) -> None:
+        """Raises Hidden if one of the cases, or without any the one that was asked for, is hidden from the reader."""
+        wanted = list(cases) or [self.asked_case["id"]]
+        if self.blinded and set(wanted) - self.committed(wanted):
+            raise Hidden(DECIDE_FIRST)
+
+    def demand(self, right: str) -> None:
+        """Raises NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
+        if not self.rights[right]:
+            raise not_allowed(right)
+
+
+@contextlib.contextmanager
+def reading(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
+    """The context of a request that reads, and one read transaction that goes on with it. As `RequestContext.read`."""
+    while True:
+        try:
+            with store.snapshot():
+                context = RequestContext.read(store, reader, **asked)
+                yield context
+                return
+        except NoOrder as missing:
+            aliases.make_order(store, *missing.order)
+
+
+@contextlib.contextmanager
+def writing(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
+    """The same for a request that writes: it holds the write lock from its first line."""
+    with store.write():
+        yield RequestContext.read(store, reader, **asked)
+
+
+def _named(store: Store, reader: str, number: int, sign_in: str) -> tuple[Row | None, int | None]:
+    """The row of a case by the number that the page knows, and the order that the number is of."""
+    if not aliases.is_neutral(number):
+        return store.one("SELECT * FROM cases WHERE id = ?", [number]), None
+    rows = store.query(
+        "SELECT o.id AS 'order', o.secret, c.* FROM neutral_orders o CROSS JOIN neutral_cases n ON n.list = o.id "
+        "AND n.position = ? CROSS JOIN cases c ON c.id = n.case_id WHERE o.reader = ?",
+        [aliases.place_of(number), reader],
+    )
+    for row in rows:
+        order, secret = row.pop("order"), row.pop("secret")
+        if aliases.is_of(number, {"secret": secret}, sign_in):
+            return row, order
+    return None, None
+
+
+def _no_study(store: Store, study: str | None) -> NotFound:
+    try:
+        study_row(store, study or "")
+    except NotFound as error:
+        return error
+    return NotFound(f"there is no study {study!r}")

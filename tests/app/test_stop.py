@@ -1,0 +1,65 @@
+"""The server is asked to end: it says which jobs go on and how to stop them; or pauses them within ten seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from core.studio.db import store
+from core.studio.ingest import studies
+from core.studio.jobs import queue as jobs
+from core.studio.runs import records as runs
+from tests.app.conftest import Served
+from tests.conftest import plain_folder, wait
+from tests.studio.jobs.test_worker import SLOW
+
+
+@pytest.fixture
+def at_work(tmp_path):
+    """at_work(*arguments): a server, and a job of half a minute beside it; (server, job, store)."""
+    started: list = []
+
+    def begin(*arguments: str):
+        plain_folder(tmp_path / "images", 4, 1, 1)
+        opened = store.open(str(tmp_path / "home"))
+        studies.import_study(opened, "tiny", tmp_path / "images")
+        run = runs.create_run(opened, "tiny", "pretrain", "pmsacl", {})
+        served = Served(tmp_path / "home", *arguments)
+        job = jobs.submit(opened, [{"step": "pretrain", "run": run}], start=False)
+        worker = subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path / "home")], start_new_session=True)
+        started.extend((served, worker, opened))
+        wait(lambda: jobs.get_job(opened, job)["progress"] > 0)
+        return served, job, opened
+
+    yield begin
+    served, worker, opened = started
+    served.stop()
+    worker.kill()
+    worker.wait()
+    opened.close()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_it_says_what_goes_on_and_how_to_stop_it(at_work, name):
+    served, job, opened = at_work()
+    os.kill(served.process.pid, getattr(signal, name))
+    assert served.process.wait(20) == 0
+    last = served.log.read_text().splitlines()[-1]
+    assert last.startswith(f"Job {job} (pretrain, ") and last.endswith(
+        "goes on without the page; `jobs stop` pauses all."
+    )
+    assert jobs.get_job(opened, job)["status"] == "running"
+
+
+def test_with_stop_jobs_they_are_paused_within_ten_seconds(at_work):
+    served, job, opened = at_work("--stop-jobs")
+    started = time.monotonic()
+    served.process.terminate()
+    assert served.process.wait(20) == 0 and time.monotonic() - started < 10
+    assert jobs.get_job(opened, job)["status"] == "paused"
+    assert f"Paused at a checkpoint: job {job};" in served.log.read_text()

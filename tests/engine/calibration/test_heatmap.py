@@ -1,0 +1,47 @@
+"""Heat maps: up, blurred, to 16 bits and back."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.ndimage import gaussian_filter
+
+from core.engine.calibration.heatmap import blur, upsample
+from core.engine.calibration.quantise import dequantise, quantise
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(-1e4, 1e4), st.floats(1e-3, 1e4))
+def test_sixteen_bits_and_back(seed, offset, scale):
+    heat = (np.random.default_rng(seed).standard_normal((5, 7)) * scale + offset).astype(np.float32)
+    codes, lo, hi = quantise(heat)
+    assert codes.dtype == np.uint16 and codes.min() == 0 and codes.max() == 65535
+    back = dequantise(codes, lo, hi)
+    rounding = np.spacing(np.float32(max(abs(lo), abs(hi))))
+    assert np.abs(back - heat).max() <= (hi - lo) / 131070 + rounding
+    assert back.dtype == np.float32 and back.argmax() == heat.argmax()
+
+
+def test_a_flat_map_and_one_that_cannot_be_kept():
+    codes, lo, hi = quantise(np.full((3, 3), 2.5))
+    assert np.array_equal(dequantise(codes, lo, hi), np.full((3, 3), 2.5, np.float32))
+    for bad in (np.array([[np.nan]]), np.array([[np.inf]]), np.zeros((0, 3))):
+        with pytest.raises(ValueError, match="finite"):
+            quantise(bad)
+
+
+@pytest.mark.parametrize("sigma", [0.25, 1.0, 3.0])
+def test_blur_against_scipy(sigma):
+    x = np.random.default_rng(0).random((2, 9, 16)).astype(np.float32)  # narrower than the widest kernel
+    expected = np.stack([gaussian_filter(m.astype(np.float64), sigma, mode="reflect", truncate=4.0) for m in x])
+    np.testing.assert_allclose(blur(torch.from_numpy(x), sigma).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_upsample():
+    x = np.random.default_rng(0).random((3, 4, 4)).astype(np.float32)
+    assert upsample(x, 16).shape == (3, 16, 16) and upsample(x, (8, 12)).shape == (3, 8, 12)
+    assert np.array_equal(upsample(x, 4), x)
+    smooth = upsample(x, 64, sigma_at_256=16)
+    expected = gaussian_filter(upsample(x, 64)[0].astype(np.float64), 4.0, mode="reflect", truncate=4.0)
+    np.testing.assert_allclose(smooth[0], expected, rtol=1e-4, atol=1e-4)
