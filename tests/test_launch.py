@@ -77,13 +77,13 @@ def test_a_failed_installation_is_a_sentence_and_is_tried_again(launch, monkeypa
 
 
 def test_a_browser_that_cannot_be_had_is_said(monkeypatch):
-    from app.commands import _browser
+    from app.commands import development
     from app.commands._common import UserError
 
-    monkeypatch.setattr(_browser, "present", lambda: None)
-    monkeypatch.setattr(_browser.subprocess, "run", lambda *a, **k: None)
+    monkeypatch.setattr(development, "present", lambda: None)
+    monkeypatch.setattr(development.subprocess, "run", lambda *a, **k: None)
     with pytest.raises(UserError, match="PMSACL_BROWSER") as error:
-        _browser.find_browser(lambda text: None)
+        development.find_browser(lambda text: None)
     assert error.value.status == 1
 
 

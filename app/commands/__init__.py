@@ -1,4 +1,4 @@
-"""The verbs of `launch.py`: one file each, with `add(subparsers)` and `run(args) -> int`; adding a file adds a verb."""
+"""The verbs of `launch.py`. A file holds related ones: `add(subparsers)` declares them, `run_VERB(args)` runs one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATABASE = {  # what SQLite says of the disk: what is said
     "database is locked": "Another process has kept the database locked for too long; try again",
 }
 INSTALLED = "pmsacl-studio"  # the command that `pip install` makes (pyproject.toml)
-FIRST = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs")
+ORDER = ("page", "studies", "training", "detectors", "results", "clusters", "home")  # of the files in --help
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
     names = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
-    for name in sorted(names, key=lambda n: (FIRST.index(n) if n in FIRST else len(FIRST), n)):
+    for name in sorted(names, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n)):
         module = importlib.import_module(f"app.commands.{name}")
         module.add(verbs)
     return top

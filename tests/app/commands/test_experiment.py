@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.commands._common import UserError
-from app.commands.experiment import study_of
+from app.commands.results import study_of
 from core.studio.ingest.studies import list_studies
 from tests.conftest import plain_folder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from app.commands import learn as verb
+from app.commands import detectors as verb
 from app.commands import main
 from core.studio.jobs import worker
 from core.studio.runs import records as runs

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.commands import _checks, main, test
+from app.commands import development, main
 
 
 @pytest.fixture
@@ -19,18 +19,18 @@ def ran(monkeypatch):
             return int(any(word in command for word in self.fails))
 
     seen = Ran()
-    monkeypatch.setattr(test, "find_browser", lambda report: "/usr/bin/browser")
-    monkeypatch.setattr(test.subprocess, "call", seen)
+    monkeypatch.setattr(development, "find_browser", lambda report: "/usr/bin/browser")
+    monkeypatch.setattr(development.subprocess, "call", seen)
     return seen
 
 
 def test_checks_come_before_the_tests_and_each_has_one_thread(ran, capsys, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert main(["test", "--json"]) == 0
-    assert [command for command, _ in ran[:-1]] == list(_checks.CHECKS.values())
+    assert [command for command, _ in ran[:-1]] == list(development.CHECKS.values())
     assert "pytest" in ran[-1][0] and {env["OMP_NUM_THREADS"] for _, env in ran} == {"1"}
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert said["passed"] and set(said["checks"]) == set(_checks.CHECKS)
+    assert said["passed"] and set(said["checks"]) == set(development.CHECKS)
 
 
 def test_a_check_that_fails_is_named_and_the_tests_run_all_the_same(ran, capsys):
@@ -50,5 +50,5 @@ def test_named_files_are_run_without_the_checks(ran):
 
 @pytest.mark.parametrize(("paths", "cores", "two"), [([], 2, True), (["tests/app"], 8, True), ([], 1, False)])
 def test_two_processes_where_there_are_two_cores(paths, cores, two):
-    assert ("-n" in _checks.pytest(paths, cores=cores)) is two
-    assert "-n" not in _checks.pytest(["tests/test_layers.py::test_x"], cores=cores)
+    assert ("-n" in development.pytest(paths, cores=cores)) is two
+    assert "-n" not in development.pytest(["tests/test_layers.py::test_x"], cores=cores)

@@ -9,7 +9,7 @@ import pytest
 
 from app.commands import main, parser
 from app.commands._common import options_of, table
-from app.commands.pretrain import config_of
+from app.commands.training import pretrain_config
 from core.engine.augment.config import MEDMIX_PRESETS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,7 +36,7 @@ def test_each_verb_has_help(capsys, verb):
 
 def test_without_a_verb_the_page_opens(monkeypatch):
     seen = []
-    monkeypatch.setattr("app.commands.app.open_page", lambda args, tour=False: seen.append(args.port) or 0)
+    monkeypatch.setattr("app.commands.page.open_page", lambda args, tour=False: seen.append(args.port) or 0)
     assert main([]) == 0 and main(["--port", "7999"]) == 0
     assert seen == [7860, 7999]
 
@@ -91,7 +91,7 @@ def test_options_and_their_mistakes(capsys, tiny_study, home):
 
 def test_what_is_pasted_is_a_preset_with_changes(store):
     line = ["pretrain", "any", "--medmix", "fundus", "--set", "medmix.p_noise=0.5"]
-    found = config_of(parser().parse_args(line), store).medmix
+    found = pretrain_config(parser().parse_args(line), store).medmix
     assert found == MEDMIX_PRESETS["fundus"].replace(p_noise=0.5) != MEDMIX_PRESETS["quick"].replace(p_noise=0.5)
 
 

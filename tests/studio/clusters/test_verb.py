@@ -22,7 +22,7 @@ def embed(world, capsys, monkeypatch):
         execution.end(store, job, "done")
 
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
-    monkeypatch.setattr("app.commands.embed.follow", here)
+    monkeypatch.setattr("app.commands.clusters.follow", here)
 
     def call(*options):
         home = str(world.store.home.path)

@@ -151,7 +151,7 @@ def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small
 
 
 def test_the_verb_opens_the_tour_and_draws_the_study_alone(store, monkeypatch, capsys):
-    import app.commands.app
+    import app.commands.page
     import app.server
     from app.commands import main
 
@@ -159,8 +159,8 @@ def test_the_verb_opens_the_tour_and_draws_the_study_alone(store, monkeypatch, c
     monkeypatch.setattr(
         app.server, "serve", lambda home, host, port, single, ready, *rest: ready("http://127.0.0.1:7860/")
     )
-    monkeypatch.setattr(app.commands.app, "_until_up", lambda url: None)
-    monkeypatch.setattr(app.commands.app.webbrowser, "open", opened.append)
+    monkeypatch.setattr(app.commands.page, "_until_up", lambda url: None)
+    monkeypatch.setattr(app.commands.page.webbrowser, "open", opened.append)
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
     assert main(["demo", "--show", "--json", "--home", str(store.home.path)]) == 0
     answer = json.loads(capsys.readouterr().out.strip().splitlines()[-1])

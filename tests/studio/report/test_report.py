@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.commands import main
-from app.commands.fit import config_of
+from app.commands.detectors import detector_config
 from core.engine.detectors.dae import DAE, DAEConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -96,7 +96,7 @@ def test_a_new_detector_shows_in_verb_page_and_report_with_no_other_change(
     store, tiny_study, newcomer, home, capsys, tmp_path, monkeypatch
 ):
     assert training_forms(store)["detectors"][newcomer]["title"] == "Newcomer"
-    assert config_of(newcomer, None, {}) == DETECTORS.get(newcomer).Config()
+    assert detector_config(newcomer, None, {}) == DETECTORS.get(newcomer).Config()
     monkeypatch.setitem(PRETRAIN_PRESETS, "quick", TINY)
     line = ["report", "--study", tiny_study, "--tables", "detection", "--rows", "Newcomer", "--seeds", "1", "--size"]
     line += ["32", "--home", str(home.path), "--device", "cpu", "--bootstrap", "0", "--json", "--out", str(tmp_path)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.commands import parser
-from app.commands.pretrain import config_of
+from app.commands.training import pretrain_config
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.studio.training.requests import checked, training_forms
 
@@ -20,4 +20,4 @@ def test_the_page_offers_every_objective_and_detector(store):
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_the_verb_and_the_page_take_every_objective(store, name):
     args = parser().parse_args(["pretrain", "study", "--objective", name, "--size", "64"])
-    assert checked(config_of(args, store).to_dict(), store).objective == name
+    assert checked(pretrain_config(args, store).to_dict(), store).objective == name

@@ -1,4 +1,4 @@
-"""app: open the page."""
+"""Open the page, and show what it does on a study drawn by our own code: app, demo."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ import threading
 import time
 import webbrowser
 
-from app.commands._common import UserError, finish, open_store, say, verb
+from app.commands._common import UserError, finish, follow, open_store, progress, say, table, verb
+from app.commands.results import COLUMNS
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
+WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 
 
 def add(subparsers) -> None:
-    parser = verb(subparsers, "app", "Open the page (the default)", run)
+    _add_app(subparsers)
+    _add_demo(subparsers)
+
+
+def _add_app(subparsers) -> None:
+    parser = verb(subparsers, "app", "Open the page (the default)", run_app)
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
@@ -29,7 +35,7 @@ def add(subparsers) -> None:
     parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
 
 
-def run(args) -> int:
+def run_app(args) -> int:
     return open_page(args)
 
 
@@ -51,7 +57,7 @@ def open_page(args, tour: bool = False) -> int:
     from app.server import serve
 
     window, stop_jobs = getattr(args, "window", False), getattr(args, "stop_jobs", False)
-    browser = _browser() if window else None
+    browser = _window_browser() if window else None
     if window and browser is None:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
@@ -81,11 +87,11 @@ def open_page(args, tour: bool = False) -> int:
     return 0
 
 
-def _browser() -> str | None:
+def _window_browser() -> str | None:
     if sys.platform == "darwin":
         mac = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
         return mac if os.path.exists(mac) else None
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
+    return next(filter(None, map(shutil.which, WINDOWED)), None)
 
 
 def _window(browser: str, address: str) -> None:
@@ -113,3 +119,39 @@ def _until_up(url: str, seconds: float = 60) -> None:
             return
         except OSError:
             time.sleep(0.1)
+
+
+def _add_demo(subparsers) -> None:
+    parser = verb(subparsers, "demo", "Draw a study, train on it, fit the detectors, score and evaluate", run_demo)
+    parser.add_argument("--seed", type=int, default=0, help="of the study and of the training")
+    parser.add_argument("--epochs", type=int, help="instead of the quick preset's")
+    parser.add_argument("--show", action="store_true", help="a guided tour of the page instead: five minutes, live")
+
+
+def run_demo(args) -> int:
+    if args.show:
+        return open_page(args, tour=True)
+    from core.engine.tensors import pick_device
+    from core.studio.demo import study as demo
+    from core.studio.jobs import queue as jobs
+    from core.studio.runs import records as runs
+
+    pick_device(args.device)
+    started = time.monotonic()
+    store = open_store(args)
+    with progress(args, "Drawing the demo study") as show:
+        study = demo.make_demo(store, args.seed, on_progress=lambda i, n: show(i, n, ""))
+    drawn = time.monotonic() - started
+    changes = {"epochs": args.epochs} if args.epochs else {}
+    made = demo.create_demo_runs(store, study, args.seed, **changes)
+    say(args, f"Study {study} drawn in {drawn:.0f} s; training and detectors follow")
+    job = jobs.submit(store, demo.demo_steps(made, device=args.device), start=False)
+    follow(args, store, job, "Training, fitting, scoring")
+    size = runs.get_run(store, made["pretrain"])["config"]["size"]
+    with progress(args, "Evaluating"):
+        rows = demo.demo_rows(store, study, made, size)
+    seconds = round(time.monotonic() - started, 1)
+    say(args, table(rows, COLUMNS))
+    status = runs.get_run(store, made["pretrain"])
+    payload = {"study": study, "seconds": seconds, "rows": rows, "runs": made, "training": status["status"]}
+    return finish(args, payload, f"{seconds:.0f} s in all; `python launch.py` shows it")

@@ -1,0 +1,237 @@
+"""Fit detectors and score cases with them: fit, score, learn, look."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from app.commands._common import (
+    UserError,
+    as_one,
+    finish,
+    follow,
+    open_store,
+    options_of,
+    say,
+    study_named,
+    table,
+    verb,
+)
+from app.commands.results import COLUMNS
+
+COMPARED = ["measure", "old", "new", "difference", "from", "to", "images"]
+
+
+def add(subparsers) -> None:
+    _add_fit(subparsers)
+    _add_score(subparsers)
+    _add_learn(subparsers)
+    _add_look(subparsers)
+
+
+def _add_fit(subparsers) -> None:
+    parser = verb(subparsers, "fit", "Fit a detector on the encoder of a pre-training run", run_fit)
+    parser.add_argument("run_id", metavar="RUN", help="a pre-training run")
+    parser.add_argument("--detector", default="blend-head", help="blend-head, blend, nearest, padim, ...")
+    parser.add_argument("--preset", help="quick, paper; lesion head: fundus, xray, ...")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--score", action="store_true", help="then score and evaluate, in the same job")
+    parser.add_argument("--name", help="a name for people")
+    parser.add_argument("--background", action="store_true", help="queue it and return at once")
+
+
+def detector_config(detector: str, preset: str | None, changes: dict):
+    """A detector's configuration: its preset (quick when there is one) with changes."""
+    from core.engine.registry import DETECTORS
+
+    kind = DETECTORS.get(detector)
+    presets = getattr(kind, "presets", {})
+    if preset and preset not in presets:
+        raise UserError(f"{detector} has no preset {preset!r}; it has: {', '.join(presets) or 'none'}")
+    base = presets.get(preset or "quick") or kind.Config()
+    return base.replace(**changes)
+
+
+def run_fit(args) -> int:
+    from core.engine import processes
+
+    return _fit_together(args) if processes.wanted() > 1 else _fit_here(args)
+
+
+def _fit_config(args):
+    changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
+    return detector_config(args.detector, args.preset, changes)
+
+
+def _encoder_of(store, args) -> str:
+    from core.studio.runs import records as runs
+
+    parent = runs.get_run(store, args.run_id)
+    if parent["kind"] != "pretrain":
+        raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
+    return parent["id"]
+
+
+def _fit_together(args) -> int:
+    from core.studio.runs import together
+    from core.studio.runs.fitting import demand_shared
+
+    if args.background:
+        raise UserError("torchrun is for a fit in the foreground: leave out --background")
+    demand_shared(args.detector)
+
+    def begin(store) -> tuple[str, int]:
+        parent, config = _encoder_of(store, args), _fit_config(args).to_dict()
+        return together.begin_fit(store, parent, args.detector, config, args.name, args.score, args.device)
+
+    done = as_one(args, begin, f"Fitting {args.detector},")
+    return 0 if done is None else _fit_done(args, *done)
+
+
+def _fit_here(args) -> int:
+    from core.engine.tensors import pick_device
+    from core.studio.jobs import queue as jobs
+    from core.studio.runs.pipeline import chain, create_fit
+
+    pick_device(args.device)
+    store = open_store(args)
+    run_id = create_fit(store, _encoder_of(store, args), args.detector, _fit_config(args), args.name)
+    steps = chain(fits=[run_id], score=args.score, device=args.device)
+    job = jobs.submit(store, steps, start=args.background)
+    if args.background:
+        return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
+    follow(args, store, job, f"Fitting {args.detector}")
+    return _fit_done(args, store, run_id, job)
+
+
+def _fit_done(args, store, run_id: str, job: int) -> int:
+    from core.studio.runs import records as runs
+
+    row = runs.get_run(store, run_id)
+    say(args, f"{run_id}: {row['status']} in {row['seconds']:.1f} s")
+    payload = {"run": run_id, "job": job, "status": row["status"], "seconds": row["seconds"]}
+    payload |= {"study": row["study"], "folder": str(runs.run_folder(store, run_id))}
+    return finish(args, payload, f"Next: {'evaluate' if args.score else 'score'} {run_id}")
+
+
+def _add_score(subparsers) -> None:
+    parser = verb(subparsers, "score", "Score a study's held-out and test cases with a fitted detector", run_score)
+    parser.add_argument("run_id", metavar="RUN", help="a fit")
+    parser.add_argument(
+        "--steady",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="also score each image mirrored and enlarged, to say how steady its score is (four more passes; "
+        "default: up to 1000 cases)",
+    )
+    parser.add_argument("--background", action="store_true", help="queue it and return at once")
+
+
+def run_score(args) -> int:
+    from core.engine import processes
+    from core.engine.tensors import pick_device
+    from core.studio.jobs import queue as jobs
+
+    def submit(store) -> tuple[str, int]:
+        steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
+        return _fit_of(store, args)["id"], jobs.submit(store, steps, start=args.background)
+
+    if processes.wanted() > 1:
+        if args.background:
+            raise UserError("torchrun is for scores in the foreground: leave out --background")
+        done = as_one(args, submit, "Scoring with")
+        return 0 if done is None else _score_done(args, done[0])
+    pick_device(args.device)
+    store = open_store(args)
+    _, job = submit(store)
+    if args.background:
+        return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")
+    follow(args, store, job, "Scoring")
+    return _score_done(args, store)
+
+
+def _fit_of(store, args) -> dict:
+    from core.studio.runs import records as runs
+
+    row = runs.get_run(store, args.run_id)
+    if row["kind"] != "fit" or row["status"] != "done":
+        raise UserError(f"{args.run_id} is not a finished fit (it is a {row['kind']}, {row['status']})")
+    return row
+
+
+def _score_done(args, store) -> int:
+    from core.studio.runs.results import flagged_counts
+
+    row = _fit_of(store, args)
+    summary = row["summary"]
+    found = flagged_counts(store, args.run_id)
+    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **found}
+    payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}
+    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {found['test']} test cases "
+    return finish(args, payload, text + f"{found['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
+
+
+def _add_learn(subparsers) -> None:
+    parser = verb(subparsers, "learn", "Learn from accepted lesion masks, beside the fit that there is", run_learn)
+    parser.add_argument("run_id", metavar="RUN", help="a scored fit")
+    parser.add_argument("--reader", metavar="NAME", help="use this reader's masks alone")
+    parser.add_argument("--background", action="store_true", help="queue it and return at once")
+
+
+def run_learn(args) -> int:
+    from core.engine.tensors import pick_device
+    from core.studio.runs import learnt
+    from core.studio.runs import records as runs
+
+    pick_device(args.device)
+    store = open_store(args)
+    made = learnt.learn(store, args.run_id, args.reader, args.device, start=args.background)
+    if args.background:
+        return finish(args, {**made, "status": "queued"}, f"{made['run']}: queued as job {made['job']}")
+    follow(args, store, made["job"], "Learning from marks")
+    found = runs.get_run(store, made["run"])["summary"]["comparison"]
+    rows = []
+    for name, m in found["measures"].items():
+        low, high = m["interval"] or (None, None)
+        kept = {k: m[k] for k in ("old", "new", "difference", "images")}
+        rows.append({"measure": learnt.NAMES[name], **kept, "from": low, "to": high})
+    if rows:
+        say(args, table(rows, COMPARED))
+    return finish(args, {**made, **found}, f"{found['words']} Both are kept: {found['base']} and {made['run']}.")
+
+
+def _add_look(subparsers) -> None:
+    parser = verb(subparsers, "look", "Score a study with pretrained features, before any training", run_look)
+    parser.add_argument("study", metavar="STUDY")
+    parser.add_argument("--detector", default="blend", help="blend, padim, nearest or mahalanobis")
+    parser.add_argument("--backbone", default=None, help="instead of EfficientNet-lite0")
+    parser.add_argument(
+        "--size", type=int, default=None, help="side of the images (default: 224; more where few and larger ones are)"
+    )
+
+
+def run_look(args) -> int:
+    from core.engine.tensors import pick_device
+    from core.studio.jobs import queue as jobs
+    from core.studio.runs import look, results
+    from core.studio.runs import records as runs
+
+    pick_device(args.device)
+    started = time.monotonic()
+    store = open_store(args)
+    study = study_named(args, store, args.study)
+    made = look.create_look(store, study, args.backbone or look.ARCH, args.size, args.detector)
+    steps = look.look_steps(store, made, evaluate=False, device=args.device)
+    follow(args, store, jobs.submit(store, steps, start=False), "Looking")
+    looked = round(time.monotonic() - started, 1)
+    rows = []
+    if results.has_known_test(store, study):
+        size = results.size_of(store, runs.get_run(store, made["fit"]))
+        for roi in (True, False):
+            rows.append(results.evaluate_run(store, made["fit"], roi, "held-out"))
+            rows.append(results.baseline_row(store, study, size, roi, "held-out"))
+        say(args, table(rows, COLUMNS))
+    payload = {"study": study, "seconds": looked, "rows": rows, "runs": made}
+    payload["seconds_evaluated"] = round(time.monotonic() - started, 1)
+    return finish(args, payload, f"{looked:.0f} s to look; `python launch.py` shows it in Review")

@@ -1,0 +1,182 @@
+"""Look after the code: test, bench, schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from app.commands._common import UserError, finish, say, verb
+
+CHECKS: Mapping[str, list[str]] = {
+    "ruff check": [sys.executable, "-m", "ruff", "check", "."],
+    "ruff format": [sys.executable, "-m", "ruff", "format", "--check", "."],
+    "mypy": [sys.executable, "-m", "mypy"],
+    "scripts, style": [sys.executable, "-m", "app.commands._scripts", "style"],
+    "scripts, types": [sys.executable, "-m", "app.commands._scripts", "types"],
+    "scripts, generated": [sys.executable, "-m", "app.commands._scripts", "generated"],
+    "scripts, tests": [sys.executable, "-m", "app.commands._scripts", "tests"],
+}
+ROOT = Path(__file__).resolve().parents[2]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def add(subparsers) -> None:
+    _add_test(subparsers)
+    _add_bench(subparsers)
+    _add_schema(subparsers)
+
+
+def pytest(paths: list[str], expression: str | None = None, cores: int | None = None) -> list[str]:
+    """The command that runs the tests below `paths` (none: all); in two processes where there are two cores or more.
+
+    A file's tests stay in one process: they share the home and the server that the file's fixtures make.
+    """
+    command = [sys.executable, "-m", "pytest", *paths, *(["-k", expression] if expression else [])]
+    files = paths and all(path.split("::")[0].endswith(".py") for path in paths)
+    if not files and (cores or os.cpu_count() or 1) >= 2:
+        command += ["-n", "2", "--dist", "loadfile"]
+    return command
+
+
+def present() -> str | None:
+    """Path of a browser that is there and starts."""
+    candidates = [os.environ.get("PMSACL_BROWSER"), _playwrights(), *map(shutil.which, BROWSERS)]
+    return next((path for path in candidates if path and _starts(path)), None)
+
+
+def find_browser(report: Callable[[str], None]) -> str:
+    """The browser's path, installed if need be. UserError (status 1) when none can be had: the tests must not skip."""
+    found = present()
+    if found:
+        return found
+    report("Downloading Playwright's Chromium")
+    command = [sys.executable, "-m", "playwright", "install", "chromium"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
+        # Its libraries come from Debian anyway, so as root Debian's own browser is the surer way, tried second.
+        tries = [command, ["apt-get", "update", "-q"], ["apt-get", "install", "-y", "-q", "chromium"]]
+    else:
+        tries = [command]
+    for attempt in tries:
+        try:
+            subprocess.run(attempt, stdout=sys.stderr, timeout=600, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            report(f"{attempt[0]}: {error}")
+        found = present()
+        if found:
+            return found
+    raise UserError(
+        "the page's tests need a browser and none could be had: install one (Debian: apt-get install chromium), "
+        "or name one in the environment variable PMSACL_BROWSER",
+        1,
+    )
+
+
+def _playwrights() -> str | None:
+    """Where Playwright would have put its Chromium."""
+    code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
+    try:
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    path = found.stdout.strip()
+    return path if path and os.path.exists(path) else None
+
+
+def _starts(path: str) -> bool:
+    try:
+        version = subprocess.run([path, "--version", "--no-sandbox"], capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return version.returncode == 0
+
+
+def _add_test(subparsers) -> None:
+    parser = verb(
+        subparsers, "test", "Check style and types and run every test; installs a browser if needed", run_test
+    )
+    parser.add_argument("paths", nargs="*", help="only the tests in these files or folders, without the checks")
+    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, without the checks")
+
+
+def run_test(args) -> int:
+    if not (ROOT / "tests").is_dir():
+        raise UserError("the tests come with the source, not with the installed package; clone it and run them there")
+    browser = find_browser(lambda text: say(args, text))
+    say(args, f"Browser: {browser}")
+    # One thread each: the processes share the cores. A caller's own setting stays.
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PMSACL_BROWSER": browser, "PMSACL_TESTED_BY_VERB": "1"}
+
+    def passes(command: list[str]) -> bool:
+        return subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr if args.json else None) == 0
+
+    checks = {}
+    if not args.paths and not args.k:
+        for name, command in CHECKS.items():
+            say(args, f"{name}:")
+            checks[name] = passes(command)
+    tested = passes(pytest(args.paths, args.k))
+    failed = [name for name, ok in checks.items() if not ok] + ["pytest"] * (not tested)
+    finish(args, {"passed": not failed, "browser": browser, "checks": checks})
+    if failed:
+        say(args, f"Not passed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def _add_bench(subparsers) -> None:
+    parser = verb(subparsers, "bench", "Run a benchmark by name, or list them", run_bench)
+    parser.add_argument("name", nargs="?", help="a benchmark, or all that have an aim")
+    parser.add_argument(
+        "--only", action="append", metavar="PART", help="part of a long one, or one of all (repeatable)"
+    )
+    parser.add_argument("--seconds", type=float, help="how long to measure, where the benchmark has a length")
+    parser.add_argument("--soak", action="store_true", help="an hour at a lower rate (load)")
+    parser.add_argument("--decisions", type=int, help="without pauses until so many, for the server's memory (load)")
+    parser.add_argument("--data", metavar="FOLDER", help="the images, where the benchmark needs some of its own")
+    parser.add_argument("--quick", action="store_true", help="a smaller measurement, to see that it works")
+
+
+def run_bench(args) -> int:
+    from app import benches as bench
+
+    if args.name is None:
+        found = bench.titles()
+        for name, title in found.items():
+            say(args, f"{name:16} {title}")
+        return finish(args, {"benches": found})
+    if args.name == "all":
+        result = bench.run_all(args.quick, args.device, args.only)
+        for row in result["benches"]:
+            aim = f"{'at least' if row['at_least'] else 'at most'} {row['aim']:g}"
+            figure = row.get("error") or f"{row['figure']} {row[row['figure']]:.3g}"
+            say(args, f"{row['name']:16} {figure} (aim: {aim}){'' if row['met'] else ', not met'}")
+        return finish(args, result)
+    result = bench.run(
+        args.name, args.quick, args.device, args.only, args.seconds, args.soak, args.data, args.decisions
+    )
+    for key, value in result.items():
+        say(args, f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
+    return finish(args, result)
+
+
+def _add_schema(subparsers) -> None:
+    parser = verb(
+        subparsers, "schema", "Print the database's tables, made from the migrations, as Markdown", run_schema
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the page here instead of printing it")
+
+
+def run_schema(args) -> int:
+    from core.studio.db import schema
+
+    page = schema.markdown()
+    if args.out:
+        Path(args.out).write_text(page + "\n", encoding="utf-8")
+        say(args, f"{args.out} is written")
+    elif not args.json:
+        print(page)
+    return finish(args, {"tables": [dataclasses.asdict(table) for table in schema.tables()]})

@@ -1,0 +1,236 @@
+"""Look after a home: setup, doctor, jobs, bin, reader, backup, restore."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from app.commands._common import BY, UserError, finish, follow, open_store, say, table, verb
+
+
+def add(subparsers) -> None:
+    _add_setup(subparsers)
+    _add_doctor(subparsers)
+    _add_jobs(subparsers)
+    _add_bin(subparsers)
+    _add_reader(subparsers)
+    _add_backup(subparsers)
+    _add_restore(subparsers)
+
+
+def _add_setup(subparsers) -> None:
+    parser = verb(subparsers, "setup", "Prepare the environment and the home, and say what they hold", run_setup)
+    parser.add_argument("--imagenet", action="store_true", help="also download torchvision's ImageNet weights")
+
+
+def run_setup(args) -> int:
+    import sys
+
+    from core.engine.tensors import pick_device
+    from core.studio.db.home import Home
+    from core.studio.db.store import Store
+    from core.studio.runs.records import package_versions
+
+    home = Home.at(args.home)
+    Store(home)
+    device = str(pick_device(args.device))
+    payload: dict[str, Any] = {
+        "python": sys.executable,
+        "home": str(home.path),
+        "device": device,
+        "packages": package_versions(),
+    }
+    if args.imagenet:
+        from core.engine.backbones.config import EncoderConfig
+        from core.engine.backbones.encoder import build_encoder
+
+        build_encoder(EncoderConfig(init="imagenet"))
+        payload["imagenet"] = True
+    for key, value in payload.items():
+        say(args, f"{key}: {', '.join(f'{k} {v}' for k, v in value.items()) if isinstance(value, dict) else value}")
+    return finish(args, payload)
+
+
+def _add_doctor(subparsers) -> None:
+    verb(subparsers, "doctor", "Check the installation, the database, the images and the audit trail", run_doctor)
+
+
+def run_doctor(args) -> int:
+    from core.studio.doctor.checks import examine
+
+    found = examine(open_store(args), args.device)
+    marks = {"ok": "  ok  ", "note": " note ", "bad": " BAD  "}
+    for one in found:
+        say(args, f"{marks[one['level']]} {one['title']}: {one['text']}")
+    bad = sum(one["level"] == "bad" for one in found)
+    finish(args, {"well": not bad, "findings": found}, "All is well" if not bad else f"{bad} things need attention")
+    return 1 if bad else 0
+
+
+def _add_jobs(subparsers) -> None:
+    parser = verb(subparsers, "jobs", "List the jobs; pause, resume, cancel or follow one; stop: pause all", run_jobs)
+    parser.add_argument(
+        "what", nargs="?", default="list", choices=("list", "pause", "resume", "cancel", "follow", "stop")
+    )
+    parser.add_argument("job", nargs="?", type=int)
+
+
+def run_jobs(args) -> int:
+    from core.studio.jobs import queue as jobs
+
+    store = open_store(args)
+    if args.what == "list":
+        rows = jobs.list_jobs(store)
+        training = next((r["id"] for r in rows if r["status"] == "running" and r["queue"] == "long"), None)
+        for row in rows:
+            steps = " > ".join(("*" if i == row["position"] else "") + s["step"] for i, s in enumerate(row["chain"]))
+            beside = training and row["status"] == "running" and row["queue"] == "short"
+            message = row["message"] + (f" (beside job {training})" if beside else "")
+            say(args, f"{row['id']:4}  {row['status']:11} {row['progress']:4.0%}  {steps}  {message}")
+        return finish(args, {"jobs": [as_json(r) for r in rows]}, None if rows else "No jobs yet")
+    if args.what == "stop":
+        from core.studio.jobs import stopping
+
+        paused = stopping.pause(store)
+        return finish(args, {"paused": paused}, stopping.sentence(store, paused) or "Nothing is at work")
+    if args.job is None:
+        raise ValueError(f"jobs {args.what} takes the number of a job")
+    if args.what == "follow":
+        follow(args, store, args.job, f"Job {args.job}")
+    else:
+        {"pause": jobs.pause, "resume": jobs.resume, "cancel": jobs.cancel}[args.what](store, args.job)
+    row = jobs.get_job(store, args.job)
+    asked = f" (asked to {row['wants']})" if row["wants"] != "run" and row["status"] == "running" else ""
+    return finish(args, as_json(row), f"Job {args.job}: {row['status']}{asked}")
+
+
+def as_json(row: dict) -> dict:
+    """A job's row for --json: `step` and `queue` under the names that readers of version 0.1's output know."""
+    other = {k: v for k, v in row.items() if k not in ("step", "queue", "chain")}
+    chain = [{"verb": one["step"], "run": one["run"], "args": one["args"]} for one in row["chain"]]
+    return {**other, "verb": row["step"], "lane": row["queue"], "chain": chain}
+
+
+def _add_bin(subparsers) -> None:
+    help = "Runs and studies that were removed: list them, bring one back, delete them for good"
+    parser = subparsers.add_parser("bin", help=help, description=help)
+    inner = parser.add_subparsers(dest="what", metavar="list|restore|empty", required=True)
+    verb(inner, "list", "What is in the bin", run_bin_list)
+    one = verb(inner, "restore", "Bring a run with its fits, or a study, back", run_bin_restore)
+    one.add_argument("kind", choices=("run", "study"))
+    one.add_argument("id")
+    verb(inner, "empty", "Delete for good all that is in the bin", run_bin_empty)
+
+
+def run_bin_list(args) -> int:
+    from core.studio.runs import bin
+
+    rows = bin.contents(open_store(args))
+    text = table(rows, ["kind", "id", "name", "study", "until"]) if rows else "The bin is empty"
+    return finish(args, {"bin": rows}, text)
+
+
+def run_bin_restore(args) -> int:
+    from core.studio.runs import bin
+
+    bin.restore(open_store(args), args.kind, args.id, BY)
+    return finish(args, {"restored": args.id}, f"{args.kind} {args.id} is back")
+
+
+def run_bin_empty(args) -> int:
+    from core.studio.runs import bin
+
+    count = bin.empty(open_store(args), days=0)
+    return finish(args, {"deleted": count}, f"{count} deleted for good")
+
+
+def _add_reader(subparsers) -> None:
+    parser = verb(subparsers, "reader", "Accounts of readers who sign in", None)
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    made = verb(actions, "add", "Make an account, or give one a new password and role", run_reader_add)
+    made.add_argument("name")
+    made.add_argument("--role", default="reader", help="reader, adjudicator or administrator")
+    made.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    verb(actions, "list", "Show the accounts", run_reader_list)
+    gone = verb(actions, "remove", "Nobody signs in by this account any more; its reviews stay", run_reader_remove)
+    gone.add_argument("name")
+
+
+def run_reader_add(args) -> int:
+    from core.studio.review import people
+
+    if args.password_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    elif sys.stdin.isatty():
+        password = getpass.getpass(f"Password for {args.name}: ")
+        if getpass.getpass("Once more: ") != password:
+            raise UserError("the two passwords differ; try again")
+    else:
+        raise UserError("there is no terminal to ask for a password; pipe it in with --password-stdin")
+    people.keep(open_store(args), args.name, password, args.role, BY)
+    return finish(args, {"name": args.name, "role": args.role}, f"{args.name} can sign in as {args.role}")
+
+
+def run_reader_list(args) -> int:
+    from core.studio.review import accounts
+
+    rows = accounts.list_readers(open_store(args))
+    for row in rows:
+        say(args, f"{row['name']}  {row['role']}{'' if row['active'] else '  (removed)'}")
+    return finish(args, {"readers": rows}, None if rows else "No accounts yet: reader add NAME makes one")
+
+
+def run_reader_remove(args) -> int:
+    from core.studio.review import people
+
+    people.remove(open_store(args), args.name, BY)
+    return finish(args, {"name": args.name, "removed": True}, f"{args.name} can no longer sign in")
+
+
+def _add_backup(subparsers) -> None:
+    parser = verb(subparsers, "backup", "Copy the database while people work, and read the copy back", run_backup)
+    parser.add_argument("--to", metavar="DIR", help="where to (default: backups/ in the home; better another disk)")
+    parser.add_argument("--keep", type=int, default=14, help="how many are kept, the newest")
+    parser.add_argument("--list", action="store_true", help="say which there are, and make none")
+
+
+def run_backup(args) -> int:
+    from core.studio.db import backup
+
+    if args.keep < 1:
+        raise UserError("--keep is at least 1")
+    home = open_store(args).home
+    folder = Path(args.to).expanduser().absolute() if args.to else home.backups
+    if args.list:
+        found = [asdict(one) for one in backup.backups(folder)]
+        text = table(found, ["file", "created", "bytes", "events"]) if found else f"There are none in {folder}"
+        return finish(args, {"folder": str(folder), "backups": found}, text)
+    made = backup.backup(home, folder, args.keep)
+    text = f"{folder / made.file}: {made.bytes / 2**20:.1f} MiB, {made.events} events, read back and sound"
+    return finish(args, {"folder": str(folder), **asdict(made)}, text)
+
+
+def _add_restore(subparsers) -> None:
+    parser = verb(subparsers, "restore", "Put a backup in the place of the database, which is kept aside", run_restore)
+    parser.add_argument("file", metavar="FILE", help="a backup's file, its name in the home's backups, or 'latest'")
+
+
+def run_restore(args) -> int:
+    from core.studio.db import backup
+    from core.studio.db.home import Home
+
+    home = Home.at(args.home)
+    if args.file == "latest":
+        regular = [b for b in backup.backups(home.backups) if b.file.startswith(backup.REGULAR)]
+        if not regular:
+            raise UserError(f"there is no backup in {home.backups}")
+        file = home.backups / regular[0].file
+    else:
+        file = Path(args.file).expanduser().absolute()
+        file = file if file.exists() else home.backups / args.file
+    aside = backup.restore(home, file)
+    kept = f"; what was there is kept as {aside}" if aside else ""
+    return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{kept}")

@@ -1,0 +1,261 @@
+"""Bring images in: study import|recipe|add|list|show, watch, roots."""
+
+from __future__ import annotations
+
+import time
+
+from app.commands._common import BY, UserError, finish, follow, open_store, progress, say, verb
+
+
+def add(subparsers) -> None:
+    _add_study(subparsers)
+    _add_watch(subparsers)
+    _add_roots(subparsers)
+
+
+def _add_study(subparsers) -> None:
+    parser = subparsers.add_parser("study", help="import images as a study; add to one; list and show studies")
+    inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|list|show", required=True)
+    one = verb(inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_study_import)
+    one.add_argument("name")
+    one.add_argument("folder")
+    one.add_argument("--copy", action="store_true", help="copy the images into the home instead of referring to them")
+    one.add_argument("--layout", help="table, plain, bmad, mvtec or flat; found by looking at the folder")
+    one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
+    _add_sampling(one)
+    one.add_argument(
+        "--patients",
+        metavar="PATTERN",
+        help="regular expression over file names; its first group is the patient (DICOM files name theirs)",
+    )
+    one = verb(
+        inner, "recipe", "Make one of the paper's studies of its official download, as it unpacks", run_study_recipe
+    )
+    one.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
+    one.add_argument("folder", help="where the download was unpacked")
+    one.add_argument("--name", help="of the study (default: the recipe's)")
+    one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
+    one = verb(
+        inner, "add", "Add files, folders or recordings to a study, as test cases without a label", run_study_add
+    )
+    one.add_argument("name")
+    one.add_argument("paths", nargs="+", metavar="PATH")
+    one.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
+    _add_sampling(one)
+    verb(inner, "list", "List the studies", run_study_list)
+    one = verb(inner, "show", "What a study holds", run_study_show)
+    one.add_argument("name")
+
+
+def _add_sampling(parser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--fps", type=float, help="frames a second taken of a recording (default: 1, or as imported)")
+    which.add_argument("--every", type=int, metavar="N", help="take every N-th frame of a recording")
+
+
+def _sampling_of(args):
+    from core.studio.ingest.video import Sampling
+
+    if args.every is not None:
+        return Sampling(every=args.every)
+    return None if args.fps is None else Sampling(per_second=args.fps)
+
+
+def run_study_add(args) -> int:
+    from core.studio.ingest.studies import add_cases, files_at
+
+    files = [file for path in args.paths for file in files_at(path)]
+    with progress(args, f"Adding to {args.name}") as show:
+        report = add_cases(
+            open_store(args),
+            args.name,
+            files,
+            on_progress=lambda i, n: show(i, n, ""),
+            sampling=_sampling_of(args),
+            copy=args.copy,
+        )
+    say(args, f"{report.study}: {report.accepted} test cases added")
+    return _print_report(args, report)
+
+
+def run_study_recipe(args) -> int:
+    """The splits lie beside the study, as a CSV that can be passed on."""
+    from pathlib import Path
+
+    from core.studio.ingest import recipes
+
+    store, args.name = open_store(args), args.name or args.recipe
+    made = recipes.make(args.recipe, Path(args.folder), store.home.path / "recipes" / f"{args.name}.csv")
+    say(args, f"{made.title}: {', '.join(f'{n} {part}' for part, n in made.counts.items())}; {made.table}")
+    for line in made.differences:
+        say(args, f"  {line}")
+    args.folder, args.copy, args.layout, args.fps, args.every, args.patients = str(made.table), False, *[None] * 4
+    return run_study_import(args)
+
+
+def run_study_import(args) -> int:
+    from core.studio.ingest.studies import import_study
+
+    with progress(args, f"Importing {args.name}") as show:
+        report = import_study(
+            open_store(args),
+            args.name,
+            args.folder,
+            args.copy,
+            args.size,
+            lambda i, n: show(i, n, ""),
+            args.layout,
+            _sampling_of(args),
+            args.patients,
+        )
+    counts = ", ".join(f"{n} {part}" for part, n in report.counts.items())
+    say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")
+    return _print_report(args, report)
+
+
+def _print_report(args, report) -> int:
+    for one in report.rejected:
+        say(args, f"  left out {one['path']}: {one['reason']}")
+    for one in report.duplicates:
+        say(args, f"  {one['kind']} duplicate: {one['train']} (train) and {one['test']} (test)")
+    if report.patients:
+        say(args, f"  {report.patients} patients, each held out and drawn as a whole")
+    for one in report.straddling:
+        say(args, f"  a patient in training ({one['train'][0]}) and in test ({one['test'][0]})")
+    if report.burned_in:
+        n = len(report.burned_in)
+        say(args, f"  {n} {'image' if n == 1 else 'images'} may carry burned-in text; look before you pass images on")
+    return finish(args, report.to_dict())
+
+
+def run_study_list(args) -> int:
+    from core.studio.ingest.studies import list_studies
+
+    rows = list_studies(open_store(args))
+    for row in rows:
+        say(args, f"{row['id']}  {row['cases']} images, {row['masks']} masks  {row['folder']}")
+    return finish(args, {"studies": rows}, None if rows else "No studies yet; `study import NAME FOLDER` makes one")
+
+
+def run_study_show(args) -> int:
+    from core.studio.ingest.studies import show_study
+    from core.studio.runs.records import list_runs
+
+    store = open_store(args)
+    study = show_study(store, args.name)
+    runs = list_runs(store, study["id"])
+    say(args, f"{study['name']} ({study['id']})\n  from {study['folder']}, layout {study['layout']}")
+    for part, n in study["counts"].items():
+        say(args, f"  {n:6} {part}")
+    say(args, f"  {study['masks']:6} with lesion masks")
+    for run in runs:
+        say(args, f"  run {run['id']}  {run['kind']}  {run['status']}  {run['name']}")
+    listed = [{k: run[k] for k in ("id", "kind", "method", "name", "status", "parent", "created")} for run in runs]
+    return finish(args, {**study, "runs": listed})
+
+
+def _add_watch(subparsers) -> None:
+    parser = verb(
+        subparsers, "watch", "Watch a folder: what is dropped into it is imported, scored and shown", run_watch
+    )
+    parser.add_argument(
+        "study", nargs="?", help="its folder is set, shown or switched; all that are watched if left out"
+    )
+    parser.add_argument("folder", nargs="?", help="the folder to watch from now on")
+    parser.add_argument(
+        "--run", metavar="RUN", dest="run_id", help="the fit that scores; else the one Review opens with"
+    )
+    parser.add_argument("--copy", action="store_true", help="copy the files into the home instead of referring to them")
+    parser.add_argument("--off", action="store_true", help="watch this study's folder no longer")
+    parser.add_argument("--once", action="store_true", help="import the files that are there now, then end")
+
+
+def run_watch(args) -> int:
+    from core.studio.incoming import watch
+    from core.studio.jobs import queue as jobs
+
+    store = open_store(args)
+    if args.study:
+        _set_watch(args, store)
+    if args.off:
+        return finish(args, watch.shown(store, args.study), f"{args.study}: watched no longer")
+    rows = watch.watched(store)
+    if not rows:
+        raise UserError("no folder is watched yet: watch STUDY FOLDER begins")
+    for row in rows:
+        say(args, f"{row['study']}: watching {row['folder']}")
+    printed = {} if args.once else watch.ended(store)
+    if args.once:
+        watch.look(store)
+        time.sleep(watch.SETTLE)
+        for job in watch.look(store):
+            follow(args, store, job, "Taking new cases")
+        _print_ended(args, store, printed)
+        found = [watch.shown(store, row["study"]) for row in rows]
+        for one in found:
+            say(args, f"{one['study']}: {one['message'] or 'nothing new'}")
+        return finish(args, {"watched": found})
+    say(args, "Press Ctrl-C to end it; the app watches too while it is open")
+    with watch.Lookout(store):
+        while True:
+            time.sleep(1)
+            jobs.reap(store)
+            printed = _print_ended(args, store, printed)
+
+
+def _set_watch(args, store) -> None:
+    from core.studio.incoming import watch
+
+    before = watch.get_watch(store, args.study)
+    folder = args.folder or (before or {}).get("folder")
+    if folder is None:
+        raise UserError(f"no folder is watched for {args.study} yet: watch {args.study} FOLDER begins")
+    run_id = args.run_id or (before or {}).get("run")
+    copy = args.copy or bool((before or {}).get("copy"))
+    watch.set_watch(store, args.study, folder, "command line", run_id, not args.off, copy)
+
+
+def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
+    """One line for each file that has come to an end since."""
+    from core.studio.incoming import watch
+
+    found = watch.ended(store)
+    for (study, path), what in found.items():
+        if printed.get((study, path)) != what:
+            say(args, f"{study}: {path}: {what}")
+    return found
+
+
+def _add_roots(subparsers) -> None:
+    help = "Folders that administrators may import from on the page, where people sign in"
+    parser = subparsers.add_parser("roots", help=help, description=help)
+    inner = parser.add_subparsers(dest="what", metavar="add|remove|list", required=True)
+    for name, about, work in (
+        ("add", "Name a folder", run_roots_add),
+        ("remove", "Take a folder from the list", run_roots_remove),
+    ):
+        verb(inner, name, about, work).add_argument("folder")
+    verb(inner, "list", "List the folders", run_roots_list)
+
+
+def run_roots_add(args) -> int:
+    from core.studio.ingest import roots
+
+    folder = roots.name(open_store(args), args.folder, BY)
+    return finish(args, {"folder": folder}, f"Administrators may import from {folder}")
+
+
+def run_roots_remove(args) -> int:
+    from core.studio.ingest import roots
+
+    roots.forget(open_store(args), args.folder, BY)
+    return finish(args, {"removed": args.folder}, "Nobody imports from there by the page any more")
+
+
+def run_roots_list(args) -> int:
+    from core.studio.ingest import roots
+
+    found = roots.named(open_store(args))
+    for folder in found:
+        say(args, folder)
+    return finish(args, {"roots": found}, None if found else "None is named; `roots add FOLDER` names one")

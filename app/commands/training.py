@@ -1,0 +1,214 @@
+"""Train encoders: pretrain, probe, weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.commands._common import (
+    BY,
+    UserError,
+    as_one,
+    finish,
+    follow,
+    open_store,
+    option_flags,
+    options_of,
+    say,
+    study_named,
+    table,
+    verb,
+)
+from core.engine.objectives.config import PretrainConfig
+
+PROBED = [
+    "preset",
+    "accuracy",
+    "chance",
+    "lesion_accuracy",
+    "survival",
+    "lost",
+    "closeness",
+    "distance",
+    "encoder",
+    "images",
+    "seconds",
+]
+
+
+def add(subparsers) -> None:
+    _add_pretrain(subparsers)
+    _add_probe(subparsers)
+    _add_weights(subparsers)
+
+
+def _add_pretrain(subparsers) -> None:
+    parser = verb(subparsers, "pretrain", "Train an encoder on a study's normal images", run_pretrain)
+    parser.add_argument("study")
+    parser.add_argument("--preset", help="imagenet (default), quick (random weights) or paper (as printed)")
+    parser.add_argument("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison")
+    option_flags(parser, PretrainConfig, "size", "epochs", "batch", "lr", "seed")
+    parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")
+    parser.add_argument("--init", help="random, auto, imagenet, a weights file, or the id of an earlier run")
+    parser.add_argument("--medmix", metavar="PRESET", help="what is pasted: quick, paper, endoscopy, fundus, xray, ...")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2")
+    parser.add_argument("--name", help="a name for people")
+    parser.add_argument("--background", action="store_true", help="queue it and return at once")
+
+
+def pretrain_config(args, store):
+    """The preset with the command's changes."""
+    from core.engine.augment.config import MEDMIX_PRESETS
+    from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
+    from core.studio.runs.records import exists, get_run, run_folder
+
+    preset = args.preset or PRETRAIN_DEFAULT
+    if preset not in PRETRAIN_PRESETS:
+        raise UserError(f"there is no preset {preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
+    config = PRETRAIN_PRESETS[preset]
+    changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
+    if args.epochs:
+        changes["steps"] = 0  # which would count instead
+    if args.size:
+        changes |= {"fit_size": 0, "fit_closer": False}  # detectors see what is asked for, too
+    if args.seed is not None:
+        changes |= {"seed": args.seed, "encoder.seed": args.seed}
+    if args.medmix:
+        if args.medmix not in MEDMIX_PRESETS:
+            raise UserError(f"there is no MedMix preset {args.medmix!r}; there are: {', '.join(MEDMIX_PRESETS)}")
+        changes["medmix"] = MEDMIX_PRESETS[args.medmix].to_dict()
+    if args.arch:
+        changes["encoder.arch"] = args.arch
+    if args.init:
+        is_run = exists(store, args.init)
+        if is_run and get_run(store, args.init)["kind"] != "pretrain":
+            raise UserError(f"{args.init} is not an encoder's run")
+        changes["encoder.init"] = str(run_folder(store, args.init)) if is_run else args.init
+    return config.replace(**changes, **options_of(args.set))
+
+
+def run_pretrain(args) -> int:
+    from core.engine import processes
+
+    return _pretrain_together(args) if processes.wanted() > 1 else _pretrain_here(args)
+
+
+def _pretrain_together(args) -> int:
+    from core.studio.ingest.studies import show_study
+    from core.studio.runs import together
+
+    if args.objective == "untrained" or args.background:
+        raise UserError("torchrun is for a training in the foreground: leave it out here")
+
+    def begin(store) -> tuple[str, int]:
+        study = show_study(store, args.study)["id"]
+        return together.begin(store, study, pretrain_config(args, store).to_dict(), args.name, args.device)
+
+    done = as_one(args, begin, "Training")
+    return 0 if done is None else _pretrain_done(args, *done)
+
+
+def _pretrain_here(args) -> int:
+    from core.engine.tensors import pick_device
+    from core.studio.jobs import queue as jobs
+    from core.studio.runs.pipeline import UNTRAINED, chain, create_pretrain, create_untrained
+
+    pick_device(args.device)
+    store = open_store(args)
+    study = study_named(args, store, args.study)
+    if args.objective == UNTRAINED:
+        first = {"init": args.init or "random", "arch": args.arch or "resnet18"}
+        run_id = create_untrained(store, study, args.size or 64, args.seed or 0, **first)
+    else:
+        run_id = create_pretrain(store, study, pretrain_config(args, store), args.name)
+    job = jobs.submit(store, chain(run_id, device=args.device), start=args.background)
+    if args.background:
+        return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
+    follow(args, store, job, f"Training {run_id}")
+    return _pretrain_done(args, store, run_id, job)
+
+
+def _pretrain_done(args, store, run_id: str, job: int) -> int:
+    from core.studio.db import journal
+    from core.studio.runs import records as runs
+
+    row = runs.get_run(store, run_id)
+    last = {name: points[-1][1] for name, points in journal.metrics(store, run_id).items()}
+    payload = {"run": run_id, "job": job, "study": row["study"], "status": row["status"], "seconds": row["seconds"]}
+    payload |= {"folder": str(runs.run_folder(store, run_id)), "last": last, **row["summary"]}
+    say(args, f"{run_id}: {row['status']} in {row['seconds']:.1f} s. {row['summary'].get('message') or ''}".rstrip())
+    return finish(args, payload, f"Next: fit {run_id}")
+
+
+def _add_probe(subparsers) -> None:
+    parser = verb(
+        subparsers, "probe", "A cross-validated linear probe on MedMix classes, before any training", run_probe
+    )
+    parser.add_argument("study")
+    parser.add_argument(
+        "--preset",
+        action="append",
+        metavar="NAME",
+        help="of MedMix (default: varied) or saved; may be given several times",
+    )
+    parser.add_argument("--weak", default="gentle", help="the weak views over them: gentle or simclr")
+    parser.add_argument("--encoder", default="untrained", help="untrained, latest, or the id of a run")
+    parser.add_argument("--seed", type=int, default=1, help="of the images and every draw")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change to every preset")
+
+
+def run_probe(args) -> int:
+    from core.engine.augment.config import WEAK_PRESETS
+    from core.studio.medmix import presets, probe
+    from core.studio.medmix.preview import Scene
+
+    if args.weak not in WEAK_PRESETS:
+        raise UserError(f"there are no weak views {args.weak!r}; there are: {', '.join(WEAK_PRESETS)}")
+    store = open_store(args)
+    study = study_named(args, store, args.study)
+    rows = []
+    for name in args.preset or ["varied"]:
+        preset = presets.get_preset(store, name)
+        config = {**preset["config"], **options_of(args.set)}
+        scene = Scene.from_dict({
+            "study": study, "strong": preset["strong"], "config": presets.checked(preset["strong"], config),
+            "seed": args.seed, "weak_config": WEAK_PRESETS[args.weak].to_dict(),
+        })  # fmt: skip
+        found = probe.probe(store, scene, None if args.encoder == "untrained" else args.encoder)
+        near = found["near"] or {}
+        rows.append({"preset": name, **found, "closeness": near.get("closeness"), "distance": near.get("distance")})
+        say(args, f"{name}: " + " ".join(w["text"] for w in found["words"]))
+    return finish(args, {"study": study, "rows": rows}, "\n" + table(rows, PROBED))
+
+
+def _add_weights(subparsers) -> None:
+    help = "Files of weights that trainings asked for on the page may begin with"
+    parser = subparsers.add_parser("weights", help=help, description=help)
+    inner = parser.add_subparsers(dest="what", metavar="add|remove|list", required=True)
+    verb(inner, "add", "Copy a weights file into the home and onto the list", run_weights_add).add_argument(
+        "file", type=Path
+    )
+    verb(inner, "remove", "Take a file from the list", run_weights_remove).add_argument("name")
+    verb(inner, "list", "List what a training may begin with", run_weights_list)
+
+
+def run_weights_add(args) -> int:
+    from core.studio.training import first_weights
+
+    name = first_weights.add(open_store(args), args.file.expanduser(), BY)
+    return finish(args, {"weights": name}, f"A training may begin with {name}")
+
+
+def run_weights_remove(args) -> int:
+    from core.studio.training import first_weights
+
+    first_weights.remove(open_store(args), args.name, BY)
+    return finish(args, {"removed": args.name}, f"{args.name} is on the list no more")
+
+
+def run_weights_list(args) -> int:
+    from core.studio.training import first_weights
+
+    found = first_weights.listed(open_store(args))
+    for name in found:
+        say(args, name)
+    return finish(args, {"weights": found})
