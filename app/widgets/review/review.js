@@ -95,7 +95,8 @@ function handBack(root, viewer) {
     const target = event.target instanceof Element ? event.target : null;
     if (event.detail && target?.closest('button, .rv-row') && !target.closest('dialog, form')) viewer.take();
   });
-  const show = () => root.classList.toggle('rv-nokeys', !viewer.has());
+  const show = () =>
+    root.classList.toggle('rv-nokeys', !viewer.has() && !document.activeElement?.matches('input[type=range]'));
   for (const name of ['focusin', 'focusout']) document.addEventListener(name, () => requestAnimationFrame(show));
 }
 

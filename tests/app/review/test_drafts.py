@@ -80,6 +80,75 @@ def test_undo_finds_the_stroke_on_the_case_where_it_was_drawn(page, page_url, dr
     assert "stroke" in page.locator(".rv-flash").inner_text()
 
 
+def kept_steps(page, url, case) -> int | None:
+    """Strokes in the draft that the studio has of a case."""
+    script = """async (path) => {
+      const answer = await fetch(path);
+      if (!answer.ok) return null;
+      const whole = answer.body.pipeThrough(new DecompressionStream('gzip'));
+      const raw = new Uint8Array(await new Response(whole).arrayBuffer());
+      const length = new DataView(raw.buffer).getUint32(0, true);
+      return JSON.parse(new TextDecoder().decode(raw.subarray(4, 4 + length))).history.length;
+    }"""
+    return page.evaluate(script, f"{url}api/review/draft/{case}")
+
+
+def test_a_stroke_after_an_undo_is_kept_though_the_removal_is_slow(page, page_url):
+    enter(page, page_url)
+    case = page.evaluate(CASE)
+    held = []
+    page.route("**/api/review/draft/*", lambda r: held.append(r) if r.request.method == "DELETE" else r.continue_())
+    page.keyboard.press("b")
+    draw(page)
+    page.evaluate(KEPT)
+    page.keyboard.press("z")  # the drawing is empty: its draft is removed
+    page.wait_for_timeout(100)
+    draw(page)
+    draw(page, 70)
+    page.wait_for_timeout(300)
+    assert held
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/review/draft/*")
+    page.evaluate(KEPT)
+    page.wait_for_load_state("networkidle")
+    assert kept_steps(page, page_url, case) == 2 == page.evaluate(f"{WIDGET}.review.editor.history.length")
+    page.request.delete(f"{page_url}api/review/draft/{case}")
+
+
+def test_a_stroke_that_the_studio_has_not_answered_is_there_after_a_reload(page, page_url, drawn):
+    case, _, _ = drawn
+    page.evaluate(KEPT)
+    held, hold = [], True
+    page.route("**/api/review/draft/*", lambda route: held.append(route) if hold else route.continue_())
+    draw(page, -70)
+    three = page.evaluate(PIXELS)
+    page.wait_for_timeout(100)
+    assert held
+    hold = False
+    enter(page, page_url)  # what was on its way is lost
+    page.evaluate(f"{WIDGET}.review.goTo({case})")
+    settle(page)
+    assert page.evaluate(PIXELS) == three
+    assert kept_steps(page, page_url, case) == 3
+    assert page.evaluate("localStorage.getItem('pmsacl.drafts')") == "{}"
+
+
+def test_a_stroke_that_is_not_let_go_of_ends_with_its_image(page, page_url, drawn):
+    case, _, both = drawn
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 150)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 260, box["y"] + 180, steps=3)
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    page.keyboard.press("ArrowLeft")
+    settle(page)
+    page.mouse.up()
+    assert page.evaluate(CASE) == case and page.evaluate(f"{WIDGET}.review.editor.history.length") == 2
+    assert page.evaluate(PIXELS) == both
+
+
 def test_a_saved_drawing_is_no_draft_any_more(page, page_url, drawn, review_home):
     case, _, both = drawn
     page.keyboard.press("s")

@@ -1,12 +1,37 @@
 // Drawings that are not saved yet: kept by the studio after each stroke, given back when the case comes again.
 import { bytes, discard, get, postBytes } from '../../../static/api.js';
 import { decode, encode } from './draft_format.js';
+import { isPassing } from './stored.js';
 
 /** @param {Uint8Array} raw @param {CompressionStream | DecompressionStream} stream */
 async function through(raw, stream) {
   const source = new Blob([/** @type {BlobPart} */ (raw)]).stream();
   return new Uint8Array(await new Response(source.pipeThrough(stream)).arrayBuffer());
 }
+
+const KEY = 'pmsacl.drafts';
+const PAUSE = 3000; // milliseconds until what the studio did not answer is sent again
+
+/** Drawings that a page which was left could not send any more: [case, base64] by reader. @returns {Record<string, [number, string][]>} */
+function left() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY) || '{}');
+  } catch {
+    return {};
+  }
+}
+
+/** @param {Record<string, [number, string][]>} drawings by reader */
+function leave(drawings) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(drawings));
+  } catch {
+    // too large for this browser, or it stores nothing
+  }
+}
+
+/** @param {Uint8Array} raw */
+const text = (raw) => btoa(Array.from(raw, (b) => String.fromCharCode(b)).join(''));
 
 export class Drafts {
   /** @param {import('./review_view.js').ReviewView} review */
@@ -19,9 +44,10 @@ export class Drafts {
     /** @type {Promise<unknown>} */
     this.sending = Promise.resolve();
     this.waiting = false;
-    /** @type {Map<number, Uint8Array>} what is still to be sent, by case */
+    /** @type {Map<number, Uint8Array | null>} what the studio has not answered yet, by case; null: the draft is given up */
     this.latest = new Map();
     review.editor.kept = (steps) => this.keep(steps);
+    addEventListener('pagehide', () => this.leave());
   }
 
   /** Another study comes: of this one nothing is known any more; what is to be sent is still sent. */
@@ -33,10 +59,31 @@ export class Drafts {
   /** Asks which cases of the study have a draft. */
   async load() {
     const { study } = this.review;
+    this.takeUp();
+    await this.sending;
     const found = await get('/api/review/drafts', { study });
     if (study !== this.review.study) return;
     this.cases = new Set(found.ok ? found.drafts.map((d) => d.id) : []);
     this.trail = [];
+  }
+
+  /** The page is left: what the studio has not answered stays in the browser, for the next page. */
+  leave() {
+    const reader = this.review.setup?.reader || '';
+    const unsent = [...this.latest].flatMap(([id, raw]) => (raw ? [[id, text(raw)]] : []));
+    if (unsent.length) leave({ ...left(), [reader]: /** @type {[number, string][]} */ (unsent) });
+  }
+
+  /** Sends what an earlier page of this reader left. */
+  takeUp() {
+    const { [this.review.setup?.reader || '']: mine = [], ...others } = left();
+    if (!mine.length) return;
+    leave(others);
+    for (const [id, raw] of mine)
+      this.queue(
+        id,
+        Uint8Array.from(atob(raw), (c) => c.charCodeAt(0)),
+      );
   }
 
   /**
@@ -55,7 +102,13 @@ export class Drafts {
       this.review.list.renew(id);
       this.review.named();
     }
-    this.latest.set(id, encode(/** @type {import('./draft_format.js').Drawing} */ (editor)));
+    this.queue(id, encode(/** @type {import('./draft_format.js').Drawing} */ (editor)));
+  }
+
+  /** Sends a drawing, or that it is given up, after all that was queued before. @param {number} id @param {Uint8Array | null} drawing */
+  queue(id, drawing) {
+    this.latest.delete(id);
+    this.latest.set(id, drawing);
     if (this.waiting) return;
     this.waiting = true;
     this.sending = this.sending.then(() => this.send());
@@ -63,12 +116,15 @@ export class Drafts {
 
   async send() {
     this.waiting = false;
-    const drawings = [...this.latest];
-    this.latest.clear();
-    for (const [id, drawing] of drawings) {
-      const body = await through(drawing, new CompressionStream('gzip'));
-      const answer = await postBytes(`/api/review/draft/${id}`, {}, body);
-      if (!answer.ok) this.review.say(`The drawing is not kept yet: ${answer.error}`, 'bad');
+    for (const [id, drawing] of [...this.latest]) {
+      const path = /** @type {const} */ (`/api/review/draft/${id}`);
+      const answer = drawing
+        ? await postBytes(path, {}, await through(drawing, new CompressionStream('gzip')))
+        : await discard(path);
+      const again = isPassing(answer);
+      if (!again && this.latest.get(id) === drawing) this.latest.delete(id);
+      if (!answer.ok && drawing) this.review.say(`The drawing is not kept yet: ${answer.error}`, 'bad');
+      if (again) setTimeout(() => this.latest.get(id) === drawing && this.queue(id, drawing), PAUSE);
     }
   }
 
@@ -76,21 +132,21 @@ export class Drafts {
   async fetch({ id, blind, width, height }) {
     if (blind || !this.cases.has(id)) return null;
     await this.sending;
-    const got = await bytes(`/api/review/draft/${id}`);
-    if (!got) return null;
-    const drawing = decode(await through(new Uint8Array(got.buffer), new DecompressionStream('gzip')));
+    const unsent = this.latest.get(id);
+    const got = unsent ? null : await bytes(`/api/review/draft/${id}`);
+    if (!got && !unsent) return null;
+    const raw = unsent || (await through(new Uint8Array(got?.buffer || []), new DecompressionStream('gzip')));
+    const drawing = decode(raw);
     return drawing.w === width && drawing.h === height ? drawing : null;
   }
 
   /** The draft has been saved as a version, or is given up. @param {number} id */
-  async drop(id) {
-    this.latest.delete(id);
+  drop(id) {
     this.trail = this.trail.filter((one) => one !== id);
     if (!this.cases.delete(id)) return;
     this.review.list.renew(id);
     this.review.named();
-    await this.sending;
-    await discard(`/api/review/draft/${id}`);
+    this.queue(id, null);
   }
 
   decided() {

@@ -45,6 +45,7 @@ export class Editor {
 
   close() {
     this.mask = null;
+    this.active = null; // a stroke that was not let go of ends with its image
     this.canvas = document.createElement('canvas');
     this.history = [];
     this.future = [];

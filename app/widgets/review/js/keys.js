@@ -1,5 +1,5 @@
-// One key per act. The reader may change them; they are kept with the reader's settings. A decision is taken only while
-// the viewer has the focus: a letter that was meant for a slider or a menu decides nothing.
+// One key per act. The reader may change them; they are kept with the reader's settings. A decision is taken while the
+// viewer or a slider, which knows no letters, has the focus: a letter that was meant for a menu decides nothing.
 
 /** What a key can do: name, key, words. @type {[name: string, key: string, text: string][]} */
 export const ACTS = [
@@ -8,7 +8,7 @@ export const ACTS = [
   ['unsure', 'u', 'Unsure, and on to the next case'],
   ['next', 'ArrowRight', 'Next case'],
   ['previous', 'ArrowLeft', 'Previous case'],
-  ['unread', ' ', 'Next unread case, from anywhere but a text field'],
+  ['unread', ' ', 'Next unread case; on a button or a menu it presses that'],
   ['grid', 'q', 'The worklist as a grid of pictures, and back'],
   ['undo', 'z', 'Undo: the last stroke while drawing, else the last decision'],
   ['redo', 'y', 'Redo'],
@@ -62,7 +62,8 @@ export function label(key) {
 const DECISIONS = ['normal', 'abnormal', 'unsure'];
 const TEXT =
   'input:not([type=range]):not([type=checkbox]):not([type=radio]):not([readonly]), textarea, [contenteditable=true]';
-const ENTER = 'button, summary, a, select';
+const PRESSED = 'button, summary, a, select, input[type=checkbox], input[type=radio]'; // by Enter and Space
+const SLIDER = 'input[type=range]';
 const ARROWS = 'input[type=range], input[type=radio], select';
 
 export class Keys {
@@ -105,15 +106,16 @@ export class Keys {
     }
     const inside = this.viewer.has();
     if (event.key === 'Tab' && (event.shiftKey || !inside)) return;
-    if (target?.matches(ENTER) && event.key === 'Enter') return;
+    if (target?.matches(PRESSED) && (event.key === 'Enter' || event.key === ' ')) return;
     if (target?.matches(ARROWS) && event.key.startsWith('Arrow')) return;
     if (event.key === 'Escape' && !inside) return this.viewer.take();
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const act = ACTS.find(([name]) => this.of(name) === key);
-    if (act && DECISIONS.includes(act[0]) && (!inside || event.repeat)) {
+    if (act && DECISIONS.includes(act[0])) {
       event.preventDefault();
-      if (!inside) this.viewer.refuse(label(key));
-      return;
+      if (event.repeat) return;
+      if (target?.matches(SLIDER)) this.viewer.take();
+      else if (!inside) return this.viewer.refuse(label(key));
     }
     if (!act && /^[1-9]$/.test(key) && inside) return this.run(`finding ${key}`, event);
     if (act?.[0] === 'unread') this.viewer.take();
