@@ -81,18 +81,18 @@ class Context:
 
     def demand(self, request, right: str) -> str:
         """Who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""
-        from core.studio.review import readers
+        from core.studio.review import people
 
         name = self.user_of(request) or ""
-        readers.demand(self.store(), name, self.single_user, right)
+        people.demand(self.store(), name, self.single_user, right)
         return name
 
     def demand_quota(self, reader: str, kind: str, adding: int = 1) -> None:
         """Raises TooMuch if the reader may not make so many more things of a kind. Administrators may."""
-        from core.studio.review import readers
+        from core.studio.review import people
         from core.studio.runs import quotas
 
-        if not readers.rights(self.store(), reader, self.single_user)["administer"]:
+        if not people.rights(self.store(), reader, self.single_user)["administer"]:
             quotas.demand(self.store(), kind, reader, adding)
 
     def demand_root(self, path: str) -> None:
@@ -104,9 +104,9 @@ class Context:
     def files_of(self, reader: str) -> Any:
         """Where the files may lie that the reader names, as `ingest.roots.Within`; None for readers: nowhere."""
         from core.studio.ingest import roots
-        from core.studio.review import readers
+        from core.studio.review import people
 
-        administers = readers.rights(self.store(), reader, self.single_user)["administer"]
+        administers = people.rights(self.store(), reader, self.single_user)["administer"]
         return roots.allowed(self.store(), self.single_user) if administers else None
 
     def study_choices(self) -> list[tuple[str, str]]:

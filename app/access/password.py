@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from app.access import forms
 from app.access.door import Door
 from core.studio.db.store import NotFound
-from core.studio.review import accounts, people
+from core.studio.review import people
 
 WRONG = "That is not the password of today."
 
@@ -42,7 +42,7 @@ def password_router(door: Door) -> APIRouter:
         def changed() -> str | None:
             mark = people.change_password(ctx.store(), name, old, new)
             with ctx.store().write():
-                return ctx.sessions.start(name) if mark and accounts.password_mark(ctx.store(), name) == mark else None
+                return ctx.sessions.start(name) if mark and people.password_mark(ctx.store(), name) == mark else None
 
         try:
             found = await door.check(request, name, changed, page, WRONG)
@@ -58,4 +58,4 @@ def password_router(door: Door) -> APIRouter:
 
 
 def _form(name: str, message: str = "", status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
-    return forms.page("password", forms.PASSWORD, status, headers, name=name, message=message, least=accounts.SHORTEST)
+    return forms.page("password", forms.PASSWORD, status, headers, name=name, message=message, least=people.SHORTEST)

@@ -21,7 +21,7 @@ from fastapi.security.base import SecurityBase
 from app.access.sessions import Sessions
 from app.context import Context
 from core.studio.db import owners
-from core.studio.review import blind, readers
+from core.studio.review import blind, people
 
 READER = "reader"  # whoever is signed in
 SIGHTED = "sighted"  # not while a study is read blind: these show scores, labels and names
@@ -53,7 +53,7 @@ class May(SecurityBase):
         if ctx.single_user:
             return name
         if self.role == ADMINISTRATOR:
-            readers.demand(ctx.store(), name, ctx.single_user, "administer")
+            people.demand(ctx.store(), name, ctx.single_user, "administer")
             return name
         if blind.reads_blind(ctx.store(), name):
             raise blind.Hidden(NOT_SIGHTED)
@@ -72,7 +72,7 @@ class _MayRead(May):
 def _signed_in(request: Request) -> str:
     name = request.app.state.ctx.user_of(request)
     if name is None:
-        raise readers.NotAllowed("Please sign in.")
+        raise people.NotAllowed("Please sign in.")
     return name
 
 
@@ -122,5 +122,5 @@ def demand_owner(ctx: Context, name: str, kind: str, id: str) -> None:
     """Raises NotAllowed unless the reader `name` made the thing, or administers."""
     if ctx.single_user or owners.owner(ctx.store(), kind, id) == name:
         return
-    if not readers.rights(ctx.store(), name, ctx.single_user)["administer"]:
-        raise readers.NotAllowed("Only an administrator, or the reader who made it, may do that.")
+    if not people.rights(ctx.store(), name, ctx.single_user)["administer"]:
+        raise people.NotAllowed("Only an administrator, or the reader who made it, may do that.")

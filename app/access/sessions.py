@@ -1,6 +1,6 @@
 """Cookies of the door, signed with the home's key: the session's secret, and the mark of a browser known to a reader.
 
-Who is signed in is kept in the database (core/studio/review/sessions.py), so that a session can be ended at any time.
+Who is signed in is kept in the database (core/studio/review/people.py), so that a session can be ended at any time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 
 from core.studio.db.store import Store
-from core.studio.review import accounts, sessions
+from core.studio.review import people
 
 HOURS = 12
 KNOWN_DAYS = 180
@@ -49,18 +49,18 @@ class Sessions:
 
     def start(self, name: str) -> str:
         """The cookie's value for a reader who has just signed in."""
-        return str(self._session.dumps(sessions.start(self._store, name, self.hours)))
+        return str(self._session.dumps(people.start(self._store, name, self.hours)))
 
     def name_of(self, cookie: str | None) -> str | None:
         """The reader's name, or None when the cookie is absent or altered, or its session is over."""
         secret = self._secret(cookie)
-        return None if secret is None else sessions.reader_of(self._store, secret)
+        return None if secret is None else people.reader_of(self._store, secret)
 
     def end(self, cookie: str | None) -> None:
         """End the cookie's session, if it has one."""
         secret = self._secret(cookie)
         if secret is not None:
-            sessions.end(self._store, secret)
+            people.end(self._store, secret)
 
     def _secret(self, cookie: str | None) -> str | None:
         try:
@@ -71,7 +71,7 @@ class Sessions:
 
     def mark_browser(self, name: str) -> str:
         """A cookie's value that says: from this browser `name` has signed in with the password of today."""
-        mark = accounts.password_mark(self._store, name)
+        mark = people.password_mark(self._store, name)
         return str(self._known.dumps([name, mark, secrets.token_urlsafe(12)]))
 
     def known_browser(self, cookie: str | None, name: str) -> str | None:
@@ -80,6 +80,6 @@ class Sessions:
             found = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
         except BadSignature:  # expired ones as well
             return None
-        if not isinstance(found, list) or found[:2] != [name, accounts.password_mark(self._store, name)]:
+        if not isinstance(found, list) or found[:2] != [name, people.password_mark(self._store, name)]:
             return None
         return str(found[2])

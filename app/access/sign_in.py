@@ -1,4 +1,4 @@
-"""Signing in and out. Accounts: core/studio/review/accounts.py; sessions: app/access/sessions.py."""
+"""Signing in and out. Accounts: core/studio/review/people.py; sessions: app/access/sessions.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from app.access import forms
 from app.access.door import Door
-from core.studio.review import accounts
+from core.studio.review import people
 
 WRONG = "That name and password do not belong together."
 
@@ -23,11 +23,11 @@ def sign_in_router(door: Door) -> APIRouter:
 
     def session(name: str, password: str) -> str | None:
         """The cookie of a new session; None for a wrong password, or one that was changed meanwhile."""
-        before = accounts.password_mark(ctx.store(), name)
-        if not accounts.verify(ctx.store(), name, password):
+        before = people.password_mark(ctx.store(), name)
+        if not people.verify(ctx.store(), name, password):
             return None
         with ctx.store().write():
-            return ctx.sessions.start(name) if accounts.password_mark(ctx.store(), name) == before else None
+            return ctx.sessions.start(name) if people.password_mark(ctx.store(), name) == before else None
 
     @router.get("/sign-in")
     def show(request: Request) -> Response:

@@ -23,7 +23,7 @@ from core.studio.benches._fault import missing
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
-from core.studio.review import accounts
+from core.studio.review import people
 from core.studio.training import requests as training
 
 SECONDS, SOAK, READERS = 600.0, 3600.0, 20
@@ -101,7 +101,7 @@ def _reading(store: Store, url: str, readers: int, thinks: Thinks) -> Iterator[l
     start, stop = threading.Barrier(readers + 1), threading.Event()
     for number in range(readers):
         name = f"reader{number}"
-        accounts.add_reader(store, name, "a long password", "reader")
+        people.add_reader(store, name, "a long password", "reader")
         heard.append(Heard())
         cookie = f"{sessions.COOKIE}={sessions.start(name)}"
         given = (url, cookie, number, thinks, heard[-1], start, stop)

@@ -133,7 +133,7 @@ def _config(args, store):
 
 def _file(store, m, format: str, args, projected: list) -> bytes:
     from core.studio.clusters import explore, figure
-    from core.studio.review.exports.names import Names
+    from core.studio.review.exports.tables import Names
 
     fit = next((f["id"] for f in explore.fits(store, m)), None)
     if format in explore.TABLE_FORMATS:

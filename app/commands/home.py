@@ -175,9 +175,9 @@ def run_reader_add(args) -> int:
 
 
 def run_reader_list(args) -> int:
-    from core.studio.review import accounts
+    from core.studio.review import people
 
-    rows = accounts.list_readers(open_store(args))
+    rows = people.list_readers(open_store(args))
     for row in rows:
         say(args, f"{row['name']}  {row['role']}{'' if row['active'] else '  (removed)'}")
     return finish(args, {"readers": rows}, None if rows else "No accounts yet: reader add NAME makes one")

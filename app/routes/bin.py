@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from app.access.permissions import Administrator, Sighted, Studio, owner_of
 from app.routes._types import Answer, Done, Part
 from core.studio.db import owners
-from core.studio.review import readers
+from core.studio.review import people
 from core.studio.runs import bin
 
 router = APIRouter(prefix="/api/bin", tags=["bin"])
@@ -36,7 +36,7 @@ def contents(ctx: Studio, who: Sighted):
     """Administrators see all of it, readers the runs that they made."""
     store = ctx.store()
     rows = bin.contents(store)
-    if not readers.rights(store, who, ctx.single_user)["administer"]:
+    if not people.rights(store, who, ctx.single_user)["administer"]:
         mine = set(owners.owned(store, "run", who))
         rows = [row for row in rows if row["kind"] == "run" and row["id"] in mine]
     return {"ok": True, "rows": rows, "days": bin.DAYS}

@@ -22,7 +22,7 @@ from core.studio.db import owners
 from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row
 from core.studio.review import blind, context
-from core.studio.review.exports.names import names_for
+from core.studio.review.exports.tables import names_for
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import get_run, list_runs
 from core.studio.runs.snapshots import snapshots

@@ -19,9 +19,8 @@ from core.studio.ingest import burned_in
 from core.studio.review import blind
 from core.studio.review.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
-from core.studio.review.exports.names import names_for
 from core.studio.review.exports.pictures import export_coco, export_png
-from core.studio.review.exports.tables import export_csv
+from core.studio.review.exports.tables import export_csv, names_for
 
 router = APIRouter(prefix="/api/export", tags=["export"])
 FORMATS = {"csv": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip"}

@@ -10,7 +10,7 @@ from pydantic import Field
 from app.access.permissions import Reader, Studio
 from app.routes._shared import Rectangle
 from app.routes._types import Answer, Body, Finite, Id, Line, Name, Part
-from core.studio.review import findings
+from core.studio.review import decisions
 
 router = APIRouter(prefix="/api/review", tags=["review"])
 
@@ -46,15 +46,15 @@ def add(ctx: Studio, who: Reader, request: Request, body: NewFinding):
     box = (body.box[0], body.box[1], body.box[2], body.box[3]) if body.box else None
     with ctx.writing(request, number=body.case) as context:
         context.demand_seen()
-        findings.add(context, body.label, body.comment, box=box)
-        return {"ok": True, "findings": findings.of_case(context, context.asked_case["id"])}
+        decisions.add(context, body.label, body.comment, box=box)
+        return {"ok": True, "findings": decisions.of_case(context, context.asked_case["id"])}
 
 
 @router.delete("/finding/{finding}", response_model=Findings)
 def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
     """Remove one's own finding."""
-    case = findings.case_of(ctx.store(), finding, who)
+    case = decisions.case_of(ctx.store(), finding, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_seen()
-        findings.remove(context, finding)
-        return {"ok": True, "findings": findings.of_case(context, case)}
+        decisions.remove(context, finding)
+        return {"ok": True, "findings": decisions.of_case(context, case)}

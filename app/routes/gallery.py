@@ -12,7 +12,7 @@ from app.routes import _tiles as tiles
 from app.routes._types import Answer, Body, Finite, Id, Int, Name, Part, Side, binary
 from app.routes.cases import send
 from core.studio.ingest.originals import Source
-from core.studio.review import tags
+from core.studio.review import cases
 from core.studio.review.worklist import Query, Worklist
 
 router = APIRouter(tags=["review"])
@@ -87,7 +87,7 @@ def overview(ctx: Studio, who: Reader, request: Request, study: Name, run: Name 
             "ok": True,
             "total": listed.total(),
             "scores": listed.distribution(),
-            "tags": [] if listed.hidden else tags.of_study(context.store, study, listed.query.splits),
+            "tags": [] if listed.hidden else cases.of_study(context.store, study, listed.query.splits),
             "labels": not listed.covered,
         }
 
@@ -127,5 +127,5 @@ def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
     with ctx.writing(request, study=body.study) as context:
         chosen = context.of_study(body.cases)
         context.demand_seen(*chosen)
-        changed = tags.change(context.store, context.study, chosen, body.tag, context.reader, body.remove)
-    return {"ok": True, "tag": tags.clean(body.tag), "changed": changed}
+        changed = cases.change(context.store, context.study, chosen, body.tag, context.reader, body.remove)
+    return {"ok": True, "tag": cases.clean(body.tag), "changed": changed}

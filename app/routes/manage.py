@@ -14,7 +14,7 @@ from app.routes._types import Answer, Body, Line, Name, Part
 from app.routes.studies import Labels
 from core.studio.incoming import watch
 from core.studio.ingest.studies import study_row
-from core.studio.review import findings, readers
+from core.studio.review import decisions, people
 from core.studio.runs.records import list_runs
 
 router = APIRouter(prefix="/api/manage", tags=["manage"])
@@ -117,7 +117,7 @@ class Managed(Assignments):
 @router.get("", response_model=OwnRights)
 def rights(ctx: Studio, who: Reader):
     """Whether these forms are for whoever asks: the page does not show them to others."""
-    return {"ok": True, **readers.rights(ctx.store(), who, ctx.single_user)}
+    return {"ok": True, **people.rights(ctx.store(), who, ctx.single_user)}
 
 
 @router.get("/{study}", response_model=Managed)
@@ -130,8 +130,8 @@ def everything(ctx: Studio, who: Administrator, study: str):
         "ok": True,
         "watch": watch.get_watch(store, study),
         "runs": [{k: r[k] for k in ("id", "name", "method", "created")} for r in reversed(fits)],
-        "labels": findings.labels(store, study),
-        **readers.dealt(store, study),
+        "labels": decisions.labels(store, study),
+        **people.dealt(store, study),
     }
 
 
@@ -162,7 +162,7 @@ def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
 def set_labels(ctx: Studio, who: Administrator, study: str, body: NewLabels):
     """Set the labels that findings of the study can have."""
     study_row(ctx.store(), study)
-    return {"ok": True, "labels": findings.set_labels(ctx.store(), study, body.labels, who)}
+    return {"ok": True, "labels": decisions.set_labels(ctx.store(), study, body.labels, who)}
 
 
 @router.post("/{study}/assign", response_model=Assignments)
@@ -170,11 +170,11 @@ def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
     """Deal the study's test cases out to readers."""
     store = ctx.store()
     study_row(store, study)
-    unknown = sorted(set(body.readers) - set(readers.known_readers(store, study)))
+    unknown = sorted(set(body.readers) - set(people.known_readers(store, study)))
     if unknown:
         raise ValueError(f"there is no reader called {unknown[0]!r}; `reader add` makes an account")
-    readers.assign(store, study, body.readers, who, per_case=body.per_case)
-    return {"ok": True, **readers.dealt(store, study)}
+    people.assign(store, study, body.readers, who, per_case=body.per_case)
+    return {"ok": True, **people.dealt(store, study)}
 
 
 @router.post("/{study}/unassign", response_model=Unassigned)
@@ -182,5 +182,5 @@ def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
     """Takes back what `reader` has not read yet."""
     store = ctx.store()
     study_row(store, study)
-    gone = readers.unassign(store, study, body.reader, who)
-    return {"ok": True, "taken_back": gone, **readers.dealt(store, study)}
+    gone = people.unassign(store, study, body.reader, who)
+    return {"ok": True, "taken_back": gone, **people.dealt(store, study)}

@@ -15,7 +15,7 @@ from app.access.permissions import Reader, Studio
 from app.context import Context
 from app.routes._types import Answer, Finite, Id, Line, Name, Part
 from app.routes.findings import Finding
-from core.studio.review import findings, masks
+from core.studio.review import decisions, masks
 from core.studio.review.context import RequestContext
 
 router = APIRouter(prefix="/api/review", tags=["review"])
@@ -79,8 +79,8 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict
             note=(about["note"] or label)[:2000],
         )
         if label:
-            findings.add(context, label, about["note"], saved["version"])
-        found = findings.of_case(context, context.asked_case["id"])
+            decisions.add(context, label, about["note"], saved["version"])
+        found = decisions.of_case(context, context.asked_case["id"])
         return {"ok": True, **saved, "masks": _versions(context), "findings": found}
 
 

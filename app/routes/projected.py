@@ -16,7 +16,7 @@ from app.routes.clusters import KEEP, Neighbour, png, sighted
 from core.studio.clusters import library, projected
 from core.studio.db import owners
 from core.studio.db.store import Store
-from core.studio.review import readers
+from core.studio.review import people
 
 router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
 
@@ -91,7 +91,7 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
     """A folder names files of this machine, hence is for administrators; a study is for its readers."""
     store, folder = opened(ctx, who, key), body.folder.strip()
     if folder:
-        readers.demand(store, who, ctx.single_user, "administer")
+        people.demand(store, who, ctx.single_user, "administer")
         ctx.demand_root(folder)
     if body.study:
         sighted(ctx, who, body.study)

@@ -14,13 +14,13 @@ from app.context import Context
 from app.routes._shared import Confusion, Decision, Kappa, ScoredRun
 from app.routes._types import Answer, Body, Id, Name, Part
 from app.routes.reviews import version
-from core.studio.review import cases, readers, reading_sessions, session_choice, session_sheet
+from core.studio.review import cases, people, reading_sessions, session_report
 
 router = APIRouter(prefix="/api/reading", tags=["reading"])
 
 
 class ReadingSession(Body):
-    """choice: of core/studio/review/session_choice.py. count: 0 for all of them."""
+    """choice: of core/studio/review/session_report.py. count: 0 for all of them."""
 
     study: Name
     choice: Name = "all"
@@ -137,7 +137,7 @@ def default_run(ctx: Context, study: str) -> str | None:
 def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict, bool]:
     """The session, and whether its study goes on being read blind: then nothing of labels may be said."""
     store = ctx.store()
-    row = session_sheet.readable(store, number, name, readers.rights(store, name, ctx.single_user)["administer"])
+    row = session_report.readable(store, number, name, people.rights(store, name, ctx.single_user)["administer"])
     with ctx.reading(request, study=row["study"]) as context:
         return row, context.blinded
 
@@ -154,7 +154,7 @@ def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
         everyone = context.rights["administer"]
         return {
             "ok": True,
-            "choices": session_choice.available(context),
+            "choices": session_report.available(context),
             "over": reading_sessions.listed(context.store, study, None if everyone else context.reader),
             "blind": context.blinded,
         }
@@ -170,7 +170,7 @@ def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
         with ctx.writing(request, study=body.study, run=run) as context:
             hidden = context.blind or body.blind
             shuffled = body.shuffled or hidden  # the worklist's own order follows the score
-            chosen = session_choice.chosen(context, body.choice, body.count, shuffled, seed)
+            chosen = session_report.chosen(context, body.choice, body.count, shuffled, seed)
             if not chosen and held is not None:
                 raise ValueError("There is no case of that kind to read. Your open session goes on.")
             number = reading_sessions.start(
@@ -193,12 +193,12 @@ def end(ctx: Studio, who: Reader):
 def summary(ctx: Studio, who: Reader, request: Request, session: Id):
     """What a session came to: times, decisions, and figures where they may be known."""
     row, hidden = asked(ctx, request, who, session)
-    return {"ok": True, "session": about(row), **session_sheet.visible(ctx.store(), row, hidden)}
+    return {"ok": True, "session": about(row), **session_report.visible(ctx.store(), row, hidden)}
 
 
 @router.get("/{session}/report", response_model=SessionReport)
 def report(ctx: Studio, who: Reader, request: Request, session: Id):
     """What is printed of a session that has ended: a reader's own, or anyone's for administrators."""
     row, hidden = asked(ctx, request, who, session)
-    found = session_sheet.sheet(ctx.store(), row, hidden)
+    found = session_report.sheet(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), "version": version(), **found}

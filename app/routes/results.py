@@ -12,8 +12,8 @@ from app.access.permissions import Sighted, Studio
 from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
 from app.routes._types import Answer, Int, Name, Part
 from core.studio.db.store import NotFound
-from core.studio.review import agreement, blind, cases, compared, results, verdicts
-from core.studio.review.scored import scored
+from core.studio.review import agreement, blind, cases, results
+from core.studio.review.results import scored
 
 router = APIRouter(prefix="/api/results", tags=["results"])
 
@@ -212,11 +212,11 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
         }
         out |= {
             "run": chosen,
-            "verdicts": [verdicts.verdict(r, points[r["id"]]) for r in runs if r["first"]],
+            "verdicts": [results.verdict(r, points[r["id"]]) for r in runs if r["first"]],
             "labels": points[chosen],
             "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
             "promise": results.promise(store, study, read[chosen]),
-            "compared": compared.compared(store, study, runs, bool(roi)),
+            "compared": results.compared(store, study, runs, bool(roi)),
             "panel": results.prediction_panel(store, chosen, read[chosen], 14, bool(roi)),
         }
     return out

@@ -1,4 +1,4 @@
-"""Click-to-segment: the region that a reader's clicks ask for. See core/studio/review/segment.py."""
+"""Click-to-segment: the region that a reader's clicks ask for. See core/studio/review/masks.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from app.access.permissions import Reader, Studio
 from app.routes import _pixels as pixels
 from app.routes._types import Body, Finite, Id, Int, Name, binary
-from core.studio.review.segment import segment
+from core.studio.review.masks import segment
 
 router = APIRouter(prefix="/api/review", tags=["review"])
 

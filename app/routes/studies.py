@@ -27,7 +27,7 @@ from core.studio.ingest import uploads as dropped
 from core.studio.ingest.background import Imports
 from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
-from core.studio.review import findings, readers
+from core.studio.review import decisions, people
 from core.studio.review.cases import scored_runs
 from core.studio.runs import bin, look
 from core.studio.runs import records as runs
@@ -223,7 +223,7 @@ class Outlines(Answer):
 
 def administers(ctx: Context, who: str) -> bool:
     """Whether the reader has the rights of an administrator."""
-    return readers.rights(ctx.store(), who, ctx.single_user)["administer"]
+    return people.rights(ctx.store(), who, ctx.single_user)["administer"]
 
 
 @router.post("/import", response_model=Task)
@@ -395,7 +395,7 @@ def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
     store = ctx.store()
     studies.study_row(store, study)
     kind.keep(store, study, body.kind)
-    return {"ok": True, "labels": findings.fit_labels(store, study, body.kind, who)}
+    return {"ok": True, "labels": decisions.fit_labels(store, study, body.kind, who)}
 
 
 @router.get("/{study}/sample", response_model=Sample)

@@ -1456,7 +1456,7 @@ export interface components {
             flagged_roi: number | null;
             has_map: number;
         };
-        /** @description choice: of core/studio/review/session_choice.py. count: 0 for all of them. */
+        /** @description choice: of core/studio/review/session_report.py. count: 0 for all of them. */
         ReadingSession: {
             study: string;
             /** @default all */

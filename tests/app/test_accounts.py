@@ -7,7 +7,7 @@ import os
 import pytest
 
 from core.studio.db import store as stores
-from core.studio.review import accounts
+from core.studio.review import people
 from tests.app.conftest import STUDY, Served, open_tab
 
 PASSWORD = "a long password"
@@ -17,8 +17,8 @@ PASSWORD = "a long password"
 def signed(own_home):
     home = own_home("accounts")
     store = stores.open(str(home))
-    accounts.add_reader(store, "Root", PASSWORD, "administrator")
-    accounts.add_reader(store, "Ada", PASSWORD)
+    people.add_reader(store, "Root", PASSWORD, "administrator")
+    people.add_reader(store, "Ada", PASSWORD)
     server = Served(home, "--readers")
     yield server, store
     server.stop()
@@ -36,7 +36,7 @@ def enter(browser, url: str, name: str, password: str):
 
 def test_a_reader_is_invited_reset_and_removed(signed, browser):
     server, store = signed
-    name = f"Eve{len(accounts.list_readers(store))}"  # another where a first try has failed
+    name = f"Eve{len(people.list_readers(store))}"  # another where a first try has failed
     page = enter(browser, server.url, "Root", PASSWORD)
     open_tab(page, server.url, "Study", STUDY)
     page.get_by_role("button", name="Accounts", exact=True).click()
@@ -65,7 +65,7 @@ def test_a_reader_is_invited_reset_and_removed(signed, browser):
     page.get_by_role("button", name=f"Reset the password of {name}").click()
     panel.get_by_label(f"Password of {name}").wait_for()
     assert panel.get_by_label(f"Password of {name}").input_value() != first
-    assert accounts.role_of(store, name) == "reader"
+    assert people.role_of(store, name) == "reader"
     eve.wait_for_url("**/sign-in")  # the session ended with the password, and the open page goes by itself
     eve.context.close()
 
@@ -74,7 +74,7 @@ def test_a_reader_is_invited_reset_and_removed(signed, browser):
     assert "danger" in (red.get_attribute("class") or "")
     red.click()
     panel.get_by_role("combobox", name=f"Role of {name}").wait_for(state="detached")
-    active = {row["name"] for row in accounts.list_readers(store) if row["active"]}
+    active = {row["name"] for row in people.list_readers(store) if row["active"]}
     assert name not in active and {"Ada", "Root"} <= active
     page.context.close()
 
@@ -92,7 +92,7 @@ def test_a_reader_changes_the_own_password(signed, browser):
         page.screenshot(path=f"{folder}/password.png")
     page.get_by_role("link", name="Back to the studio").click()
     page.wait_for_function("window.Studio && window.Studio.started")
-    assert accounts.verify(store, "Ada", "a much longer password")
+    assert people.verify(store, "Ada", "a much longer password")
     page.context.close()
 
 

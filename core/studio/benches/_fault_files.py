@@ -17,7 +17,7 @@ from core.studio.db.store import Store
 from core.studio.ingest import copies
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import import_study
-from core.studio.review import accounts, sessions
+from core.studio.review import people
 from core.studio.review.bundle import export_bundle, import_bundle
 from core.studio.runs import records as runs
 from core.studio.runs import weights
@@ -185,17 +185,17 @@ def ended_sessions(place: Place) -> Outcome:
     store = place.home()
     for number in range(place.tries):
         name = f"reader{number}"
-        accounts.add_reader(store, name, "a long password", "reader")
-        secret = sessions.start(store, name, 12)
-        found.lost += sessions.reader_of(store, secret) != name
+        people.add_reader(store, name, "a long password", "reader")
+        secret = people.start(store, name, 12)
+        found.lost += people.reader_of(store, secret) != name
         with found.timed():
             if number % 3 == 0:
-                sessions.end(store, secret)
+                people.end(store, secret)
             elif number % 3 == 1:
-                accounts.add_reader(store, name, "another long password", "reader")
+                people.add_reader(store, name, "another long password", "reader")
             else:
-                accounts.remove_reader(store, name)
-            found.leaked += sessions.reader_of(store, secret) is not None
+                people.remove_reader(store, name)
+            found.leaked += people.reader_of(store, secret) is not None
     store.close()
     return found
 

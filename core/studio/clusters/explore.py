@@ -23,8 +23,7 @@ from core.studio.db.store import NotFound, Store
 from core.studio.ingest import cache, resize
 from core.studio.ingest.masks import get_mask
 from core.studio.ingest.originals import shown
-from core.studio.review.exports.names import Names
-from core.studio.review.exports.tables import cell
+from core.studio.review.exports.tables import Names, cell
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
 from core.studio.runs.preferred import preference

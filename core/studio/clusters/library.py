@@ -19,8 +19,8 @@ from core.studio.clusters.points import PointSet, load_points, points_key
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import studies
 from core.studio.jobs import queue as jobs
-from core.studio.review import tags
-from core.studio.review.readers import assign_one
+from core.studio.review import cases
+from core.studio.review.people import assign_one
 from core.studio.runs.snapshots import Snapshot, encoder_run
 
 VERSION = 2  # raise it when the same configuration gives another map
@@ -188,9 +188,9 @@ def cases_of(m: Map, points: list[int]) -> list[int]:
 
 def tag(store: Store, m: Map, points: list[int], name: str, by: str, remove: bool = False) -> dict:
     """Add (or take away) a tag: {"tag", "cases": how many changed, "left_out": MedMix versions among the points}."""
-    changed = tags.change(store, m.about["study"], cases_of(m, points), name, by, remove)
+    changed = cases.change(store, m.about["study"], cases_of(m, points), name, by, remove)
     left_out = int((m.points.lesions[np.asarray(points, int)] > 0).sum())
-    return {"tag": tags.clean(name), "cases": changed, "left_out": left_out}
+    return {"tag": cases.clean(name), "cases": changed, "left_out": left_out}
 
 
 def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:

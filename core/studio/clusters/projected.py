@@ -27,7 +27,7 @@ from core.studio.ingest.layouts import files_under
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
-from core.studio.review.exports.names import Names
+from core.studio.review.exports.tables import Names
 from core.studio.runs.snapshots import Snapshot
 
 VERSION = 1  # raise it when the same images would come to other places

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.review import reading_sessions
-from core.studio.review.accounts import role_of
+from core.studio.review.people import role_of
 
 SIGHTED = ("adjudicator", "administrator")
 DECIDE_FIRST = "This study is read blind: decide first, then the heat map, the score and the mask are shown."

@@ -1,17 +1,116 @@
-"""All that the room shows beside the picture of one case, as its reader may see it."""
+"""What the page shows of one case: its file, tags, readings, reviews and masks."""
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
+from typing import Any
 
 from core.engine.registry import DETECTORS
+from core.studio.db import audit
 from core.studio.db.store import Row, Store
-from core.studio.ingest import spacing, volumes
-from core.studio.review import about, findings, masks, scales, tags
+from core.studio.ingest import dicom, spacing, video, volumes
+from core.studio.review import decisions, masks, scales
 from core.studio.review.context import RequestContext
 from core.studio.runs import certainty
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.preferred import LEARNT, preference
+
+# Tags of cases: put on and taken off many at once; which of them may give a label away.
+
+LONGEST = 60
+
+
+def clean(name: str) -> str:
+    """The tag as it is kept. Raises ValueError if it is empty, too long, or holds a comma."""
+    name = " ".join(name.split())
+    if not name or len(name) > LONGEST or "," in name:
+        raise ValueError(f"A tag has 1 to {LONGEST} characters and no comma.")
+    return name
+
+
+def change(store: Store, study: str, cases: Iterable[int], name: str, by: str, remove: bool = False) -> int:
+    """Put a tag on cases of a study, or take it off; returns how many changed. One event of the audit trail."""
+    name = clean(name)
+    changed = []
+    with store.write() as db:
+        known = by_people(store, study)
+        wanted = json.dumps(list(cases))
+        rows = store.query(
+            "SELECT c.id, c.tags FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
+            [wanted, study],
+        )
+        for row in rows:
+            before = set(json.loads(row["tags"]))
+            after = before - {name} if remove else before | {name}
+            if after != before:
+                db.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(sorted(after)), row["id"]])
+                changed.append(row["id"])
+        if changed and not remove and name not in known:
+            store.set_setting(f"tags:{study}", sorted(known | {name}))
+        if changed:
+            audit.record(store, by, "untag" if remove else "tag", study=study, after={"tag": name, "cases": changed})
+    return len(changed)
+
+
+def of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
+    """[{"tag", "cases"}] of a study's cases in those splits, by name."""
+    marks = ", ".join("?" * len(splits))
+    return store.query(
+        "SELECT t.tag, count(*) AS cases FROM cases c JOIN case_tags t ON t.case_id = c.id "
+        f"WHERE c.study = ? AND c.split IN ({marks}) GROUP BY t.tag ORDER BY t.tag",
+        [study, *splits],
+    )
+
+
+def by_people(store: Store, study: str) -> set[str]:
+    """Names of tags that people have put on cases of the study; others came with the import."""
+    return set(store.setting(f"tags:{study}", []))
+
+
+def shown(case: Mapping[str, Any], people: Set[str]) -> dict:
+    """{"tags", "kinds"} of a case's row (tags). kinds: those that came with the import, where they name what an image
+    shows; `people` is `by_people` of its study.
+    """
+    tags = json.loads(case["tags"])
+    return {"tags": tags, "kinds": [tag for tag in tags if tag not in people]}
+
+
+# What is known of a case besides its picture: file, format, patient's key, import. Only what the studio keeps.
+
+KEY = 8  # characters of a patient's key that are shown
+_NAMES = {"JPG": "JPEG", "TIF": "TIFF", "DCM": "DICOM", "IMA": "DICOM"}  # suffix: format
+
+
+@functools.lru_cache(maxsize=1024)
+def kind_of_file(path: str, sha256: str | None) -> str:
+    """The format as a word, by the suffix; of a file without one by its first bytes. sha256: part of the key."""
+    suffix = Path(path).suffix[1:].upper()
+    try:
+        if video.is_video(Path(path)):
+            return f"{suffix} recording"
+        return "DICOM" if dicom.is_dicom(Path(path)) else _NAMES.get(suffix, suffix or "image")
+    except OSError:
+        return _NAMES.get(suffix, suffix or "image")
+
+
+def of_case(case: Mapping[str, Any]) -> dict:
+    """{"format", "patient", "study", "added", "shown_from", "text"} of a case's row. patient: the first letters of its
+    keyed hash; shown_from: stored values that are black and white; text: whether burned-in text is likely.
+    """
+    return {
+        "format": kind_of_file(case["path"], case["sha256"]),
+        "patient": case["patient"][:KEY] if case["patient"] else None,
+        "study": case["study"],
+        "added": case["added"],
+        "shown_from": json.loads(case["scale"]) if case["scale"] else None,
+        "text": None if case["burned_in"] is None else bool(case["burned_in"]),
+    }
+
+
+# All that the room shows beside the picture of one case, as its reader may see it.
 
 LEARNT_FROM = "The detector has learnt from this case, or from one like it: this is no evidence of how well it reads."
 
@@ -109,17 +208,17 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "spacing": spacing.of_case(case),
         "label": case["label"],
         "split": case["split"],
-        **tags.shown(case, context.people_tags),
+        **shown(case, context.people_tags),
         "readings": _readings(context, case_id, [r["id"] for r in runs if r["first"] or r["id"] == context.run]),
         "masks": masks.versions(context, case_id),
-        "findings": findings.of_case(context, case_id),
+        "findings": decisions.of_case(context, case_id),
     }
     learners = {r["id"] for r in runs if r["method"] == LEARNT}
     for run_id, found in out["readings"].items():
         if found and run_id in learners and case_id in learnt_from(store, run_id):
             found["words"] = f"{found['words']} {LEARNT_FROM}"
     if not context.names.covers:  # patient and time of import lead to neighbours in the list
-        out["about"] = about.of_case(case)
+        out["about"] = of_case(case)
     if not context.blinded:
         out["others"] = sorted(
             ({k: r[k] for k in ("reader", "stage", "decision", "comment")} for r in reviews

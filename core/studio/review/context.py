@@ -18,7 +18,7 @@ from core.studio.ingest.records import study_row
 from core.studio.review import aliases
 from core.studio.review.aliases import Aliases
 from core.studio.review.blind import DECIDE_FIRST, SIGHTED, Hidden
-from core.studio.review.readers import not_allowed, rights_of
+from core.studio.review.people import not_allowed, rights_of
 
 _FACTS = """SELECT s.*,
   (SELECT role FROM readers WHERE name = :reader) AS reader_role,

@@ -1,19 +1,67 @@
-"""Lesion masks as versions: saving adds one with who, when and from what; nothing is overwritten."""
+"""Lesion masks: drafts while a reader draws, stored masks, and the region that a few clicks ask for."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from core.studio.db import audit
-from core.studio.db.store import NotFound, Store
+from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
-from core.studio.review import blind, drafts
+from core.studio.ingest.originals import Source
+from core.studio.review import blind
 from core.studio.review.context import RequestContext
 from core.studio.review.scales import pixel_scale
+from core.studio.runs import records as runs
 from core.studio.runs.readings import stored_map
 from core.studio.runs.records import get_run
+from core.studio.runs.snapshots import encoder_run
+
+# Drawings that are not saved yet, kept for the reader who began them: strokes, their undo history, open corners.
+# A draft is no lesion mask: it is in no export, no metric and no other reader's view. Its bytes are the page's own
+# (app/widgets/review/js/draft_format.js) and are not looked into here.
+
+LARGEST = 8 << 20  # bytes of one draft
+
+
+def keep(context: RequestContext, body: bytes) -> None:
+    """Store the draft of the context's case in the place of the last one. Raises ValueError if it is empty or larger
+    than LARGEST."""
+    if not 0 < len(body) <= LARGEST:
+        raise ValueError(f"A draft has 1 to {LARGEST} bytes, not {len(body)}. Save the mask as a version.")
+    row = [context.asked_case["id"], context.reader, body, now()]
+    context.store.execute("INSERT OR REPLACE INTO mask_drafts VALUES (?, ?, ?, ?)", row)
+
+
+def body(context: RequestContext) -> bytes:
+    """The draft's bytes. Raises NotFound if there is none."""
+    query = "SELECT body FROM mask_drafts WHERE case_id = ? AND reader = ?"
+    row = context.store.one(query, [context.asked_case["id"], context.reader])
+    if row is None:
+        raise NotFound("There is no draft of this case.")
+    return bytes(row["body"])
+
+
+def drop(context: RequestContext) -> None:
+    """Remove the draft, if there is one."""
+    here = [context.asked_case["id"], context.reader]
+    context.store.execute("DELETE FROM mask_drafts WHERE case_id = ? AND reader = ?", here)
+
+
+def listed(context: RequestContext) -> list[dict]:
+    """[{"id": case, "updated"}] of the reader's drafts in the study, the last one first."""
+    return context.store.query(
+        "SELECT d.case_id AS id, d.updated FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
+        "WHERE d.reader = ? AND c.study = ? ORDER BY d.updated DESC",
+        [context.reader, context.study],
+    )
+
+
+# Lesion masks as versions: saving adds one with who, when and from what; nothing is overwritten.
 
 SOURCES = ("hand", "run")
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
@@ -126,7 +174,7 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
         before = latest(store, case["id"])
         number = add_mask(store, case["id"], png, source, reader, run, threshold, note)
         row = store.first("SELECT id FROM lesion_masks WHERE case_id = ? AND version = ?", [case["id"], number])
-        drafts.drop(context)
+        drop(context)
         audit.record(
             store,
             reader,
@@ -150,3 +198,61 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
 def pixels(store: Store, mask_id: int) -> np.ndarray:
     """uint8 (H, W) of 0 and 1."""
     return decode_mask(version(store, mask_id)["png"])
+
+
+# A lesion's region from clicks, by the features of the run that the case is read with.
+# What is made of a window of a case is kept while the case is open: further clicks answer in hundredths of a second.
+
+KEPT = 8  # windows of cases
+Window = tuple[int, int, int, int]
+
+
+def segment(
+    store: Store, case: dict, run: str, clicks: Sequence[tuple[float, float, bool]], window: Window | None = None
+) -> np.ndarray:
+    """bool (H, W) of the case's image: the region that the clicks (x, y, positive) ask for; empty without any click.
+
+    case: its row. run: "" for none; then the features are those of the network installed with the studio.
+    window: what is in sight (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more finely.
+    Raises ValueError without a positive click, or for a window that holds too little.
+    """
+    from core.engine.segment.region import Click, region
+
+    shape = (case["height"], case["width"])
+    if window is not None:
+        x0, y0, x1, y1 = window
+        window = (max(x0, 0), max(y0, 0), min(x1, shape[1]), min(y1, shape[0]))
+    folder = _encoder_folder(store, run) if run else None
+    made = _lattice(folder, Source.of(case), window)
+    if not clicks:
+        return np.zeros(shape, bool)
+    return region(made, [Click(*one) for one in clicks], shape)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _lattice(folder: Path | None, source: Source, window: Window | None):
+    from core.engine.segment.lattice import lattice
+
+    return lattice(_encoder(folder), source.image(), window)
+
+
+def _encoder_folder(store: Store, run: str) -> Path | None:
+    """Where the encoder of a run lies; None for a run without one of its own."""
+    from core.engine.backbones.encoder import ABOUT
+
+    row = runs.get_run(store, run)
+    if row["kind"] != "pretrain" and row["parent"] is None:
+        return None
+    folder = runs.run_folder(store, encoder_run(store, run)["id"])
+    return folder if (folder / ABOUT).is_file() else None
+
+
+@functools.lru_cache(maxsize=2)
+def _encoder(folder: Path | None):
+    """A run's encoder, or the one whose weights are installed with the studio."""
+    from core.engine.backbones.config import EncoderConfig
+    from core.engine.backbones.encoder import build_encoder, load_encoder
+    from core.engine.backbones.inference import inference_copy
+
+    config = EncoderConfig(arch="efficientnet-lite0", init="auto")
+    return inference_copy(load_encoder(folder, "cpu") if folder else build_encoder(config).eval())

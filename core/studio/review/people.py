@@ -1,16 +1,292 @@
-"""Accounts as they are kept by administrators and by their owners; each act is in the audit trail.
-
-Invited or reset on the page, an account gets a password that the server makes. It leaves by the value that is returned
-here and by nothing else; its hash is kept.
-"""
+"""Accounts of readers: names, passwords and sign-in sessions, what each role may do, and who is to read which case."""
 
 from __future__ import annotations
 
+import hashlib
+import random
+import re
 import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
 
 from core.studio.db import audit
-from core.studio.db.store import NotFound, Row, Store
-from core.studio.review import accounts, readers
+from core.studio.db.store import NotFound, Row, Store, now
+
+# Sign-ins that are open: kept by the hash of their secret, with the time at which they end.
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def start(store: Store, reader: str, hours: float) -> str:
+    """Open a session; returns its secret, which is kept nowhere else. Sessions that are over are removed."""
+    secret = secrets.token_urlsafe(32)
+    ends = datetime.now(timezone.utc) + timedelta(hours=hours)
+    expires = ends.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    with store.write() as db:
+        db.execute("DELETE FROM sessions WHERE expires <= ?", [now()])
+        row = {"hash": _hash(secret), "reader": reader, "created": now(), "expires": expires}
+        db.table("sessions").insert(row)
+    return secret
+
+
+def reader_of(store: Store, secret: str) -> str | None:
+    """The reader whose session it is; None if it is over, unknown, or the account has no password any more."""
+    query = (
+        "SELECT s.reader FROM sessions s JOIN readers r ON r.name = s.reader AND r.password_hash IS NOT NULL "
+        "WHERE s.hash = ? AND s.expires > ?"
+    )
+    row = store.one(query, [_hash(secret), now()])
+    return row["reader"] if row else None
+
+
+def end(store: Store, secret: str) -> None:
+    """End one session: signing out."""
+    store.execute("DELETE FROM sessions WHERE hash = ?", [_hash(secret)])
+
+
+def end_all(store: Store, reader: str) -> None:
+    """End each session of a reader: a new password, or the account's removal."""
+    store.execute("DELETE FROM sessions WHERE reader = ?", [reader])
+
+
+# Readers' accounts: a name, a role, and a password kept only as an Argon2id hash (argon2-cffi, its defaults).
+
+ROLES = ("reader", "adjudicator", "administrator")
+SHORTEST = 8
+_HASHER = PasswordHasher()
+_NOBODY = _HASHER.hash("nobody has this password")
+_NAME = re.compile(r"[^\W_][\w .@-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """A password's hash. `hashed` makes it before a transaction begins: in it, every other writer would wait."""
+
+    value: str
+
+
+def hashed(password: str) -> Hashed:
+    """Takes some 50 ms. Raises ValueError for a password that is too short."""
+    if len(password) < SHORTEST:
+        raise ValueError(f"a password has at least {SHORTEST} characters")
+    return Hashed(_HASHER.hash(password))
+
+
+def add_reader(store: Store, name: str, password: str | Hashed, role: str = "reader") -> None:
+    """Make an account, or give one a new password and role, which ends its sessions.
+
+    Raises ValueError, which says what a name, a password and a role need.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "a reader's name has 1 to 64 letters, digits, spaces or . @ - _ and starts with a letter or digit"
+        )
+    if role not in ROLES:
+        raise ValueError(f"a reader's role is one of {', '.join(ROLES)}")
+    made = password if isinstance(password, Hashed) else hashed(password)
+    row = {"name": name, "role": role, "password_hash": made.value, "created": now()}
+    with store.write() as db:
+        db.table("readers").upsert(row, pk="name")
+        end_all(store, name)
+
+
+def remove_reader(store: Store, name: str) -> None:
+    """Take away an account's password and end its sessions; its reviews stay. Raises NotFound if there is none."""
+    if store.one("SELECT 1 FROM readers WHERE name = ?", [name]) is None:
+        raise NotFound(f"there is no reader called {name!r}")
+    with store.write() as db:
+        db.execute("UPDATE readers SET password_hash = NULL WHERE name = ?", [name])
+        end_all(store, name)
+
+
+def list_readers(store: Store) -> list[dict]:
+    """[{"name", "role", "created", "active"}], by name; never a hash."""
+    return store.query(
+        "SELECT name, role, created, password_hash IS NOT NULL AS active FROM readers ORDER BY name COLLATE NOCASE"
+    )
+
+
+def role_of(store: Store, name: str) -> str | None:
+    """The reader's role, or None for a name without an account."""
+    row = store.one("SELECT role FROM readers WHERE name = ?", [name])
+    return row["role"] if row else None
+
+
+def verify(store: Store, name: str, password: str) -> bool:
+    """Whether the password is this name's. Takes as long for an unknown name.
+
+    How often one may try is decided where people sign in (app/access/attempts.py).
+    """
+    row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
+    kept = (row or {}).get("password_hash")
+    try:
+        right = _HASHER.verify(kept or _NOBODY, password) and kept is not None
+    except (VerificationError, InvalidHashError):
+        return False
+    if right and kept is not None and _HASHER.check_needs_rehash(kept):
+        store.execute("UPDATE readers SET password_hash = ? WHERE name = ?", [_HASHER.hash(password), name])
+    return right
+
+
+def password_mark(store: Store, name: str) -> str:
+    """Changes with the account's password and reveals nothing of it; "" for a name without one."""
+    row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
+    return hashlib.sha256(row["password_hash"].encode()).hexdigest()[:16] if row and row["password_hash"] else ""
+
+
+# Who may do what, and who is to read which case.
+
+
+class NotAllowed(ValueError):
+    """The reader's role does not reach that far; the message says whose does."""
+
+
+def rights(store: Store, reader: str, single_user: bool) -> dict:
+    """{"role", "administer", "adjudicate"}. Without sign-in the one user may do everything, and still reads blind."""
+    return rights_of(None if single_user else role_of(store, reader), single_user)
+
+
+def rights_of(role: str | None, single_user: bool) -> dict:
+    """`rights` of an account's role, None for a name without an account."""
+    role = "single" if single_user else (role or "reader")
+    return {
+        "role": role,
+        "administer": role in ("single", "administrator"),
+        "adjudicate": role in ("single", "adjudicator", "administrator"),
+    }
+
+
+def demand(store: Store, reader: str, single_user: bool, right: str) -> None:
+    """NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
+    if not rights(store, reader, single_user)[right]:
+        raise not_allowed(right)
+
+
+def not_allowed(right: str) -> NotAllowed:
+    """What is said to whoever has not the right 'administer' or 'adjudicate'."""
+    who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
+    return NotAllowed(f"Only {who} may do that.")
+
+
+def known_readers(store: Store, study: str | None = None) -> list[str]:
+    """Names with an account or with a review, sorted."""
+    names = {r["name"] for r in list_readers(store) if r["active"]}
+    query = "SELECT DISTINCT reader FROM reviews r"
+    if study is not None:
+        query += " JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
+    names |= {r["reader"] for r in store.query(query, [study] if study else [])}
+    return sorted(names, key=str.lower)
+
+
+def assign(
+    store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1, seed: int = 0
+) -> dict[str, int]:
+    """Deal the study's test cases out evenly, each to `per_case` readers; what was dealt before stays.
+
+    Returns cases per reader. ValueError if there are fewer readers than `per_case`.
+    """
+    if not 1 <= per_case <= len(set(readers)):
+        raise ValueError(f"to give each case to {per_case} readers, name at least as many readers")
+    names = sorted(set(readers))
+    load = {name: 0 for name in names}
+    with store.write() as db:
+        held: dict[int, set[str]] = {}
+        for row in store.query(
+            "SELECT a.case_id, a.reader FROM assignments a JOIN cases c ON c.id = a.case_id WHERE c.study = ?", [study]
+        ):
+            held.setdefault(row["case_id"], set()).add(row["reader"])
+            if row["reader"] in load:
+                load[row["reader"]] += 1
+        cases = [r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [study])]
+        draw = random.Random(seed)
+        draw.shuffle(cases)
+        rows = []
+        for case_id in cases:
+            has = held.get(case_id, set())
+            free = sorted((n for n in names if n not in has), key=lambda n: (load[n], draw.random()))
+            for name in free[: max(per_case - len(has), 0)]:
+                rows.append((case_id, name, by, now()))
+                load[name] += 1
+        db.conn.executemany("INSERT INTO assignments (case_id, reader, by, created) VALUES (?, ?, ?, ?)", rows)
+        audit.record(
+            store, by, "assign", study=study, after={"readers": names, "per_case": per_case, "cases": len(rows)}
+        )
+    return load
+
+
+def unassign(store: Store, study: str, reader: str, by: str) -> int:
+    """Take back what was dealt to a reader and is not read yet; returns how many cases. What is read stays dealt."""
+    with store.write() as db:
+        gone = db.execute(
+            "DELETE FROM assignments WHERE reader = :reader AND case_id IN (SELECT id FROM cases WHERE study = :study) "
+            "AND NOT EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = assignments.case_id "
+            "AND k.reader = :reader)",
+            {"reader": reader, "study": study},
+        ).rowcount
+        audit.record(store, by, "unassign", study=study, before={"reader": reader, "cases": gone})
+    return gone
+
+
+def dealt(store: Store, study: str) -> dict:
+    """{"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"} of a study.
+
+    read: of those assigned; read_in_all: assigned or not. cases: of the test part; free: of these, dealt to nobody.
+    """
+    roles = {r["name"]: r["role"] for r in list_readers(store)}
+    counts = {
+        r["reader"]: r
+        for r in store.query(
+            "SELECT a.reader, count(*) AS assigned, count(k.review_id) AS read FROM assignments a "
+            "JOIN cases c ON c.id = a.case_id LEFT JOIN current_reviews k ON k.case_id = a.case_id "
+            "AND k.reader = a.reader AND k.stage = 'first' WHERE c.study = ? GROUP BY a.reader",
+            [study],
+        )
+    }
+    in_all = {
+        r["reader"]: r["n"]
+        for r in store.query(
+            "SELECT k.reader, count(*) AS n FROM cases c JOIN current_reviews k ON k.case_id = c.id "
+            "AND k.stage = 'first' WHERE c.study = ? GROUP BY k.reader",
+            [study],
+        )
+    }
+    total = store.query(
+        "SELECT count(*) AS n, coalesce(sum(id NOT IN (SELECT case_id FROM assignments)), 0) AS free FROM cases "
+        "WHERE study = ? AND split = 'test'",
+        [study],
+    )[0]
+    names = sorted({*known_readers(store, study), *counts}, key=str.lower)
+    rows = [
+        {
+            "name": n,
+            "role": roles.get(n),
+            "read_in_all": in_all.get(n, 0),
+            **{k: counts.get(n, {}).get(k, 0) for k in ("assigned", "read")},
+        }
+        for n in names
+    ]
+    return {"readers": rows, "cases": total["n"], "free": total["free"]}
+
+
+def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
+    """Give one case to one more reader."""
+    study = store.query("SELECT study FROM cases WHERE id = ?", [case_id])[0]["study"]
+    with store.write() as db:
+        db.execute(
+            "INSERT OR IGNORE INTO assignments (case_id, reader, by, created) VALUES (?, ?, ?, ?)",
+            [case_id, reader, by, now()],
+        )
+        audit.record(store, by, "assign", study=study, case_id=case_id, after={"reader": reader})
+
+
+# Accounts as they are kept by administrators and by their owners; each act is in the audit trail.
+# Invited or reset on the page, an account gets a password that the server makes. It leaves by the value that is
+# returned here and by nothing else; its hash is kept.
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is taken for another: no i, l, o, 0, 1
 GROUPS, LENGTH = 4, 4  # 16 of 31 letters: 79 bits
@@ -27,12 +303,12 @@ def invite(store: Store, name: str, role: str, by: str) -> str:
     Raises ValueError if a reader has the name, however it is spelt, or for a name or role that is none.
     """
     password = make_password()
-    made = accounts.hashed(password)
+    made = hashed(password)
     with store.write():
-        for row in accounts.list_readers(store):
+        for row in list_readers(store):
             if row["name"].casefold() == name.casefold() and (row["active"] or row["name"] != name):
                 raise ValueError(f"there is already an account of {row['name']!r}")
-        accounts.add_reader(store, name, made, role)
+        add_reader(store, name, made, role)
         audit.record(store, by, "invite", after={"reader": name, "role": role})
     return password
 
@@ -42,8 +318,8 @@ def set_role(store: Store, name: str, role: str, by: str) -> None:
 
     Raises NotFound without such an account, ValueError for a role that is none or of the last administrator.
     """
-    if role not in accounts.ROLES:
-        raise ValueError(f"a reader's role is one of {', '.join(accounts.ROLES)}")
+    if role not in ROLES:
+        raise ValueError(f"a reader's role is one of {', '.join(ROLES)}")
     with store.write() as db:
         before = _account(store, name)["role"]
         if before == role:
@@ -59,12 +335,12 @@ def reset(store: Store, name: str, by: str) -> str:
     Raises NotFound without such an account, ValueError for one's own: signed out by it, one might never see it.
     """
     password = make_password()
-    made = accounts.hashed(password)
+    made = hashed(password)
     with store.write():
         role = _account(store, name)["role"]
         if name == by:
             raise ValueError("You change your own password under “Password”, at the top of the page.")
-        accounts.add_reader(store, name, made, role)
+        add_reader(store, name, made, role)
         audit.record(store, by, "password-reset", after={"reader": name})
     return password
 
@@ -75,15 +351,15 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
     Returns `accounts.password_mark` of the new one, "" if `old` is not the account's password. Raises ValueError if the
     new one is the old one or too short.
     """
-    if not accounts.verify(store, name, old):
+    if not verify(store, name, old):
         return ""
     if new == old:
         raise ValueError("the new password is the old one")
-    made = accounts.hashed(new)
+    made = hashed(new)
     with store.write():
-        accounts.add_reader(store, name, made, _account(store, name)["role"])
+        add_reader(store, name, made, _account(store, name)["role"])
         audit.record(store, name, "password", after={"reader": name})
-        return accounts.password_mark(store, name)
+        return password_mark(store, name)
 
 
 def keep(store: Store, name: str, password: str, role: str, by: str) -> None:
@@ -91,12 +367,12 @@ def keep(store: Store, name: str, password: str, role: str, by: str) -> None:
 
     Raises ValueError for a name, password or role that is none, or if nobody would be administrator any more.
     """
-    made = accounts.hashed(password)
+    made = hashed(password)
     with store.write():
         known = _found(store, name)
         if known:
             set_role(store, name, role, by)
-        accounts.add_reader(store, name, made, role)
+        add_reader(store, name, made, role)
         if known:
             audit.record(store, by, "password-reset", after={"reader": name})
         else:
@@ -111,7 +387,7 @@ def remove(store: Store, name: str, by: str) -> None:
     with store.write():
         role = _account(store, name)["role"]
         _keep_one(store, name, "Make another one before this account is removed.")
-        accounts.remove_reader(store, name)
+        remove_reader(store, name)
         audit.record(store, by, "account-removed", before={"reader": name, "role": role})
 
 
@@ -121,7 +397,7 @@ def listing(store: Store, study: str) -> list[Row]:
     seen: the latest decision, or sign-in that is still open, ISO 8601; None without one. last: the only administrator.
     The last three are numbers of the study's cases, as `readers.dealt` has them.
     """
-    progress = {row["name"]: row for row in readers.dealt(store, study)["readers"]}
+    progress = {row["name"]: row for row in dealt(store, study)["readers"]}
     found = store.query(
         "SELECT name, role, created, (SELECT max(s.created) FROM sessions s WHERE s.reader = name) AS entered, "
         # By stage, because the index is: no scan of all that somebody ever decided.

@@ -1,10 +1,10 @@
-"""The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction
-panel."""
+"""Results of a run against the study's labels: figures, curves, errors, and one plain verdict on each detector."""
 
 from __future__ import annotations
 
 import json
 import random
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -15,11 +15,76 @@ from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.ingest.patients import patients_of
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import outline_level, pixel_scale
-from core.studio.review.scored import Scored, named, scored
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
-from core.studio.runs.results import conformal
+from core.studio.runs.results import BASELINE, conformal, evaluations
+
+# A run's scores of a study's test cases as arrays. They come from the database's indexes alone: of 100,000 cases the
+# rows themselves, with their heat maps, would take seconds to pass by.
+
+
+@dataclass(frozen=True)
+class Scored:
+    """N cases, highest score first: ids int64, scores float64, flagged bool, label '<U8', split '<U7'."""
+
+    ids: np.ndarray
+    scores: np.ndarray
+    flagged: np.ndarray
+    label: np.ndarray
+    split: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def where(self, keep: np.ndarray) -> Scored:
+        """Those cases of which keep (N,) is True, or those at the places `keep`."""
+        return Scored(*(getattr(self, name)[keep] for name in ("ids", "scores", "flagged", "label", "split")))
+
+    @property
+    def test(self) -> Scored:
+        return self.where(self.split == "test")
+
+    @property
+    def sick(self) -> np.ndarray:
+        """bool (N,): called abnormal by the study's labels."""
+        return np.asarray(self.label == "abnormal")
+
+
+def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
+    """Held-out and test cases of the study that the run has scored, without those it has learnt from."""
+    end = "_roi" if roi else ""
+    ids, scores = map(
+        np.array,
+        store.columns(
+            f"SELECT case_id, score{end} FROM readings WHERE run = ? AND score{end} IS NOT NULL "
+            f"ORDER BY score{end} DESC, case_id",
+            [run],
+        ),
+    )
+    (flagged,) = store.columns(f"SELECT case_id FROM readings WHERE run = ? AND flagged{end} = 1", [run])
+    case, label, split = map(
+        np.array, store.columns("SELECT id, label, split FROM cases WHERE study = ? AND split != 'train'", [study])
+    )
+    keep = np.isin(ids, case) & ~np.isin(ids, list(learnt_from(store, run)))
+    ids, scores = ids[keep].astype(np.int64), scores[keep].astype(np.float64)
+    order = np.argsort(case)
+    place = order[np.searchsorted(case, ids, sorter=order)]
+    return Scored(ids, scores, np.isin(ids, flagged), label[place].astype("U8"), split[place].astype("U7"))
+
+
+def named(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
+    """Rows of a few cases in their order: id, name, label, score, percentile, flagged."""
+    end = "_roi" if roi else ""
+    return store.query(
+        f"SELECT c.id, c.name, c.label, r.score{end} AS score, r.percentile{end} AS percentile, "
+        f"r.flagged{end} AS flagged FROM json_each(?) d CROSS JOIN cases c ON c.id = d.value "
+        "JOIN readings r ON r.case_id = c.id WHERE r.run = ? ORDER BY d.key",
+        [json.dumps(cases.ids.tolist()), run],
+    )
+
+
+# The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel.
 
 POINTS = 600  # of a curve or a cloud: more of them look the same
 
@@ -175,3 +240,83 @@ def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi
         cases = cases.where(np.array([round(i * (len(cases) - 1) / (count - 1)) for i in range(count)]))
     rows = named(store, run, cases, roi)
     return [{**r, "right": bool(r["flagged"]) == (r["label"] == "abnormal")} for r in rows]
+
+
+# One plain verdict on each detector: what it finds, what it flags wrongly, whether its promise holds, what to do.
+
+PROMISED = 0.05  # share of normal images that the threshold may flag
+FEW = 20  # cases of a kind, under which an interval is too wide for a verdict
+
+_NO_LABELS = "No normal and abnormal test cases with labels: nothing can be said of how well it reads."
+_CHANCE = "It is no better than chance on these cases"
+_UNTOLD = "Too few cases to tell it from chance"
+_RETRAIN = "Do not read with it: train longer, or choose another detector."
+_SHIFTED = (
+    "The test’s normal images differ from the held-out ones. Hold out normal images of the same source and fit again, "
+    "or read with a higher threshold."
+)
+_SMALL = "Few cases: the intervals are wide. Add labelled test cases before you rely on it."
+
+
+def verdict(run: dict, point: dict) -> dict:
+    """Of a scored run, from its `results.operating_point` against the labels.
+
+    {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}.
+    Its promise, that at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share
+    lies above it. It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; where a kind has
+    fewer than FEW cases, nothing is known yet unless the AUROC itself is no better.
+    """
+    sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
+    out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
+    out["alarms"] = wilson(point["fp"], well)
+    if point["auroc"] is None:
+        return {**out, "level": "none", "words": _NO_LABELS, "advice": ""}
+    share = out["alarms"]["value"] or 0.0
+    figures = (
+        f"Finds {point['tp']} of {sick} abnormal cases and flags {point['fp']} of {well} normal ones "
+        f"({100 * share:.1f} %)"
+    )
+    if _auroc_low(point["auroc"], sick, well) <= 0.5:
+        if min(sick, well) < FEW and point["auroc"] > 0.5:
+            return {**out, "level": "warn", "words": f"{_UNTOLD}. {figures}.", "advice": _SMALL}
+        return {**out, "level": "bad", "words": f"{_CHANCE}. {figures}.", "advice": _RETRAIN}
+    limit = f"{100 * PROMISED:.0f} %"
+    if out["alarms"]["low"] > PROMISED:
+        words = f"{figures}, where its threshold promises at most {limit}: the promise does not hold here."
+        return {**out, "level": "bad", "words": words, "advice": _SHIFTED}
+    if min(sick, well) < FEW:
+        return {**out, "level": "warn", "words": f"{figures}.", "advice": _SMALL}
+    kept = "within" if share <= PROMISED else "not clearly above"
+    return {**out, "level": "good", "words": f"{figures}, {kept} the promised {limit}.", "advice": ""}
+
+
+def _auroc_low(auroc: float, sick: int, well: int) -> float:
+    """Lower end of the 95 % interval."""
+    q1, q2 = auroc / (2 - auroc), 2 * auroc**2 / (1 + auroc)
+    spread = auroc * (1 - auroc) + (sick - 1) * (q1 - auroc**2) + (well - 1) * (q2 - auroc**2)
+    return auroc - 1.959963984540054 * float(np.sqrt(max(spread, 0.0) / (sick * well)))
+
+
+# All scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
+
+MEASURES = ("auroc", "pixel_auroc", "dice", "pro")
+
+
+def compared(store: Store, study: str, runs: list[dict], roi: bool = True) -> list[dict]:
+    """[{"run", "title", "name", "encoder", and of each measure the value and its 95 % interval, "best"}].
+
+    runs: as `cases.scored_runs` gives them; the order is theirs, the baseline (run None) last. Measures: image AUROC,
+    pixel AUROC, Dice at the threshold of held-out normals, PRO; None where a run has not been evaluated, or has no
+    lesion masks to be measured by. best: names of the measures in which no other row is better.
+    """
+    kept = {r["run"]: r for r in evaluations(store, study) if r["roi"] == roi and r["protocol"] == "held-out"}
+    rows = [{k: r[k] for k in ("title", "name", "encoder")} | {"run": r["id"]} for r in runs]
+    if None in kept and kept[None]["detector"] == BASELINE:
+        rows.append({"run": None, "title": "Mean colour", "name": "no training", "encoder": None})
+    for row in rows:
+        found = kept.get(row["run"], {})
+        row |= {m: found.get(m) for m in MEASURES} | {f"{m}_ci": found.get(f"{m}_ci") for m in MEASURES}
+    top = {m: max((r[m] for r in rows if r[m] is not None), default=None) for m in MEASURES}
+    for row in rows:
+        row["best"] = [m for m in MEASURES if row[m] is not None and row[m] == top[m]]
+    return rows

@@ -1,14 +1,60 @@
-"""The summary of a reading session: time for each case, agreement, and the reader's operating point."""
+"""Reading sessions from end to end: which cases one can hold, its summary when it is over, its printed sheet."""
 
 from __future__ import annotations
+
+import random
+from typing import Any
 
 import numpy as np
 
 from core.studio.db.store import Store
 from core.studio.review import reading_sessions
 from core.studio.review.agreement import cohen
+from core.studio.review.aliases import name_of, session_names
+from core.studio.review.cases import scored_runs
+from core.studio.review.context import RequestContext
 from core.studio.review.decisions import DECISIONS
 from core.studio.review.results import confusion
+from core.studio.review.worklist import Query, Worklist
+
+# Which cases a reading session holds: chosen among those of the worklist, in its order or shuffled.
+
+CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and what of the worklist it is
+    "all": ("All test cases", {}),
+    "unread": ("What I have not read", {"decision": "unread"}),
+    "assigned": ("What is assigned to me", {"mine": True}),
+    "flagged": ("What the detector flags", {"flagged": True}),
+    "against": ("What I read otherwise than the detector", {"decision": "against"}),
+}
+
+
+def _list(context: RequestContext, choice: str) -> Worklist:
+    if choice not in CHOICES:
+        raise ValueError(f"A session holds one of {', '.join(CHOICES)}, not {choice!r}.")
+    return Worklist(context, Query(**CHOICES[choice][1]))
+
+
+def available(context: RequestContext) -> list[dict]:
+    """[{"name", "title", "cases"}]: how many cases each choice has. Of use while no session is open."""
+    rows = []
+    for name, (title, _) in CHOICES.items():
+        if (context.run is None or context.blinded) and name in ("flagged", "against"):
+            continue
+        wanted = _list(context, name)
+        number = wanted.total() if wanted.query.decision else wanted.counts()["total"]
+        rows.append({"name": name, "title": title, "cases": number})
+    return rows
+
+
+def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, seed: int) -> list[int]:
+    """Numbers of `count` cases (0: all of them); shuffled: drawn and ordered at random, else the worklist's first."""
+    ids = _list(context, choice).neighbour(None, count=1_000_000)
+    if shuffled:
+        random.Random(seed).shuffle(ids)
+    return ids[:count] if count else ids
+
+
+# The summary of a reading session: time for each case, agreement, and the reader's operating point.
 
 _INDEX = {name: i for i, name in enumerate(DECISIONS)}
 
@@ -97,3 +143,62 @@ def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
     for row in rows:
         found.setdefault(row["reader"], {})[row["case_id"]] = row["decision"]
     return found
+
+
+# A reading session as it is printed: its summary, what it was made with, and a row for each case.
+
+
+def visible(store: Store, session: dict, hidden: bool) -> dict:
+    """The summary of a session that is over, less the labels, the detector and other readers where `hidden`.
+
+    hidden: whether the study is read blind now by whoever asks. Raises ValueError while the session goes on.
+    """
+    if session["ended"] is None:
+        raise ValueError("The summary is made when the session has ended.")
+    found = summary(store, session)
+    return found | {"point": None, "detector": None, "agreement": []} if hidden else found
+
+
+def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
+    """`visible` and {"study", "reader", "which", "run", "code", "rows"}.
+
+    run: as `cases.scored_runs` has it, or None where it has gone; code: the commit that it was made with. rows, in the
+    order of the session: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None where nothing is
+    known or `hidden` forbids. A name is the session's neutral one unless the session showed real names and
+    the study is open. Raises ValueError while the session goes on.
+    """
+    found = visible(store, session, hidden)
+    first, last, seconds = said(store, session)
+    neutral = hidden or bool(session["neutral"])
+    cases = store.query(
+        "SELECT c.id, c.name, coalesce(r.percentile_roi, r.percentile) AS percentile, "
+        "coalesce(r.flagged_roi, r.flagged) AS flagged FROM reading_session_cases o JOIN cases c ON c.id = o.case_id "
+        "LEFT JOIN readings r ON r.case_id = o.case_id AND r.run = ? WHERE o.session = ? ORDER BY o.position",
+        [session["run"], session["id"]],
+    )
+    made = store.one("SELECT code FROM runs WHERE id = ?", [session["run"]])
+    return {
+        **found,
+        "study": session["study"],
+        "reader": session["reader"],
+        "which": CHOICES[session["choice"]][0],
+        "run": next((run for run in scored_runs(store, session["study"]) if run["id"] == session["run"]), None),
+        "code": made["code"] if made else None,
+        "rows": [
+            {
+                "name": name_of(session_names(session), c["id"]) if neutral else c["name"],
+                "first": first.get(c["id"]),
+                "decision": last.get(c["id"]),
+                "seconds": seconds.get(c["id"]),
+                "percentile": None if hidden else c["percentile"],
+                "flagged": None if hidden or c["flagged"] is None else bool(c["flagged"]),
+            }
+            for c in cases
+        ],
+    }
+
+
+def readable(store: Store, number: int, reader: str, administers: bool) -> dict:
+    """The session of that number, if it is the reader's own or the reader administers. Raises NotFound otherwise."""
+    row = store.one("SELECT reader FROM reading_sessions WHERE id = ?", [number]) if administers else None
+    return reading_sessions.get(store, number, row["reader"] if row else reader)

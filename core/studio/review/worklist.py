@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Row
-from core.studio.review import tags
+from core.studio.review import cases
 from core.studio.review.context import RequestContext
 from core.studio.review.decisions import DECISIONS
 from core.studio.review.reading_sessions import word
@@ -346,7 +346,7 @@ class Worklist:
                 row["name"] = "Case"  # aliases.py gives the name that is shown
             if not self.hidden or row["first"]:
                 row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
-                row |= tags.shown(r, self.context.people_tags)
+                row |= cases.shown(r, self.context.people_tags)
                 row["disagreement"] = 0.0 if self.hidden else r["disagreement"] or 0.0
             out.append(row)
         return out

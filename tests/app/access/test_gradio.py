@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.studio.review import accounts
+from core.studio.review import people
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
@@ -21,7 +21,7 @@ WHO = {"reader": "ann", "blind reader": "ann", "reader of another study": "bob",
 def served(room):  # noqa: F811
     store, _ = room
     for name, role in {"ann": "reader", "bob": "reader", "root": "administrator"}.items():
-        accounts.add_reader(store, name, PASSWORD, role)
+        people.add_reader(store, name, PASSWORD, role)
     server = whole_server(store)
     yield store, server, {role: visitor(server, WHO.get(role), follow_redirects=False) for role in ROLES}
     store.close()

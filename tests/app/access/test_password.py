@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from app.access.attempts import FREE
 from core.studio.db import audit
-from core.studio.review import accounts
+from core.studio.review import people
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import room  # noqa: F401
 
@@ -17,7 +17,7 @@ NEW = "another long password"
 @pytest.fixture
 def served(room):  # noqa: F811
     store, _ = room
-    accounts.add_reader(store, "ann", PASSWORD, "adjudicator")
+    people.add_reader(store, "ann", PASSWORD, "adjudicator")
     return store, whole_server(store)
 
 
@@ -33,8 +33,8 @@ def test_it_is_changed_and_this_browser_alone_stays_signed_in(served):
     answer = ask(here, PASSWORD)
     assert answer.status_code == 200 and "is changed" in answer.text and NEW not in answer.text
     assert here.get("/api/status").status_code == 200 and there.get("/api/status").status_code == 401
-    assert accounts.verify(store, "ann", NEW) and not accounts.verify(store, "ann", PASSWORD)
-    assert accounts.role_of(store, "ann") == "adjudicator"
+    assert people.verify(store, "ann", NEW) and not people.verify(store, "ann", PASSWORD)
+    assert people.role_of(store, "ann") == "adjudicator"
     event = next(event for event in audit.trail(store) if event["kind"] == "password")
     assert (event["who"], event["after"]) == ("ann", {"reader": "ann"}) and audit.verify(store)["ok"]
 
@@ -54,7 +54,7 @@ def test_what_is_refused_says_why_and_changes_nothing(served, old, new, again, s
     client = visitor(server, "ann")
     answer = ask(client, old, new, again)
     assert answer.status_code in (400, 401) and said in answer.text
-    assert accounts.verify(store, "ann", PASSWORD) and client.get("/api/status").status_code == 200
+    assert people.verify(store, "ann", PASSWORD) and client.get("/api/status").status_code == 200
 
 
 def test_nobody_guesses_by_it(served):
@@ -68,14 +68,14 @@ def test_nobody_guesses_by_it(served):
 
 def test_an_account_removed_meanwhile_gets_no_session(served, monkeypatch):
     store, server = served
-    client, real = visitor(server, "ann", follow_redirects=False), accounts.verify
+    client, real = visitor(server, "ann", follow_redirects=False), people.verify
 
     def slow(*asked):
         right = real(*asked)
-        accounts.remove_reader(store, "ann")
+        people.remove_reader(store, "ann")
         return right
 
-    monkeypatch.setattr(accounts, "verify", slow)
+    monkeypatch.setattr(people, "verify", slow)
     assert ask(client, PASSWORD).headers["location"] == "/sign-in"
     assert store.query("SELECT * FROM sessions") == [] and not real(store, "ann", NEW)
 

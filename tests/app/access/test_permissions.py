@@ -11,7 +11,7 @@ from app import routes
 from app.access import permissions
 from app.access.permissions import Sighted
 from core.studio.db import owners
-from core.studio.review import accounts
+from core.studio.review import people
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import STUDY, asks, room  # noqa: F401
 
@@ -58,7 +58,7 @@ def asked(room, monkeypatch):  # noqa: F811
 
     store, run = room
     for name, role in {"ann": "reader", "bob": "reader", "root": "administrator"}.items():
-        accounts.add_reader(store, name, PASSWORD, role)
+        people.add_reader(store, name, PASSWORD, role)
     for kind, id in OWNED.items():
         owners.set_owner(store, kind, [id], "ann")
     monkeypatch.setattr(demo, "make_demo", lambda *args, **options: STUDY)
@@ -169,7 +169,7 @@ def test_a_removed_administrators_cookie_is_worth_nothing(asked):
     _, store, server = asked
     client = visitor(server, "root")
     assert client.get(f"/api/manage/{STUDY}").status_code == 200
-    accounts.remove_reader(store, "root")
+    people.remove_reader(store, "root")
     assert client.get(f"/api/manage/{STUDY}").status_code == 401
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from app.access.sessions import KEY_BYTES, Sessions, read_key
 from core.studio.db import store as stores
-from core.studio.review import accounts
+from core.studio.review import people
 
 
 @pytest.fixture
 def store(tmp_path):
     store = stores.open(str(tmp_path / "home"))
-    accounts.add_reader(store, "Ada", "a long password")
+    people.add_reader(store, "Ada", "a long password")
     yield store
     store.close()
 
@@ -40,11 +40,11 @@ def test_cookies_cannot_be_made_up_or_altered(store, tmp_path):
 
 
 def test_the_mark_of_a_known_browser_is_for_one_reader_and_password(store):
-    accounts.add_reader(store, "Ben", "a long password")
+    people.add_reader(store, "Ben", "a long password")
     sessions = Sessions(store)
     mark = sessions.mark_browser("Ada")
     assert sessions.known_browser(mark, "Ada") and sessions.known_browser(mark, "Ben") is None
     assert sessions.known_browser(mark[:-3] + "AAA", "Ada") is None and sessions.known_browser(None, "Ada") is None
     assert sessions.name_of(mark) is None, "it is no session"
-    accounts.add_reader(store, "Ada", "another password")
+    people.add_reader(store, "Ada", "another password")
     assert sessions.known_browser(mark, "Ada") is None

@@ -16,7 +16,7 @@ from app.access.sessions import Sessions
 from app.access.sign_in import sign_in_router
 from app.context import Context
 from core.studio.db import store as stores
-from core.studio.review import accounts
+from core.studio.review import people
 from tests.loops import run_apart
 
 PASSWORD = "a long password"
@@ -26,7 +26,7 @@ PASSWORD = "a long password"
 def door(tmp_path):
     """(store, sessions, client()): the sign-in routes alone; each client is another browser at one address."""
     store = stores.open(str(tmp_path / "home"))
-    accounts.add_reader(store, "Ada", PASSWORD)
+    people.add_reader(store, "Ada", PASSWORD)
     ctx = Context(home=store.home, single_user=False, _store=store)
     ctx.sessions = Sessions(store)
     server = FastAPI()
@@ -71,14 +71,14 @@ def test_wrong_passwords_wait_but_the_owners_browser_does_not(door):
 
 def test_a_password_changed_while_it_was_checked_opens_no_session(door, monkeypatch):
     store, _, browser = door
-    real = accounts.verify
+    real = people.verify
 
     def slow(*asked):
         right = real(*asked)
-        accounts.add_reader(store, "Ada", "another password")
+        people.add_reader(store, "Ada", "another password")
         return right
 
-    monkeypatch.setattr(accounts, "verify", slow)
+    monkeypatch.setattr(people, "verify", slow)
     assert enter(browser()).status_code == 401
     assert store.query("SELECT * FROM sessions") == []
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from core.studio.db import audit
-from core.studio.review import accounts, readers
+from core.studio.review import people
 from tests.app.routes.clients import PASSWORD, client_of, visitor, whole_server
 from tests.studio.review.conftest import STUDY, decide, room  # noqa: F401
 
@@ -25,7 +25,7 @@ def served(room):  # noqa: F811
     """The store and the whole server: ann and ben read, root alone administers."""
     store, _ = room
     for name, role in {"ann": "reader", "ben": "reader", "root": "administrator"}.items():
-        accounts.add_reader(store, name, PASSWORD, role)
+        people.add_reader(store, name, PASSWORD, role)
     return store, whole_server(store)
 
 
@@ -40,12 +40,12 @@ def rows(client) -> dict[str, dict]:
 
 def test_strangers_and_readers_are_refused(served):
     store, server = served
-    before = (accounts.list_readers(store), audit.verify(store)["head"])
+    before = (people.list_readers(store), audit.verify(store)["head"])
     for who, status in ((None, 401), ("ann", 403)):
         client = visitor(server, who)
         assert client.get(LIST).status_code == status
         assert [client.post(path, json=body).status_code for path, body in ACTS.items()] == [status] * len(ACTS)
-    assert (accounts.list_readers(store), audit.verify(store)["head"]) == before
+    assert (people.list_readers(store), audit.verify(store)["head"]) == before
 
 
 def test_an_invited_reader_enters_by_a_password_that_is_kept_nowhere(served, caplog):
@@ -69,7 +69,7 @@ def test_a_name_that_is_taken_or_none_is_refused(served, name):
     store, server = served
     answer = visitor(server, "root").post("/api/accounts", json={"name": name, "role": "reader"})
     assert answer.status_code in (400, 422) and answer.json()["error"]
-    assert len(accounts.list_readers(store)) == 3 and accounts.verify(store, "ann", PASSWORD)
+    assert len(people.list_readers(store)) == 3 and people.verify(store, "ann", PASSWORD)
 
 
 def test_a_role_holds_at_once_and_a_reset_or_removal_ends_sessions(served):
@@ -102,12 +102,12 @@ def test_one_administrator_always_stays(served):
         assert answer.status_code == 400, path
         assert ("your own password" if "password" in path else "last administrator") in answer.json()["error"]
     root.post("/api/accounts/set/role", json={"name": "ann", "role": "administrator"})
-    accounts.remove_reader(store, "ann")
+    people.remove_reader(store, "ann")
     assert root.post("/api/accounts/set/role", json=demoted).status_code == 400, "one without a password is none"
-    accounts.add_reader(store, "ben", PASSWORD, "administrator")
+    people.add_reader(store, "ben", PASSWORD, "administrator")
     assert rows(root)["root"]["last"] is False
     assert root.post("/api/accounts/set/role", json=demoted).status_code == 200
-    assert root.get(LIST).status_code == 403 and accounts.role_of(store, "root") == "reader"
+    assert root.get(LIST).status_code == 403 and people.role_of(store, "root") == "reader"
 
 
 def test_what_was_read_counts_without_being_assigned(served):
@@ -123,7 +123,7 @@ def test_what_was_read_counts_without_being_assigned(served):
 
     assert counts("ann") == [0, 0, 3] and counts("ben") == [0, 0, 0]
     assert rows(root)["ann"]["seen"] and rows(root)["ben"]["seen"] is None and rows(root)["root"]["seen"]
-    readers.assign(store, STUDY, ["ann"], "root")
+    people.assign(store, STUDY, ["ann"], "root")
     assert counts("ann") == [12, 3, 3]
     shown = {r["name"]: r["read_in_all"] for r in root.get(f"/api/manage/{STUDY}").json()["readers"]}
     assert shown["ann"] == 3

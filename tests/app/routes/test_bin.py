@@ -7,7 +7,7 @@ import pytest
 from core.studio.db import owners
 from core.studio.ingest import roots
 from core.studio.ingest.studies import list_studies
-from core.studio.review import accounts
+from core.studio.review import people
 from core.studio.runs import quotas
 from core.studio.runs import records as runs
 from tests.app.routes.clients import PASSWORD, client_of
@@ -21,7 +21,7 @@ def asked(room):  # noqa: F811
     """(store, client): ann and bob read, root administers; the scored run is ann's."""
     store, run = room
     for name, role in {"ann": "reader", "bob": "reader", "root": "administrator"}.items():
-        accounts.add_reader(store, name, PASSWORD, role)
+        people.add_reader(store, name, PASSWORD, role)
     owners.set_owner(store, "run", [run], "ann")
     return store, run, client_of(store)
 

@@ -13,7 +13,7 @@ from core.engine.augment.config import MedMixConfig
 from core.engine.objectives.config import PretrainConfig
 from core.studio.clusters.config import MapConfig
 from core.studio.medmix.preview import Scene
-from core.studio.review import findings
+from core.studio.review import decisions
 from core.studio.training import dryrun
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
@@ -185,4 +185,4 @@ def test_what_the_page_sends_is_taken_as_before(asked):
     assert event == {"before": "0.5", "after": "0.75"}
     labels = {"study": STUDY, "labels": ["polyp"]}
     assert send(client, "POST", "/api/review/settings", labels).json() == {"ok": True}
-    assert findings.labels(store, STUDY) == ["polyp"]
+    assert decisions.labels(store, STUDY) == ["polyp"]

@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from core.studio.review import accounts
+from core.studio.review import people
 from core.studio.training import dryrun
 from tests.app.routes.clients import PASSWORD, client_of
 from tests.app.routes.every_route import SMALL
@@ -16,7 +16,7 @@ from tests.studio.review.conftest import STUDY, room  # noqa: F401
 def test_dry_runs_take_turns(room, monkeypatch):  # noqa: F811
     store, _ = room
     for name in ("ann", "bob", "cid"):
-        accounts.add_reader(store, name, PASSWORD, "reader")
+        people.add_reader(store, name, PASSWORD, "reader")
     client, lock = client_of(store), threading.Lock()
     at_work, most = [0], [0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.studio.review.segment import segment
+from core.studio.review.masks import segment
 from tests.app.routes.clients import visitor
 from tests.app.routes.test_blind import reading  # noqa: F401
 from tests.studio.review.conftest import STUDY

@@ -8,7 +8,7 @@ import pytest
 
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-from core.studio.review import accounts, blind
+from core.studio.review import blind, people
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
@@ -35,7 +35,7 @@ def traced(tmp_path, monkeypatch):
     run = add_readings(store, STUDY, "padim")
     add_readings(store, STUDY, "nearest", seed=1)
     for name, role in {"ann": "reader", "root": "administrator"}.items():
-        accounts.add_reader(store, name, PASSWORD, role)
+        people.add_reader(store, name, PASSWORD, role)
     yield store, run, whole_server(store), said
     store.close()
 

@@ -8,8 +8,7 @@ from pyarrow import parquet
 
 from core.studio.clusters import explore, figure, library
 from core.studio.db.store import NotFound
-from core.studio.review.exports.names import Names
-from core.studio.review.exports.tables import cell
+from core.studio.review.exports.tables import Names, cell
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review.exports.names import Names
+from core.studio.review.exports.tables import Names
 from tests.studio.clusters.conftest import frames
 
 

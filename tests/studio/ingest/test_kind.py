@@ -8,7 +8,7 @@ import pytest
 
 from core.engine.phantom import draw_case
 from core.studio.ingest import kind, studies
-from core.studio.review import findings
+from core.studio.review import decisions
 from tests.conftest import plain_folder
 
 
@@ -59,7 +59,7 @@ def test_a_study_is_guessed_by_most_of_it_and_confirmed_by_a_person(store, tmp_p
 
 
 def test_labels_fit_the_kind_unless_the_study_has_its_own(store, tiny_study):
-    assert findings.fit_labels(store, tiny_study, "fundus", "ann")[0] == "microaneurysm"
-    assert findings.fit_labels(store, tiny_study, "xray", "ann")[0] == "opacity", "confirmed anew"
-    findings.set_labels(store, tiny_study, ["cobblestones"], "ann")
-    assert findings.fit_labels(store, tiny_study, "fundus", "ann") == ["cobblestones"]
+    assert decisions.fit_labels(store, tiny_study, "fundus", "ann")[0] == "microaneurysm"
+    assert decisions.fit_labels(store, tiny_study, "xray", "ann")[0] == "opacity", "confirmed anew"
+    decisions.set_labels(store, tiny_study, ["cobblestones"], "ann")
+    assert decisions.fit_labels(store, tiny_study, "fundus", "ann") == ["cobblestones"]

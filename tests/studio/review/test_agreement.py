@@ -7,7 +7,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from core.studio.review import agreement, results
 from core.studio.review.decisions import DECISIONS
-from core.studio.review.scored import named, scored
+from core.studio.review.results import named, scored
 from tests.studio.review.conftest import decide
 
 

@@ -6,8 +6,8 @@ from scipy.stats import spearmanr
 from core.studio.db import store as stores
 from core.studio.db.store import NotFound
 from core.studio.review import blind
-from core.studio.review.accounts import add_reader
 from core.studio.review.aliases import BASE
+from core.studio.review.people import add_reader
 from tests.studio.review.conftest import asks, fill
 
 

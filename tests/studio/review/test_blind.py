@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.studio.review import blind, cases, decisions, readers, results
-from core.studio.review.accounts import add_reader
+from core.studio.review import blind, cases, decisions, people, results
 from core.studio.review.blind import Hidden
+from core.studio.review.people import add_reader
 from core.studio.runs import bin
 from tests.studio.review.conftest import asks, decide
 
@@ -53,10 +53,10 @@ def test_one_case_opened_opens_no_other_and_for_nobody_else(blinded):
 
 def test_rights_follow_roles(blinded):
     store, _ = blinded
-    assert not readers.rights(store, "ann", False)["adjudicate"] and readers.rights(store, "chief", False)["adjudicate"]
-    assert readers.rights(store, "reader", True)["administer"] and asks(store, "reader", study="room").blinded
+    assert not people.rights(store, "ann", False)["adjudicate"] and people.rights(store, "chief", False)["adjudicate"]
+    assert people.rights(store, "reader", True)["administer"] and asks(store, "reader", study="room").blinded
     with pytest.raises(ValueError, match="Only an administrator"):
-        readers.demand(store, "chief", False, "administer")
+        people.demand(store, "chief", False, "administer")
 
 
 def test_a_study_in_the_bin_is_read_by_nobody(blinded):
@@ -70,10 +70,10 @@ def test_a_study_in_the_bin_is_read_by_nobody(blinded):
 
 def test_double_reading_is_dealt_evenly_and_topped_up(room):
     store, _ = room
-    load = readers.assign(store, "room", ["ann", "ben", "cleo"], "root", per_case=2)
+    load = people.assign(store, "room", ["ann", "ben", "cleo"], "root", per_case=2)
     assert sum(load.values()) == 24 and max(load.values()) - min(load.values()) <= 1
     per_case = store.query("SELECT case_id, count(DISTINCT reader) AS n FROM assignments GROUP BY case_id")
     assert len(per_case) == 12 and all(r["n"] == 2 for r in per_case)
-    assert readers.assign(store, "room", ["ann", "ben", "cleo"], "root", per_case=2) == load
+    assert people.assign(store, "room", ["ann", "ben", "cleo"], "root", per_case=2) == load
     with pytest.raises(ValueError, match="name at least as many"):
-        readers.assign(store, "room", ["ann"], "root", per_case=2)
+        people.assign(store, "room", ["ann"], "root", per_case=2)

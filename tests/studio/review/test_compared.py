@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.studio.db.store import now
 from core.studio.review.cases import scored_runs
-from core.studio.review.compared import compared
+from core.studio.review.results import compared
 from core.studio.runs import records as runs
 from core.studio.runs.results import BASELINE, keep_row
 

@@ -6,36 +6,34 @@ import numpy as np
 import pytest
 
 from core.studio.db.store import NotFound
-from core.studio.review import drafts
+from core.studio.review import masks
 from tests.studio.review.conftest import STUDY, asks, save_mask
 
 
 def test_a_draft_is_its_readers_own_and_ends_with_the_saved_mask(room):
     store, _ = room
     first, second = [r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id LIMIT 2")]
-    drafts.keep(asks(store, case_id=first), b"one")
-    drafts.keep(asks(store, case_id=first), b"two")
-    drafts.keep(asks(store, case_id=second), b"three")
-    drafts.keep(asks(store, "ben", case_id=first), b"four")
-    assert (
-        drafts.body(asks(store, case_id=first)) == b"two" and drafts.body(asks(store, "ben", case_id=first)) == b"four"
-    )
-    assert [d["id"] for d in drafts.listed(asks(store, study=STUDY))] in ([second, first], [first, second])
+    masks.keep(asks(store, case_id=first), b"one")
+    masks.keep(asks(store, case_id=first), b"two")
+    masks.keep(asks(store, case_id=second), b"three")
+    masks.keep(asks(store, "ben", case_id=first), b"four")
+    assert masks.body(asks(store, case_id=first)) == b"two" and masks.body(asks(store, "ben", case_id=first)) == b"four"
+    assert [d["id"] for d in masks.listed(asks(store, study=STUDY))] in ([second, first], [first, second])
     save_mask(store, first, np.ones((60, 72), bool), "ann")
     with pytest.raises(NotFound):
-        drafts.body(asks(store, case_id=first))
-    assert drafts.body(asks(store, "ben", case_id=first)) == b"four", "another reader's draft stays"
-    drafts.drop(asks(store, case_id=second))
-    assert drafts.listed(asks(store, study=STUDY)) == []
+        masks.body(asks(store, case_id=first))
+    assert masks.body(asks(store, "ben", case_id=first)) == b"four", "another reader's draft stays"
+    masks.drop(asks(store, case_id=second))
+    assert masks.listed(asks(store, study=STUDY)) == []
 
 
 def test_a_draft_has_a_case_and_a_size(room):
     store, _ = room
     case = store.one("SELECT id FROM cases LIMIT 1")["id"]
-    for body in (b"", bytes(drafts.LARGEST + 1)):
+    for body in (b"", bytes(masks.LARGEST + 1)):
         with pytest.raises(ValueError, match="bytes"):
-            drafts.keep(asks(store, case_id=case), body)
+            masks.keep(asks(store, case_id=case), body)
     with pytest.raises(NotFound):
-        drafts.keep(asks(store, case_id=10**6), b"x")
+        masks.keep(asks(store, case_id=10**6), b"x")
     store.execute("DELETE FROM cases WHERE id = ?", [case])
     assert store.query("SELECT 1 FROM mask_drafts WHERE case_id = ?", [case]) == []

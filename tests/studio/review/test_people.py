@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from core.studio.review import accounts, people
+from core.studio.review import people
 
 WORD = "a long password"
 
@@ -14,7 +14,7 @@ WORD = "a long password"
 @pytest.fixture
 def beside(store, monkeypatch):
     """A list with an entry for each password hashed; while it is, another connection must be able to write."""
-    seen, hash_of = [], accounts._HASHER.hash
+    seen, hash_of = [], people._HASHER.hash
     other = sqlite3.connect(store.home.db, timeout=0, isolation_level=None)
 
     def hashing(_, password):
@@ -23,7 +23,7 @@ def beside(store, monkeypatch):
         seen.append(password)
         return hash_of(password)
 
-    monkeypatch.setattr(type(accounts._HASHER), "hash", hashing)
+    monkeypatch.setattr(type(people._HASHER), "hash", hashing)
     yield seen
     other.close()
 
@@ -32,20 +32,20 @@ def test_no_password_is_hashed_inside_a_transaction(store, beside):
     people.keep(store, "Root", WORD, "administrator", "machine")
     made = people.invite(store, "Ada", "reader", "Root")
     again = people.reset(store, "Ada", "Root")
-    assert people.change_password(store, "Ada", again, WORD) == accounts.password_mark(store, "Ada")
+    assert people.change_password(store, "Ada", again, WORD) == people.password_mark(store, "Ada")
     people.keep(store, "Ada", WORD + "!", "adjudicator", "machine")
     assert beside == [WORD, made, again, WORD, WORD + "!"]
-    assert accounts.verify(store, "Ada", WORD + "!") and accounts.role_of(store, "Ada") == "adjudicator"
+    assert people.verify(store, "Ada", WORD + "!") and people.role_of(store, "Ada") == "adjudicator"
 
 
 def test_a_password_that_is_too_short_changes_nothing(store):
     people.keep(store, "Root", WORD, "administrator", "machine")
-    mark = accounts.password_mark(store, "Root")
+    mark = people.password_mark(store, "Root")
     for act in (
         lambda: people.keep(store, "Root", "short", "administrator", "machine"),
         lambda: people.change_password(store, "Root", WORD, "short"),
-        lambda: accounts.add_reader(store, "Bob", "short"),
+        lambda: people.add_reader(store, "Bob", "short"),
     ):
         with pytest.raises(ValueError, match="at least 8"):
             act()
-    assert accounts.password_mark(store, "Root") == mark and accounts.role_of(store, "Bob") is None
+    assert people.password_mark(store, "Root") == mark and people.role_of(store, "Bob") is None

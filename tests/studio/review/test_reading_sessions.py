@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.studio.db.store import NotFound
-from core.studio.review import blind, decisions, reading_sessions, session_choice, session_report
+from core.studio.review import blind, decisions, reading_sessions, session_report
 from core.studio.review.aliases import name_of, session_names
 from core.studio.review.worklist import Query, Worklist
 from tests.studio.review.conftest import STUDY, asks, decide
@@ -95,15 +95,15 @@ def test_cases_are_chosen_and_shuffled(room):
     store, run = room
     ids = cases_of(store)
     decide(store, ids[0], "ann", "normal")
-    sizes = {c["name"]: c["cases"] for c in session_choice.available(asks(store, study=STUDY, run=run))}
+    sizes = {c["name"]: c["cases"] for c in session_report.available(asks(store, study=STUDY, run=run))}
     assert sizes["all"] == len(ids) and sizes["unread"] == len(ids) - 1 and sizes["assigned"] == 0
-    chosen = [session_choice.chosen(asks(store, study=STUDY, run=run), "all", 0, True, seed) for seed in range(4)]
+    chosen = [session_report.chosen(asks(store, study=STUDY, run=run), "all", 0, True, seed) for seed in range(4)]
     assert all(sorted(c) == ids for c in chosen) and len({tuple(c) for c in chosen}) > 1
-    assert len(session_choice.chosen(asks(store, study=STUDY, run=run), "unread", 3, True, 0)) == 3
-    plain = session_choice.chosen(asks(store, study=STUDY, run=run), "all", 4, False, 0)
+    assert len(session_report.chosen(asks(store, study=STUDY, run=run), "unread", 3, True, 0)) == 3
+    plain = session_report.chosen(asks(store, study=STUDY, run=run), "all", 4, False, 0)
     assert plain == query(store, run).neighbour(None, count=4)
     with pytest.raises(ValueError, match="holds one of"):
-        session_choice.chosen(asks(store, study=STUDY, run=run), "best", 0, True, 0)
+        session_report.chosen(asks(store, study=STUDY, run=run), "best", 0, True, 0)
     with pytest.raises(ValueError, match="no case"):
         reading_sessions.start(store, STUDY, "ann", [])
 

@@ -7,7 +7,7 @@ import pytest
 from core.engine.segment import lattice as lattices
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-from core.studio.review import segment as segments
+from core.studio.review import masks as segments
 from tests.studio.review.conftest import STUDY, add_readings, asks, draw_folder
 
 

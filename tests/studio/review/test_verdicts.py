@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from core.studio.review import results, verdicts
+from core.studio.review import results
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
 
@@ -30,7 +30,7 @@ def judged(tmp_path):
                         "UPDATE readings SET score_roi = ?, flagged_roi = ? WHERE case_id = ?",
                         [score, int(score > threshold), i],
                     )
-        return verdicts.verdict(run, results.operating_point(store, STUDY, run["id"]))
+        return results.verdict(run, results.operating_point(store, STUDY, run["id"]))
 
     yield judge
     store.close()
@@ -61,5 +61,5 @@ def test_chance_few_cases_and_no_labels(judged):
 
 def test_the_interval_of_the_auroc_is_hanley_and_mcneils():
     # 0.5 of 50 and 50: standard error 0.0580 (Hanley and McNeil 1982, equation 1, worked by hand)
-    assert verdicts._auroc_low(0.5, 50, 50) == pytest.approx(0.5 - 1.96 * 0.058, abs=5e-4)
-    assert roc_auc_score([0, 1], [0, 1]) == 1 and verdicts._auroc_low(1.0, 5, 5) == 1
+    assert results._auroc_low(0.5, 50, 50) == pytest.approx(0.5 - 1.96 * 0.058, abs=5e-4)
+    assert roc_auc_score([0, 1], [0, 1]) == 1 and results._auroc_low(1.0, 5, 5) == 1

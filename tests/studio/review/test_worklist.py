@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from core.studio.review import blind, decisions, worklist
-from core.studio.review.accounts import add_reader
+from core.studio.review.people import add_reader
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import LARGE, asks, decide, every_page, list_of
 

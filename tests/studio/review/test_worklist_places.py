@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from core.studio.review import blind, tags, worklist
+from core.studio.review import blind, cases, worklist
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import LARGE, decide, every_page, list_of
 from tests.studio.review.test_worklist_queries import _statements
@@ -80,17 +80,17 @@ def test_a_blind_reader_learns_nothing_of_the_scores(large):
 
 def test_tags_go_on_many_and_come_off_again_with_one_event_each(large):
     ids = every_page(list_of(large, Query(sort="added")), 50)[:6]
-    assert tags.change(large, "large", ids, "  look   again ", "ann") == 6
-    assert tags.change(large, "large", ids, "look again", "ann") == 0
-    assert tags.change(large, "elsewhere", ids, "look again", "ann", remove=True) == 0
-    assert {"tag": "look again", "cases": 6} in tags.of_study(large, "large", ("test",))
+    assert cases.change(large, "large", ids, "  look   again ", "ann") == 6
+    assert cases.change(large, "large", ids, "look again", "ann") == 0
+    assert cases.change(large, "elsewhere", ids, "look again", "ann", remove=True) == 0
+    assert {"tag": "look again", "cases": 6} in cases.of_study(large, "large", ("test",))
     rows = {r["id"]: r for r in list_of(large, Query(tag="look again")).page(None, 50)["rows"]}
     assert set(rows) == set(ids)
     assert all(set(r["tags"]) - set(r["kinds"]) == {"look again"} for r in rows.values()), "odd came with the import"
-    assert tags.change(large, "large", ids[:2], "look again", "ben", remove=True) == 2
+    assert cases.change(large, "large", ids[:2], "look again", "ben", remove=True) == 2
     events = large.query("SELECT kind, who, after FROM events WHERE kind IN ('tag', 'untag') ORDER BY id")
     assert [(e["kind"], e["who"], len(json.loads(e["after"])["cases"])) for e in events] == [
         ("tag", "ann", 6), ("untag", "ben", 2),
     ]  # fmt: skip
     with pytest.raises(ValueError, match="no comma"):
-        tags.change(large, "large", ids, "a, b", "ann")
+        cases.change(large, "large", ids, "a, b", "ann")

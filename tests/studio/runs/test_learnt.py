@@ -7,7 +7,7 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.review import cases as review_cases
 from core.studio.review import results as figures
-from core.studio.review.scored import scored
+from core.studio.review.results import scored
 from core.studio.runs import learnt, marks, results
 from core.studio.runs import records as runs
 from core.studio.training import requests

@@ -15,12 +15,12 @@ from pathlib import Path
 from core.studio.db import audit, leftovers
 from core.studio.db.store import Store
 from core.studio.ingest.studies import slug
-from core.studio.review.accounts import list_readers
 from core.studio.review.bundle import maps, rows
 from core.studio.review.bundle.foreign import keep_events
 from core.studio.review.bundle.staging import ROWS, BadBundle, Limits, manifest_of, parts_of, safe_name, unpack
 from core.studio.review.bundle.values import Ids
 from core.studio.review.bundle.write import NOT_OF_THE_RUN
+from core.studio.review.people import list_readers
 
 _DAMAGE = (
     zipfile.BadZipFile, KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeError, sqlite3.DatabaseError,

@@ -15,10 +15,10 @@ from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in
 from core.studio.ingest.masks import decode_mask
-from core.studio.review.exports import objects
-from core.studio.review.exports.names import Names
+from core.studio.review.decisions import labels as study_labels
+from core.studio.review.exports import pictures
 from core.studio.review.exports.pictures import newest_masks
-from core.studio.review.findings import labels as study_labels
+from core.studio.review.exports.tables import Names
 
 MOST = 64  # segments
 _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "ReferringPhysicianName", "StudyID")
@@ -32,7 +32,7 @@ def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names
     names = Names(store, study, keep_names)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    found, own = objects.labels_of(store, study), study_labels(store, study)
+    found, own = pictures.labels_of(store, study), study_labels(store, study)
     written, passed = [], 0
     for row in newest_masks(store, study):
         mask = decode_mask(row["png"])
@@ -42,7 +42,7 @@ def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names
         source = pydicom.dcmread(row["path"])
         if not keep_names:
             _anonymise(source, names, row)
-        label = objects.label_of(row, found, own)
+        label = pictures.label_of(row, found, own)
         segment(source, mask, row["frame"], label).save_as(folder / f"seg-{row['id']}-v{row['version']}.dcm")
         written.append(row["id"])
     text = burned_in.among(store, study, written)
@@ -51,7 +51,7 @@ def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names
     return {"files": len(written), "passed_over": passed, "folder": str(folder), "burned_in": text}
 
 
-def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = objects.DEFAULT):
+def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = pictures.DEFAULT):
     """A highdicom Segmentation of one source image (or one of its frames); mask (H, W) of 0 and 1.
 
     Segment i is the i-th component, called "label i"; with one segment just "label".
@@ -60,7 +60,7 @@ def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: st
     from pydicom.sr.codedict import codes
 
     _complete(source)
-    parts, count = objects.label_map(mask)
+    parts, count = pictures.label_map(mask)
     if count > MOST:
         parts, count = (mask > 0).astype(np.uint8), 1
     described = [

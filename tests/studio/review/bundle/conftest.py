@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from core.studio.db import store as stores
-from core.studio.review import decisions, masks, readers
+from core.studio.review import decisions, masks, people
 from core.studio.review.bundle import export_bundle
 from core.studio.runs.records import run_folder
 from tests.studio.review.conftest import asks, decide
@@ -20,7 +20,7 @@ def use(store, run):
     for i in ids[:5]:
         decide(store, i, "ann", "abnormal", comment="ü", run=run, shown={"heat": True, "run": run})
     decisions.undo(asks(store, "ann", study="room"))
-    readers.assign(store, "room", ["ann", "ben"], "root")
+    people.assign(store, "room", ["ann", "ben"], "root")
     mask = store.one("SELECT id, case_id FROM lesion_masks")
     masks.restore(asks(store, case_id=mask["case_id"]), mask["id"])
     (run_folder(store, run) / "weights.bin").write_bytes(bytes(range(256)))

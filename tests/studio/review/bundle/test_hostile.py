@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core.studio.review.accounts import add_reader, list_readers
 from core.studio.review.bundle import BadBundle, Limits, import_bundle
 from core.studio.review.bundle.tables import TABLES
+from core.studio.review.people import add_reader, list_readers
 from core.studio.runs.records import delete_run, run_folder
 from tests.studio.review.bundle.conftest import files_of, rewrite
 

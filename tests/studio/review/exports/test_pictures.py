@@ -11,7 +11,7 @@ from pycocotools.coco import COCO
 
 from core.studio.db import audit
 from core.studio.ingest import burned_in, studies
-from core.studio.review import findings
+from core.studio.review import decisions
 from core.studio.review.exports.pictures import export_coco, export_png
 from tests.studio.ingest.dicoms import write_dicom
 from tests.studio.review.conftest import asks, save_mask
@@ -54,7 +54,7 @@ def test_objects_bear_the_label_of_their_finding(room, tmp_path):
     for case, label in ((one, "serrated"), (two, "")):
         saved = save_mask(store, case, mask, "ann")
         if label:
-            findings.add(asks(store, case_id=case), label, mask_version=saved["version"])
+            decisions.add(asks(store, case_id=case), label, mask_version=saved["version"])
     save_mask(store, two, np.zeros((60, 72), np.uint8), "ann")  # an empty mask has no objects
     export_coco(store, "room", tmp_path / "coco.json", "root")
     coco = COCO(str(tmp_path / "coco.json"))
