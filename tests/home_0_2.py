@@ -87,7 +87,7 @@ def make(target: str) -> None:
     from core.studio.ingest.studies import import_study
     from core.studio.jobs import queue, worker
     from core.studio.medmix import presets
-    from core.studio.review import blind, decisions, masks, reading_sessions
+    from core.studio.review import decisions, masks, sessions
     from core.studio.runs import learnt, pipeline, records
     from core.studio.runs.readings import read_scores
     from tests.conftest import ARCH, picture, write
@@ -137,10 +137,10 @@ def make(target: str) -> None:
     blind_fit = pipeline.create_fit(store, blind_encoder, "padim", PADIM, name="blind padim")
     pipeline.fit_run(store, blind_fit, "cpu")
     pipeline.score_run(store, blind_fit, "cpu")
-    blind.set_blind(store, hidden, True, "reader")
+    sessions.set_blind(store, hidden, True, "reader")
     ids = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [hidden])]
     decisions.decide(store, ids[0], "bob", "normal")
-    session = reading_sessions.start(store, hidden, "eve", ids)
+    session = sessions.start_session(store, hidden, "eve", ids)
     decisions.decide(store, ids[1], "eve", "abnormal")
     presets.save_preset(store, "mine", "medmix", {"k": 2}, note="kept by version 0.2", reader="ann")
     drawn = library.request(store, encoder, MapConfig(method="pca", feature="backbone"))

@@ -4,7 +4,7 @@
     def everybody(ctx: Studio, who: Administrator, study: str): ...
 
 `who` is the name of whoever asks. What hangs on more than the route and its maker is checked inside, by
-`Context.demand` and core/studio/review/blind.py: exports with names, folders of the server, adjudication, labels, a
+`Context.demand` and core/studio/review/sessions.py: exports with names, folders of the server, adjudication, labels, a
 case that is still hidden from a blind reader.
 """
 
@@ -21,7 +21,7 @@ from fastapi.security.base import SecurityBase
 from app.access.sessions import Sessions
 from app.context import Context
 from core.studio.db import owners
-from core.studio.review import blind, people
+from core.studio.review import people, sessions
 
 READER = "reader"  # whoever is signed in
 SIGHTED = "sighted"  # not while a study is read blind: these show scores, labels and names
@@ -55,8 +55,8 @@ class May(SecurityBase):
         if self.role == ADMINISTRATOR:
             people.demand(ctx.store(), name, ctx.single_user, "administer")
             return name
-        if blind.reads_blind(ctx.store(), name):
-            raise blind.Hidden(NOT_SIGHTED)
+        if sessions.reads_blind(ctx.store(), name):
+            raise sessions.Hidden(NOT_SIGHTED)
         if self.role == OWNER:
             demand_owner(ctx, name, self.kind, str(request.path_params[self.parameter]))
         return name

@@ -49,18 +49,18 @@ class Sessions:
 
     def start(self, name: str) -> str:
         """The cookie's value for a reader who has just signed in."""
-        return str(self._session.dumps(people.start(self._store, name, self.hours)))
+        return str(self._session.dumps(people.start_sign_in(self._store, name, self.hours)))
 
     def name_of(self, cookie: str | None) -> str | None:
         """The reader's name, or None when the cookie is absent or altered, or its session is over."""
         secret = self._secret(cookie)
-        return None if secret is None else people.reader_of(self._store, secret)
+        return None if secret is None else people.reader_of_sign_in(self._store, secret)
 
     def end(self, cookie: str | None) -> None:
         """End the cookie's session, if it has one."""
         secret = self._secret(cookie)
         if secret is not None:
-            people.end(self._store, secret)
+            people.end_sign_in(self._store, secret)
 
     def _secret(self, cookie: str | None) -> str | None:
         try:

@@ -21,7 +21,7 @@ from core.studio.ingest.decode import probe, read_image, read_raw
 from core.studio.ingest.layouts import read_layout
 from core.studio.ingest.studies import delete_study, import_study, list_studies
 from core.studio.medmix.presets import built_in, from_yaml, to_yaml
-from core.studio.review.bundle import export_bundle, import_bundle
+from core.studio.review.exports.bundle import export_bundle, import_bundle
 
 
 @dataclass

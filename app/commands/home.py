@@ -170,7 +170,7 @@ def run_reader_add(args) -> int:
             raise UserError("the two passwords differ; try again")
     else:
         raise UserError("there is no terminal to ask for a password; pipe it in with --password-stdin")
-    people.keep(open_store(args), args.name, password, args.role, BY)
+    people.keep_account(open_store(args), args.name, password, args.role, BY)
     return finish(args, {"name": args.name, "role": args.role}, f"{args.name} can sign in as {args.role}")
 
 
@@ -186,7 +186,7 @@ def run_reader_list(args) -> int:
 def run_reader_remove(args) -> int:
     from core.studio.review import people
 
-    people.remove(open_store(args), args.name, BY)
+    people.remove_account(open_store(args), args.name, BY)
     return finish(args, {"name": args.name, "removed": True}, f"{args.name} can no longer sign in")
 
 

@@ -63,7 +63,7 @@ class KeptAccountName(Answer):
 def everybody(ctx: Studio, who: Administrator, study: str):
     """Who can sign in, and how far each is with the study."""
     study_row(ctx.store(), study)
-    rows = people.listing(ctx.store(), study)
+    rows = people.list_accounts(ctx.store(), study)
     return {"ok": True, "sign_in": not ctx.single_user, "you": who, "accounts": rows}
 
 
@@ -86,12 +86,12 @@ def set_role(ctx: Studio, who: Administrator, body: AccountRole):
 def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
     """Give an account a new password; its sessions end."""
     response.headers.update(ONCE)
-    password = people.reset(ctx.store(), body.name, who)
+    password = people.reset_password(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name, "password": password}
 
 
 @router.post("/set/removed", response_model=KeptAccountName)
 def remove(ctx: Studio, who: Administrator, body: Account):
     """Remove an account; what its reader stored stays."""
-    people.remove(ctx.store(), body.name, who)
+    people.remove_account(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name}

@@ -21,7 +21,7 @@ from core.studio.clusters.features import has_centres
 from core.studio.db import owners
 from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind, context
+from core.studio.review import context, sessions
 from core.studio.review.exports.tables import names_for
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import get_run, list_runs
@@ -49,7 +49,9 @@ def sighted(ctx: Context, who: str, study: str) -> Store:
     """The store, if the reader may see labels and scores of the study: a map shows them all at once."""
     with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as asked:
         if asked.blinded:
-            raise blind.Hidden("This study is read blind; its maps show labels and open when you no longer read it so.")
+            raise sessions.Hidden(
+                "This study is read blind; its maps show labels and open when you no longer read it so."
+            )
     return ctx.store()
 
 

@@ -28,7 +28,7 @@ class Drafts(Answer):
 def listed(ctx: Studio, who: Reader, request: Request, study: Name):
     """Drawings of the reader's that are not saved yet, by case."""
     with ctx.reading(request, study=study) as context:
-        rows = masks.listed(context)
+        rows = masks.list_drafts(context)
         context.names.prepare(row["id"] for row in rows)
         return {"ok": True, "drafts": [{**row, "id": context.names.number(row["id"])} for row in rows]}
 
@@ -38,7 +38,7 @@ def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
     """A drawing that is not saved yet, as it was kept."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_seen()
-        found = masks.body(context)
+        found = masks.draft_body(context)
     return Response(found, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -46,14 +46,14 @@ def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
 async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
     """Keep a drawing that is not saved yet; the body is what the page sends."""
     given = await request.body()
-    await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep(context, given))
+    await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep_draft(context, given))
     return {"ok": True}
 
 
 @router.delete("/draft/{case_id}", response_model=Done)
 def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
     """Drop a drawing that was kept."""
-    change(ctx, request, case_id, masks.drop)
+    change(ctx, request, case_id, masks.drop_draft)
     return {"ok": True}
 
 

@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 
 from core.studio.db import logged
 from core.studio.db.store import is_full, now
-from core.studio.review.blind import Hidden
 from core.studio.review.people import NotAllowed
+from core.studio.review.sessions import Hidden
 
 _KINDS = {  # of pydantic's errors: what the value should have been
     "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",

@@ -16,8 +16,8 @@ from app.routes._types import Answer, Int, Name, Part, binary
 from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in
-from core.studio.review import blind
-from core.studio.review.bundle import BundleWriter, Limits, import_bundle
+from core.studio.review import sessions
+from core.studio.review.exports.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv, names_for
@@ -52,7 +52,7 @@ def exportable(ctx: Context, request: Request, study: str) -> Store:
     """The store, if the study is there and whoever asks may export it."""
     with ctx.reading(request, study=study) as context:
         if context.blinded and not ctx.single_user:
-            raise blind.Hidden("This study is being read blind: an administrator may export it.")
+            raise sessions.Hidden("This study is being read blind: an administrator may export it.")
     return ctx.store()
 
 

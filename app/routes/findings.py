@@ -46,15 +46,15 @@ def add(ctx: Studio, who: Reader, request: Request, body: NewFinding):
     box = (body.box[0], body.box[1], body.box[2], body.box[3]) if body.box else None
     with ctx.writing(request, number=body.case) as context:
         context.demand_seen()
-        decisions.add(context, body.label, body.comment, box=box)
-        return {"ok": True, "findings": decisions.of_case(context, context.asked_case["id"])}
+        decisions.add_finding(context, body.label, body.comment, box=box)
+        return {"ok": True, "findings": decisions.findings_of(context, context.asked_case["id"])}
 
 
 @router.delete("/finding/{finding}", response_model=Findings)
 def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
     """Remove one's own finding."""
-    case = decisions.case_of(ctx.store(), finding, who)
+    case = decisions.case_of_finding(ctx.store(), finding, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_seen()
-        decisions.remove(context, finding)
-        return {"ok": True, "findings": decisions.of_case(context, case)}
+        decisions.remove_finding(context, finding)
+        return {"ok": True, "findings": decisions.findings_of(context, case)}

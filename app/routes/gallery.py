@@ -87,7 +87,7 @@ def overview(ctx: Studio, who: Reader, request: Request, study: Name, run: Name 
             "ok": True,
             "total": listed.total(),
             "scores": listed.distribution(),
-            "tags": [] if listed.hidden else cases.of_study(context.store, study, listed.query.splits),
+            "tags": [] if listed.hidden else cases.tags_of_study(context.store, study, listed.query.splits),
             "labels": not listed.covered,
         }
 
@@ -127,5 +127,5 @@ def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
     with ctx.writing(request, study=body.study) as context:
         chosen = context.of_study(body.cases)
         context.demand_seen(*chosen)
-        changed = cases.change(context.store, context.study, chosen, body.tag, context.reader, body.remove)
-    return {"ok": True, "tag": cases.clean(body.tag), "changed": changed}
+        changed = cases.change_tag(context.store, context.study, chosen, body.tag, context.reader, body.remove)
+    return {"ok": True, "tag": cases.clean_tag(body.tag), "changed": changed}

@@ -130,7 +130,7 @@ def everything(ctx: Studio, who: Administrator, study: str):
         "ok": True,
         "watch": watch.get_watch(store, study),
         "runs": [{k: r[k] for k in ("id", "name", "method", "created")} for r in reversed(fits)],
-        "labels": decisions.labels(store, study),
+        "labels": decisions.finding_labels(store, study),
         **people.dealt(store, study),
     }
 

@@ -79,8 +79,8 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict
             note=(about["note"] or label)[:2000],
         )
         if label:
-            decisions.add(context, label, about["note"], saved["version"])
-        found = decisions.of_case(context, context.asked_case["id"])
+            decisions.add_finding(context, label, about["note"], saved["version"])
+        found = decisions.findings_of(context, context.asked_case["id"])
         return {"ok": True, **saved, "masks": _versions(context), "findings": found}
 
 

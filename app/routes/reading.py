@@ -14,7 +14,8 @@ from app.context import Context
 from app.routes._shared import Confusion, Decision, Kappa, ScoredRun
 from app.routes._types import Answer, Body, Id, Name, Part
 from app.routes.reviews import version
-from core.studio.review import cases, people, reading_sessions, session_report
+from core.studio.review import cases, people, session_report
+from core.studio.review.sessions import end_session, ended_sessions, start_session
 
 router = APIRouter(prefix="/api/reading", tags=["reading"])
 
@@ -155,7 +156,7 @@ def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
         return {
             "ok": True,
             "choices": session_report.available(context),
-            "over": reading_sessions.listed(context.store, study, None if everyone else context.reader),
+            "over": ended_sessions(context.store, study, None if everyone else context.reader),
             "blind": context.blinded,
         }
 
@@ -166,14 +167,14 @@ def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
     run = default_run(ctx, body.study)
     seed = secrets.randbits(63)
     with ctx.store().write():  # refused as a whole: the open session then goes on
-        held = reading_sessions.end(ctx.store(), who)
+        held = end_session(ctx.store(), who)
         with ctx.writing(request, study=body.study, run=run) as context:
             hidden = context.blind or body.blind
             shuffled = body.shuffled or hidden  # the worklist's own order follows the score
             chosen = session_report.chosen(context, body.choice, body.count, shuffled, seed)
             if not chosen and held is not None:
                 raise ValueError("There is no case of that kind to read. Your open session goes on.")
-            number = reading_sessions.start(
+            number = start_session(
                 context.store, body.study, context.reader, chosen, blind=hidden, neutral=body.neutral,
                 shuffled=shuffled, choice=body.choice, run=run,
             )  # fmt: skip
@@ -183,7 +184,7 @@ def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
 @router.post("/end", response_model=SessionNumber)
 def end(ctx: Studio, who: Reader):
     """End the open reading session."""
-    number = reading_sessions.end(ctx.store(), who)
+    number = end_session(ctx.store(), who)
     if number is None:
         raise ValueError("No reading session is open.")
     return {"ok": True, "session": number}

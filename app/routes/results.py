@@ -12,7 +12,7 @@ from app.access.permissions import Sighted, Studio
 from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
 from app.routes._types import Answer, Int, Name, Part
 from core.studio.db.store import NotFound
-from core.studio.review import agreement, blind, cases, results
+from core.studio.review import agreement, cases, results, sessions
 from core.studio.review.results import scored
 
 router = APIRouter(prefix="/api/results", tags=["results"])
@@ -202,7 +202,7 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
     runs = cases.scored_runs(store, study)
     out = {"ok": True, "runs": runs, "run": None, "agreement": agreement.agreement(store, study)}
     out["minds"] = results.changed_minds(store, study)
-    out["blind"] = blind.is_blind(store, study)
+    out["blind"] = sessions.is_blind(store, study)
     if runs:
         chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
         shown = {r["id"] for r in runs if r["first"]} | {chosen}

@@ -22,7 +22,7 @@ from app.routes.findings import Finding
 from app.routes.masks import MaskVersion
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
-from core.studio.review import blind, cases, decisions, worklist
+from core.studio.review import cases, decisions, sessions, worklist
 from core.studio.review.context import RequestContext
 
 router = APIRouter(prefix="/api/review", tags=["review"])
@@ -303,7 +303,7 @@ def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
             "blinded": context.blinded,
             "session": context.session and {k: v for k, v in context.session.items() if k in SESSION},
             "runs": cases.scored_runs(store, study),
-            "labels": decisions.labels(store, study),
+            "labels": decisions.finding_labels(store, study),
             "keys": store.setting(f"keys:{name}", {}),
             "show": store.setting(f"show:{name}", {}),
         }
@@ -440,7 +440,7 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
     if body.labels is not None:
         decisions.set_labels(store, body.study, body.labels, name)
     if body.blind is not None:
-        blind.set_blind(store, body.study, body.blind, name)
+        sessions.set_blind(store, body.study, body.blind, name)
     return {"ok": True}
 
 

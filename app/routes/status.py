@@ -11,7 +11,7 @@ from app.routes._shared import Job, StatusOfJob
 from app.routes._types import Answer, Id, Line, Part
 from core.studio.incoming import watch
 from core.studio.jobs import queue as jobs
-from core.studio.review import blind
+from core.studio.review import sessions
 from core.studio.training import live, plan
 
 router = APIRouter(prefix="/api/status", tags=["status"])
@@ -62,7 +62,7 @@ class Plan(Answer):
 def status(ctx: Studio, who: Reader):
     """Which studies there are, what is at work, and where new cases came in."""
     store = ctx.store()
-    reading = blind.standing(store, who)
+    reading = sessions.standing(store, who)
     return {"ok": True, **live.now(store), "arrived": watch.changes(store), "reading": reading}
 
 

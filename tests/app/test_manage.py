@@ -10,7 +10,7 @@ from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
 from core.studio.review import decisions, people
-from core.studio.review.bundle import export_bundle
+from core.studio.review.exports.bundle import export_bundle
 from tests.app.conftest import Served
 from tests.conftest import picture, write
 from tests.studio.ingest.recordings import number_in, write_video
@@ -143,7 +143,7 @@ def test_readers_labels_added_cases_and_a_bundle(page, managed, go, tmp_path):
     labels.get_by_role("textbox").fill("serrated polyp\nadenoma\n\n")
     labels.get_by_role("button", name="Keep", exact=True).click()
     page.locator(".toast.good").wait_for()
-    assert decisions.labels(store, "small") == ["serrated polyp", "adenoma"]
+    assert decisions.finding_labels(store, "small") == ["serrated polyp", "adenoma"]
     page.get_by_text("Add cases", exact=True).click()
     adding = page.locator(".m-add")
     adding.get_by_label("File or folder on this machine").fill(str(write_video(tmp_path / "later.avi", 50, "MJPG")))

@@ -11,7 +11,7 @@ import pytest
 
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-from core.studio.review import blind
+from core.studio.review import sessions
 from core.studio.runs import records as runs
 from core.studio.runs.results import baseline_row, evaluate_run
 from tests.app.conftest import Served, open_tab
@@ -105,7 +105,7 @@ def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, scor
     for state in ("on", "off"):
         switch.click()
         page.get_by_role("button", name=f"Blind-first reading: {state}").wait_for()
-        assert blind.is_blind(store, STUDY) == (state == "on")
+        assert sessions.is_blind(store, STUDY) == (state == "on")
 
 
 def test_what_is_taken_away_is_what_the_button_says(page, page_url):

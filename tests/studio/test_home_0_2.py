@@ -12,7 +12,7 @@ from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.jobs import worker
 from core.studio.medmix import presets
-from core.studio.review import blind, reading_sessions
+from core.studio.review import sessions
 from core.studio.runs import pipeline, records
 from core.studio.runs.readings import read_scores
 from core.studio.training import requests
@@ -104,11 +104,11 @@ def test_map_preset_and_decisions_are_there(store, old):
 
 def test_the_blind_study_is_blind_and_its_session_open(store, old):
     hidden = old.facts["blind"]
-    assert blind.is_blind(store, hidden) and asks(store, "bob", study=hidden).blinded
+    assert sessions.is_blind(store, hidden) and asks(store, "bob", study=hidden).blinded
     cases = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [hidden])]
     bob = asks(store, "bob", study=hidden)
     assert bob.committed(cases) == {cases[0]}
-    held = reading_sessions.open_session(store, "eve", hidden)
+    held = sessions.open_session(store, "eve", hidden)
     assert (
         held is not None
         and held["id"] == old.facts["session"]

@@ -18,7 +18,7 @@ from core.studio.ingest import copies
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import import_study
 from core.studio.review import people
-from core.studio.review.bundle import export_bundle, import_bundle
+from core.studio.review.exports.bundle import export_bundle, import_bundle
 from core.studio.runs import records as runs
 from core.studio.runs import weights
 
@@ -186,16 +186,16 @@ def ended_sessions(place: Place) -> Outcome:
     for number in range(place.tries):
         name = f"reader{number}"
         people.add_reader(store, name, "a long password", "reader")
-        secret = people.start(store, name, 12)
-        found.lost += people.reader_of(store, secret) != name
+        secret = people.start_sign_in(store, name, 12)
+        found.lost += people.reader_of_sign_in(store, secret) != name
         with found.timed():
             if number % 3 == 0:
-                people.end(store, secret)
+                people.end_sign_in(store, secret)
             elif number % 3 == 1:
                 people.add_reader(store, name, "another long password", "reader")
             else:
                 people.remove_reader(store, name)
-            found.leaked += people.reader_of(store, secret) is not None
+            found.leaked += people.reader_of_sign_in(store, secret) is not None
     store.close()
     return found
 

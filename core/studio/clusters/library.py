@@ -188,9 +188,9 @@ def cases_of(m: Map, points: list[int]) -> list[int]:
 
 def tag(store: Store, m: Map, points: list[int], name: str, by: str, remove: bool = False) -> dict:
     """Add (or take away) a tag: {"tag", "cases": how many changed, "left_out": MedMix versions among the points}."""
-    changed = cases.change(store, m.about["study"], cases_of(m, points), name, by, remove)
+    changed = cases.change_tag(store, m.about["study"], cases_of(m, points), name, by, remove)
     left_out = int((m.points.lesions[np.asarray(points, int)] > 0).sum())
-    return {"tag": cases.clean(name), "cases": changed, "left_out": left_out}
+    return {"tag": cases.clean_tag(name), "cases": changed, "left_out": left_out}
 
 
 def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:

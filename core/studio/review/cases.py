@@ -23,7 +23,7 @@ from core.studio.runs.preferred import LEARNT, preference
 LONGEST = 60
 
 
-def clean(name: str) -> str:
+def clean_tag(name: str) -> str:
     """The tag as it is kept. Raises ValueError if it is empty, too long, or holds a comma."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST or "," in name:
@@ -31,12 +31,12 @@ def clean(name: str) -> str:
     return name
 
 
-def change(store: Store, study: str, cases: Iterable[int], name: str, by: str, remove: bool = False) -> int:
+def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: str, remove: bool = False) -> int:
     """Put a tag on cases of a study, or take it off; returns how many changed. One event of the audit trail."""
-    name = clean(name)
+    name = clean_tag(name)
     changed = []
     with store.write() as db:
-        known = by_people(store, study)
+        known = tags_by_people(store, study)
         wanted = json.dumps(list(cases))
         rows = store.query(
             "SELECT c.id, c.tags FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
@@ -55,7 +55,7 @@ def change(store: Store, study: str, cases: Iterable[int], name: str, by: str, r
     return len(changed)
 
 
-def of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
+def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
     """[{"tag", "cases"}] of a study's cases in those splits, by name."""
     marks = ", ".join("?" * len(splits))
     return store.query(
@@ -65,12 +65,12 @@ def of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
     )
 
 
-def by_people(store: Store, study: str) -> set[str]:
+def tags_by_people(store: Store, study: str) -> set[str]:
     """Names of tags that people have put on cases of the study; others came with the import."""
     return set(store.setting(f"tags:{study}", []))
 
 
-def shown(case: Mapping[str, Any], people: Set[str]) -> dict:
+def tags_shown(case: Mapping[str, Any], people: Set[str]) -> dict:
     """{"tags", "kinds"} of a case's row (tags). kinds: those that came with the import, where they name what an image
     shows; `people` is `by_people` of its study.
     """
@@ -96,7 +96,7 @@ def kind_of_file(path: str, sha256: str | None) -> str:
         return _NAMES.get(suffix, suffix or "image")
 
 
-def of_case(case: Mapping[str, Any]) -> dict:
+def facts_of_file(case: Mapping[str, Any]) -> dict:
     """{"format", "patient", "study", "added", "shown_from", "text"} of a case's row. patient: the first letters of its
     keyed hash; shown_from: stored values that are black and white; text: whether burned-in text is likely.
     """
@@ -190,7 +190,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "width": case["width"],
         "height": case["height"],
         "bits": case["bits"],
-        "name": "Case" if context.blinded else case["name"],  # aliases.py gives the name that is shown
+        "name": "Case" if context.blinded else case["name"],  # sessions.py gives the name that is shown
         "blind": hidden,
         "mine": [
             # a review's own number would tell a blind reader how many others there are
@@ -208,17 +208,17 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "spacing": spacing.of_case(case),
         "label": case["label"],
         "split": case["split"],
-        **shown(case, context.people_tags),
+        **tags_shown(case, context.people_tags),
         "readings": _readings(context, case_id, [r["id"] for r in runs if r["first"] or r["id"] == context.run]),
         "masks": masks.versions(context, case_id),
-        "findings": decisions.of_case(context, case_id),
+        "findings": decisions.findings_of(context, case_id),
     }
     learners = {r["id"] for r in runs if r["method"] == LEARNT}
     for run_id, found in out["readings"].items():
         if found and run_id in learners and case_id in learnt_from(store, run_id):
             found["words"] = f"{found['words']} {LEARNT_FROM}"
     if not context.names.covers:  # patient and time of import lead to neighbours in the list
-        out["about"] = of_case(case)
+        out["about"] = facts_of_file(case)
     if not context.blinded:
         out["others"] = sorted(
             ({k: r[k] for k in ("reader", "stage", "decision", "comment")} for r in reviews

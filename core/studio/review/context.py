@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 from core.studio.db.store import NotFound, Row, Store
 from core.studio.ingest.records import study_row
-from core.studio.review import aliases
-from core.studio.review.aliases import Aliases
-from core.studio.review.blind import DECIDE_FIRST, SIGHTED, Hidden
+from core.studio.review import sessions
 from core.studio.review.people import not_allowed, rights_of
+from core.studio.review.sessions import DECIDE_FIRST, SIGHTED, Aliases, Hidden
 
 _FACTS = """SELECT s.*,
   (SELECT role FROM readers WHERE name = :reader) AS reader_role,
@@ -115,7 +114,7 @@ class RequestContext:
         if hides_names and (kept is None or not kept["whole"]):
             if store.in_snapshot:
                 raise NoOrder(facts["id"], reader, wanted)
-            aliases.make_order(store, facts["id"], reader, wanted)
+            sessions.make_order(store, facts["id"], reader, wanted)
             again = "SELECT * FROM neutral_orders WHERE reader = ? AND study = ? AND coalesce(session, 0) = ?"
             kept = store.first(again, [reader, facts["id"], wanted or 0])
         if number is not None and (
@@ -124,7 +123,7 @@ class RequestContext:
             raise no_case(number)
         names = Aliases(store, kept if hides_names else None, session, sign_in)
         if case is not None and order is not None and number is not None:
-            names.know(case["id"], aliases.place_of(number))
+            names.know(case["id"], sessions.place_of(number))
         return cls(
             store=store,
             reader=reader,
@@ -219,7 +218,7 @@ def reading(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
                 yield context
                 return
         except NoOrder as missing:
-            aliases.make_order(store, *missing.order)
+            sessions.make_order(store, *missing.order)
 
 
 @contextlib.contextmanager
@@ -231,16 +230,16 @@ def writing(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
 
 def _named(store: Store, reader: str, number: int, sign_in: str) -> tuple[Row | None, int | None]:
     """The row of a case by the number that the page knows, and the order that the number is of."""
-    if not aliases.is_neutral(number):
+    if not sessions.is_neutral(number):
         return store.one("SELECT * FROM cases WHERE id = ?", [number]), None
     rows = store.query(
         "SELECT o.id AS 'order', o.secret, c.* FROM neutral_orders o CROSS JOIN neutral_cases n ON n.list = o.id "
         "AND n.position = ? CROSS JOIN cases c ON c.id = n.case_id WHERE o.reader = ?",
-        [aliases.place_of(number), reader],
+        [sessions.place_of(number), reader],
     )
     for row in rows:
         order, secret = row.pop("order"), row.pop("secret")
-        if aliases.is_of(number, {"secret": secret}, sign_in):
+        if sessions.is_of(number, {"secret": secret}, sign_in):
             return row, order
     return None, None
 

@@ -180,17 +180,17 @@ LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fi
 }
 
 
-def labels(store: Store, study: str) -> list[str]:
+def finding_labels(store: Store, study: str) -> list[str]:
     """The study's labels."""
     return store.setting(f"labels:{study}", list(LABELS))
 
 
 def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
     """Labels that fit the kind of image, unless the study has labels of its own or findings; the labels it then has."""
-    own = store.setting(f"labels:{study}") is not None and not _by_kind(labels(store, study))
+    own = store.setting(f"labels:{study}") is not None and not _by_kind(finding_labels(store, study))
     used = "SELECT 1 FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? LIMIT 1"
     if own or store.one(used, [study]) is not None:
-        return labels(store, study)
+        return finding_labels(store, study)
     return set_labels(store, study, list(LABELS_BY_KIND.get(kind, LABELS)), by)
 
 
@@ -204,13 +204,13 @@ def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]
     if not clean:
         raise ValueError("a study keeps at least one label for findings")
     with store.write():
-        before = labels(store, study)
+        before = finding_labels(store, study)
         store.set_setting(f"labels:{study}", clean)
         audit.record(store, by, "labels", study=study, before=before, after=clean)
     return clean
 
 
-def add(
+def add_finding(
     context: RequestContext,
     label: str,
     comment: str = "",
@@ -249,7 +249,7 @@ def add(
     return number
 
 
-def of_case(context: RequestContext, case_id: int) -> list[dict]:
+def findings_of(context: RequestContext, case_id: int) -> list[dict]:
     """[{"id", "label", "comment", "reader", "created", "mask_version", "box"}] of a case, the first one first.
 
     Whoever reads blind gets only their own: other readers' words are withheld.
@@ -262,7 +262,7 @@ def of_case(context: RequestContext, case_id: int) -> list[dict]:
     return [{**row, "box": row["box"] and json.loads(row["box"])} for row in shown]
 
 
-def case_of(store: Store, finding: int, reader: str) -> int:
+def case_of_finding(store: Store, finding: int, reader: str) -> int:
     """The case of a reader's own finding. Raises NotFound if it is another's, or none."""
     row = store.one("SELECT case_id FROM findings WHERE id = ? AND reader = ?", [finding, reader])
     if row is None:
@@ -270,7 +270,7 @@ def case_of(store: Store, finding: int, reader: str) -> int:
     return int(row["case_id"])
 
 
-def remove(context: RequestContext, finding: int) -> None:
+def remove_finding(context: RequestContext, finding: int) -> None:
     """Take back a finding of one's own on the context's case; recorded. Raises NotFound if it is another's, or none."""
     store, reader, case = context.store, context.reader, context.asked_case["id"]
     with store.write() as db:

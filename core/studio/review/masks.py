@@ -13,7 +13,7 @@ from core.studio.db import audit
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
 from core.studio.ingest.originals import Source
-from core.studio.review import blind
+from core.studio.review import sessions
 from core.studio.review.context import RequestContext
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
@@ -28,7 +28,7 @@ from core.studio.runs.snapshots import encoder_run
 LARGEST = 8 << 20  # bytes of one draft
 
 
-def keep(context: RequestContext, body: bytes) -> None:
+def keep_draft(context: RequestContext, body: bytes) -> None:
     """Store the draft of the context's case in the place of the last one. Raises ValueError if it is empty or larger
     than LARGEST."""
     if not 0 < len(body) <= LARGEST:
@@ -37,7 +37,7 @@ def keep(context: RequestContext, body: bytes) -> None:
     context.store.execute("INSERT OR REPLACE INTO mask_drafts VALUES (?, ?, ?, ?)", row)
 
 
-def body(context: RequestContext) -> bytes:
+def draft_body(context: RequestContext) -> bytes:
     """The draft's bytes. Raises NotFound if there is none."""
     query = "SELECT body FROM mask_drafts WHERE case_id = ? AND reader = ?"
     row = context.store.one(query, [context.asked_case["id"], context.reader])
@@ -46,13 +46,13 @@ def body(context: RequestContext) -> bytes:
     return bytes(row["body"])
 
 
-def drop(context: RequestContext) -> None:
+def drop_draft(context: RequestContext) -> None:
     """Remove the draft, if there is one."""
     here = [context.asked_case["id"], context.reader]
     context.store.execute("DELETE FROM mask_drafts WHERE case_id = ? AND reader = ?", here)
 
 
-def listed(context: RequestContext) -> list[dict]:
+def list_drafts(context: RequestContext) -> list[dict]:
     """[{"id": case, "updated"}] of the reader's drafts in the study, the last one first."""
     return context.store.query(
         "SELECT d.case_id AS id, d.updated FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
@@ -91,8 +91,8 @@ def case_of(store: Store, mask_id: int, reader: str) -> int:
     """The case of a version. NotFound if there is none; to whoever reads a study blind nothing is said of which numbers
     there are: Hidden, as for a case that is hidden."""
     row = store.one("SELECT case_id FROM lesion_masks WHERE id = ?", [mask_id])
-    if row is None and blind.standing(store, reader)["blind"]:
-        raise blind.Hidden(blind.DECIDE_FIRST)
+    if row is None and sessions.standing(store, reader)["blind"]:
+        raise sessions.Hidden(sessions.DECIDE_FIRST)
     if row is None:
         raise no_mask(mask_id)
     return int(row["case_id"])
@@ -174,7 +174,7 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
         before = latest(store, case["id"])
         number = add_mask(store, case["id"], png, source, reader, run, threshold, note)
         row = store.first("SELECT id FROM lesion_masks WHERE case_id = ? AND version = ?", [case["id"], number])
-        drop(context)
+        drop_draft(context)
         audit.record(
             store,
             reader,

@@ -22,7 +22,7 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def start(store: Store, reader: str, hours: float) -> str:
+def start_sign_in(store: Store, reader: str, hours: float) -> str:
     """Open a session; returns its secret, which is kept nowhere else. Sessions that are over are removed."""
     secret = secrets.token_urlsafe(32)
     ends = datetime.now(timezone.utc) + timedelta(hours=hours)
@@ -34,7 +34,7 @@ def start(store: Store, reader: str, hours: float) -> str:
     return secret
 
 
-def reader_of(store: Store, secret: str) -> str | None:
+def reader_of_sign_in(store: Store, secret: str) -> str | None:
     """The reader whose session it is; None if it is over, unknown, or the account has no password any more."""
     query = (
         "SELECT s.reader FROM sessions s JOIN readers r ON r.name = s.reader AND r.password_hash IS NOT NULL "
@@ -44,12 +44,12 @@ def reader_of(store: Store, secret: str) -> str | None:
     return row["reader"] if row else None
 
 
-def end(store: Store, secret: str) -> None:
+def end_sign_in(store: Store, secret: str) -> None:
     """End one session: signing out."""
     store.execute("DELETE FROM sessions WHERE hash = ?", [_hash(secret)])
 
 
-def end_all(store: Store, reader: str) -> None:
+def end_sign_ins(store: Store, reader: str) -> None:
     """End each session of a reader: a new password, or the account's removal."""
     store.execute("DELETE FROM sessions WHERE reader = ?", [reader])
 
@@ -92,7 +92,7 @@ def add_reader(store: Store, name: str, password: str | Hashed, role: str = "rea
     row = {"name": name, "role": role, "password_hash": made.value, "created": now()}
     with store.write() as db:
         db.table("readers").upsert(row, pk="name")
-        end_all(store, name)
+        end_sign_ins(store, name)
 
 
 def remove_reader(store: Store, name: str) -> None:
@@ -101,7 +101,7 @@ def remove_reader(store: Store, name: str) -> None:
         raise NotFound(f"there is no reader called {name!r}")
     with store.write() as db:
         db.execute("UPDATE readers SET password_hash = NULL WHERE name = ?", [name])
-        end_all(store, name)
+        end_sign_ins(store, name)
 
 
 def list_readers(store: Store) -> list[dict]:
@@ -329,7 +329,7 @@ def set_role(store: Store, name: str, role: str, by: str) -> None:
         audit.record(store, by, "role", before={"reader": name, "role": before}, after={"role": role})
 
 
-def reset(store: Store, name: str, by: str) -> str:
+def reset_password(store: Store, name: str, by: str) -> str:
     """Give an account a new password, which is returned and kept nowhere, and end its sessions.
 
     Raises NotFound without such an account, ValueError for one's own: signed out by it, one might never see it.
@@ -362,7 +362,7 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
         return password_mark(store, name)
 
 
-def keep(store: Store, name: str, password: str, role: str, by: str) -> None:
+def keep_account(store: Store, name: str, password: str, role: str, by: str) -> None:
     """Make an account, or give one another password and role, as whoever runs the machine may.
 
     Raises ValueError for a name, password or role that is none, or if nobody would be administrator any more.
@@ -379,7 +379,7 @@ def keep(store: Store, name: str, password: str, role: str, by: str) -> None:
             audit.record(store, by, "invite", after={"reader": name, "role": role})
 
 
-def remove(store: Store, name: str, by: str) -> None:
+def remove_account(store: Store, name: str, by: str) -> None:
     """Take an account's password away and end its sessions; its reviews stay.
 
     Raises NotFound without such an account, ValueError for the last administrator's.
@@ -391,7 +391,7 @@ def remove(store: Store, name: str, by: str) -> None:
         audit.record(store, by, "account-removed", before={"reader": name, "role": role})
 
 
-def listing(store: Store, study: str) -> list[Row]:
+def list_accounts(store: Store, study: str) -> list[Row]:
     """[{"name", "role", "created", "seen", "last", "assigned", "read", "read_in_all"}], by name: all who can sign in.
 
     seen: the latest decision, or sign-in that is still open, ISO 8601; None without one. last: the only administrator.

@@ -73,7 +73,7 @@ def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
     return Scored(ids, scores, np.isin(ids, flagged), label[place].astype("U8"), split[place].astype("U7"))
 
 
-def named(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
+def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
     """Rows of a few cases in their order: id, name, label, score, percentile, flagged."""
     end = "_roi" if roi else ""
     return store.query(
@@ -238,7 +238,7 @@ def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi
     cases = cases.where(cases.label != "unknown")
     if len(cases) > count:
         cases = cases.where(np.array([round(i * (len(cases) - 1) / (count - 1)) for i in range(count)]))
-    rows = named(store, run, cases, roi)
+    rows = rows_of_cases(store, run, cases, roi)
     return [{**r, "right": bool(r["flagged"]) == (r["label"] == "abnormal")} for r in rows]
 
 

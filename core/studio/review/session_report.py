@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Store
-from core.studio.review import reading_sessions
+from core.studio.review import sessions
 from core.studio.review.agreement import cohen
-from core.studio.review.aliases import name_of, session_names
 from core.studio.review.cases import scored_runs
 from core.studio.review.context import RequestContext
 from core.studio.review.decisions import DECISIONS
 from core.studio.review.results import confusion
+from core.studio.review.sessions import name_of, session_names
 from core.studio.review.worklist import Query, Worklist
 
 # Which cases a reading session holds: chosen among those of the worklist, in its order or shuffled.
@@ -100,7 +100,7 @@ def said(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], d
     first: dict[int, str] = {}
     last: dict[int, str] = {}
     seconds: dict[int, float] = {}
-    for row in reading_sessions.decisions_of(store, session):
+    for row in sessions.decisions_of(store, session):
         first.setdefault(row["case_id"], row["decision"])
         last[row["case_id"]] = row["decision"]
         if row["seconds"] is not None:
@@ -201,4 +201,4 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
 def readable(store: Store, number: int, reader: str, administers: bool) -> dict:
     """The session of that number, if it is the reader's own or the reader administers. Raises NotFound otherwise."""
     row = store.one("SELECT reader FROM reading_sessions WHERE id = ?", [number]) if administers else None
-    return reading_sessions.get(store, number, row["reader"] if row else reader)
+    return sessions.get_session(store, number, row["reader"] if row else reader)

@@ -20,7 +20,7 @@ from core.studio.db.store import Row
 from core.studio.review import cases
 from core.studio.review.context import RequestContext
 from core.studio.review.decisions import DECISIONS
-from core.studio.review.reading_sessions import word
+from core.studio.review.sessions import last_decision_sql
 
 SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement")
 SPLITS = ("test", "holdout", "train")
@@ -255,7 +255,7 @@ class Worklist:
             where.append(flagged if q.flagged else f"NOT {flagged}")
             params.append(self.run)
         if decision and q.decision and self.session is not None:
-            said = word(number)
+            said = last_decision_sql(number)
             tests = {"unread": f"{said} IS NULL", "read": f"{said} IS NOT NULL"}
             where.append(tests.get(q.decision, f"{said} = ?"))
             params += [reader, self.session["first_review"]]
@@ -343,10 +343,10 @@ class Worklist:
                 "key": list(key),
             }
             if self.hidden:
-                row["name"] = "Case"  # aliases.py gives the name that is shown
+                row["name"] = "Case"  # sessions.py gives the name that is shown
             if not self.hidden or row["first"]:
                 row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
-                row |= cases.shown(r, self.context.people_tags)
+                row |= cases.tags_shown(r, self.context.people_tags)
                 row["disagreement"] = 0.0 if self.hidden else r["disagreement"] or 0.0
             out.append(row)
         return out
@@ -407,7 +407,7 @@ class Worklist:
         if self.session is not None:
             where, params = self.filters("o.case_id", decision=False)
             said = ", ".join(f"total(w = '{d}') AS {d}" for d in DECISIONS)
-            rows = f"SELECT {word('o.case_id')} AS w FROM reading_session_cases o WHERE "
+            rows = f"SELECT {last_decision_sql('o.case_id')} AS w FROM reading_session_cases o WHERE "
             sql = f"SELECT count(*) AS total, {said} FROM ({rows}{' AND '.join(['o.session = ?', *where])})"
             given = [context.reader, self.session["first_review"], self.session["id"], *params]
         else:

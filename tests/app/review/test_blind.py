@@ -8,7 +8,7 @@ from sklearn.metrics import cohen_kappa_score
 from app.access.sessions import Sessions
 from core.studio.db import audit
 from core.studio.db import store as stores
-from core.studio.review import blind, people
+from core.studio.review import people, sessions
 from core.studio.review.agreement import agreement
 from tests.app.conftest import Served
 from tests.app.review.conftest import STUDY, enter, make_home, packed, settle
@@ -31,7 +31,7 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
     store = stores.open(str(home))
     for name in ("ann", "ben"):
         people.add_reader(store, name, "a long password")
-    blind.set_blind(store, STUDY, True, "root")
+    sessions.set_blind(store, STUDY, True, "root")
     runs = [r["id"] for r in store.query("SELECT id FROM runs")]
     cases = store.query("SELECT * FROM cases WHERE split = 'test'")
     server = Served(home, "--readers")

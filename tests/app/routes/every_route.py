@@ -9,8 +9,8 @@ from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import blind
-from core.studio.review.bundle import export_bundle
+from core.studio.review import sessions
+from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
 from tests.app.routes.clients import client_of
@@ -94,10 +94,10 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     cases = [r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])]
     store.execute("UPDATE cases SET series = 's', slice = id WHERE id IN (?, ?)", cases[:2])
     store.execute("UPDATE readings SET extra = '{\"nearest\": [[0, 0.5]]}' WHERE run = ?", [run])
-    blind.set_blind(store, STUDY, True, "root")
+    sessions.set_blind(store, STUDY, True, "root")
     for decision in ("normal", "abnormal"):
         decide(store, cases[0], "cy", decision)
-    blind.set_blind(store, STUDY, False, "root")
+    sessions.set_blind(store, STUDY, False, "root")
     seen = f"study={STUDY}&run={run}"
     for part in ("open", "list", "counts", "step", "drafts", "overview"):
         ask(f"GET /api/review/{part}?{seen}")

@@ -50,7 +50,7 @@ def test_an_answer_that_is_not_what_its_route_declares_does_not_leave(room, monk
     usual = {"id": 1, "name": "padim", "method": "padim", "created": "2026"}
     assert client.get(f"/api/manage/{STUDY}").status_code == 200
     for row in (usual | {"secret": "a name"}, {key: usual[key] for key in usual if key != "name"}, usual | {"id": []}):
-        monkeypatch.setattr(people, "listing", lambda *asked, row=row: [row])
+        monkeypatch.setattr(people, "list_accounts", lambda *asked, row=row: [row])
         answer = client.get(f"/api/accounts/{STUDY}")
         assert answer.status_code == 500 and "secret" not in answer.text and "a name" not in answer.text
 

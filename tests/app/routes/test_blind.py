@@ -9,7 +9,7 @@ import pytest
 
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-from core.studio.review import blind, people
+from core.studio.review import people, sessions
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
@@ -30,7 +30,7 @@ def reading(tmp_path):
     run = add_readings(store, STUDY, "padim")
     for name, role in {"ann": "reader", "ben": "reader", "root": "administrator"}.items():
         people.add_reader(store, name, PASSWORD, role)
-    blind.set_blind(store, STUDY, True, "root")
+    sessions.set_blind(store, STUDY, True, "root")
     yield store, run, whole_server(store)
     store.close()
 

@@ -185,4 +185,4 @@ def test_what_the_page_sends_is_taken_as_before(asked):
     assert event == {"before": "0.5", "after": "0.75"}
     labels = {"study": STUDY, "labels": ["polyp"]}
     assert send(client, "POST", "/api/review/settings", labels).json() == {"ok": True}
-    assert decisions.labels(store, STUDY) == ["polyp"]
+    assert decisions.finding_labels(store, STUDY) == ["polyp"]

@@ -14,7 +14,7 @@ from core.engine.roi import find_roi
 from core.studio.db import store as stores
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
-from core.studio.review import blind, masks
+from core.studio.review import masks, sessions
 from tests.app.routes.clients import Client
 from tests.studio.review.conftest import STUDY, add_readings, asks, decide, draw_folder
 
@@ -78,7 +78,7 @@ def test_a_blind_reader_is_sent_the_image_alone_until_the_decision_is_on_disk(ro
     case = store.one("SELECT * FROM cases WHERE label = 'abnormal' AND split = 'test'")
     train = store.one('SELECT id, name, "row" FROM cases WHERE split = ?', ["train"])
     store.execute("UPDATE readings SET extra = ?", [json.dumps({"nearest": [[train["row"], 0.5]]})])
-    blind.set_blind(store, STUDY, True, "root")
+    sessions.set_blind(store, STUDY, True, "root")
     as_ann = {"headers": {"x-reader": "ann"}}
     ann, ben = (f"/api/case/{asks(store, who, study=STUDY).names.number(case['id'])}" for who in ("ann", "ben"))
     assert set(unpack(client.get(f"{ann}/pack?run={run}", **as_ann))) == {"image"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.studio.jobs import worker
-from core.studio.review import blind
+from core.studio.review import sessions
 from tests.app.routes.clients import client_of
 from tests.conftest import scored_padim
 from tests.studio.review.conftest import decide, save_mask
@@ -47,5 +47,5 @@ def test_a_fit_of_another_study_is_refused_and_blind_readers_learn_nothing(store
     client = client_of(store)
     refused = client.post("/api/learn/other", json={"fit": fit})
     assert refused.status_code == 400 and "no fit of this study" in refused.json()["error"]
-    blind.set_blind(store, tiny_study, True, "root")
+    sessions.set_blind(store, tiny_study, True, "root")
     assert client.get(f"/api/learn/{tiny_study}").status_code == 403

@@ -8,7 +8,7 @@ from core.studio.db import audit
 from core.studio.incoming import watch
 from core.studio.ingest import roots
 from core.studio.review import decisions, people
-from core.studio.review.bundle import export_bundle
+from core.studio.review.exports.bundle import export_bundle
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import (  # noqa: F401
     STUDY,
@@ -88,7 +88,7 @@ def test_labels_watch_and_a_missing_study(asked, tmp_path):
     store, run, client = asked
     root = {"x-user": "root"}
     kept = client.post(f"/api/manage/{STUDY}/labels", json={"labels": ["serrated", " ", "polyp"]}, headers=root).json()
-    assert kept["labels"] == ["serrated", "polyp"] == decisions.labels(store, STUDY)
+    assert kept["labels"] == ["serrated", "polyp"] == decisions.finding_labels(store, STUDY)
     none = client.post(f"/api/manage/{STUDY}/labels", json={"labels": [" "]}, headers=root)
     assert none.status_code == 400 and "at least one label" in none.json()["error"]
     (tmp_path / "drop").mkdir()

@@ -9,7 +9,7 @@ import pytest
 
 import app.routes
 from app.commands import _scripts
-from core.studio.review import blind
+from core.studio.review import sessions
 from tests.app.routes.clients import client_of
 from tests.conftest import ROOT
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
@@ -30,7 +30,7 @@ def test_a_route_that_is_added_is_found_everywhere(added, room):  # noqa: F811
     client = client_of(store)
     images = store.one("SELECT count(*) AS n FROM cases WHERE study = ?", [STUDY])["n"]
     assert client.get(f"/api/size/{STUDY}").json() == {"ok": True, "images": images}
-    blind.set_blind(store, STUDY, True, "root")
+    sessions.set_blind(store, STUDY, True, "root")
     assert client.get(f"/api/size/{STUDY}").status_code == 403, "who may use it"
     operation = app.routes.openapi()["paths"]["/api/size/{study}"]["get"]
     assert (operation["tags"], operation["summary"]) == (["size"], "How many images a study has")

@@ -107,7 +107,7 @@ def test_after_a_commitment_another_studys_list_shows_neither_number_nor_hash(re
 def test_other_peoples_findings_and_masks_are_withheld_as_their_decisions_are(reading):  # noqa: F811
     store, run, server = reading
     case = store.first("SELECT * FROM cases WHERE label = 'normal' AND split = 'test'")
-    decisions.add(asks(store, "ben", case_id=case["id"]), "polyp", "seen by ben")
+    decisions.add_finding(asks(store, "ben", case_id=case["id"]), "polyp", "seen by ben")
     drawn = np.ones((case["height"], case["width"]), np.uint8)
     saved = save_mask(store, case["id"], drawn, "ben")
     ann, root = visitor(server, "ann"), visitor(server, "root")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.studio.review import blind, reading_sessions
+from core.studio.review import sessions
 from tests.app.routes.clients import visitor
 from tests.app.routes.test_blind import reading  # noqa: F401
 from tests.studio.review.conftest import STUDY
@@ -19,14 +19,14 @@ def test_a_session_without_a_case_is_refused_and_the_open_one_goes_on(reading): 
     before = store.first("SELECT count(*) AS n FROM events")["n"]
     refused = root.post("/api/reading/start", json=none)
     assert refused.status_code == 400 and "Your open session goes on." in refused.json()["error"]
-    held = reading_sessions.open_session(store, "root")
+    held = sessions.open_session(store, "root")
     assert (
         held is not None
         and held["id"] == begun["session"]
         and store.first("SELECT count(*) AS n FROM events")["n"] == before
     )
     again = root.post("/api/reading/start", json={"study": STUDY, "choice": "all", "count": 2}).json()
-    assert again["cases"] == 2 and reading_sessions.open_session(store, "root")["id"] == again["session"]
+    assert again["cases"] == 2 and sessions.open_session(store, "root")["id"] == again["session"]
 
 
 def test_the_report_of_a_session_is_its_readers_and_administrators_and_tells_nothing_while_reading_is_blind(
@@ -64,7 +64,7 @@ def test_the_report_of_a_session_is_its_readers_and_administrators_and_tells_not
             {"ann": ann, "ben": ben, "root": root}.items()}  # fmt: skip
     assert [[s["id"] for s in over[name]] for name in ("ann", "ben", "root")] == [[number], [], [number]]
 
-    blind.set_blind(store, STUDY, False, "root")
+    sessions.set_blind(store, STUDY, False, "root")
     assert ann.get(path).json()["point"]["sensitivity"]["n"] + ann.get(path).json()["point"]["specificity"]["n"] == 2
     ann.post("/api/reading/start", json={"study": STUDY, "blind": True})
     assert ann.get(path).json()["point"] is None, "a new blind session closes it again"

@@ -8,7 +8,7 @@ import pytest
 
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-from core.studio.review import blind, people
+from core.studio.review import people, sessions
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
@@ -58,7 +58,7 @@ def _counted(said: list[str], act) -> list[str]:
 def test_a_request_asks_little_and_nothing_twice(traced, mode):
     store, run, server, said = traced
     if mode == "blind":
-        blind.set_blind(store, STUDY, True, "root")
+        sessions.set_blind(store, STUDY, True, "root")
     ann = visitor(server, "ann")
     if "session" in mode:
         body = {"study": STUDY, "blind": mode == "session", "neutral": True}

@@ -8,7 +8,7 @@ import pytest
 
 from core.studio.clusters import explore, library
 from core.studio.db import store as stores
-from core.studio.review.bundle import BadBundle, export_bundle, import_bundle
+from core.studio.review.exports.bundle import BadBundle, export_bundle, import_bundle
 from tests.studio.review.conftest import fill
 
 

@@ -12,7 +12,7 @@ from core.studio.incoming import watch
 from core.studio.ingest import studies, volumes
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
-from core.studio.review import blind, cases
+from core.studio.review import cases, sessions
 from tests.studio.ingest.dicoms import write_dicom, write_volume
 from tests.studio.review.conftest import asks
 
@@ -163,6 +163,6 @@ def test_a_blind_reader_learns_nothing_of_a_volume(store, tmp_path):
     case = store.one("SELECT id FROM cases WHERE path = ?", [str(written[0])])["id"]
     shown = cases.detail(asks(store, case_id=case))
     assert shown["frames"] == 4 and shown["recording"] == store.one("SELECT min(id) AS n FROM cases")["n"]
-    blind.set_blind(store, study, True, "root")
+    sessions.set_blind(store, study, True, "root")
     shown = cases.detail(asks(store, case_id=case))
     assert not shown.keys() & {"frames", "recording", "frame"} and written[0].name not in json.dumps(shown)

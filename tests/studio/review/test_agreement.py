@@ -7,7 +7,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from core.studio.review import agreement, results
 from core.studio.review.decisions import DECISIONS
-from core.studio.review.results import named, scored
+from core.studio.review.results import rows_of_cases, scored
 from tests.studio.review.conftest import decide
 
 
@@ -80,7 +80,7 @@ def test_operating_point_against_labels_and_against_readers(room):
     store, run = room
     cases = scored(store, "room", run).test
     found = results.operating_point(store, "room", run)
-    rows = named(store, run, cases)
+    rows = rows_of_cases(store, run, cases)
     sick = np.array([r["label"] == "abnormal" for r in rows])
     flagged = np.array([bool(r["flagged"]) for r in rows])
     assert [r["id"] for r in rows] == cases.ids.tolist() and [r["score"] for r in rows] == cases.scores.tolist()

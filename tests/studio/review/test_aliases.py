@@ -5,9 +5,9 @@ from scipy.stats import spearmanr
 
 from core.studio.db import store as stores
 from core.studio.db.store import NotFound
-from core.studio.review import blind
-from core.studio.review.aliases import BASE
+from core.studio.review import sessions
 from core.studio.review.people import add_reader
+from core.studio.review.sessions import BASE
 from tests.studio.review.conftest import asks, fill
 
 
@@ -22,7 +22,7 @@ def _case(store, number, reader="ann", sign_in="") -> int:
 @pytest.fixture
 def blinded(room):
     store, _ = room
-    blind.set_blind(store, "room", True, "root")
+    sessions.set_blind(store, "room", True, "root")
     add_reader(store, "chief", "long enough", "adjudicator")
     return store, [c["id"] for c in store.query("SELECT id FROM cases ORDER BY id")]
 
@@ -40,7 +40,7 @@ def test_an_alias_leads_back_to_its_case_and_fits_in_the_pages_numbers(blinded):
 
 def test_aliases_and_names_follow_no_order(bare):
     ids = fill(bare, 2000)
-    blind.set_blind(bare, "large", True, "root")
+    sessions.set_blind(bare, "large", True, "root")
     names = asks(bare, study="large").names
     assert abs(spearmanr(ids, [names.number(i) for i in ids]).statistic) < 0.1
     assert abs(spearmanr(ids, [names.name(i) for i in ids]).statistic) < 0.1
@@ -67,7 +67,7 @@ def test_a_blind_readers_own_numbers_are_refused_like_numbers_that_do_not_exist(
         errors.append(str(caught.value).replace(str(number), "N"))
     assert errors[0] == errors[1]
     assert _case(store, ids[0], "chief") == ids[0]
-    blind.set_blind(store, "room", False, "root")
+    sessions.set_blind(store, "room", False, "root")
     assert _case(store, ids[0]) == ids[0]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.studio.review import blind, cases, decisions, people, results
-from core.studio.review.blind import Hidden
+from core.studio.review import cases, decisions, people, results, sessions
 from core.studio.review.people import add_reader
+from core.studio.review.sessions import Hidden
 from core.studio.runs import bin
 from tests.studio.review.conftest import asks, decide
 
@@ -12,7 +12,7 @@ from tests.studio.review.conftest import asks, decide
 @pytest.fixture
 def blinded(room):
     store, run = room
-    blind.set_blind(store, "room", True, "root")
+    sessions.set_blind(store, "room", True, "root")
     for name, role in (("ann", "reader"), ("chief", "adjudicator")):
         add_reader(store, name, "long enough", role)
     return store, run
@@ -61,11 +61,11 @@ def test_rights_follow_roles(blinded):
 
 def test_a_study_in_the_bin_is_read_by_nobody(blinded):
     store, _ = blinded
-    assert blind.reads_blind(store, "ann") and not blind.reads_blind(store, "chief")
+    assert sessions.reads_blind(store, "ann") and not sessions.reads_blind(store, "chief")
     bin.put_study(store, "room", "root")
-    assert not blind.reads_blind(store, "ann")
+    assert not sessions.reads_blind(store, "ann")
     bin.restore(store, "study", "room", "root")
-    assert blind.reads_blind(store, "ann")
+    assert sessions.reads_blind(store, "ann")
 
 
 def test_double_reading_is_dealt_evenly_and_topped_up(room):

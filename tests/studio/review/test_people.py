@@ -29,20 +29,20 @@ def beside(store, monkeypatch):
 
 
 def test_no_password_is_hashed_inside_a_transaction(store, beside):
-    people.keep(store, "Root", WORD, "administrator", "machine")
+    people.keep_account(store, "Root", WORD, "administrator", "machine")
     made = people.invite(store, "Ada", "reader", "Root")
-    again = people.reset(store, "Ada", "Root")
+    again = people.reset_password(store, "Ada", "Root")
     assert people.change_password(store, "Ada", again, WORD) == people.password_mark(store, "Ada")
-    people.keep(store, "Ada", WORD + "!", "adjudicator", "machine")
+    people.keep_account(store, "Ada", WORD + "!", "adjudicator", "machine")
     assert beside == [WORD, made, again, WORD, WORD + "!"]
     assert people.verify(store, "Ada", WORD + "!") and people.role_of(store, "Ada") == "adjudicator"
 
 
 def test_a_password_that_is_too_short_changes_nothing(store):
-    people.keep(store, "Root", WORD, "administrator", "machine")
+    people.keep_account(store, "Root", WORD, "administrator", "machine")
     mark = people.password_mark(store, "Root")
     for act in (
-        lambda: people.keep(store, "Root", "short", "administrator", "machine"),
+        lambda: people.keep_account(store, "Root", "short", "administrator", "machine"),
         lambda: people.change_password(store, "Root", WORD, "short"),
         lambda: people.add_reader(store, "Bob", "short"),
     ):

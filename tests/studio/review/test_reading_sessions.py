@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.studio.db.store import NotFound
-from core.studio.review import blind, decisions, reading_sessions, session_report
-from core.studio.review.aliases import name_of, session_names
+from core.studio.review import decisions, session_report, sessions
+from core.studio.review.sessions import name_of, session_names
 from core.studio.review.worklist import Query, Worklist
 from tests.studio.review.conftest import STUDY, asks, decide
 
@@ -24,7 +24,7 @@ def test_a_session_has_its_own_order_and_its_own_decisions(room):
     ids = cases_of(store)
     decide(store, ids[0], "ann", "abnormal")
     order = [ids[3], ids[0], ids[5]]
-    reading_sessions.start(store, STUDY, "ann", order, blind=False, neutral=False, run=run)
+    sessions.start_session(store, STUDY, "ann", order, blind=False, neutral=False, run=run)
     assert [r["id"] for r in query(store, run).page()["rows"]] == order
     assert [r["decision"] for r in query(store, run).page()["rows"]] == [None, None, None], (
         "what was said before is not"
@@ -38,7 +38,7 @@ def test_a_session_has_its_own_order_and_its_own_decisions(room):
     assert decisions.undo(asks(store, "ann", study="room"))["decision"] == "abnormal"
     assert decisions.undo(asks(store, "ann", study="room")) is None, "what came before the session is not undone in it"
     assert len(Worklist(asks(store, "ben", study=STUDY, run=run), Query()).page()["rows"]) == len(ids)
-    reading_sessions.end(store, "ann")
+    sessions.end_session(store, "ann")
     assert len(query(store, run).page()["rows"]) == len(ids)
 
 
@@ -46,19 +46,19 @@ def test_a_blind_session_hides_until_the_decision_and_from_nobody_else(room):
     store, run = room
     ids = cases_of(store)
     decide(store, ids[0], "ann", "abnormal")
-    first = reading_sessions.start(store, STUDY, "ann", ids, run=run)
+    first = sessions.start_session(store, STUDY, "ann", ids, run=run)
     hides = lambda who: asks(store, who, case_id=ids[0]).hides(ids[0])  # noqa: E731
     assert hides("ann") and not hides("ben")
     rows = query(store, run).page()["rows"]
     assert not any({"score", "percentile", "flagged"} & set(r) for r in rows)
     said = [decide(store, ids[0], "ann", word)["stage"] for word in ("normal", "abnormal")]
     assert said == ["first", "second"] and not hides("ann")
-    assert blind.standing(store, "ann") == {"blind": [STUDY], "session": {"id": first, "study": STUDY}}
-    second = reading_sessions.start(store, STUDY, "ann", ids[:2], run=run)
+    assert sessions.standing(store, "ann") == {"blind": [STUDY], "session": {"id": first, "study": STUDY}}
+    second = sessions.start_session(store, STUDY, "ann", ids[:2], run=run)
     assert hides("ann"), "a new session begins blind again"
-    assert reading_sessions.get(store, first, "ann")["ended"] and second != first
-    reading_sessions.end(store, "ann")
-    assert blind.standing(store, "ann") == {"blind": [], "session": None}
+    assert sessions.get_session(store, first, "ann")["ended"] and second != first
+    sessions.end_session(store, "ann")
+    assert sessions.standing(store, "ann") == {"blind": [], "session": None}
     assert not hides("ann")
 
 
@@ -67,27 +67,27 @@ def test_names_and_numbers_are_made_anew_for_each_session(room):
     ids = cases_of(store)
     seen = []
     for _ in range(2):
-        reading_sessions.start(store, STUDY, "ann", ids, run=run)
+        sessions.start_session(store, STUDY, "ann", ids, run=run)
         names = asks(store, study=STUDY).names
         seen.append([(names.number(i), names.name(i)) for i in ids])
         assert asks(store, number=names.number(ids[0])).asked_case["id"] == ids[0]
     assert not set(seen[0]) & set(seen[1])
-    reading_sessions.start(store, STUDY, "ann", ids, blind=False, neutral=True, run=run)
+    sessions.start_session(store, STUDY, "ann", ids, blind=False, neutral=True, run=run)
     context = asks(store, study=STUDY)
     assert context.names.covers and not context.blinded
-    reading_sessions.start(store, STUDY, "ann", ids, blind=False, neutral=False, run=run)
+    sessions.start_session(store, STUDY, "ann", ids, blind=False, neutral=False, run=run)
     assert not asks(store, study=STUDY).names.covers
 
 
 def test_names_stay_for_the_session_when_its_reader_signs_in_again(room):
     store, run = room
     ids = cases_of(store)
-    held = reading_sessions.start(store, STUDY, "ann", ids, run=run)
+    held = sessions.start_session(store, STUDY, "ann", ids, run=run)
     before, after = (asks(store, study=STUDY, sign_in=s).names for s in ("a sign-in", "another"))
     assert [before.name(i) for i in ids] == [after.name(i) for i in ids]
     assert not {before.number(i) for i in ids} & {after.number(i) for i in ids}, "addresses are of one sign-in"
-    reading_sessions.end(store, "ann")
-    over = reading_sessions.get(store, held, "ann")
+    sessions.end_session(store, "ann")
+    over = sessions.get_session(store, held, "ann")
     assert name_of(session_names(over), ids[0]) == before.name(ids[0]), "as the report prints them"
 
 
@@ -105,7 +105,7 @@ def test_cases_are_chosen_and_shuffled(room):
     with pytest.raises(ValueError, match="holds one of"):
         session_report.chosen(asks(store, study=STUDY, run=run), "best", 0, True, 0)
     with pytest.raises(ValueError, match="no case"):
-        reading_sessions.start(store, STUDY, "ann", [])
+        sessions.start_session(store, STUDY, "ann", [])
 
 
 def test_the_summary_counts_the_session_alone(room):
@@ -114,14 +114,14 @@ def test_the_summary_counts_the_session_alone(room):
     truth = {c["id"]: c["label"] for c in store.query("SELECT id, label FROM cases WHERE split = 'test'")}
     decide(store, ids[0], "ann", "unsure", seconds=100)
     decide(store, ids[1], "ben", truth[ids[1]])
-    number = reading_sessions.start(store, STUDY, "ann", ids[:-1], run=run)
+    number = sessions.start_session(store, STUDY, "ann", ids[:-1], run=run)
     for i in ids[:-2]:
         decide(store, i, "ann", truth[i], seconds=2)
     wrong = {"normal": "abnormal", "abnormal": "normal"}[truth[ids[0]]]
     decide(store, ids[0], "ann", wrong, seconds=1)
-    reading_sessions.end(store, "ann")
+    sessions.end_session(store, "ann")
     decide(store, ids[2], "ann", "unsure", seconds=50)
-    found = session_report.summary(store, reading_sessions.get(store, number, "ann"))
+    found = session_report.summary(store, sessions.get_session(store, number, "ann"))
     assert (found["cases"], found["read"], found["changed"]) == (len(ids) - 1, len(ids) - 2, 1)
     assert found["seconds"]["median"] == 2 and found["seconds"]["total"] == 2 * (len(ids) - 2) + 1
     point = found["point"]
@@ -130,4 +130,4 @@ def test_the_summary_counts_the_session_alone(room):
     by = {a["with"]: a for a in found["agreement"]}
     assert by["ben"]["n"] == 1 and by["the detector's flags"]["n"] == len(ids) - 2
     with pytest.raises(NotFound):
-        reading_sessions.get(store, number, "ben")
+        sessions.get_session(store, number, "ben")

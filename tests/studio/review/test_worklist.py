@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from core.studio.review import blind, decisions, worklist
+from core.studio.review import decisions, sessions, worklist
 from core.studio.review.people import add_reader
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import LARGE, asks, decide, every_page, list_of
@@ -97,7 +97,7 @@ def test_a_line_of_sql_in_the_text_is_text(large):
 
 
 def test_a_blind_reader_gets_an_order_and_rows_that_give_nothing_away(large):
-    blind.set_blind(large, "large", True, "root")
+    sessions.set_blind(large, "large", True, "root")
     add_reader(large, "chief", "long enough", "administrator")
     asked = Query(sort="percentile", flagged=True, text="7", has_mask=True)
     cleo = lambda: list_of(large, asked, "cleo")  # noqa: E731
@@ -123,7 +123,7 @@ def test_facts_follow_every_write_and_leave_with_their_case(large):
         for r in large.query("SELECT * FROM reader_words WHERE reader = 'ann'")
     }
     first = words()[10]
-    blind.set_blind(large, "large", True, "root")
+    sessions.set_blind(large, "large", True, "root")
     other = {"normal": "abnormal"}.get(first[0], "normal")
     decide(large, 10, "ann", other)
     assert words()[10] == (other, first[1])  # the second look counts, the first one's time stays

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from core.studio.review import blind, cases, worklist
+from core.studio.review import cases, sessions, worklist
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import LARGE, decide, every_page, list_of
 from tests.studio.review.test_worklist_queries import _statements
@@ -68,7 +68,7 @@ def test_the_nearest_score_is_found_from_either_side(large):
 
 
 def test_a_blind_reader_learns_nothing_of_the_scores(large):
-    blind.set_blind(large, "large", True, "root")
+    sessions.set_blind(large, "large", True, "root")
     query = Query(label="unknown", tag="odd")
     assert list_of(large, query, "zoe").distribution() is None and list_of(large, query, "zoe").nearest(0.5) is None
     assert list_of(large, query, "zoe").total() == LARGE, "filters by label and tag are passed over"
@@ -80,17 +80,17 @@ def test_a_blind_reader_learns_nothing_of_the_scores(large):
 
 def test_tags_go_on_many_and_come_off_again_with_one_event_each(large):
     ids = every_page(list_of(large, Query(sort="added")), 50)[:6]
-    assert cases.change(large, "large", ids, "  look   again ", "ann") == 6
-    assert cases.change(large, "large", ids, "look again", "ann") == 0
-    assert cases.change(large, "elsewhere", ids, "look again", "ann", remove=True) == 0
-    assert {"tag": "look again", "cases": 6} in cases.of_study(large, "large", ("test",))
+    assert cases.change_tag(large, "large", ids, "  look   again ", "ann") == 6
+    assert cases.change_tag(large, "large", ids, "look again", "ann") == 0
+    assert cases.change_tag(large, "elsewhere", ids, "look again", "ann", remove=True) == 0
+    assert {"tag": "look again", "cases": 6} in cases.tags_of_study(large, "large", ("test",))
     rows = {r["id"]: r for r in list_of(large, Query(tag="look again")).page(None, 50)["rows"]}
     assert set(rows) == set(ids)
     assert all(set(r["tags"]) - set(r["kinds"]) == {"look again"} for r in rows.values()), "odd came with the import"
-    assert cases.change(large, "large", ids[:2], "look again", "ben", remove=True) == 2
+    assert cases.change_tag(large, "large", ids[:2], "look again", "ben", remove=True) == 2
     events = large.query("SELECT kind, who, after FROM events WHERE kind IN ('tag', 'untag') ORDER BY id")
     assert [(e["kind"], e["who"], len(json.loads(e["after"])["cases"])) for e in events] == [
         ("tag", "ann", 6), ("untag", "ben", 2),
     ]  # fmt: skip
     with pytest.raises(ValueError, match="no comma"):
-        cases.change(large, "large", ids, "a, b", "ann")
+        cases.change_tag(large, "large", ids, "a, b", "ann")

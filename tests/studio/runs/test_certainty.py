@@ -9,7 +9,7 @@ import pytest
 
 from core.studio.ingest.studies import import_study
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import blind, cases
+from core.studio.review import cases, sessions
 from core.studio.review.exports.tables import export_csv
 from core.studio.runs import certainty, nearest, pipeline
 from core.studio.runs import records as runs
@@ -98,7 +98,7 @@ def test_the_nearest_training_image_of_a_copy_is_the_original(store, scored):
 
 def test_a_blind_reader_learns_nothing_of_it(store, scored):
     case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
-    blind.set_blind(store, "small", True, "root")
+    sessions.set_blind(store, "small", True, "root")
     assert "readings" not in cases.detail(asks(store, "cleo", case_id=case, run=scored))
     decide(store, case, "cleo", "normal")
     assert cases.detail(asks(store, "cleo", case_id=case, run=scored))["readings"][scored]["steady"]

@@ -15,7 +15,7 @@ from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in
 from core.studio.ingest.masks import decode_mask
-from core.studio.review.decisions import labels as study_labels
+from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports import pictures
 from core.studio.review.exports.pictures import newest_masks
 from core.studio.review.exports.tables import Names

@@ -14,7 +14,7 @@ from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in, volumes
 from core.studio.ingest.masks import decode_mask
-from core.studio.review.decisions import labels as study_labels
+from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports.tables import Names
 
 # A lesion mask as its objects: connected components (8 neighbours), which together are the mask, pixel for pixel.

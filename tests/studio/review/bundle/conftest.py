@@ -10,7 +10,7 @@ import pytest
 
 from core.studio.db import store as stores
 from core.studio.review import decisions, masks, people
-from core.studio.review.bundle import export_bundle
+from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs.records import run_folder
 from tests.studio.review.conftest import asks, decide
 

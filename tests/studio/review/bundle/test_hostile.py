@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core.studio.review.bundle import BadBundle, Limits, import_bundle
-from core.studio.review.bundle.tables import TABLES
+from core.studio.review.exports.bundle import BadBundle, Limits, import_bundle
+from core.studio.review.exports.bundle.checks import TABLES
 from core.studio.review.people import add_reader, list_readers
 from core.studio.runs.records import delete_run, run_folder
 from tests.studio.review.bundle.conftest import files_of, rewrite
@@ -187,6 +187,6 @@ def test_a_full_disk_is_not_the_bundles_fault(sent, other, monkeypatch):
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("core.studio.review.bundle.read.unpack", full)
+    monkeypatch.setattr("core.studio.review.exports.bundle.read.unpack", full)
     with pytest.raises(OSError, match="No space left"):
         import_bundle(other, bundle, "root")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.studio.db import audit
-from core.studio.review.bundle import export_bundle, import_bundle, verify_foreign
-from core.studio.review.bundle.tables import TABLES
+from core.studio.review.exports.bundle import export_bundle, import_bundle, verify_foreign
+from core.studio.review.exports.bundle.checks import TABLES
 from core.studio.review.people import add_reader
 from core.studio.runs.records import run_folder
 from tests.studio.review.bundle.conftest import rewrite

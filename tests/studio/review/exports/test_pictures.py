@@ -54,7 +54,7 @@ def test_objects_bear_the_label_of_their_finding(room, tmp_path):
     for case, label in ((one, "serrated"), (two, "")):
         saved = save_mask(store, case, mask, "ann")
         if label:
-            decisions.add(asks(store, case_id=case), label, mask_version=saved["version"])
+            decisions.add_finding(asks(store, case_id=case), label, mask_version=saved["version"])
     save_mask(store, two, np.zeros((60, 72), np.uint8), "ann")  # an empty mask has no objects
     export_coco(store, "room", tmp_path / "coco.json", "root")
     coco = COCO(str(tmp_path / "coco.json"))

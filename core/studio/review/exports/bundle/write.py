@@ -14,9 +14,8 @@ from pathlib import Path
 from core.studio.db import audit
 from core.studio.db.store import Store, now
 from core.studio.ingest import burned_in
-from core.studio.review.bundle import maps
-from core.studio.review.bundle.staging import BLOCK, FORMATS, MANIFEST, ROWS, safe_name
-from core.studio.review.bundle.tables import EVENTS, TABLES
+from core.studio.review.exports.bundle import maps
+from core.studio.review.exports.bundle.checks import BLOCK, EVENTS, FORMATS, MANIFEST, ROWS, TABLES, safe_name
 
 NOT_OF_THE_RUN = ("process.json",)  # who is at work on it, on this machine
 

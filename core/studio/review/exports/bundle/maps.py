@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Store
-from core.studio.review.bundle.staging import BadBundle
-from core.studio.review.bundle.values import Ids
+from core.studio.review.exports.bundle.checks import BadBundle, Ids
 
 _MAP = ("map.json", "coords.npy", "patches.npz")
 _POINTS = ("about.json", "points.npz", "mixed.npy", "mixed_masks.npy")

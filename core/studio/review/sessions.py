@@ -1,0 +1,326 @@
+"""Reading sessions, blind reading and the neutral names of cases: what a reader may know of a case before deciding.
+
+core/studio/review/people.py holds another kind of session: who is signed in.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import secrets
+from collections.abc import Iterable
+
+from core.studio.db import audit
+from core.studio.db.store import NotFound, Row, Store, now
+from core.studio.review.people import role_of
+
+# Reading sessions: a list of cases that one reader reads from the first to the last, blind first or not.
+# A reader has one open session at most. What is decided while it is open belongs to it; earlier decisions are neither
+# shown nor counted.
+
+
+def open_session(store: Store, reader: str, study: str | None = None) -> dict | None:
+    """The reader's open session, of `study` if that is named; None if there is none."""
+    query = "SELECT * FROM reading_sessions WHERE reader = ? AND ended IS NULL AND (? IS NULL OR study = ?)"
+    return store.one(query, [reader, study, study])
+
+
+def get_session(store: Store, session: int, reader: str) -> dict:
+    """The reader's session of that number. Raises NotFound if it is another reader's, or none."""
+    row = store.one("SELECT * FROM reading_sessions WHERE id = ? AND reader = ?", [session, reader])
+    if row is None:
+        raise NotFound(f"You have no reading session {session}.")
+    return row
+
+
+def start_session(
+    store: Store,
+    study: str,
+    reader: str,
+    cases: list[int],
+    *,
+    blind: bool = True,
+    neutral: bool = True,
+    shuffled: bool = True,
+    choice: str = "all",
+    run: str | None = None,
+) -> int:
+    """Open a session of these cases, in this order; the one that is open ends. Returns its number.
+
+    A blind session has neutral names. Raises ValueError if there is no case.
+    """
+    if not cases:
+        raise ValueError("There is no case of that kind to read. Choose other cases.")
+    with store.write() as db:
+        end_session(store, reader)
+        last = store.one("SELECT coalesce(max(id), 0) AS id FROM reviews")
+        row = {
+            "study": study,
+            "reader": reader,
+            "blind": int(blind),
+            "neutral": int(neutral or blind),
+            "shuffled": int(shuffled),
+            "choice": choice,
+            "run": run,
+            "first_review": last["id"] if last else 0,
+            "created": now(),
+            "secret": secrets.token_hex(32),  # of its neutral names
+        }
+        marks = ", ".join("?" * len(row))
+        added = db.execute(f"INSERT INTO reading_sessions ({', '.join(row)}) VALUES ({marks})", list(row.values()))
+        number = added.lastrowid or 0
+        rows = ((number, position, case) for position, case in enumerate(cases))
+        db.conn.executemany("INSERT INTO reading_session_cases VALUES (?, ?, ?)", rows)
+        after = {
+            "session": number,
+            "cases": len(cases),
+            **{k: row[k] for k in ("blind", "neutral", "shuffled", "choice")},
+        }
+        audit.record(store, reader, "session-start", study=study, after=after)
+    return number
+
+
+def end_session(store: Store, reader: str) -> int | None:
+    """End the reader's open session; its number, or None if there was none."""
+    with store.write() as db:
+        held = open_session(store, reader)
+        if held is None:
+            return None
+        last = store.one("SELECT coalesce(max(id), 0) AS id FROM reviews")
+        values = [now(), last["id"] if last else 0, held["id"]]
+        db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)
+        db.execute("DELETE FROM neutral_orders WHERE session = ?", [held["id"]])
+        audit.record(store, reader, "session-end", study=held["study"], after={"session": held["id"]})
+    return held["id"]
+
+
+def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
+    """The reader's sessions that are over, None: everyone's; the last one first, with how many cases each has."""
+    return store.query(
+        "SELECT s.id, s.blind, s.neutral, s.shuffled, s.choice, s.created, s.ended, s.reader, "
+        "(SELECT count(*) FROM reading_session_cases o WHERE o.session = s.id) AS cases "
+        "FROM reading_sessions s WHERE s.study = ? AND (? IS NULL OR s.reader = ?) "
+        "AND s.ended IS NOT NULL ORDER BY s.id DESC LIMIT 50",
+        [study, reader, reader],
+    )
+
+
+def decisions_of(store: Store, session: dict) -> list[dict]:
+    """The session's reviews that stand, oldest first: id, case_id, stage, decision, seconds, created."""
+    return store.query(
+        "SELECT r.id, r.case_id, r.stage, r.decision, r.seconds, r.created FROM reading_session_cases o "
+        "JOIN reviews r ON r.case_id = o.case_id AND r.reader = ? AND r.active = 1 AND r.stage != 'adjudication' "
+        "WHERE o.session = ? AND r.id > ? AND (? IS NULL OR r.id <= ?) ORDER BY r.id",
+        [session["reader"], session["id"], session["first_review"], session["last_review"], session["last_review"]],
+    )
+
+
+def last_decision_sql(number: str) -> str:
+    """SQL of what the session's reader said last of the case whose id is the SQL `number`; its two parameters are the
+    reader and first_review."""
+    return (
+        f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
+        "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1)"
+    )
+
+
+# Neutral names and numbers of cases for readers who read blind, or in a session with neutral names.
+# A case's own number follows the order of the import, where normal images often come before abnormal ones, and its
+# file's name and hash can be looked up. None of them reaches a blind reader's browser. A reader knows a case by its
+# place in an order that was drawn at random once and is kept (migration 0500): other ones for every reader, study and
+# reading session, and shifted by the sign-in, so that a number of another sign-in is no case.
+
+BASE = 1 << 50  # numbers lie at and above it, and under 2^53, where JavaScript counts exactly; no home has such ids
+_PLACES = 27  # bits of a place in an order; above them stands the shift of the sign-in
+_SHIFTS = 22
+
+
+def is_neutral(number: int) -> bool:
+    """Whether a number is one that this module makes."""
+    return BASE <= number < 2 * BASE
+
+
+def make_order(store: Store, study: str, reader: str, session: int | None) -> None:
+    """Draw the reader's order of a study's cases, or put what was imported since behind it, in a random order too."""
+    with store.write() as db:
+        where = "study = ? AND reader = ? AND coalesce(session, 0) = ?"
+        row = store.one(f"SELECT id FROM neutral_orders WHERE {where}", [study, reader, session or 0])
+        number = row["id"] if row else None
+        if number is None:
+            number = db.execute(
+                "INSERT INTO neutral_orders (study, reader, session, secret) VALUES (?, ?, ?, ?)",
+                [study, reader, session, secrets.token_hex(32)],
+            ).lastrowid
+        (cases,) = store.columns(
+            "SELECT id FROM cases WHERE study = ? AND id NOT IN (SELECT case_id FROM neutral_cases WHERE list = ?)",
+            [study, number],
+        )
+        behind = "SELECT coalesce(max(position) + 1, 0) AS n FROM neutral_cases WHERE list = ?"
+        first = store.first(behind, [number])["n"]
+        shuffled = list(cases)
+        random.Random(secrets.token_bytes(32)).shuffle(shuffled)
+        rows = ((number, first + place, case) for place, case in enumerate(shuffled))
+        db.conn.executemany("INSERT INTO neutral_cases (list, position, case_id) VALUES (?, ?, ?)", rows)
+        db.execute("UPDATE neutral_orders SET whole = 1 WHERE id = ?", [number])
+
+
+def name_of(secret: bytes, case_id: int) -> str:
+    """What the page calls a case; the secret is the reading session's, or the order's with the sign-in."""
+    digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=secret, digest_size=5).digest()
+    return f"Case {base64.b32encode(digest).decode()[:6]}"
+
+
+def session_names(session: Row) -> bytes:
+    """The secret of a reading session's names: they are written down and printed, and stay with the session."""
+    return bytes.fromhex(session["secret"])
+
+
+class Aliases:
+    """The cases of one study as one reader sees them in one sign-in.
+
+    order: the reader's row of neutral_orders, None where names are not hidden. session: the reader's open reading
+    session of the study. sign_in: any text that differs between sign-ins.
+    """
+
+    def __init__(self, store: Store, order: Row | None, session: Row | None = None, sign_in: str = ""):
+        self.store, self.order = store, order
+        self.covers = order is not None
+        self._places: dict[int, int] = {}  # case: its place, where it is known already
+        if order is not None:
+            self._secret = secret_of(order, sign_in)
+            self._names = session_names(session) if session else self._secret
+
+    def prepare(self, cases: Iterable[int]) -> None:
+        """Look up the places of many cases at once."""
+        missing = [case for case in cases if case not in self._places]
+        if self.order is None or not missing:
+            return
+        rows = self.store.query(
+            "SELECT n.case_id, n.position FROM json_each(?) j CROSS JOIN neutral_cases n "
+            "ON n.case_id = j.value AND n.list = ?",
+            [json.dumps(missing), self.order["id"]],
+        )
+        self._places |= {row["case_id"]: row["position"] for row in rows}
+
+    def know(self, case_id: int, place: int) -> None:
+        """Note a case's place that was read on the way."""
+        self._places[case_id] = place
+
+    def cases(self, numbers: Iterable[int]) -> dict[int, int]:
+        """Own numbers of the cases that neutral numbers speak of; one of another sign-in or order is left out."""
+        wanted = {place_of(n): n for n in numbers if is_neutral(n) and (n - BASE) >> _PLACES == _shift(self._secret)}
+        rows = self.store.query(
+            "SELECT n.position, n.case_id FROM json_each(?) j CROSS JOIN neutral_cases n "
+            "ON n.list = ? AND n.position = j.value",
+            [json.dumps(list(wanted)), self.order["id"] if self.order else None],
+        )
+        self._places |= {row["case_id"]: row["position"] for row in rows}
+        return {wanted[row["position"]]: row["case_id"] for row in rows}
+
+    def number(self, case_id: int) -> int:
+        """The case's number as it may be sent."""
+        if self.order is None:
+            return case_id
+        self.prepare([case_id])
+        return BASE + (_shift(self._secret) << _PLACES) + self._places[case_id]
+
+    def name(self, case_id: int) -> str:
+        """What the page calls a case whose name is hidden."""
+        return name_of(self._names, case_id)
+
+    def mark(self, case_id: int, sha256: str | None) -> str:
+        """Of a case's file, for addresses and ETags: its hash, or one that only this sign-in knows."""
+        if self.order is None:
+            return sha256 or ""
+        return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
+
+    def shown(self, row: dict) -> dict:
+        """What is said of a case (under `id`), or of something that belongs to one (`case_id`), as it may be sent."""
+        if self.order is None:
+            return row
+        if "case_id" in row:
+            return {**row, "case_id": self.number(row["case_id"])}
+        case = row["id"]
+        out = {**row, "id": self.number(case), "name": self.name(case)}
+        if "v" in row:
+            out["v"] = self.mark(case, None)[:10]
+        if "recording" in row:
+            out["recording"] = self.number(row["recording"])
+        if "key" in row:
+            out["key"] = self.cursor(row["key"])
+        if "masks" in row:
+            out["masks"] = [self.shown(mask) for mask in row["masks"]]
+        return out
+
+    def cursor(self, key: tuple | list | None) -> list | None:
+        """The key of a row of the worklist, without the value that the row is sorted by."""
+        if key is None or self.order is None:
+            return None if key is None else list(key)
+        return [0, None, self.number(key[2])]
+
+
+def secret_of(order: Row, sign_in: str) -> bytes:
+    """What numbers, marks and names of a sign-in are made of."""
+    return hashlib.blake2b(sign_in.encode(), key=bytes.fromhex(order["secret"]), digest_size=32).digest()
+
+
+def place_of(number: int) -> int:
+    """The place in an order that a neutral number speaks of."""
+    return (number - BASE) & ((1 << _PLACES) - 1)
+
+
+def is_of(number: int, order: Row, sign_in: str) -> bool:
+    """Whether a neutral number was made for this order in this sign-in."""
+    return (number - BASE) >> _PLACES == _shift(secret_of(order, sign_in))
+
+
+def _shift(secret: bytes) -> int:
+    return int.from_bytes(secret[:4], "big") & ((1 << _SHIFTS) - 1)
+
+
+# Blind-first reading: the mode of a study, and who reads blind now. What it hides of a case: context.py.
+
+SIGHTED = ("adjudicator", "administrator")
+DECIDE_FIRST = "This study is read blind: decide first, then the heat map, the score and the mask are shown."
+
+
+class Hidden(ValueError):
+    """Asked for what a blind study hides until the reader has committed."""
+
+
+def is_blind(store: Store, study: str) -> bool:
+    """Whether the study is read blind first."""
+    return bool(store.setting(f"blind:{study}", False))
+
+
+def set_blind(store: Store, study: str, on: bool, by: str) -> None:
+    """Switch a study's mode; recorded."""
+    with store.write():
+        before = is_blind(store, study)
+        if before != on:
+            store.set_setting(f"blind:{study}", on)
+            audit.record(store, by, "blind", study=study, before=before, after=on)
+
+
+def standing(store: Store, reader: str) -> dict:
+    """{"blind": studies that the reader reads blind now, "session": {"id", "study"} of the open one, or None}."""
+    held = open_session(store, reader)
+    keys = store.query("SELECT key FROM settings WHERE key LIKE 'blind:%' AND value = 'true' ORDER BY key")
+    read_blind = {row["key"].removeprefix("blind:") for row in keys} if role_of(store, reader) not in SIGHTED else set()
+    return {
+        "blind": sorted(read_blind | ({held["study"]} if held and held["blind"] else set())),
+        "session": held and {"id": held["id"], "study": held["study"]},
+    }
+
+
+def reads_blind(store: Store, reader: str) -> bool:
+    """Whether any study is read blind by `reader`: then the rooms that show what a study holds are closed to them. One
+    that lies in the bin is read by nobody.
+    """
+    query = (
+        "SELECT 1 FROM studies s JOIN settings k ON k.key = 'blind:' || s.id "
+        "WHERE k.value = 'true' AND s.binned IS NULL LIMIT 1"
+    )
+    return store.one(query) is not None and role_of(store, reader) not in SIGHTED
