@@ -14,6 +14,23 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # A ResNet of 0.4 million weights with a map at each stride: a step takes a seventh of ResNet-18's.
 ARCH = "test_resnet"
+TIERS = ("long", "browser", "slow")  # markers (pyproject.toml), those that take longest first
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the browser's tests, and has the files of the long tests begin first: no process waits for one at the end.
+
+    The order of the files is the same in every process: by what their tests are, then by name.
+    """
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+    weights: dict[Path, int] = {}
+    for item in items:
+        tier = next((i for i, name in enumerate(TIERS) if item.get_closest_marker(name)), len(TIERS))
+        weights[item.path] = min(tier, weights.get(item.path, tier))
+    items.sort(key=lambda item: weights[item.path])
 
 
 @pytest.fixture(autouse=True)

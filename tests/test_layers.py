@@ -29,6 +29,7 @@ print(len(names))
 """
 
 
+@pytest.mark.slow
 def test_every_engine_module_imports_without_the_upper_floors():
     done = subprocess.run([sys.executable, "-c", ALONE], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -65,6 +66,7 @@ def test_there_is_no_sql_in_the_app():
     assert not wrong
 
 
+@pytest.mark.slow
 def test_programs_kept_as_text_import_what_is_there():
     """Benches and tests start processes with programs in strings, which no linter follows."""
     wrong = []

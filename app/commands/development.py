@@ -7,10 +7,20 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from app.commands._common import UserError, finish, say, verb
+
+
+@dataclasses.dataclass(frozen=True)
+class Tier:
+    """A choice of tests. markers: pytest's expression (pyproject.toml); minutes: that two cores may take for it."""
+
+    markers: str
+    minutes: int | None
+
 
 CHECKS: Mapping[str, list[str]] = {
     "ruff check": [sys.executable, "-m", "ruff", "check", "."],
@@ -21,7 +31,13 @@ CHECKS: Mapping[str, list[str]] = {
     "scripts, generated": [sys.executable, "-m", "app.commands._scripts", "generated"],
     "scripts, tests": [sys.executable, "-m", "app.commands._scripts", "tests"],
 }
+QUICK = ("ruff check", "ruff format")  # the checks of --quick
 ROOT = Path(__file__).resolve().parents[2]
+TIERS = {
+    "quick": Tier("not browser and not slow and not long", 2),
+    "default": Tier("not long", 12),
+    "all": Tier("", None),
+}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -31,15 +47,17 @@ def add(subparsers) -> None:
     _add_schema(subparsers)
 
 
-def pytest(paths: list[str], expression: str | None = None, cores: int | None = None) -> list[str]:
-    """The command that runs the tests below `paths` (none: all); in two processes where there are two cores or more.
+def pytest(paths: list[str], expression: str | None = None, tier: str = "all", cores: int | None = None) -> list[str]:
+    """The command that runs the tests of a tier below `paths` (none: all), in two processes where there are two cores.
 
     A file's tests stay in one process: they share the home and the server that the file's fixtures make.
     """
     command = [sys.executable, "-m", "pytest", *paths, *(["-k", expression] if expression else [])]
+    if TIERS[tier].markers:
+        command += ["-m", TIERS[tier].markers]
     files = paths and all(path.split("::")[0].endswith(".py") for path in paths)
     if not files and (cores or os.cpu_count() or 1) >= 2:
-        command += ["-n", "2", "--dist", "loadfile"]
+        command += ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]  # in the order of tests/conftest.py
     return command
 
 
@@ -101,27 +119,41 @@ def _add_test(subparsers) -> None:
     )
     parser.add_argument("paths", nargs="*", help="only the tests in these files or folders, without the checks")
     parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, without the checks")
+    tier = parser.add_mutually_exclusive_group()
+    quick = f"without a browser and all that takes long: {TIERS['quick'].minutes} minutes on two cores"
+    tier.add_argument("--quick", dest="tier", action="store_const", const="quick", help=quick)
+    every = f"also the longest; without it {TIERS['default'].minutes} minutes on two cores"
+    tier.add_argument("--all", dest="tier", action="store_const", const="all", help=every)
 
 
 def run_test(args) -> int:
+    """What is named is run whole, but for --quick."""
     if not (ROOT / "tests").is_dir():
         raise UserError("the tests come with the source, not with the installed package; clone it and run them there")
-    browser = find_browser(lambda text: say(args, text))
-    say(args, f"Browser: {browser}")
+    named = bool(args.paths or args.k)
+    tier = args.tier or ("all" if named else "default")
+    started = time.monotonic()
     # One thread each: the processes share the cores. A caller's own setting stays.
-    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PMSACL_BROWSER": browser, "PMSACL_TESTED_BY_VERB": "1"}
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PMSACL_TESTED_BY_VERB": "1"}
+    browser = None
+    if tier != "quick":
+        browser = environment["PMSACL_BROWSER"] = find_browser(lambda text: say(args, text))
+        say(args, f"Browser: {browser}")
 
     def passes(command: list[str]) -> bool:
         return subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr if args.json else None) == 0
 
     checks = {}
-    if not args.paths and not args.k:
-        for name, command in CHECKS.items():
-            say(args, f"{name}:")
-            checks[name] = passes(command)
-    tested = passes(pytest(args.paths, args.k))
+    for name in () if named else QUICK if tier == "quick" else CHECKS:
+        say(args, f"{name}:")
+        checks[name] = passes(CHECKS[name])
+    tested = passes(pytest(args.paths, args.k, tier))
     failed = [name for name, ok in checks.items() if not ok] + ["pytest"] * (not tested)
-    finish(args, {"passed": not failed, "browser": browser, "checks": checks})
+    seconds = round(time.monotonic() - started)
+    finish(args, {"passed": not failed, "browser": browser, "checks": checks, "tier": tier, "seconds": seconds})
+    minutes = TIERS[tier].minutes
+    if minutes and not named:
+        say(args, f"{seconds} s; two cores are to take at most {60 * minutes}")
     if failed:
         say(args, f"Not passed: {', '.join(failed)}")
     return 1 if failed else 0

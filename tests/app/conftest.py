@@ -15,6 +15,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from argon2 import PasswordHasher
+
+from core.studio.review import accounts
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = Path(os.environ.get("PMSACL_DATA", ROOT.parent / "shared" / "data"))
@@ -109,14 +112,10 @@ class Served:
                 self.kill()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser's test that fails is tried once more, and named in the summary: two busy cores make it unsteady.
-
-    Whoever sees one named should look for the reason; often it was an answer that came in another order than usual.
-    """
-    for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+@pytest.fixture(scope="session", autouse=True)
+def _quick_hashes() -> None:
+    """Passwords are hashed as they are stored, with the least work: each of our own would take 50 ms."""
+    accounts._HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 @pytest.fixture(scope="session")
@@ -191,6 +190,7 @@ def open_tab(page, url: str, tab: str, study: str = STUDY) -> None:
     page.goto(f"{url}?study={study}&tab={tab.lower()}")
     page.wait_for_function("window.Studio && window.Studio.started", timeout=30_000)
     page.get_by_role("tab", name=tab, exact=True).click()
+    page.wait_for_selector(f".widget-{tab.lower()}[data-ready]", state="attached")
 
 
 @pytest.fixture(scope="session")

@@ -78,8 +78,8 @@ def test_what_is_made_can_be_stopped_where_it_is_said(page, empty):
     server, opened, drawing = empty
     page.goto(server.url)
     page.locator(".plan").get_by_role("button", name="Stop").click()
-    page.locator("dialog").get_by_role("button", name="Stop", exact=True).click()
-    page.wait_for_function("fetch('/api/status/plan').then((r) => r.json()).then((p) => p.jobs.length === 1)")
+    with page.expect_response("**/api/status/stop/*"):
+        page.locator("dialog").get_by_role("button", name="Stop", exact=True).click()
     assert execution.wants(opened, drawing) == "cancel"
     execution.end(opened, drawing, "cancelled", "Cancelled")
     page.locator(".study-main .empty").wait_for()

@@ -76,6 +76,7 @@ def shared(own_home):
     server.stop()
 
 
+@pytest.mark.slow
 def test_strangers_see_nothing(shared):
     assert [status(shared.url + path) for path in PRIVATE] == [401] * len(PRIVATE)
     page = urllib.request.urlopen(urllib.request.Request(shared.url, headers={"Accept": "text/html"}), timeout=20)

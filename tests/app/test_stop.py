@@ -18,6 +18,8 @@ from tests.app.conftest import Served
 from tests.conftest import plain_folder, wait
 from tests.studio.jobs.test_worker import SLOW
 
+SIGNALS = ["SIGTERM", *(pytest.param(name, marks=pytest.mark.long) for name in ("SIGINT", "SIGHUP"))]
+
 
 @pytest.fixture
 def at_work(tmp_path):
@@ -44,7 +46,8 @@ def at_work(tmp_path):
     opened.close()
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIGNALS)
 def test_it_says_what_goes_on_and_how_to_stop_it(at_work, name):
     served, job, opened = at_work()
     os.kill(served.process.pid, getattr(signal, name))
@@ -56,6 +59,7 @@ def test_it_says_what_goes_on_and_how_to_stop_it(at_work, name):
     assert jobs.get_job(opened, job)["status"] == "running"
 
 
+@pytest.mark.slow
 def test_with_stop_jobs_they_are_paused_within_ten_seconds(at_work):
     served, job, opened = at_work("--stop-jobs")
     started = time.monotonic()

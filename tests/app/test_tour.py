@@ -74,6 +74,7 @@ RING = """() => {
 }"""
 
 
+@pytest.mark.long
 def test_all_steps_there_and_back_and_reset(page, toured):
     page.set_default_timeout(180_000)
     opened = store.open(str(toured.home))

@@ -8,6 +8,13 @@ from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.studio.db import journal, store
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
+from tests.conftest import ARCH
+
+CHOOSE = """(select, name) => {
+  select.add(new Option(name));
+  select.value = name;
+  select.dispatchEvent(new Event('change'));
+}"""
 
 
 def stored(served):
@@ -21,12 +28,14 @@ def set_number(page, key: str, value) -> None:
 
 
 def small(page, url, go, epochs: int = 2) -> None:
-    """The tab, with a run settled that takes seconds."""
+    """The tab, with a run settled that takes seconds; its backbone is none that the form offers."""
     go(page, url, "Training")
     page.wait_for_selector(".widget-training[data-ready]")
     page.locator(".training-room .preset").select_option("quick")
     for key, value in (("size", 32), ("batch", 4), ("epochs", epochs)):
         set_number(page, key, value)
+    backbone = page.locator(".training-room [data-key='encoder.arch'] select").first
+    backbone.evaluate(CHOOSE, ARCH)
 
 
 def begin(page) -> str:

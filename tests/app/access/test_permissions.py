@@ -137,6 +137,7 @@ def test_openapi_is_for_those_who_are_signed_in_and_says_who_may_do_what(asked):
     assert operation["summary"] == "Who can sign in, and how far each is with the study"
 
 
+@pytest.mark.slow
 def test_who_is_let_in_follows_from_what_each_route_declares(asked):
     ask, store, server = asked
     wrong = []

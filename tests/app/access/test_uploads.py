@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.studio.ingest import roots
 from tests.app.access.test_permissions import asked  # noqa: F401
 from tests.app.routes.clients import visitor
@@ -28,6 +30,7 @@ def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):  # noqa: 
     assert root.put(f"/api/study/drop/{mine}?path=a.png", content=b"x" * 5000).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_csv_brings_in_nothing_from_outside(asked, tmp_path):  # noqa: F811
     """Of a dropped CSV: the drop's own files; of one in a named folder: files of named folders."""
     _, store, server = asked

@@ -27,6 +27,7 @@ def test_rows_say_what_was_found_and_what_failed(monkeypatch):
         bench.run_all(only=["fuzz"])
 
 
+@pytest.mark.slow
 def test_igd_scores_the_same_in_batches_as_one_by_one():
     row = igd_score.run(quick=True)
     assert row["difference"] < 1e-3 and row["patches"] == 25

@@ -7,6 +7,7 @@ import pytest
 from app.benches import fuzz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fuzz.READERS)
 def test_nothing_breaks_a_reader(name):
     (row,) = fuzz.run(quick=True, only=(name,))["readers"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.benches import _memory as memory
 from app.benches import load
 
 
+@pytest.mark.slow
 def test_readers_decide_at_once():
     found = load.run(quick=True)
     assert found["errors"] == 0, found["first_errors"]
@@ -14,6 +17,7 @@ def test_readers_decide_at_once():
     assert all(memory > 0 for _, memory in found["memory_mb"])
 
 
+@pytest.mark.slow
 def test_the_memory_by_decision_on_a_server_whose_threads_end():
     found = load.run(quick=True, decisions=60)
     assert found["errors"] == 0, found["first_errors"]

@@ -3,12 +3,14 @@
 import os
 
 import cv2
+import pytest
 
 from app.benches import scale
 from app.benches._stages import STAGES
 from core.studio.demo.drawing import FOLDERS, MASKS
 
 
+@pytest.mark.long
 def test_each_stage_is_measured_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(scale, "STAGES", {name: STAGES[name] for name in ("import", "prepare")})
     found = scale.run(only=("30", "60"), quick=True)

@@ -48,6 +48,22 @@ def test_named_files_are_run_without_the_checks(ran):
     assert len(ran) == 1 and ran[0][0][-3:] == ["tests/test_layers.py", "-k", "sql"]
 
 
+def test_quick_needs_no_browser_and_leaves_out_what_takes_long(ran, capsys):
+    assert main(["test", "--quick", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert said["tier"] == "quick" and said["browser"] is None and set(said["checks"]) == set(development.QUICK)
+    assert "not browser" in ran[-1][0][ran[-1][0].index("-m", 3) + 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "tier"), [((), "default"), (("--all",), "all"), (("tests/test_layers.py",), "all"), (("-k", "x"), "all")]
+)
+def test_the_long_ones_are_run_by_all_and_where_they_are_named(ran, capsys, words, tier):
+    assert main(["test", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["tier"] == tier
+    assert ("not long" in ran[-1][0]) is (tier == "default")
+
+
 @pytest.mark.parametrize(("paths", "cores", "two"), [([], 2, True), (["tests/app"], 8, True), ([], 1, False)])
 def test_two_processes_where_there_are_two_cores(paths, cores, two):
     assert ("-n" in development.pytest(paths, cores=cores)) is two

@@ -23,6 +23,7 @@ def ask(room, monkeypatch):  # noqa: F811
     return every.Asked(room[0])
 
 
+@pytest.mark.slow
 def test_each_route_answers_as_its_model_says(ask, room, tmp_path):  # noqa: F811
     store, run = room
     encoder, fit = every.encoder_with_fit(store)
@@ -55,5 +56,6 @@ def test_an_answer_that_is_not_what_its_route_declares_does_not_leave(room, monk
         assert answer.status_code == 500 and "secret" not in answer.text and "a name" not in answer.text
 
 
+@pytest.mark.slow
 def test_the_page_has_the_types_that_are_made():
     assert _scripts.main(["generated"]) == 0, "run `python -m app.commands._scripts generate`"

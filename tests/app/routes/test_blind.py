@@ -104,6 +104,7 @@ def test_own_numbers_are_no_way_in_for_a_blind_reader(reading):
     assert root.ask(f"case/{case}/image.png").status_code == 200
 
 
+@pytest.mark.slow
 def test_names_differ_between_readers_and_sessions(reading):
     _, _, server = reading
     first, second, other = (Watched(server, name) for name in ("ann", "ann", "ben"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.app.conftest import ROOT
 
 SECONDS = ("torchvision", "torch._dynamo", "sklearn", "scipy.stats", "umap", "matplotlib")
@@ -17,6 +19,7 @@ def loaded(code: str, *modules: str) -> str:
     return done.stdout.strip() or done.stderr
 
 
+@pytest.mark.slow
 def test_the_routes_start_without_what_takes_seconds_to_load():
     """Trainings, maps and figures load these where they are asked for."""
     assert loaded("import app.routes; app.routes.routers()", *SECONDS) == "[]"

@@ -1,6 +1,7 @@
 """The bench of the default detector's memory: its images are read by row, and each stage is looked at."""
 
 import numpy as np
+import pytest
 
 from core.engine.benches import memory
 
@@ -14,6 +15,7 @@ def test_images_that_repeat_are_read_like_an_array():
         assert np.array_equal(images[index], whole[index])
 
 
+@pytest.mark.long
 def test_each_stage_has_its_peak():
     found = memory.run(quick=True)
     assert list(found["peak_mib"]) == ["32", "64"]

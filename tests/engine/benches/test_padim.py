@@ -1,6 +1,7 @@
 """PaDiM's benches: same results as the loop, less time, the same memory for four times the images."""
 
 import numpy as np
+import pytest
 import torch
 
 from core.engine.benches import padim_fit, padim_score
@@ -19,12 +20,14 @@ def test_the_loop_it_is_compared_with_fits_the_same():
     np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 
+@pytest.mark.long
 def test_fit():
     row = padim_fit.run(quick=True)
     assert row["ratio"] > 1.5  # an aim of 10 on idle cores; a shared machine is noisier
     assert 0.9 < row["peak_ratio"] < 1.1 and len(row["peak_mib"]) == 2
 
 
+@pytest.mark.slow
 def test_score():
     row = padim_score.run(quick=True)
     assert 0.3 < row["ratio"] < 5 and row["images_per_second"] > 0

@@ -35,6 +35,7 @@ def labelled(frames):
     return images, np.repeat([0, 1], [len(frames["normal"]), len(frames["abnormal"])])
 
 
+@pytest.mark.slow
 def test_padim_finds_polyps_and_keeps_its_threshold(frames):
     order = np.random.default_rng(0).permutation(len(frames["train"]))
     held, train = frames["train"][order[:107]], frames["train"][order[107:]]
@@ -55,6 +56,7 @@ def test_padim_finds_polyps_and_keeps_its_threshold(frames):
     assert (normals > made.threshold).sum() <= most
 
 
+@pytest.mark.slow
 def test_igd_quick_sees_polyps(frames):
     igd = IGD.fit(build_encoder(EncoderConfig()), frames["train"][:80], PRESETS["quick"].replace(max_steps=60))
     images, labels = labelled(frames)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,23 @@ SHORT = {**dict.fromkeys(COUNTS, 2), **NARROW, **FAKES}
 
 
 def short(config):
-    """The same configuration with few steps, narrow networks and one kind of fake lesions, where it has them."""
-    return config.replace(**{name: value for name, value in SHORT.items() if name in config.to_dict()})
+    """The same configuration with few steps, narrow networks and one kind of fake lesions, where it has them.
+
+    Those of an ensemble's members are shortened too.
+    """
+    return config.replace(**{path: SHORT[path.rpartition(".")[2]] for path in shortened(config.to_dict())})
 
 
+def shortened(settings: dict, above: str = "") -> Iterator[str]:
+    """Dotted paths of the settings that SHORT names."""
+    for name, value in settings.items():
+        if name in SHORT:
+            yield above + name
+        elif isinstance(value, dict):
+            yield from shortened(value, f"{above}{name}.")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(DETECTORS.names()) - ALIKE))
 def test_scattered_rows_are_fitted_as_an_array_is(name, tmp_path: Path):
     rng = np.random.default_rng(0)

@@ -14,6 +14,7 @@ def joint():
     return together(work.detector_steps, work.DETECTORS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", work.DETECTORS)
 def test_gradients_of_two_are_those_of_one_with_the_joint_batch(joint, name):
     losses, gradients = work.detector_step(name, False)

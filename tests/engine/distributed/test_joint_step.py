@@ -17,6 +17,7 @@ def joint():
     return together(work.steps, NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_of_two_are_those_of_one_with_the_joint_batch(joint, name):
     alone = work.steps([name])[name]
@@ -37,6 +38,7 @@ def normal_of_mine(parts):
     return work.normalised(parts, processes.rank())
 
 
+@pytest.mark.slow
 def test_batch_norm_of_uneven_parts_is_that_of_the_whole():
     x = np.random.default_rng(0).normal(100, 5, (5, 3, 4, 4)).astype(np.float32)
     parts = [x[:2], x[2:]]

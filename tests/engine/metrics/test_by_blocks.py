@@ -32,8 +32,8 @@ def pixels_of(given, roi=None):
     return Pixels(given["maps"], given["masks"], given["labels"], roi)
 
 
-@pytest.mark.parametrize("with_roi", [False, True])
-@pytest.mark.parametrize("shift", [0.0, 1000.0, -3.0])
+@pytest.mark.slow
+@pytest.mark.parametrize(("with_roi", "shift"), [(False, 0.0), (True, 1000.0), (True, -3.0)])
 def test_figures_are_those_of_all_at_once(with_roi, shift):
     given = study(n=150, side=48, seed=3)
     given["maps"] = given["maps"] + np.float32(shift)
@@ -63,6 +63,7 @@ def test_maps_of_few_values_have_their_ties_counted_half():
     assert binned.pros is None and binned.pixel_aurocs is None
 
 
+@pytest.mark.slow
 def test_the_row_of_many_images_is_the_row_of_few(monkeypatch):
     given = study(n=300, side=32)
     at_once_row = evaluate(**given, bootstrap=100)

@@ -141,6 +141,7 @@ def test_mistakes_are_named_in_a_sentence():
         evaluate(given["scores"][:20], given["labels"][:20], protocol="paper")
 
 
+@pytest.mark.slow
 def test_five_hundred_images_take_seconds():
     given = study(n=500, side=96)
     start = time.process_time()

@@ -17,6 +17,7 @@ def study():
     return draw_study(3, 40, 40, 40, 64)
 
 
+@pytest.mark.slow
 def test_shapes_and_kinds(study):
     assert study["train"].shape == study["test_normal"].shape == study["test_abnormal"].shape == (40, 64, 64, 3)
     assert study["masks"].shape == (40, 64, 64)

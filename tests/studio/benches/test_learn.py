@@ -7,6 +7,7 @@ from core.studio.benches import learn
 from tests.studio.review.conftest import draw_folder
 
 
+@pytest.mark.slow
 def test_each_number_of_corrected_polyps_has_its_figures(tmp_path, monkeypatch):
     folder = draw_folder(tmp_path / "hyperkvasir", 24, 4, 12)
     for path in [p for p in folder.rglob("*.png") if p.parent.name != "mask"]:

@@ -31,6 +31,7 @@ def unaligned(series, method: str) -> np.ndarray:
     return np.stack([maps.fit_map(x, MapConfig(method=method, seed=e)) for e, x in enumerate(series)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
     series, moves = drifting()
@@ -40,6 +41,7 @@ def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
     assert aligned <= free / 4, f"{aligned:.3f} against {free:.3f}"
 
 
+@pytest.mark.slow
 def test_aligned_maps_are_as_faithful_as_free_ones():
     from core.engine.metrics.clusters import map_trustworthiness
 

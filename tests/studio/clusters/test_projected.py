@@ -162,6 +162,7 @@ def test_mistakes_are_sentences(world, made, tmp_path):
         projected.request(world.store, patches.key, projected.ProjectionConfig(folder=str(tmp_path)))
 
 
+@pytest.mark.slow
 def test_new_points_of_a_cluster_come_to_that_cluster_of_a_umap():
     """Three clusters, a fifth of the points kept back: placed, each lands nearest to the mean of its own cluster."""
     rng = np.random.default_rng(0)

@@ -132,6 +132,7 @@ def test_a_path_that_no_file_can_have_is_named(tmp_path):
     assert "line 2" in entry.problem
 
 
+@pytest.mark.slow
 def test_a_long_table_is_streamed(store, tmp_path):
     """20,000 lines of files that are not there; each of them waited in memory before, for the last one."""
     import tracemalloc

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_worker")
 OUT_OF_MEMORY = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
+@pytest.mark.slow
 def test_a_short_job_without_room_waits_for_the_training(store, tiny_study, trains, monkeypatch):
     tried = []
 
@@ -37,6 +38,7 @@ def test_a_short_job_without_room_waits_for_the_training(store, tiny_study, trai
     assert status(store, job) == "done" and tried == [False, True]
 
 
+@pytest.mark.slow
 def test_a_training_without_room_waits_for_the_short_job_and_goes_on(store, tiny_study, run, monkeypatch):
     holds, began = threading.Event(), threading.Event()
     other = runs.create_run(store, tiny_study, "pretrain", "pmsacl", {})
@@ -64,6 +66,7 @@ def test_a_training_without_room_waits_for_the_short_job_and_goes_on(store, tiny
     assert (status(store, short), status(store, long)) == ("done", "done")
 
 
+@pytest.mark.slow
 def test_out_of_memory_with_nothing_beside_is_said(store, run, monkeypatch):
     def full(work):
         raise OUT_OF_MEMORY

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from core.studio.db import journal
 from core.studio.jobs import execution, orphans
 from core.studio.jobs import queue as jobs
@@ -23,6 +25,7 @@ pipeline.pretrain_run(store.open(sys.argv[1]), sys.argv[2], "cpu")
 """
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_an_interrupted_run(store, tiny_study):
     run = create_untrained(store, tiny_study, 32, arch=ARCH)
     line = [sys.executable, "-c", KILLED, str(store.home.path), run]

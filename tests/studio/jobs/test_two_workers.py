@@ -89,6 +89,7 @@ def test_one_queues_worker_is_killed_and_the_other_goes_on(store, run, start, ki
     assert workers[lives].wait(60) == 0
 
 
+@pytest.mark.slow
 def test_each_queue_has_one_worker_and_its_order_and_no_step_is_lost_or_done_twice(store, run, start, tmp_path):
     study = runs.get_run(store, run)["study"]
     for n in range(5):

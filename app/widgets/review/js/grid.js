@@ -22,6 +22,7 @@ export class Grid {
     this.at = 0; // of the cursor
     this.nonce = Symbol('load');
     this.resting = 0;
+    this.list = ''; // the filters and the order of the list that is shown
     this.wanted = SIZES.medium;
     this.shape = layout(1, 1);
     /** @type {Set<string>} addresses of pictures that the browser has */
@@ -89,7 +90,9 @@ export class Grid {
     const asked = here ? get('/api/review/place', { ...params, case: here }) : null;
     const [overview, place] = await Promise.all([review.overview.load(), asked]);
     if (nonce !== this.nonce || !overview) return;
-    this.selection.clear();
+    const list = JSON.stringify(params);
+    if (list !== this.list) this.selection.clear(); // of another list; one that is asked for again keeps it
+    this.list = list;
     this.pages.reset(overview.total);
     this.none.hidden = overview.total > 0;
     this.at = Math.min(place?.ok ? (place.at ?? 0) : 0, Math.max(overview.total - 1, 0));

@@ -39,8 +39,10 @@ function toggle(grid, at) {
 
 /** The case under the cursor, in the viewer. @param {Grid} grid */
 export async function enter(grid) {
-  const row = grid.pages.row(grid.at);
-  if (!row) return;
+  const { pages, at, nonce } = grid;
+  await pages.ensure(at, at + 1); // the list may be a new one whose rows are on their way
+  const row = pages.row(at);
+  if (!row || nonce !== grid.nonce) return;
   grid.show(false);
   await grid.review.goTo(row.id);
 }

@@ -192,7 +192,7 @@ def test_a_foreign_lesion_comes_from_the_pool():
     config = MEDMIX_PRESETS["cut"].replace(donor="foreign", **plain)
     mixed = MedMix(config, pool)(x, 1, seeded())
     for image, mask, donor in zip(mixed.images, mixed.masks, mixed.donors[:, 0] - len(x), strict=True):
-        assert image[0][mask].max() == 0
+        assert image[0][mask].max() < 1e-6  # what rounding leaves where the weight is one
         torch.testing.assert_close(image[2][mask], pool[donor, 2, 0, 0].expand(int(mask.sum())))
     made_up = MedMix(config)(x, 1, seeded())
     assert made_up.masks.any() and not torch.equal(made_up.images, mixed.images)

@@ -32,6 +32,7 @@ def test_scores_and_maps_are_means_and_members_differ(tmp_path):
     assert np.allclose(again.maps, prediction.maps, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_stopped_fit_goes_on_with_the_member_it_was_at(tmp_path):
     images, reported = normals(24), []
     with pytest.raises(Stopped):
@@ -48,6 +49,7 @@ def test_a_stopped_fit_goes_on_with_the_member_it_was_at(tmp_path):
     assert np.array_equal(resumed.predict(images).maps, whole.predict(images).maps)
 
 
+@pytest.mark.slow
 def test_a_finished_member_of_other_images_is_trained_again(tmp_path):
     images, seen = normals(24), []
     with pytest.raises(Stopped):
