@@ -100,6 +100,7 @@ def lost(expected: Any, now: Any, path: str = "") -> list[str]:
     return [] if expected == now else [path]
 
 
+@pytest.mark.slow
 def test_nothing_that_users_hold_on_to_has_gone(today):
     golden = json.loads(GOLDEN.read_text())
     assert sorted(lost(golden, today)) == sorted(GONE)

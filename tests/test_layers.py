@@ -44,6 +44,7 @@ def imports(file: Path):
             yield node.module or ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", FORBIDDEN)
 def test_imports_only_go_down(floor):
     wrong = [

@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TIERS = {
     "quick": Tier("not browser and not slow and not long", 2),
     "default": Tier("not long", 12),
+    "long": Tier("long", None),
     "all": Tier("", None),
 }
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -124,6 +125,8 @@ def _add_test(subparsers) -> None:
     tier.add_argument("--quick", dest="tier", action="store_const", const="quick", help=quick)
     every = f"also the longest; without it {TIERS['default'].minutes} minutes on two cores"
     tier.add_argument("--all", dest="tier", action="store_const", const="all", help=every)
+    alone = "only the longest, without the checks"
+    tier.add_argument("--long", dest="tier", action="store_const", const="long", help=alone)
 
 
 def run_test(args) -> int:
@@ -144,7 +147,7 @@ def run_test(args) -> int:
         return subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr if args.json else None) == 0
 
     checks = {}
-    for name in () if named else QUICK if tier == "quick" else CHECKS:
+    for name in () if named or tier == "long" else QUICK if tier == "quick" else CHECKS:
         say(args, f"{name}:")
         checks[name] = passes(CHECKS[name])
     tested = passes(pytest(args.paths, args.k, tier))

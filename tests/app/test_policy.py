@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import urllib.request
 
+import pytest
+
 TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Report")
 WATCH = """window.refused = [];
 document.addEventListener('securitypolicyviolation', (e) =>
@@ -17,6 +19,7 @@ def policy_of(url: str) -> dict[str, str]:
     return {name: sources for name, _, sources in (part.partition(" ") for part in parts)}
 
 
+@pytest.mark.slow
 def test_no_policy_allows_inline_script(page_url):
     for path in ("", "tour", "api/status", "favicon.svg", "page/static/studio.js", "config"):
         found = policy_of(page_url + path)

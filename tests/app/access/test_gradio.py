@@ -49,6 +49,7 @@ def test_who_is_answered(served):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_nobody_is_given_files_of_the_machine_or_the_home(served):
     store, _, clients = served
     case = store.one("SELECT path FROM cases LIMIT 1")["path"]

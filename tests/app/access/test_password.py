@@ -39,6 +39,7 @@ def test_it_is_changed_and_this_browser_alone_stays_signed_in(served):
     assert (event["who"], event["after"]) == ("ann", {"reader": "ann"}) and audit.verify(store)["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "again", "said"),
     [

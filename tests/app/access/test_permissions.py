@@ -97,6 +97,7 @@ def expected(row: str, operation: dict) -> tuple:
     return (*found[:2], 403, *found[3:]) if row in HIDDEN else found
 
 
+@pytest.mark.slow
 def test_openapi_lists_each_route_with_a_tag_a_sentence_and_who_may_use_it(asked):
     _, _, server = asked
     found = operations(server)
@@ -129,6 +130,7 @@ def test_a_route_that_does_not_say_who_may_use_it_is_refused_at_start_up():
         permissions.include(FastAPI(), mute)
 
 
+@pytest.mark.slow
 def test_openapi_is_for_those_who_are_signed_in_and_says_who_may_do_what(asked):
     _, _, server = asked
     assert visitor(server).get("/openapi.json").status_code == 401

@@ -11,6 +11,7 @@ from tests.conftest import picture, wait, write
 from tests.studio.review.conftest import room  # noqa: F401
 
 
+@pytest.mark.slow
 def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):  # noqa: F811
     from app.routes import studies as module
 

@@ -33,6 +33,7 @@ def test_igd_scores_the_same_in_batches_as_one_by_one():
     assert row["difference"] < 1e-3 and row["patches"] == 25
 
 
+@pytest.mark.slow
 def test_igd_trains_on_every_patch_either_way(monkeypatch):
     """The small steps that are not taken are multiplied: together they have as many patches as the large one."""
     monkeypatch.setattr(igd_train, "medians", lambda whats, rounds, device: [2.0, sum(w() is None for w in whats[1:])])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from app.commands import detectors as verb
 from app.commands import main
 from core.studio.jobs import worker
@@ -12,6 +14,7 @@ from tests.app.routes.test_learn import mark
 from tests.conftest import scored_padim
 
 
+@pytest.mark.slow
 def test_it_learns_and_says_how_both_compare(store, tiny_study, capsys, monkeypatch):
     _, fit = scored_padim(store, tiny_study)
     argv = ["learn", fit, "--device", "cpu", "--json", "--home", str(store.home.path)]

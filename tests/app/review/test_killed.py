@@ -12,6 +12,8 @@ import sys
 import threading
 import urllib.request
 
+import pytest
+
 from core.studio.db import audit
 from core.studio.db import store as stores
 from core.studio.ingest import studies
@@ -55,6 +57,7 @@ def send(url: str, case: int, number: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_no_answered_decision_is_lost_and_none_is_doubled(tmp_path):
     home = tmp_path / "home"
     store = stores.open(str(home))

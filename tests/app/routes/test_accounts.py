@@ -110,6 +110,7 @@ def test_one_administrator_always_stays(served):
     assert root.get(LIST).status_code == 403 and people.role_of(store, "root") == "reader"
 
 
+@pytest.mark.slow
 def test_what_was_read_counts_without_being_assigned(served):
     store, server = served
     root = visitor(server, "root")

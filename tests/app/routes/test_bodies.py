@@ -130,6 +130,7 @@ def q_of(given: dict) -> str:
     return ", ".join(f"{k}={v!r:.20}" for k, v in given.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body, sentence",
     [

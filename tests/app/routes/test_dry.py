@@ -6,6 +6,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from core.studio.review import people
 from core.studio.training import dryrun
 from tests.app.routes.clients import PASSWORD, client_of
@@ -13,6 +15,7 @@ from tests.app.routes.every_route import SMALL
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
 
+@pytest.mark.slow
 def test_dry_runs_take_turns(room, monkeypatch):  # noqa: F811
     store, _ = room
     for name in ("ann", "bob", "cid"):

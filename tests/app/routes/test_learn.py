@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from core.studio.jobs import worker
 from core.studio.review import sessions
@@ -18,6 +19,7 @@ def mark(store, case: dict, reader: str = "ann") -> None:
     decide(store, case["id"], reader, "abnormal")
 
 
+@pytest.mark.slow
 def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study):
     _, fit = scored_padim(store, tiny_study)
     sick = store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' AND label = 'abnormal'", [tiny_study])

@@ -115,6 +115,7 @@ def test_a_bundle_comes_in_by_the_page(asked, bare, tmp_path):  # noqa: F811
     assert bad.status_code == 400 and "no study bundle" in bad.json()["error"]
 
 
+@pytest.mark.slow
 def test_an_export_says_how_many_pictures_may_carry_text(asked):
     store, _, client = asked
     store.execute("UPDATE cases SET burned_in = 0")

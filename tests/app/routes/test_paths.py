@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
+import pytest
+
 from core.studio.training import dryrun
 from tests.app.routes.test_bodies import FOLDERS, ODD, asked, fields_of, send  # noqa: F401
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
 
+@pytest.mark.slow
 def test_no_path_and_no_missing_key_breaks_a_route(asked, monkeypatch):  # noqa: F811
     """Every route, whatever its method: odd parts of its path; and a whole body without one of its keys."""
     monkeypatch.setattr(dryrun, "dry_run", lambda *args: {})

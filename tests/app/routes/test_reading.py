@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from app import routes
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
@@ -15,6 +17,7 @@ QUERY = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_reading_routes_never_write(room):  # noqa: F811
     store, run = room
     client = client_of(store)

@@ -11,6 +11,7 @@ from tests.app.routes.test_blind import reading  # noqa: F401
 from tests.studio.review.conftest import STUDY, asks, fill, save_mask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ["list", "step", "overview", "place", "counts"])
 def test_a_list_of_another_study_shows_no_row_of_a_blind_studys_run(reading, room):  # noqa: F811
     store, run, server = reading

@@ -25,5 +25,6 @@ def test_the_routes_start_without_what_takes_seconds_to_load():
     assert loaded("import app.routes; app.routes.routers()", *SECONDS) == "[]"
 
 
+@pytest.mark.slow
 def test_decisions_need_neither_torch_nor_the_page():
     assert loaded("import app.routes.reviews", "torch", "gradio", *SECONDS) == "[]"

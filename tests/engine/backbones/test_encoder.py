@@ -92,6 +92,7 @@ def test_code_in_a_weights_file_is_not_run(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_unfit_weights_are_refused_in_words(tmp_path, resnet):
     torch.save({"a": torch.zeros(1)}, tmp_path / "a.pth")
     torch.save(torchvision.models.resnet50(weights=None).state_dict(), tmp_path / "r50.pth")

@@ -17,6 +17,7 @@ def trained_like(arch):
     return encoder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["resnet18", "efficientnet-lite0", "convnext_atto", "vit_tiny_patch16_224"])
 def test_maps_are_the_same(arch):
     encoder = trained_like(arch)

@@ -24,6 +24,7 @@ def encoder():
     return build_encoder(EncoderConfig()).eval()
 
 
+@pytest.mark.slow
 def test_detectors_say_the_same_and_the_encoder_sees_each_image_once(encoder, images, monkeypatch):
     seen = []
     plain = map_detector.to_batch

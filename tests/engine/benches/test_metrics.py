@@ -7,6 +7,7 @@ from app import benches
 from core.engine.benches import metrics
 
 
+@pytest.mark.slow
 def test_all_at_once_and_by_blocks_agree(monkeypatch, tmp_path):
     monkeypatch.setenv("PMSACL_PEERS", str(tmp_path / "no-python"))
     monkeypatch.setattr(metrics, "_process", lambda line: metrics.measure(*line[-2:]))

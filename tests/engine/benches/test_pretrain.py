@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.engine.benches import pretrain
 
 
+@pytest.mark.slow
 def test_both_steps_see_as_many_images():
     found = pretrain.run(quick=True, device="cpu")
     assert found["images_per_step"] == 4 * 4 * 2 and found["size"] == 128

@@ -1,8 +1,11 @@
 """The bench of quick fits."""
 
+import pytest
+
 from core.engine.benches import quick_fit
 
 
+@pytest.mark.slow
 def test_quick_fit():
     row = quick_fit.run(quick=True)
     assert row["images"] == 60 and 0 < row["fit_seconds"] < row["seconds_in_all"]

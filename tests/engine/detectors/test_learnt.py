@@ -48,6 +48,7 @@ def test_the_papers_comparators_are_registered():
         assert {"paper", "quick"} <= set(DETECTORS.get(name).presets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNS)
 def test_it_learns_normal_images_better_than_its_untrained_self(name, frames, encoder):
     """By what it lowers: residuals of unseen normal images, PANDA's distances."""

@@ -28,6 +28,7 @@ def test_gradients_of_two_are_those_of_one_with_the_joint_batch(joint, name):
             np.testing.assert_allclose(other["centres"], alone["centres"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_both_processes_hold_the_same_statistics_and_gradients(joint):
     one, two = (of["pmsacl"] for of in joint)
     for what in ("gradients", "statistics"):

@@ -1,6 +1,7 @@
 """PaDiM fitted and read by two processes, each passing a part of the images, is that of one."""
 
 import numpy as np
+import pytest
 
 from tests.engine.distributed import work
 from tests.engine.distributed.group import together
@@ -10,6 +11,7 @@ def of_both(counts):
     return [work.padim(count) for count in counts]
 
 
+@pytest.mark.slow
 def test_statistics_and_maps_are_those_of_one_process():
     counts = [7, 8]
     both = together(of_both, counts)

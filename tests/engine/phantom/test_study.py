@@ -27,6 +27,7 @@ def test_shapes_and_kinds(study):
     assert areas.min() > 0.002 and areas.max() < 0.5 and areas.std() > 0.02
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_arrays_and_another_does_not(study):
     again = draw_study(3, 2, 1, 2, 64)  # a shorter study is the beginning of the longer one
     for name, n in (("train", 2), ("test_normal", 1), ("test_abnormal", 2), ("masks", 2)):

@@ -90,11 +90,13 @@ def test_a_provoked_collapse_is_reported(tmp_path):
     assert alarms and any(word in alarms[0] for word in ("collapsed", "running away", "broke down"))
 
 
+@pytest.mark.slow
 def test_the_same_run_at_a_small_learning_rate_gives_no_alarm(tmp_path):
     result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.001, epochs=6)
     assert not any(line["alarm"] for line in result.history) and not result.collapsed
 
 
+@pytest.mark.slow
 def test_a_healthy_run_gives_no_alarm(tmp_path):
     result = train(tmp_path, preset="quick", epochs=5)
     assert not any(line["alarm"] for line in result.history)

@@ -47,6 +47,7 @@ def test_what_is_said_and_kept(tmp_path):
     assert len(seen) == 6 and again.history == result.history  # finished: nothing is done twice
 
 
+@pytest.mark.slow
 def test_validation_does_not_touch_the_training(tmp_path):
     pretrain(IMAGES, TINY, tmp_path / "a")
     pretrain(IMAGES, TINY, tmp_path / "b", holdout=normals(4, seed=9))
@@ -111,6 +112,7 @@ def test_images_per_step_counts_views():
     assert len(trainer.views().labels) == 8 and trainer.per_epoch == 5
 
 
+@pytest.mark.slow
 def test_local_training_runs_and_reports_l_pos(tmp_path):
     config = TINY.replace(objective="pmsacl-local", size=64, epochs=1, lr=1e-3)
     result = pretrain(normals(6, 64), config, tmp_path, roi=np.ones((6, 64, 64), np.uint8), holdout=normals(3, 64, 9))

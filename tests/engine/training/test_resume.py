@@ -28,6 +28,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stopping_anywhere_changes_nothing(tmp_path, variant):
     config = TINY.replace(**VARIANTS[variant])

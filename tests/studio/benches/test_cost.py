@@ -6,6 +6,7 @@ from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.benches import cost
 
 
+@pytest.mark.slow
 def test_hours_follow_from_the_rates():
     found = cost.run(quick=True)
     step, rates = found["step"], found["rates"]

@@ -7,6 +7,7 @@ import pytest
 from core.studio.benches import faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", faults.FAULTS)
 def test_nothing_is_lost_and_nothing_leaks(name):
     (row,) = faults.run(quick=True, only=(name,))["faults"]

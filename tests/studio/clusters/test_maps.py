@@ -42,6 +42,7 @@ def test_same_seed_same_map_in_two_processes(x):
     assert here == there
 
 
+@pytest.mark.slow
 def test_what_a_umap_compiles_is_kept_for_the_next_process(x):
     maps.fit_map(x, MapConfig(method="umap", seed=7))
     import umap.umap_

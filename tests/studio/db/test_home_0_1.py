@@ -101,6 +101,7 @@ def test_the_encoder_gives_the_features_of_its_weights(opened):
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_detector_scores_and_waiting_jobs_are_done(opened):
     images = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), np.uint8)
     assert load_detector(opened, FIT, "cpu").predict(images).maps.shape == (2, 8, 8)

@@ -28,6 +28,7 @@ def test_migrations_are_applied_once_and_in_order(home):
     assert first[0] == "0001_first_tables"
 
 
+@pytest.mark.slow
 def test_processes_may_open_a_new_home_at_once(tmp_path):
     code = "import sys; from core.studio.db.store import open; print(len(open(sys.argv[1]).db.table_names()))"
     line = [sys.executable, "-c", code, str(tmp_path / "new")]

@@ -113,6 +113,7 @@ def test_a_waiting_demo_is_claimed_last(store, tiny_study):
     assert execution.claim(store, "long")["id"] == own > first
 
 
+@pytest.mark.slow
 def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypatch):
     monkeypatch.setattr(demo, "COUNTS", COUNTS)
     monkeypatch.setattr(demo, "SIDE", 64)

@@ -43,6 +43,7 @@ def small(monkeypatch):
     return looked
 
 
+@pytest.mark.slow
 def test_an_empty_home_gets_the_study_a_first_look_and_no_training(store, small):
     answer = tour.prepare(store, "cpu", wake=False)
     assert not answer["ready"] and answer["job"]["verb"] == "demo"
@@ -56,6 +57,7 @@ def test_an_empty_home_gets_the_study_a_first_look_and_no_training(store, small)
     assert small == ["demo", "demo"], "a study that was drawn before gets its first look too"
 
 
+@pytest.mark.slow
 def test_the_clearest_lesion_is_found_and_the_first_look_outlives_a_reset(store, small):
     demo.make_demo(store)
     encoder = create_untrained(store, "demo", 32, arch=ARCH)
@@ -114,6 +116,7 @@ def used(store, study: str) -> None:
     store.set_setting(f"blind:{study}", True)
 
 
+@pytest.mark.slow
 def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_path):
     plain_folder(tmp_path / "own", 8, 2, 2)
     studies.import_study(store, "own", tmp_path / "own")
@@ -140,6 +143,7 @@ def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_pat
     assert audit.verify(store)["ok"] and audit.trail(store, "demo")[0]["kind"] == "reset"
 
 
+@pytest.mark.slow
 def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small):
     demo.make_demo(store)
     run = create_pretrain(store, "demo", {"size": 32})

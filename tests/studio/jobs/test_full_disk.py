@@ -49,6 +49,7 @@ def weights(store, run) -> dict:
     return load_file(runs.run_folder(store, run) / "encoder.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 2])
 def test_a_training_goes_on_once_there_is_room(store, training, monkeypatch, room):
     whole, cut = training

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from core.studio.jobs.processes import alone, is_alive, start_of
 
 
@@ -48,6 +50,7 @@ def test_only_one_at_a_time_makes_what_both_would_write(tmp_path):
     assert seen == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_a_training_gives_way_and_a_short_job_does_not(store):
     code = (
         "import os, sys; from core.studio.jobs import worker; "

@@ -63,6 +63,7 @@ def test_a_watched_and_an_added_image_are_scored_while_a_training_runs(store, ti
     assert status(store, trains.job) == "done"
 
 
+@pytest.mark.slow
 def test_cases_that_come_while_a_run_is_scored_for_the_first_time(store, tiny_study, scored, tmp_path, monkeypatch):
     """The import leaves them to that scoring, which takes them in; no case is left unscored and none read twice."""
     fit = pipeline.create_fit(store, runs.get_run(store, scored)["parent"], "padim", {"channels": 20})

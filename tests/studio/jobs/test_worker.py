@@ -54,6 +54,7 @@ def slow(store, run):
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_running_job_is_paused_and_cancelled(store, run, slow):
     job, start = slow
     process = start()
@@ -67,6 +68,7 @@ def test_a_running_job_is_paused_and_cancelled(store, run, slow):
     wait(lambda: status(store, job) == "cancelled")
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_is_noticed_by_the_process_id(store, run, slow):
     job, start = slow
     process = start()
@@ -103,6 +105,7 @@ def test_a_job_outlives_the_process_that_started_it(store, run):
     assert "no finished fit" in jobs.get_job(store, job)["error"]
 
 
+@pytest.mark.slow
 def test_a_second_worker_leaves_when_one_works_and_one_waits(store, run, slow):
     job, start = slow
     start()
@@ -116,6 +119,7 @@ def test_a_second_worker_leaves_when_one_works_and_one_waits(store, run, slow):
     waits.wait()
 
 
+@pytest.mark.slow
 def test_only_one_of_many_processes_gets_the_job(store, run):
     jobs.submit(store, chain(run, "score"), start=False)
     jobs.submit(store, chain(run, "score"), start=False)

@@ -102,6 +102,7 @@ def test_wrong_scenes_are_sentences(samples):
         figure.figure(medmix_view.draw_grid(samples, scene()), "gif")
 
 
+@pytest.mark.slow
 def test_probe_separates_absurdly_easy_from_default(store, samples):
     easy = {"size": (0.3, 0.35), "p_jitter": 1.0, "jitter": (1.0, 1.0, 1.0, 0.5), "p_noise": 1.0, "noise": (0.4, 0.4)}
     gentle = {"crop": (0.9, 1.0), "p_jitter": 0.0, "p_grey": 0.0, "p_blur": 0.0}
@@ -112,6 +113,7 @@ def test_probe_separates_absurdly_easy_from_default(store, samples):
     assert a["near"]["real"] >= 8 and a["study"] == "tiny"
 
 
+@pytest.mark.slow
 def test_what_is_glaring_is_not_called_near_real_lesions(store, samples):
     """Opaque blocks lie beyond the line between real lesions and normal patches, and far from either."""
     blocks = probe.probe(store, scene(config=MEDMIX_PRESETS["easy"].to_dict()))
@@ -127,6 +129,7 @@ def test_energy_distance_is_zero_for_one_source_and_grows_with_the_shift():
     assert abs(near) < 0.05 < 1 < far < energy_distance(a, b + 4)
 
 
+@pytest.mark.slow
 def test_probe_sees_lesions_cut_away(store, samples):
     kept = probe.probe(store, scene(weak_config={"crop": (1.0, 1.0), "ratio": (1.0, 1.0)}))
     lost = probe.probe(store, scene(weak_config={"crop": (0.05, 0.1)}))

@@ -11,6 +11,7 @@ from core.studio.medmix import presets
 from core.studio.medmix.probe import words
 
 
+@pytest.mark.slow
 def test_presets_side_by_side(store, tiny_study, capsys):
     presets.save_preset(store, "mine", "medmix", {"size": (0.1, 0.2)})
     line = ["probe", tiny_study, "--preset", "quick", "--preset", "easy", "--preset", "mine", "--home"]

@@ -11,6 +11,7 @@ from core.studio.runs import records as runs
 from tests.studio.clusters.conftest import snapshots
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saved", [1, 3])
 def test_the_first_and_the_last_encoder_stand_side_by_side(store, tiny_study, saved):
     config = {"size": 32, "k": 3, "strong": "medmix", "medmix": {}}

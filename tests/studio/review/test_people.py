@@ -28,6 +28,7 @@ def beside(store, monkeypatch):
     other.close()
 
 
+@pytest.mark.slow
 def test_no_password_is_hashed_inside_a_transaction(store, beside):
     people.keep_account(store, "Root", WORD, "administrator", "machine")
     made = people.invite(store, "Ada", "reader", "Root")

@@ -26,6 +26,7 @@ def fitted(store, tiny_study):
     return fit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["blend", "blend-head"])
 def test_a_training_image_is_most_like_itself(store, tiny_study, fitted, kind):
     memory = {"patches": 2000, "pool": 2000}

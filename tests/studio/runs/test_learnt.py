@@ -50,6 +50,7 @@ def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_s
     assert offer == {"masks": 2, "patients": 2, "readers": ["ann", "bob"], "least": 2}
 
 
+@pytest.mark.slow
 def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(store, tiny_study):
     _, base = scored_padim(store, tiny_study)
     results.evaluate_run(store, base)

@@ -46,6 +46,7 @@ def test_every_held_out_and_test_case_has_a_reading(store, tiny_study, scored):
     assert summary["scored"] == 18 and summary["pixels"]["lo"] < summary["pixels"]["hi"]
 
 
+@pytest.mark.slow
 def test_a_bright_lesion_is_found_and_evaluation_prints_both_regions(store, tiny_study, scored):
     inside = results.evaluate_run(store, scored[1], True, bootstrap=50)
     whole = results.evaluate_run(store, scored[1], False, bootstrap=50)
@@ -119,6 +120,7 @@ def test_what_is_out_of_order_is_said(store, tiny_study, tmp_path):
         results.baseline_row(store, only, 32)
 
 
+@pytest.mark.slow
 def test_a_chain_from_one_submit(store, tiny_study):
     encoder = pipeline.create_pretrain(store, tiny_study, TINY)
     fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})

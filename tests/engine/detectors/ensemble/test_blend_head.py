@@ -134,6 +134,7 @@ def test_kept_loaded_and_the_encoder_is_left_alone(fitted, tmp_path):
     assert again.config == CONFIG.ensemble() and again.size == 64
 
 
+@pytest.mark.slow
 def test_stopped_in_the_head_and_taken_up_again(tmp_path):
     images = normals(24, 64)
     with pytest.raises(Stopped):
@@ -152,6 +153,7 @@ def test_stopped_in_the_head_and_taken_up_again(tmp_path):
     assert same(whole.members["head"].net, resumed.members["head"].net)
 
 
+@pytest.mark.slow
 def test_what_is_given_in_rows_and_at_once_makes_the_same_head(monkeypatch):
     images = normals(24, 64)
     heads = []

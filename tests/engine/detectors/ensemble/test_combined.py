@@ -63,6 +63,7 @@ def test_learnt_weights_are_used_and_kept(tmp_path):
     assert (again.map_weights, again.reading_weights) == (detector.map_weights, detector.reading_weights)
 
 
+@pytest.mark.slow
 def test_the_score_can_have_a_weight_of_its_own():
     learnt = Combined.fit(encoder(), normals(24), CONFIG.replace(learn=True))
     mixed = Combined.fit(encoder(), normals(24), CONFIG.replace(learn=True, score_weight=3.25))
@@ -71,6 +72,7 @@ def test_the_score_can_have_a_weight_of_its_own():
         CONFIG.replace(score_weight=-1.0)
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_head():
     heads = [Combined.fit(encoder(), normals(24), CONFIG.replace(seed=s)).members["head"] for s in (0, 1)]
     assert [h.config.seed for h in heads] == [0, 1]

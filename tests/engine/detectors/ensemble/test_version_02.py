@@ -62,6 +62,7 @@ def fitted(request):
     return kind.fit(encoder(), normals(24, 64), config, FitContext(roi=ROI)), config
 
 
+@pytest.mark.slow
 def test_a_stored_detector_scores_as_it_did(fitted, tmp_path):
     detector, config = fitted
     write(detector, config, tmp_path)
@@ -90,6 +91,7 @@ def test_one_that_was_saved_before_it_saw_colours_and_places_scores_without_them
     np.testing.assert_allclose(again.image_score(again.predict(images)), want, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_blend_and_head_that_kept_the_known_places_itself_still_knows_them(tmp_path):
     kind, config = CONFIGS["blend-head"]
     detector = kind.fit(encoder(), normals(24, 64), config, FitContext(roi=ROI))

@@ -52,12 +52,14 @@ def test_registry_lists_it():
     assert set(IGD.presets) == {"paper", "quick"} and IGD.presets is PRESETS
 
 
+@pytest.mark.slow
 def test_another_backbone(images, tmp_path):
     igd = IGD.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images, BOTH.replace(epochs=1))
     igd.save(tmp_path)
     np.testing.assert_allclose(IGD.load(tmp_path).predict(images).maps, igd.predict(images).maps, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_learns_to_reconstruct_and_to_gather(encoder, images):
     seen = []
     IGD.fit(encoder, images, SMALL.replace(epochs=30, width=8), FitContext(report=seen.append))
@@ -88,6 +90,7 @@ def test_a_tuned_encoder_learns_and_the_given_one_is_left_alone(encoder, images,
     assert same(igd, IGD.load(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [SMALL, BOTH, SMALL.replace(encoder="tuned")])
 @pytest.mark.parametrize("stop", [4, 7])
 def test_stopped_and_resumed_is_the_same_as_undisturbed(encoder, images, tmp_path, config, stop):
@@ -129,6 +132,7 @@ def test_a_training_that_diverges_says_so(encoder, images):
         IGD.fit(encoder, images, SMALL.replace(lr=1e30, epochs=4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [SMALL, BOTH])
 def test_save_and_load(encoder, images, tmp_path, config):
     igd = IGD.fit(encoder, images, config, FitContext(folder=tmp_path))

@@ -35,6 +35,7 @@ def test_distances_are_those_of_the_detector_and_standardised():
     assert moved[:, 0, 3, 3].mean() > 1 and moved[:, 0, 3, 3].mean() > moved[:, 0, 0, 0].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["frozen", "finetune"])
 def test_the_reference_stays_as_it_was_and_is_kept(mode, tmp_path):
     images = normals()
@@ -69,6 +70,7 @@ def test_the_best_checked_network_is_kept():
     assert not all(torch.equal(kept[k], v) for k, v in seen[2].items())
 
 
+@pytest.mark.slow
 def test_checks_stop_early_also_when_resumed(tmp_path):
     images, config, calls = normals(30), FAST.replace(checks=2), []
     lines = []

@@ -139,6 +139,7 @@ def test_stopped_and_resumed_is_not_stopped(tmp_path):
     assert sorted(p.name for p in (tmp_path / "cut").iterdir()) == ["lesion-head.json", "lesion-head.safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["image", "roi", "encoder"])
 def test_a_stopped_fit_of_other_arguments_begins_anew(tmp_path, changed):
     images, net, seen = normals(), encoder(), []

@@ -18,6 +18,7 @@ def slow_greedy(x, count, first):
     return chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "count"), [(900, 300), (50, 49), (300, 1), (2000, 20)])
 def test_greedy_coreset_is_one_farthest_after_another(n, count):
     x = np.random.default_rng(n).normal(size=(n, 5)) ** 3  # uneven: a few lie far out

@@ -120,6 +120,7 @@ def test_scales():
     assert float(even[5]) == pytest.approx(0.5 * 2**0.5, rel=0.01)
 
 
+@pytest.mark.slow
 def test_save_and_load(encoder, images, tmp_path):
     detector = Nearest.fit(encoder, images[:20], NearestConfig(patches=200, pool=500, position=0.3))
     detector.save(tmp_path / "fit")
@@ -133,6 +134,7 @@ def test_save_and_load(encoder, images, tmp_path):
         Nearest.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_several_share_one_pass(encoder, images, monkeypatch):
     wanted = [(PaDiM, PaDiMConfig(channels=20, batch=8)), (Nearest, NearestConfig(patches=200, pool=500, batch=8))]
     alone = [kind.fit(encoder, images, config) for kind, config in wanted]

@@ -17,6 +17,7 @@ from tests.studio.ingest.dicoms import write_dicom
 from tests.studio.review.conftest import asks, save_mask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape, block", [((288, 384), 8), ((1024, 1024), 16), ((2848, 4288), 32)])
 def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape, block):
     folder = tmp_path / "flat"
