@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from argon2 import PasswordHasher
 
-from core.studio.review import accounts
+from core.studio.review import people
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = Path(os.environ.get("PMSACL_DATA", ROOT.parent / "shared" / "data"))
@@ -115,7 +115,7 @@ class Served:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_hashes() -> None:
     """Passwords are hashed as they are stored, with the least work: each of our own would take 50 ms."""
-    accounts._HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    people._HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 @pytest.fixture(scope="session")
