@@ -97,7 +97,7 @@ ROOMS = (
     ("jobs", "ingest", "forms"),
     ("runs",),
     ("review", "medmix"),
-    ("incoming", "training", "clusters"),
+    ("incoming", "training", "clusters", "trials"),
     ("experiments", "demo", "doctor", "benches"),
     ("report",),
 )

@@ -1,0 +1,1 @@
+"""Reader trials: several readers, several cases, with the machine and without; plans, their analysis and report."""

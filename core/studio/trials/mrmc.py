@@ -1,0 +1,225 @@
+"""Several readers, several cases: the analysis of variance of Obuchowski and Rockette with Hillis' degrees of freedom.
+
+Sources: Obuchowski and Rockette, Communications in Statistics 24 (1995) 285; Hillis, Obuchowski, Schartz and Berbaum,
+Statistics in Medicine 24 (2005) 1579; Hillis, ibid. 26 (2007) 596 (degrees of freedom); Hillis, Obuchowski and
+Berbaum, Academic Radiology 18 (2011) 129 (power). Arms are the treatments: t of them, and r readers, all crossed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from core.studio.trials.roc import Figure
+
+METHODS = ("jackknife", "delong")
+NOTHING = 1e-15  # a variance or a difference that is the rounding of none
+
+
+class Components(NamedTuple):
+    """Variance of a figure's error, and the covariances of two: of one reader in two arms, of two readers in one arm,
+    of two readers in two arms."""
+
+    error: float
+    cov1: float
+    cov2: float
+    cov3: float
+
+    @property
+    def between_readers(self) -> float:
+        """What readers share because they read the same cases: never below 0 in a test's denominator."""
+        return max(self.cov2 - self.cov3, 0.0)
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test of no difference between arms, and the interval of the first two arms' difference (first less second).
+
+    generalises: to what its result applies. df2: infinite where the normal distribution is used.
+    """
+
+    generalises: str
+    difference: float
+    error: float
+    low: float
+    high: float
+    statistic: float
+    df1: float
+    df2: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """values (t, r) of the figure. arms: mean, standard error, df, low, high of each arm, readers and cases random."""
+
+    values: np.ndarray
+    components: Components
+    ms: dict[str, float]
+    reader_variance: float
+    interaction_variance: float
+    tests: dict[str, Test]
+    arms: list[dict[str, float]]
+
+    def plain(self) -> dict:
+        """The same of numbers, lists and dictionaries alone, for JSON; what is infinite is None."""
+        tests = {
+            name: {k: None if v == math.inf else v for k, v in asdict(t).items()} for name, t in self.tests.items()
+        }
+        rest = {
+            "ms": self.ms,
+            "reader_variance": self.reader_variance,
+            "interaction_variance": self.interaction_variance,
+            "arms": self.arms,
+        }
+        return {"values": self.values.tolist(), "components": self.components._asdict(), "tests": tests, **rest}
+
+
+def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
+    """Of all figures (...) with each other over cases, (m, m) with m their number, in the order of a flat array.
+
+    jackknife: leaves each case out in turn. delong: of placements (DeLong, DeLong and Clarke-Pearson 1988).
+    """
+    normal = figure.normal.reshape(-1, figure.normal.shape[-1])
+    abnormal = figure.abnormal.reshape(-1, figure.abnormal.shape[-1])
+    n0, n1 = normal.shape[1], abnormal.shape[1]
+    if method == "delong":
+        return np.atleast_2d(np.cov(normal) / n0 + np.cov(abnormal) / n1)
+    if method != "jackknife":
+        raise ValueError(f"covariances come by one of {', '.join(METHODS)}, not {method!r}")
+    value = figure.value.reshape(-1, 1)
+    without = np.concatenate([(n0 * value - normal) / (n0 - 1), (n1 * value - abnormal) / (n1 - 1)], 1)
+    n = n0 + n1
+    return np.atleast_2d(np.cov(without) * (n - 1) ** 2 / n)
+
+
+def components(covariance: np.ndarray, t: int, r: int) -> Components:
+    """Means of the four kinds of entries of covariance (t * r, t * r); where there is none of a kind, 0."""
+    four = covariance.reshape(t, r, t, r)
+    arm = np.eye(t, dtype=bool)[:, None, :, None]
+    reader = np.eye(r, dtype=bool)[None, :, None, :]
+    kinds = [(arm, reader), (~arm, reader), (arm, ~reader), (~arm, ~reader)]
+    picked = [four[np.broadcast_to(a & b, four.shape)] for a, b in kinds]
+    return Components(*(float(values.mean()) if values.size else 0.0 for values in picked))
+
+
+def analyse(figure: Figure, method: str = "jackknife", level: float = 0.95) -> Analysis:
+    """figure: of t arms by r readers, value (t, r). Raises ValueError for fewer than two arms or readers."""
+    values = np.asarray(figure.value, np.float64)
+    t, r = values.shape
+    if t < 2 or r < 2:
+        raise ValueError("The analysis compares two arms or more, read by two readers or more.")
+    covariance = covariances(figure, method)
+    parts = components(covariance, t, r)
+    by_arm, by_reader, mean = values.mean(1), values.mean(0), values.mean()
+    ms_t = float(r * ((by_arm - mean) ** 2).sum() / (t - 1))
+    ms_r = float(t * ((by_reader - mean) ** 2).sum() / (r - 1))
+    rest = values - by_arm[:, None] - by_reader + mean
+    ms_tr = float((rest**2).sum() / ((t - 1) * (r - 1)))
+    ms = {"arms": ms_t, "readers": ms_r, "arms x readers": ms_tr}
+    tests = tests_of(by_arm, ms_t, ms_tr, parts, r, level)
+    arms = [_arm(values[i], components(covariance.reshape(t, r, t, r)[i, :, i, :], 1, r), level) for i in range(t)]
+    of_readers = (ms_r - ms_tr) / t - parts.cov1 + parts.cov3
+    of_both = ms_tr - parts.error + parts.cov1 + parts.cov2 - parts.cov3
+    return Analysis(values, parts, ms, of_readers, of_both, tests, arms)
+
+
+def tests_of(
+    by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int, level: float = 0.95
+) -> dict[str, Test]:
+    """The three tests, from mean squares and components: "both", "readers fixed", "cases fixed"."""
+    t = len(by_arm)
+    difference = float(by_arm[0] - by_arm[1])
+    shared = r * parts.between_readers
+    denominator = ms_tr + shared
+    df = (t - 1) * (r - 1)
+    ddf = df * (denominator / ms_tr) ** 2 if ms_tr > NOTHING else math.inf
+    fixed = parts.error - parts.cov1 + (r - 1) * parts.between_readers
+    both = _test("readers and cases", difference, ms_t, denominator, t, r, ddf, level)
+    readers = _test("these readers, other cases", difference, ms_t, fixed, t, r, math.inf, level)
+    cases = _test("other readers, these cases", difference, ms_t, ms_tr, t, r, df, level)
+    return {"both": both, "readers fixed": readers, "cases fixed": cases}
+
+
+def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: int, df2: float, level: float) -> Test:
+    """By F(t - 1, df2), which for an infinite df2 is chi-squared / (t - 1). No variation at all: a difference of 0 has
+    p 1, any other p 0."""
+    if below < NOTHING:
+        same = abs(difference) < NOTHING
+        return Test(words, difference, 0.0, difference, difference, 0.0 if same else math.inf, t - 1, df2, float(same))
+    value, error = ms_t / below, math.sqrt(2 * below / r)
+    if math.isinf(df2):
+        p, quantile = stats.chi2.sf(value * (t - 1), t - 1), stats.norm.ppf(0.5 + level / 2)
+    else:
+        p, quantile = stats.f.sf(value, t - 1, df2), stats.t.ppf(0.5 + level / 2, df2)
+    half = float(quantile) * error
+    return Test(words, difference, error, difference - half, difference + half, value, t - 1, df2, float(p))
+
+
+def _arm(values: np.ndarray, own: Components, level: float) -> dict[str, float]:
+    r, ms = len(values), float(values.var(ddof=1))
+    below = ms + r * max(own.cov2, 0.0)
+    df = (below / ms) ** 2 * (r - 1) if ms > NOTHING else math.inf
+    error = math.sqrt(max(below, 0.0) / r)
+    half = error * float(stats.t.ppf(0.5 + level / 2, df) if math.isfinite(df) else stats.norm.ppf(0.5 + level / 2))
+    mean = float(values.mean())
+    return {"mean": mean, "error": error, "df": min(df, 1e9), "low": mean - half, "high": mean + half}
+
+
+# Sample size: what a trial of so many readers and cases can find.
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of a trial before it is made. correlations: of the three covariances with the error variance.
+
+    The defaults are those of Van Dyke's data as OR-DBM MRMC prints them: one reader in two arms 0.43, two readers in
+    one arm 0.43, in two arms 0.30; 0.0002 for the interaction of arms and readers. A pilot gives better ones.
+    """
+
+    area: float = 0.85
+    abnormal: float = 0.5
+    correlations: tuple[float, float, float] = (0.43, 0.43, 0.30)
+    interaction: float = 0.0002
+
+    def components(self, cases: int) -> Components:
+        """For so many cases, with the error variance of an area (Hanley and McNeil 1982)."""
+        n1 = max(cases * self.abnormal, 1.0)
+        n0 = max(cases - n1, 1.0)
+        a = self.area
+        q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
+        error = (a * (1 - a) + (n1 - 1) * (q1 - a * a) + (n0 - 1) * (q2 - a * a)) / (n0 * n1)
+        return Components(error, *(error * c for c in self.correlations))
+
+
+def power(difference: float, parts: Components, interaction: float, r: int, alpha: float = 0.05) -> float:
+    """Chance that two arms so different are found different, readers and cases random (Hillis et al. 2011, Eq. 9)."""
+    shared = parts.between_readers
+    own = max(interaction, 0.0) + parts.error - parts.cov1 - shared
+    below = own + r * shared
+    if own <= 0:
+        return 1.0 if difference else alpha
+    df2 = (below / own) ** 2 * (r - 1)
+    away = r * difference**2 / (2 * below)
+    return float(stats.ncf.sf(stats.f.isf(alpha, 1, df2), 1, df2, away)) if away else alpha
+
+
+def sample_sizes(
+    difference: float,
+    expected: Expected,
+    readers: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 10, 15),
+    cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
+    alpha: float = 0.05,
+) -> list[dict]:
+    """[{"readers", "cases", "power"}] of every pair. Raises ValueError for a difference that no area can have."""
+    if not 0 < abs(difference) < 1:
+        raise ValueError("A difference of areas lies between 0 and 1, for example 0.05.")
+    return [
+        {"readers": r, "cases": n, "power": power(difference, expected.components(n), expected.interaction, r, alpha)}
+        for r in readers
+        for n in cases
+    ]  # fmt: skip
