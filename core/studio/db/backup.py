@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from core.studio.db import audit, leftovers, migrate
-from core.studio.db.home import Home
+from core.studio.db.home import BadHome, Home
 from core.studio.db.store import Row, Store, now
 
 KEPT = 14  # of each kind, the newest
@@ -90,7 +90,7 @@ def check(file: Path) -> Backup:
             raise BadBackup(f"{about.name}, which describes the backup, cannot be read") from None
         if said != found.sha256:
             raise BadBackup(f"{file.name} is damaged: it is not what was written")
-    newer = sorted(set(found.migrations) - set(migrate.known()))
+    newer = migrate.newer(found.migrations)
     if newer:
         raise BadBackup(f"{file.name} was made by a newer version ({newer[-1]}): install that one to restore it")
     return found
@@ -139,11 +139,12 @@ def _described(file: Path, name: str, strict: bool = True) -> Backup:
             if wrong != ["ok"]:
                 raise BadBackup(f"{file.name} is damaged: {wrong[0]}")
             applied = [r["name"] for r in store.query("SELECT name FROM _sqlite_migrations ORDER BY id")]
-            trail: Row = {"events": 0, "head": ""}
-            if "0200_review_room" in applied:
-                trail = audit.verify(store)
+            migrate.check(applied)
+            trail: Row = audit.verify(store)
             if strict and trail.get("problems"):
                 raise BadBackup(f"the audit trail in {file.name} is broken: {trail['problems'][0]}")
+    except BadHome as error:
+        raise BadBackup(f"{file.name}: {error}") from None
     except sqlite3.DatabaseError as error:
         raise BadBackup(f"{file.name} is no database of this studio, or is damaged: {error}") from None
     return Backup(name, now(), file.stat().st_size, _digest(file), applied, trail["events"], trail["head"])

@@ -80,7 +80,11 @@ class Store:
         self.home = home
         self._local = threading.local()
         self._opened = False
-        migrate(self.db, self._before_migration)
+        try:
+            migrate(self.db, self._before_migration)
+        except BaseException:
+            self.close()
+            raise
 
     def _before_migration(self) -> None:
         from core.studio.db import backup

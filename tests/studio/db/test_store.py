@@ -25,7 +25,7 @@ def test_migrations_are_applied_once_and_in_order(home):
     first = [r["name"] for r in Store(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
     again = [r["name"] for r in Store(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
     assert first == again == sorted(first)
-    assert first[0] == "0001_first_tables"
+    assert first[0] == "0490_base"
 
 
 @pytest.mark.slow
