@@ -23,11 +23,11 @@ def sign_in_router(door: Door) -> APIRouter:
 
     def session(name: str, password: str) -> str | None:
         """The cookie of a new session; None for a wrong password, or one that was changed meanwhile."""
-        before = people.password_mark(ctx.store(), name)
-        if not people.verify(ctx.store(), name, password):
+        mark = people.verify(ctx.store(), name, password)
+        if not mark:
             return None
         with ctx.store().write():
-            return ctx.sessions.start(name) if people.password_mark(ctx.store(), name) == before else None
+            return ctx.sessions.start(name) if people.password_mark(ctx.store(), name) == mark else None
 
     @router.get("/sign-in")
     def show(request: Request) -> Response:

@@ -31,6 +31,7 @@ def enter(browser, url: str, name: str, password: str):
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: not address.endswith("/sign-in"))
     return page
 
 

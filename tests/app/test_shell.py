@@ -96,6 +96,7 @@ def test_sign_in_and_out(shared, browser):
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill("a long password")
     page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: not address.endswith("/sign-in"))
     page.wait_for_function("window.Studio && window.Studio.started", timeout=30_000)
     cookie = context.cookies()[0]
     assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"

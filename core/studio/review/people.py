@@ -117,26 +117,36 @@ def role_of(store: Store, name: str) -> str | None:
     return row["role"] if row else None
 
 
-def verify(store: Store, name: str, password: str) -> bool:
-    """Whether the password is this name's. Takes as long for an unknown name.
+def verify(store: Store, name: str, password: str) -> str:
+    """Mark (`password_mark`) of the password if it is this name's, else "". Takes as long for an unknown name.
 
-    How often one may try is decided where people sign in (app/access/attempts.py).
+    A hash that was made with less work than is usual now is made anew, unless the password changed meanwhile. How often
+    one may try is decided where people sign in (app/access/attempts.py).
     """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
-    kept = (row or {}).get("password_hash")
+    stored = (row or {}).get("password_hash")
     try:
-        right = _HASHER.verify(kept or _NOBODY, password) and kept is not None
+        right = _HASHER.verify(stored or _NOBODY, password) and stored is not None
     except (VerificationError, InvalidHashError):
-        return False
-    if right and kept is not None and _HASHER.check_needs_rehash(kept):
-        store.execute("UPDATE readers SET password_hash = ? WHERE name = ?", [_HASHER.hash(password), name])
-    return right
+        return ""
+    if not right:
+        return ""
+    if _HASHER.check_needs_rehash(stored):
+        renewed = _HASHER.hash(password)
+        asked = "UPDATE readers SET password_hash = ? WHERE name = ? AND password_hash = ?"
+        with store.write() as db:
+            stored = renewed if db.execute(asked, [renewed, name, stored]).rowcount else stored
+    return _mark(stored)
 
 
 def password_mark(store: Store, name: str) -> str:
     """Changes with the account's password and reveals nothing of it; "" for a name without one."""
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
-    return hashlib.sha256(row["password_hash"].encode()).hexdigest()[:16] if row and row["password_hash"] else ""
+    return _mark(row["password_hash"]) if row and row["password_hash"] else ""
+
+
+def _mark(password_hash: str) -> str:
+    return hashlib.sha256(password_hash.encode()).hexdigest()[:16]
 
 
 # Who may do what, and who is to read which case.

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from argon2 import PasswordHasher
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -81,6 +82,14 @@ def test_a_password_changed_while_it_was_checked_opens_no_session(door, monkeypa
     monkeypatch.setattr(people, "verify", slow)
     assert enter(browser()).status_code == 401
     assert store.query("SELECT * FROM sessions") == []
+
+
+def test_a_hash_of_less_work_is_renewed_at_sign_in_and_lets_in(door, monkeypatch):
+    store, _, browser = door
+    monkeypatch.setattr(people, "_HASHER", PasswordHasher(time_cost=1, memory_cost=16, parallelism=1))
+    before = people.password_mark(store, "Ada")
+    assert enter(browser()).status_code == 303
+    assert people.password_mark(store, "Ada") != before and enter(browser()).status_code == 303
 
 
 @pytest.mark.parametrize("body", [b"", b"name=Ada", b"\xff\xfe", b"name=" + b"x" * 5000, b"password=" + b"x" * 5000])

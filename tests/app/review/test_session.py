@@ -25,7 +25,10 @@ def begin(page, count: int | None = None) -> None:
 
 
 def distract(page, draw: random.Random) -> None:
-    """A click where the focus stays away from the image: a slider, a menu of the list, another tab and back."""
+    """A click where the focus stays away from the image: a slider, a menu of the list, another tab and back.
+
+    Space would press a menu or a tab that is focused, so from there Escape returns to the image first.
+    """
     what = draw.choice(["slider", "slider", "menu", "tab", "none"])
     if what == "slider":
         sliders = page.locator(".rv-slider input[type=range]:visible")
@@ -35,6 +38,8 @@ def distract(page, draw: random.Random) -> None:
     elif what == "tab":
         page.get_by_role("tab", name=draw.choice(["Study", "MedMix", "Results"]), exact=True).click()
         page.get_by_role("tab", name="Review", exact=True).click()
+    if what in ("menu", "tab"):
+        page.keyboard.press("Escape")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
