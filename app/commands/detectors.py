@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 from app.commands._common import (
     UserError,
@@ -126,12 +127,18 @@ def _add_score(subparsers) -> None:
         "default: up to 1000 cases)",
     )
     parser.add_argument("--background", action="store_true", help="queue it and return at once")
+    parser.add_argument(
+        "--from", dest="source", metavar="DIR", help="take in the Parquet of `screen`; no image is read"
+    )
 
 
 def run_score(args) -> int:
     from core.engine import processes
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
+
+    if args.source:
+        return _score_from(args)
 
     def submit(store) -> tuple[str, int]:
         steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
@@ -149,6 +156,16 @@ def run_score(args) -> int:
         return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")
     follow(args, store, job, "Scoring")
     return _score_done(args, store)
+
+
+def _score_from(args) -> int:
+    from core.studio.runs.exported import take_in
+
+    store = open_store(args)
+    run = _fit_of(store, args)["id"]
+    counts = take_in(store, run, Path(args.source).expanduser())
+    text = f"{counts['taken']} readings taken in; {counts['unknown']} files are no test case of the study"
+    return finish(args, {"run": run, **counts}, text)
 
 
 def _fit_of(store, args) -> dict:

@@ -177,7 +177,7 @@ def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: np.ndar
     out = {
         "pooled": torch.cat([maps[s].mean((2, 3)) for s in config.strides], 1).float(),
         "cells": torch.cat(cells, 1).permute(0, 2, 3, 1).float(),
-        "inside": torch.ones(len(finest), *grid, dtype=torch.bool, device=finest.device),
+        "inside": torch.ones(finest.shape[0], *grid, dtype=torch.bool, device=finest.device),
     }
     if roi is not None:
         region = torch.from_numpy(np.array(roi)).to(finest.device).float()[:, None]

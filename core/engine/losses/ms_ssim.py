@@ -101,7 +101,7 @@ def dissimilarity_map(
     Borders are mirrored so that every pixel has a value. 0 where both agree; at most twice the weights' sum.
     """
     kernel, size, half = _window(window, sigma, x), x.shape[2:], window // 2
-    total = x.new_zeros(len(x), *size)
+    total = x.new_zeros(x.shape[0], *size)
 
     def mirrored(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         border = (half, half, half, half)

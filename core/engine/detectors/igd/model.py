@@ -61,6 +61,10 @@ class IGDModel(nn.Module):
 
     @torch.inference_mode()
     def judge(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`judged`, of which nothing is kept to take a gradient by."""
+        return self.judged(x)
+
+    def judged(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x (B, 3, s, s) -> reconstruction error (B,), classifier (B,), residual map (B, s, s), in eval mode."""
         z = self.encode(x)
         back = self.generator(z)

@@ -33,6 +33,6 @@ class Grid:
         """(B, P, patch, patch) -> (B, S, S): at each pixel the mean over the patches that cover it (NaN where none)."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
-        total = flat.new_zeros(len(flat), self.size**2).index_add_(1, index, flat)
+        total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)
         covers = flat.new_zeros(self.size**2).index_add_(0, index, torch.ones_like(index, dtype=flat.dtype))
         return (total / covers).view(-1, self.size, self.size)

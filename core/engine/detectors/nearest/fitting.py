@@ -30,7 +30,7 @@ def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
         parts.append(m)
     y, x = (torch.arange(n, device=m.device).add(0.5).div(n) for n in shape)
     place = torch.stack(torch.meshgrid(y, x, indexing="ij"))  # (2, h, w)
-    parts.append(place.expand(len(m), -1, -1, -1))
+    parts.append(place.expand(m.shape[0], -1, -1, -1))
     return torch.cat(parts, 1).permute(0, 2, 3, 1)
 
 

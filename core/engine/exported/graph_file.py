@@ -1,0 +1,112 @@
+"""A detector's graph as an ONNX file, compared with the detector itself before it is given out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.engine.detectors.base import Detector
+from core.engine.detectors.lesion_head.lesion_head import LesionHead
+from core.engine.exported.graphs import CannotExport, Graph
+
+INPUTS, OUTPUTS = ("image", "roi"), ("map", "score", "score_roi")
+CLOSE = 1e-4  # of a score, or of its size where that is above 1
+
+
+@dataclass(frozen=True)
+class Written:
+    """bytes: of the file. difference: the largest of any score of the images that it was compared on."""
+
+    bytes: int
+    difference: float
+
+
+def library() -> Any:
+    """onnxruntime. Raises CannotExport saying how to get what an export needs."""
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise CannotExport(f"an export needs {error.name}: pip install 'pmsacl-studio[export]'") from None
+    return onnxruntime
+
+
+def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Path) -> Written:
+    """Write `file` and compare it, run by onnxruntime, with the detector, on images uint8 (N, S, S, 3), roi (N, S, S).
+
+    Any number of images may be given to it at a time. Raises CannotExport where the detector has no graph, or where a
+    score differs by more than CLOSE; no file is left then.
+    """
+    onnxruntime = library()
+    graph = Graph(detector).eval().requires_grad_(False)
+    at_once = torch.export.Dim("images", min=1, max=4096)
+    several = np.repeat(images[:1], 2, 0), np.repeat(roi[:1], 2, 0)
+    example = tuple(torch.from_numpy(np.ascontiguousarray(part)) for part in several)
+    with quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            graph, example, input_names=list(INPUTS), output_names=list(OUTPUTS), dynamo=True,
+            dynamic_shapes={"images": {0: at_once}, "roi": {0: at_once}}, external_data=False, verbose=False,
+        )  # fmt: skip
+    assert program is not None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    program.save(str(file))
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    given = session.run(list(OUTPUTS), dict(zip(INPUTS, (images, roi), strict=True)))
+    difference = furthest(given[1:], scores_of(detector, images, roi))
+    if not difference <= CLOSE:
+        file.unlink()
+        raise CannotExport(f"the graph's scores differ from the detector's by {difference:.2g}; nothing was written")
+    return Written(file.stat().st_size, difference)
+
+
+def scores_of(detector: Detector, images: np.ndarray, roi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The detector's own scores of whole images and of regions of interest, in float32, as a graph has it."""
+    with full_precision(detector):
+        prediction = detector.predict(images, roi=roi)
+        return detector.image_score(prediction), detector.image_score(prediction, roi)
+
+
+@contextlib.contextmanager
+def full_precision(detector: Detector) -> Iterator[None]:
+    """Lesion heads in it, as which some processors compute in bfloat16, compute in float32 inside."""
+    if isinstance(detector, LesionHead):
+        config = detector.config
+        detector.config = config.replace(autocast=False)
+        try:
+            yield
+        finally:
+            detector.config = config
+        return
+    with contextlib.ExitStack() as stack:
+        for member in getattr(detector, "members", {}).values():
+            stack.enter_context(full_precision(member))
+        yield
+
+
+def furthest(given: Any, own: Any) -> float:
+    """The largest difference between two lists of scores, in parts of the score where that is above 1."""
+    parts = [np.abs(a - b) / np.maximum(1, np.abs(b)) for a, b in zip(given, own, strict=True)]
+    return float(np.max(parts))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without what the exporter tells its own developers."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

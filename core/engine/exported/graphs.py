@@ -1,0 +1,421 @@
+"""A fitted detector as one network: an image and its region of interest in, heat map and scores out.
+
+Normalisation, the encoder, the detector, its scales and the rule that makes a score are all inside, in float32, with
+nothing but operations that ONNX has. Each graph repeats `predict` and `image_score` of its detector, whose own
+functions it calls wherever these take tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from core.engine.backbones.inference import inference_copy
+from core.engine.calibration.heatmap import blur, upsample
+from core.engine.calibration.scale import Scale
+from core.engine.detectors.base import Detector
+from core.engine.detectors.ensemble.ensemble import ROI, TOP, Ensemble
+from core.engine.detectors.igd.igd import IGD
+from core.engine.detectors.igd.igd import STRIDE as IGD_STRIDE
+from core.engine.detectors.lesion_head.lesion_head import LesionHead
+from core.engine.detectors.lesion_head.score import TOP as TOP_SHARES
+from core.engine.detectors.mahalanobis import Mahalanobis, features_of
+from core.engine.detectors.map_detector import MapDetector
+from core.engine.detectors.nearest.fitting import patches_of
+from core.engine.detectors.nearest.nearest import Nearest
+from core.engine.detectors.padim import PaDiM
+from core.engine.mean_colour import MeanColour
+from core.engine.registry import DETECTORS
+
+
+class CannotExport(ValueError):
+    """A detector that no graph stands for; the message names it and says why."""
+
+
+class Said(NamedTuple):
+    """Of N images: map (N, h, w); everywhere, the map before anything was left out; scores (N,), of the whole image and
+    of its region of interest.
+    """
+
+    map: Tensor
+    everywhere: Tensor
+    score: Tensor
+    score_roi: Tensor
+
+
+class Part(nn.Module):
+    """Base of the graphs. images: uint8 (N, S, S, 3); roi: uint8 (N, S, S). Any number of images."""
+
+    def forward(self, images: Tensor, roi: Tensor) -> Said:
+        raise NotImplementedError
+
+
+class Graph(nn.Module):
+    """What leaves the house: (images, roi) -> map, score, score_roi."""
+
+    def __init__(self, detector: Detector) -> None:
+        super().__init__()
+        self.part = part_of(detector)
+
+    def forward(self, images: Tensor, roi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        said = self.part(images, roi)
+        return said.map, said.score, said.score_roi
+
+
+def part_of(detector: Detector) -> Part:
+    """The graph of a detector, those of its members in it. Raises CannotExport, naming it, where there is none."""
+    for kind, make in PARTS.items():
+        if isinstance(detector, kind):
+            return make(detector)
+    raise CannotExport(f"{DETECTORS.title(detector.name)} ({detector.name}) has no form as a graph: {_why(detector)}")
+
+
+def _why(detector: Detector) -> str:
+    if detector.name in ("marked", "learnt"):
+        return "its map follows its base's readings; export the base, or use its safetensors here"
+    return f"only {', '.join(sorted(kind.name for kind in PARTS))} and the ensembles of these do"
+
+
+def exportable() -> list[str]:
+    """Names of the detectors that have a graph."""
+    return [name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), tuple(PARTS))]
+
+
+class _OfMaps(Part):
+    """Base of the graphs of detectors that see an image through the encoder's maps alone, which several then share."""
+
+    def __init__(self, detector: Any, alone: bool = True) -> None:
+        """alone: whether it brings the encoder along."""
+        super().__init__()
+        self.detector, self.strides = detector, tuple(detector.config.strides)
+        self.encoder = inference_copy(detector.encoder) if alone else None
+
+    def forward(self, images: Tensor, roi: Tensor) -> Said:
+        assert self.encoder is not None
+        return self.read(self.encoder.maps(floats(images), self.strides), roi)
+
+    def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
+        """As the detector's own `read` and `image_score`, of maps (N, C, h, w) by stride."""
+        raise NotImplementedError
+
+
+class _PaDiM(_OfMaps):
+    def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
+        far = self.detector.distances(maps)
+        heat = blur(far, self.detector.config.sigma * far.shape[1] / 256)
+        return Said(heat, heat, heat.flatten(1).amax(1), masked(heat, roi).flatten(1).amax(1))
+
+
+class _Nearest(_OfMaps):
+    def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
+        own, memory = self.detector, self.detector.memory
+        patches = patches_of(maps, self.strides)
+        height, width = patches.shape[1], patches.shape[2]
+        flat = (patches * own.scales).flatten(0, 2)
+        closeness = (flat - memory._centre) @ memory._centred.T - memory._half_norms
+        nearest = closeness.argmax(1)
+        distances = (flat - memory.features[nearest]).square().sum(1).sqrt()
+        weights = memory.weights(flat, distances, nearest).view(-1, height * width)
+        heat = distances.view(-1, height, width)
+        smooth = blur(heat, own.config.sigma * height / 256)
+        far = heat.flatten(1)
+        inside = counted(roi, height, width).flatten(1)
+        scores = []
+        for seen in (far, torch.where(inside, far, -1.0)):
+            peak = seen.argmax(1, keepdim=True)
+            scores.append((far * weights).gather(1, peak)[:, 0])
+        return Said(smooth, smooth, scores[0], scores[1])
+
+
+class _Mahalanobis(_OfMaps):
+    def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
+        own = self.detector
+        features = features_of(maps, own.config, None)
+        heat = own.normals["cells"].distance(features["cells"])
+        smooth = blur(heat, own.config.sigma * heat.shape[1] / 256)
+        score = inside = own.normals["pooled"].distance(features["pooled"])
+        if "pooled_roi" in own.normals:
+            pooled = []
+            for stride in own.config.strides:
+                weight = covered(roi, maps[stride].shape[2], maps[stride].shape[3])[:, None]
+                pooled.append((maps[stride] * weight).sum((2, 3)) / weight.sum((2, 3)).clamp_min(1e-6))
+            inside = own.normals["pooled_roi"].distance(torch.cat(pooled, 1))
+        return Said(smooth, smooth, score, inside)
+
+
+class _LesionHead(Part):
+    def __init__(self, detector: LesionHead) -> None:
+        super().__init__()
+        self.detector, self.net = detector, detector.net
+
+    def forward(self, images: Tensor, roi: Tensor) -> Said:
+        x = floats(images)
+        logits, classes, features = self.net(x)
+        classes = classes.softmax(1)
+        if self.detector.config.tta:
+            other, its_classes, its_features = self.net(x.flip(-1))
+            logits, classes = (logits + other.flip(-1)) / 2, (classes + its_classes.softmax(1)) / 2
+            features = (features + its_features) / 2
+        away = (features[:, None] - self.net.centres).square().sum(2).sqrt()
+        margin = away[:, 0] - away[:, 1:].amin(1)
+        scores = [self._score(seen, classes, margin) for seen in (logits, masked(logits, roi))]
+        return Said(logits, logits, scores[0], scores[1])
+
+    def _score(self, inside: Tensor, classes: Tensor, margin: Tensor) -> Tensor:
+        """As `lesion_head.score.summaries` sums up an image, and the rule weighs it."""
+        rule = self.detector.rule
+        cells = inside.shape[1] * inside.shape[2]
+        total = torch.full_like(margin, rule.bias)
+        shares = {f"top {share:.1%}": max(1, round(share * cells)) for share in TOP_SHARES}
+        for name, weight in zip(rule.terms, rule.weights, strict=True):
+            if name in shares:
+                value = inside.flatten(1).topk(shares[name], 1).values.mean(1)
+            elif name == "area":
+                value = (inside > rule.threshold).flatten(1).float().sum(1).log1p()
+            elif name == "largest component":
+                value = largest_component(inside > rule.threshold).log1p()
+            elif name == "class":
+                odds = classes[:, 0].clamp(1e-6, 1 - 1e-6)
+                value = ((1 - odds) / odds).log()
+            else:
+                value = margin
+            total = total + weight * value
+        return total
+
+
+class _IGD(Part):
+    def __init__(self, detector: IGD) -> None:
+        super().__init__()
+        self.detector, self.whole, self.local = detector, detector.whole, detector.local
+
+    def forward(self, images: Tensor, roi: Tensor) -> Said:
+        own = self.detector
+        config = own.config
+        x = floats(images)
+        rec, gauss, residual = self.whole.judged(x)
+        small = F.avg_pool2d(residual[:, None], IGD_STRIDE)[:, 0]
+        inside = counted(roi, small.shape[1], small.shape[2]).float()
+        kept = (small * inside).sum((1, 2)) / inside.sum((1, 2))
+        scores = [
+            config.xi * error + (1 - config.xi) * gauss
+            for error in (rec, rec * kept / small.mean((1, 2)).clamp_min(1e-12))
+        ]
+        maps = residual
+        if self.local is not None:
+            patches, laid = self._patches(x)
+            maps = config.local_share * laid + (1 - config.local_share) * residual
+            cover = own.grid.cut(roi.float()[:, None]).mean((2, 3, 4)) >= 0.5
+            cover = cover | ~cover.any(1, keepdim=True)
+            best = patches.amax(1), torch.where(cover, patches, -torch.inf).amax(1)
+            scores = [
+                config.local_share * local + (1 - config.local_share) * score
+                for local, score in zip(best, scores, strict=True)
+            ]
+        maps = F.avg_pool2d(blur(maps, config.sigma * own.size / 256)[:, None], IGD_STRIDE)[:, 0]
+        return Said(maps, maps, scores[0], scores[1])
+
+    def _patches(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (N, P) and heat map (N, S, S) of the local model."""
+        own, local = self.detector, self.local
+        assert local is not None
+        config, count = own.config, len(own.grid)
+        rec, gauss, residual = local.judged(own.grid.cut(x).flatten(0, 1))
+        if config.map_gauss:
+            residual = config.xi_local * residual + (1 - config.xi_local) * gauss[:, None, None]
+        scores = (config.xi_local * rec + (1 - config.xi_local) * gauss).view(-1, count)
+        return scores, own.grid.lay(residual.view(-1, count, own.grid.patch, own.grid.patch))
+
+
+class _Colour(nn.Module):
+    """The distance of an image's mean colour, as `MeanColour.distances` takes it. roi None: of the whole image."""
+
+    def __init__(self, colour: MeanColour) -> None:
+        super().__init__()
+        self.mean, self.precision = torch.from_numpy(colour.mean), torch.from_numpy(colour.precision)
+
+    def forward(self, images: Tensor, roi: Tensor | None) -> Tensor:
+        pixels = images.double().flatten(1, 2)  # (N, P, 3)
+        mean = pixels.mean(1)
+        if roi is not None:
+            inside = roi.double().flatten(1)[..., None]
+            count = inside.sum(1)
+            mean = torch.where(count > 0, (pixels * inside).sum(1) / count.clamp_min(1), mean)
+        away = mean - self.mean
+        return ((away @ self.precision) * away).sum(1).sqrt().float()
+
+
+class _Ensemble(Part):
+    known: Tensor | None
+
+    def __init__(self, detector: Ensemble) -> None:
+        super().__init__()
+        self.detector = detector
+        quick = {name: member for name, member in detector.members.items() if isinstance(member, MapDetector)}
+        self.quick = [name for name in quick if not detector.config.members[name].side]
+        shared = {name: PARTS[type(quick[name])](quick[name], alone=False) for name in self.quick}
+        others = {name: part_of(member) for name, member in detector.members.items() if name not in shared}
+        self.encoder = inference_copy(quick[self.quick[0]].encoder) if shared else None
+        self.members = nn.ModuleDict({**shared, **others})
+        self.colours = nn.ModuleDict({name: _Colour(colour) for name, colour in detector.colours.items()})
+        known = detector.known
+        grid = None if known is None else torch.from_numpy(upsample(known[None], known.shape[0])[0] >= 0.5)
+        self.register_buffer("known", grid)
+
+    def forward(self, images: Tensor, roi: Tensor) -> Said:
+        own = self.detector
+        side = -(-images.shape[1] // own.config.stride)
+        parts = {}
+        if self.encoder is not None:
+            readers: dict[str, Any] = {name: self.members[name] for name in self.quick}
+            strides = {stride for reader in readers.values() for stride in reader.strides}
+            maps = self.encoder.maps(floats(images), strides)
+            parts = {name: reader.read(maps, roi) for name, reader in readers.items()}
+        for name, member in self.members.items():
+            if name not in parts:
+                smaller = own.config.members[name].side
+                shown = smaller and images.shape[1] > smaller
+                pair = (shrunk(images, smaller), shrunk(roi, smaller)) if shown else (images, roi)
+                parts[name] = member(*pair)
+        everywhere: Tensor | float = 0.0
+        for name, weight in own.map_weights.items():
+            everywhere = everywhere + weight * _scaled(own.map_scales[name], self._on_grid(name, parts[name], side))
+        assert isinstance(everywhere, Tensor)
+        heat = everywhere if self.known is None else torch.where(self.known, everywhere, 0.0)
+        score = self._score(parts, everywhere, images, None)
+        return Said(heat, everywhere, score, self._score(parts, everywhere, images, roi))
+
+    def _on_grid(self, name: str, said: Said, side: int) -> Tensor:
+        sigma = self.detector.config.members[name].blur * said.everywhere.shape[1] / 256
+        maps = blur(said.everywhere, sigma)
+        return F.interpolate(maps[:, None], (side, side), mode="bilinear", align_corners=False)[:, 0]
+
+    def _score(self, parts: dict[str, Said], everywhere: Tensor, images: Tensor, roi: Tensor | None) -> Tensor:
+        own, kind = self.detector, "" if roi is None else ROI
+        total: Tensor | float = 0.0
+        for name, weight in own.reading_weights.items():
+            if name in parts:
+                value = parts[name].score if roi is None else parts[name].score_roi
+            elif name == "colour":
+                region = roi if name + ROI in own.colours else None
+                value = self.colours[name if region is None else name + ROI](images, region)
+            else:
+                value = _sum_up(name, everywhere, roi)
+            total = total + weight * _scaled(own.reading_scales[name + kind], value)
+        assert isinstance(total, Tensor)
+        return total
+
+
+def _sum_up(name: str, maps: Tensor, roi: Tensor | None) -> Tensor:
+    """An ensemble's own readings of its map: `mean`, or `top`, the highest twentieth."""
+    flat = maps.flatten(1)
+    inside = torch.ones_like(flat) if roi is None else counted(roi, maps.shape[1], maps.shape[2]).flatten(1).float()
+    count = inside.sum(1)
+    if name == "mean":
+        return (flat * inside).sum(1) / count
+    highest = (TOP * count.double()).round().clamp_min(1).float()[:, None]
+    cells = flat.shape[1]
+    ordered = torch.where(inside > 0, flat, flat.amin(1, keepdim=True) - 1).topk(cells, 1).values
+    taken = torch.arange(cells)[None] < highest
+    return torch.where(taken, ordered, 0.0).sum(1) / highest[:, 0]
+
+
+def _scaled(scale: Scale, values: Tensor) -> Tensor:
+    return (values - scale.mean) / scale.sd
+
+
+PARTS: dict[type[Detector], Callable[..., Part]] = {
+    PaDiM: _PaDiM, Nearest: _Nearest, Mahalanobis: _Mahalanobis, LesionHead: _LesionHead, IGD: _IGD, Ensemble: _Ensemble
+}  # fmt: skip
+
+
+def floats(images: Tensor) -> Tensor:
+    """uint8 (N, S, S, 3) -> float32 (N, 3, S, S) in [0, 1], as `tensors.to_batch`."""
+    return images.permute(0, 3, 1, 2).float() / 255.0
+
+
+def _windows(size: int, cells: int) -> np.ndarray:
+    """(cells, size) of 0 and 1: which pixels `F.interpolate(mode="area")` averages for each cell."""
+    starts, ends = (np.arange(cells) * size) // cells, -(-(np.arange(1, cells + 1) * size) // cells)
+    pixels = np.arange(size)
+    return ((pixels >= starts[:, None]) & (pixels < ends[:, None])).astype(np.float32)
+
+
+def _counts(roi: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Pixels of roi (N, S, S) inside each cell of a grid (N, h, w), and of all pixels (h, w)."""
+    rows = torch.from_numpy(_windows(int(roi.shape[1]), height))
+    columns = torch.from_numpy(_windows(int(roi.shape[2]), width))
+    return rows @ roi.float() @ columns.T, rows.sum(1)[:, None] * columns.sum(1)
+
+
+def covered(roi: Tensor, height: int, width: int) -> Tensor:
+    """uint8 (N, S, S) -> (N, h, w): how much of each cell lies inside."""
+    inside, every = _counts(roi, height, width)
+    return inside / every
+
+
+def inside_of(roi: Tensor, height: int, width: int) -> Tensor:
+    """`heatmap.roi_at`: bool (N, h, w). Counts are whole numbers, so that half is half exactly."""
+    inside, every = _counts(roi, height, width)
+    return 2 * inside >= every
+
+
+def counted(roi: Tensor, height: int, width: int) -> Tensor:
+    """`heatmap.counted`: bool (N, h, w), all cells where the region is empty."""
+    inside = inside_of(roi, height, width)
+    return inside | ~inside.flatten(1).any(1)[:, None, None]
+
+
+def masked(maps: Tensor, roi: Tensor) -> Tensor:
+    """`heatmap.masked_maps`: each map (N, h, w) with its own minimum outside."""
+    return torch.where(inside_of(roi, maps.shape[1], maps.shape[2]), maps, maps.flatten(1).amin(1)[:, None, None])
+
+
+def shrunk(pixels: Tensor, side: int) -> Tensor:
+    """uint8 (N, S, S) or (N, S, S, 3) -> the same at `side`, as OpenCV shrinks by area: to whole numbers, halves to the
+    even one, but at half the side upwards.
+    """
+    size = int(pixels.shape[1])
+    weights = torch.from_numpy(_shares(size, side))
+    x = pixels.float() if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2).float()
+    x = weights @ x @ weights.T
+    x = (x + 0.5).floor() if size == 2 * side else x.round()
+    x = x.clamp(0, 255).to(torch.uint8)
+    return x if pixels.ndim == 3 else x.permute(0, 2, 3, 1)
+
+
+def _shares(size: int, side: int) -> np.ndarray:
+    """(side, size): how much of each pixel lies under each cell, in parts of the cell."""
+    scale = size / side
+    ends = np.arange(side + 1) * scale
+    low = np.maximum(ends[:-1, None], np.arange(size))
+    high = np.minimum(ends[1:, None], np.arange(1, size + 1))
+    return (np.maximum(high - low, 0) / scale).astype(np.float32)
+
+
+def largest_component(above: Tensor) -> Tensor:
+    """bool (N, h, w) -> float (N,): cells of the largest group that touch at sides or corners, 0 where there is none.
+
+    Each cell carries a number of its group. A round takes the highest number of the neighbours over to the group's
+    root, then twice follows the roots (Zhang, Azad, Hu 2020): groups of n cells are one after some log2(n) rounds,
+    and no loop is needed, which not every runtime has.
+    """
+    height, width = above.shape[1], above.shape[2]
+    cells = height * width
+    number = torch.arange(1, cells + 1).view(1, height, width) * above.long()  # 0: none
+    label = F.pad(number.flatten(1), (1, 0))  # (N, 1 + cells), by number
+    for _ in range(math.ceil(math.log2(cells)) + 2):
+        plane = label[:, 1:].reshape(-1, 1, height, width).float()
+        highest = F.max_pool2d(plane, 3, 1, 1).flatten(1).long() * above.flatten(1).long()
+        around = F.pad(highest, (1, 0))
+        label = label.scatter_reduce(1, label, around, "amax").maximum(around)
+        label = label.gather(1, label)
+        label = label.gather(1, label)
+    sizes = torch.zeros_like(label, dtype=torch.float32)
+    sizes = sizes.scatter_add(1, label, F.pad(above.flatten(1).float(), (1, 0)))
+    return sizes[:, 1:].amax(1)

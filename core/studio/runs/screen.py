@@ -1,0 +1,319 @@
+"""Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs onnxruntime, numpy and opencv.
+
+The folder that this file lies in, when it has left the house, holds the model (model.onnx), what is known of it
+(card.json) and the two functions that prepare an image (resize.py, roi.py). No home, no database and no torch is used.
+Written are FOLDER/scores.csv, a line an image, and FOLDER/maps/, a heat map an image in grey: 0 is usual, 255 what the
+card calls full. Lines that are there already are not made again, so a run that was stopped goes on. With --watch the
+folder of images is looked at again and again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from core.engine.calibration.quantise import quantise
+from core.studio.ingest.resize import prepare
+
+HERE = Path(__file__).resolve().parent
+SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp"}
+INPUTS, OUTPUTS = ["image", "roi"], ["map", "score", "score_roi"]
+COLUMNS = [
+    "file", "score", "score_roi", "percentile", "percentile_roi", "flagged", "flagged_roi", "peak", "sha256", "error",
+]  # fmt: skip
+FLAG_PERCENTILE = 95.0
+BATCH = 8
+FOREVER = sys.maxsize
+
+
+class BadModel(ValueError):
+    """A folder that no model can be read from; the message says what is wrong with it."""
+
+
+class BadImage(ValueError):
+    """A file that is no image that can be read here; the message says why."""
+
+
+def digest_of(file: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with file.open("rb") as content:
+        for block in iter(lambda: content.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """What is known of the model in `folder`. Raises BadModel where a file is missing or not what was written."""
+    try:
+        card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+        digests = dict(card["digests"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadModel(f"{folder} is no exported model: it holds no card.json that can be read") from None
+    for name, digest in digests.items():
+        file = folder / name
+        if folder.resolve() not in file.resolve().parents:
+            raise BadModel(f"card.json names a file outside of its folder: {name}")
+        if not file.is_file():
+            raise BadModel(f"{name} is missing in {folder}: copy the folder again")
+        if digest_of(file) != digest:
+            raise BadModel(f"{name} in {folder} is not the file that card.json was written with: copy the folder again")
+    return card
+
+
+def read_image(data: bytes) -> np.ndarray:
+    """The bytes of a file -> uint8 (H, W, 3) RGB, upright; 16 bits are brought to 8, what is transparent is black."""
+    if data[128:132] == b"DICM":
+        raise BadImage("a DICOM file takes the studio itself: import it there, or give a PNG of it")
+    buffer = np.frombuffer(data, np.uint8)
+    image = cv2.imdecode(buffer, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(buffer) else None  # upright
+    if image is None:
+        raise BadImage("not an image, or damaged" if len(buffer) else "the file is empty (0 bytes)")
+    if data[:2] != b"\xff\xd8":  # a JPEG has no transparency
+        whole = cv2.imdecode(buffer, cv2.IMREAD_UNCHANGED)
+        if whole is not None and whole.dtype == np.uint8 and whole.ndim == 3 and whole.shape[2] == 4:
+            image = (whole[..., :3] * (whole[..., 3:].astype(np.float64) / 255)).round().astype(np.uint8)
+    if image.dtype == np.uint16:
+        bits = next(bits for bits in (8, 10, 12, 14, 16) if int(image.max()) < 1 << bits)
+        image = np.right_shift(image.astype(np.uint16), bits - 8).astype(np.uint8)
+    if image.dtype != np.uint8:
+        raise BadImage(f"its values are {image.dtype}; 8 or 16 bits can be read here")
+    return np.ascontiguousarray(image[..., ::-1])
+
+
+class Screen:
+    """An exported model, ready to score. folder: as `export` wrote it. threads: that one image may use; 0: all."""
+
+    def __init__(self, folder: Path | str = HERE, threads: int = 0) -> None:
+        import onnxruntime
+
+        self.folder = Path(folder)
+        self.card = read_card(self.folder)
+        self.size = int(self.card["size"])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        try:
+            providers = ["CPUExecutionProvider"]
+            self.session = onnxruntime.InferenceSession(str(self.folder / "model.onnx"), options, providers=providers)
+        except Exception as error:  # onnxruntime's own kinds have no common base
+            raise BadModel(f"model.onnx cannot be read by onnxruntime: {str(error).splitlines()[0][:200]}") from None
+        takes = [one.name for one in self.session.get_inputs()]
+        gives = [one.name for one in self.session.get_outputs()]
+        if takes != INPUTS or gives != OUTPUTS:
+            raise BadModel(
+                f"model.onnx is of another program: it takes {', '.join(takes)} and gives {', '.join(gives)}"
+            )
+        calibration = self.card["calibration"] or {}
+        self.known = {kind: np.array(of["scores"]) for kind, of in calibration.items()}
+        pixels = self.card.get("pixels") or {}
+        self.low, self.high = pixels.get("lo"), pixels.get("hi")
+        self.seen = pixels.get("seen")
+
+    def score(self, images: list[np.ndarray]) -> list[dict[str, Any]]:
+        """uint8 (H, W, 3) images of any size -> for each its scores, percentiles and flags, `peak` (the largest value
+        that counts) and `heat` float32 (h, w).
+        """
+        pairs = [prepare(image, self.size) for image in images]
+        shown, roi = (np.stack(part) for part in zip(*pairs, strict=True))
+        maps, scores, scores_roi = self.session.run(OUTPUTS, {"image": shown, "roi": roi})
+        rows = []
+        for heat, region, *values in zip(maps, roi, scores, scores_roi, strict=True):
+            row: dict[str, Any] = {"heat": heat, "peak": self._peak(heat, region)}
+            for kind, name, value in zip(("plain", "roi"), ("", "_roi"), values, strict=True):
+                row[f"score{name}"] = float(value)
+                if kind in self.known:
+                    place = np.searchsorted(self.known[kind], float(value), side="left")
+                    row[f"percentile{name}"] = 100 * float(place) / len(self.known[kind])
+                    row[f"flagged{name}"] = int(row[f"percentile{name}"] >= FLAG_PERCENTILE)
+            rows.append(row)
+        return rows
+
+    def _peak(self, heat: np.ndarray, roi: np.ndarray) -> float:
+        """The largest value of a map inside the region of interest, where normal images show anything."""
+        cells = cv2.resize(roi.astype(np.float32), heat.shape[::-1], interpolation=cv2.INTER_AREA) >= 0.5
+        cells = cells if cells.any() else np.ones(heat.shape, bool)
+        if self.seen:
+            grid = np.array([[cell == "1" for cell in row] for row in self.seen], np.uint8)
+            cells = cells & (cv2.resize(grid, heat.shape[::-1], interpolation=cv2.INTER_NEAREST) > 0)
+        return float(np.where(cells, heat, -np.inf).max()) if cells.any() else float(heat.min())
+
+    def grey(self, heat: np.ndarray) -> np.ndarray:
+        """A heat map on the card's scale, uint8 (h, w); on its own where the card has none."""
+        low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
+        return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
+
+    def files(self, files: list[Path]) -> list[dict[str, Any]]:
+        """A row for each file, as `score`, with `file` and `sha256`; one that cannot be read has `error` instead."""
+        rows: list[dict[str, Any]] = []
+        images = []
+        for file in files:
+            rows.append({"file": str(file)})
+            try:
+                data = file.read_bytes()
+                images.append((len(rows) - 1, read_image(data), hashlib.sha256(data).hexdigest()))
+            except (BadImage, OSError) as error:
+                rows[-1]["error"] = str(error)
+        if images:
+            for (place, image, digest), found in zip(images, self.score([i[1] for i in images]), strict=True):
+                rows[place] |= found | {"sha256": digest, "shape": image.shape[:2]}
+        return rows
+
+
+def packed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose heat map is bytes: `map` (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi."""
+    heat = row.pop("heat", None)
+    row.pop("shape", None)
+    if heat is not None:
+        codes, low, high = quantise(heat)
+        data = zlib.compress(np.ascontiguousarray(codes, "<u2").tobytes(), 6)
+        row |= {"map": data, "map_h": heat.shape[0], "map_w": heat.shape[1], "map_lo": low, "map_hi": high}
+    return row
+
+
+_screen: Screen | None = None  # of a process of several
+
+
+def _open(folder: str, threads: int) -> None:
+    global _screen
+    _screen = Screen(folder, threads)
+
+
+def _work(files: list[str], maps: str | None, root: str) -> list[dict[str, Any]]:
+    assert _screen is not None
+    rows = _screen.files([Path(file) for file in files])
+    for row in rows:
+        heat, shape = row.pop("heat", None), row.pop("shape", None)
+        if heat is not None and maps is not None:
+            name = os.path.relpath(row["file"], root)
+            target = Path(maps) / (name + ".png")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            grey = cv2.resize(_screen.grey(heat), shape[::-1], interpolation=cv2.INTER_LINEAR)
+            target.write_bytes(cv2.imencode(".png", grey)[1].tobytes())
+    return rows
+
+
+def found_in(source: Path) -> Iterator[Path]:
+    """Images of a folder and those in it, in order of their names; or the file itself."""
+    if source.is_file():
+        yield source
+    for folder, inner, names in os.walk(source):
+        inner.sort()
+        for name in sorted(names):
+            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
+                yield Path(folder, name)
+
+
+def _settled(file: Path, sizes: dict[Path, int]) -> bool:
+    """Whether a file has kept its size since it was last looked at: nobody is still writing it."""
+    before, sizes[file] = sizes.get(file, -1), file.stat().st_size
+    return before == sizes[file]
+
+
+def screen_folder(
+    model: Path,
+    source: Path,
+    out: Path,
+    *,
+    processes: int = 1,
+    threads: int = 0,
+    maps: bool = True,
+    watch: float = 0,
+    rounds: int = FOREVER,
+) -> dict[str, Any]:
+    """Score the images of `source` into `out`; returns {"images", "failed", "flagged", "seconds"}.
+
+    watch: seconds between two looks at the folder; 0: once. rounds: looks at most.
+    """
+    if not source.exists():
+        raise BadModel(f"there is no {source}")
+    read_card(model)
+    out.mkdir(parents=True, exist_ok=True)
+    table = out / "scores.csv"
+    done: set[str] = set()
+    if table.exists():
+        with table.open(newline="", encoding="utf-8") as lines:
+            done = {line["file"] for line in csv.DictReader(lines) if line.get("file")}
+    counts: dict[str, Any] = {"images": 0, "failed": 0, "flagged": 0}
+    root = str(source if source.is_dir() else source.parent)
+    started, sizes = time.monotonic(), dict[Path, int]()
+    place = str(out / "maps") if maps else None
+    pool = None
+    if processes > 1:
+        pool = ProcessPoolExecutor(processes, get_context("spawn"), _open, (str(model), threads or 1))
+    else:
+        _open(str(model), threads)
+    try:
+        with table.open("a", newline="", encoding="utf-8") as lines:
+            writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore")
+            if not done and table.stat().st_size == 0:
+                writer.writeheader()
+            while rounds > 0:
+                rounds -= 1
+                new = [file for file in found_in(source) if str(file) not in done]
+                new = [file for file in new if _settled(file, sizes)] if watch else new
+                for rows in _batches([str(file) for file in new], place, root, pool):
+                    for row in rows:
+                        writer.writerow(row)
+                        done.add(row["file"])
+                        counts["images"] += 1
+                        counts["failed"] += "error" in row
+                        counts["flagged"] += row.get("flagged_roi", 0)
+                    lines.flush()
+                if not watch:
+                    break
+                time.sleep(watch)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+    return {**counts, "seconds": round(time.monotonic() - started, 3)}
+
+
+def _batches(
+    files: list[str], maps: str | None, root: str, pool: ProcessPoolExecutor | None
+) -> Iterable[list[dict[str, Any]]]:
+    parts = [files[i : i + BATCH] for i in range(0, len(files), BATCH)]
+    if pool is None:
+        return (_work(part, maps, root) for part in parts)
+    return pool.map(_work, parts, [maps] * len(parts), [root] * len(parts))
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("source", type=Path, help="an image, or a folder of images")
+    parser.add_argument("--out", type=Path, required=True, help="where scores.csv and maps/ go")
+    parser.add_argument("--model", type=Path, default=HERE, help="the exported folder (default: that of this script)")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=0, help="of each process; 0: all")
+    parser.add_argument("--no-maps", action="store_true")
+    parser.add_argument("--watch", type=float, default=0, metavar="SECONDS", help="look again every so often")
+    args = parser.parse_args(argv)
+    try:
+        counts = screen_folder(
+            args.model, args.source, args.out, processes=args.processes, threads=args.threads,
+            maps=not args.no_maps, watch=args.watch,
+        )  # fmt: skip
+    except BadModel as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(counts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""An exported model run on many images: by this machine's processes into a table, or by many machines through Ray.
+
+Ray's own engine reads the list, hands batches to workers that each hold the model, and gives a batch whose worker was
+lost to another. Both ways write the Parquet that `exported.take_in` reads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from core.studio.runs import screen
+from core.studio.runs.exported import Refused, detector_digest
+
+COLUMNS = {
+    "file": "string", "sha256": "string", "error": "string", "score": "float64", "score_roi": "float64",
+    "percentile": "float64", "percentile_roi": "float64", "flagged": "int64", "flagged_roi": "int64",
+    "peak": "float64", "map": "binary", "map_h": "int64", "map_w": "int64", "map_lo": "float64", "map_hi": "float64",
+}  # fmt: skip
+BATCH = 16
+
+
+def files_of(source: Path) -> list[str]:
+    """Paths of the images of a folder, or those that the first column of a Parquet list names."""
+    if source.suffix != ".parquet":
+        if not source.exists():
+            raise Refused(f"there is no {source}")
+        return [str(file) for file in screen.found_in(source)]
+    import pyarrow.parquet as parquet
+
+    try:
+        return [str(path) for path in parquet.read_table(source).column(0).to_pylist()]
+    except (OSError, ValueError) as error:
+        raise Refused(f"{source} is no Parquet list of paths: {error}") from None
+
+
+def schema(model: Path) -> Any:
+    """Of the Parquet that is written, with the digest of the weights that made it."""
+    import pyarrow
+
+    types = {"string": pyarrow.string(), "float64": pyarrow.float64(), "int64": pyarrow.int64()}
+    fields = [(name, types.get(kind, pyarrow.binary())) for name, kind in COLUMNS.items()]
+    return pyarrow.schema(fields, metadata={"pmsacl.detector": detector_digest(model)})
+
+
+class Scorer:
+    """A worker: the model opened once, then batches of paths. The rows of a batch are one file, named by the batch's
+    number, so that a batch that is done twice is there once.
+    """
+
+    def __init__(self, model: str, out: str) -> None:
+        self.screen, self.out = screen.Screen(model, threads=1), Path(out)
+        self.schema = schema(Path(model))
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, int]:
+        """row {"batch", "files"} -> {"images", "failed", "worker"}."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        target = part_of(self.out, int(row["batch"]))
+        rows = [screen.packed(one) for one in self.screen.files([Path(file) for file in row["files"]])]
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        columns = {name: [one.get(name) for one in rows] for name in COLUMNS}
+        parquet.write_table(pyarrow.table(columns, schema=self.schema), partial, compression="zstd")
+        partial.replace(target)
+        return {"images": len(rows), "failed": sum("error" in one for one in rows), "worker": os.getpid()}
+
+
+def part_of(out: Path, number: int) -> Path:
+    """Where the rows of a batch go."""
+    return out / f"part-{number:08d}.parquet"
+
+
+def _todo(model: Path, source: Path, out: Path) -> list[dict[str, Any]]:
+    """Rows {"batch", "files"} of the batches that `out` does not hold yet. Raises Refused where what it holds was made
+    of other images or by another model.
+    """
+    import pyarrow.parquet as parquet
+
+    screen.read_card(model)
+    files = files_of(source)
+    out.mkdir(parents=True, exist_ok=True)
+    wanted = schema(model).metadata[b"pmsacl.detector"]
+    todo = []
+    for number, start in enumerate(range(0, len(files), BATCH)):
+        batch, target = files[start : start + BATCH], part_of(out, number)
+        if not target.exists():
+            todo.append({"batch": number, "files": batch})
+            continue
+        table = parquet.ParquetFile(target)
+        made_by = (table.schema_arrow.metadata or {}).get(b"pmsacl.detector")
+        if made_by != wanted or table.read(["file"]).column(0).to_pylist() != batch:
+            raise Refused(f"{target} was made of other images or by another model: give another --out")
+    return todo
+
+
+def _counted(rows: list[dict[str, Any]]) -> dict[str, int]:
+    counts = {name: sum(int(row[name]) for row in rows) for name in ("images", "failed")}
+    return {**counts, "workers": len({int(row["worker"]) for row in rows})}
+
+
+def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
+    """As `screen_on_ray`, by this process alone."""
+    todo = _todo(model, source, out)
+    scorer = Scorer(str(model), str(out)) if todo else None
+    return _counted([scorer(row) for row in todo] if scorer else [])
+
+
+def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: int = 2) -> dict[str, int]:
+    """Score the images of `source` (a folder, or a Parquet list of paths that all machines see) into `out`/*.parquet.
+
+    address: of a cluster that runs ("auto", "ray://HOST:PORT"), or "local" for one of this machine's processes. Batches
+    that `out` holds are not made again. Returns {"images", "failed", "workers"}. Raises Refused where Ray is not
+    installed, or where `out` holds scores of another model or of other images.
+    """
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise Refused("this needs Ray: pip install 'pmsacl-studio[ray]'") from None
+    model, out = model.resolve(), out.resolve()
+    todo = _todo(model, source, out)
+    if not todo:
+        return _counted([])
+    began = not ray.is_initialized()
+    if began and address == "local":
+        ray.init("local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    elif began:
+        ray.init(address, log_to_driver=False)
+    try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        scorer: Any = Scorer  # Ray makes one of each worker
+        rows = ray.data.from_items(todo, override_num_blocks=len(todo)).map(
+            scorer, fn_constructor_args=(str(model), str(out)), num_cpus=1,
+            compute=ray.data.ActorPoolStrategy(size=workers),
+        )  # fmt: skip
+        return _counted(rows.take_all())
+    finally:
+        if began:
+            ray.shutdown()

@@ -1,0 +1,280 @@
+"""Models leave as a folder that runs alone, come back checked, and their scores come back without the images."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from app.commands import main
+from core.engine.detectors.base import FitContext
+from core.engine.exported.graph_file import CLOSE, furthest, scores_of, write_onnx
+from core.engine.exported.graphs import CannotExport, exportable, largest_component, part_of, shrunk
+from core.engine.registry import DETECTORS
+from core.engine.rows import resized
+from core.studio.db.home import Home
+from core.studio.db.store import Store
+from core.studio.ingest.studies import import_study
+from core.studio.runs import exported, screen, screened
+from core.studio.runs import records as runs
+from core.studio.runs.readings import read_maps, read_scores
+from tests.conftest import ARCH, picture, plain_folder, scored_padim, wait
+
+TEST = "SELECT id, name, path FROM cases WHERE study = ? AND split = 'test' ORDER BY path"
+SHORT = {"steps": 30, "batch": 4}  # after fewer a head says the same of every image, and its scale is rounding
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """A home with a scored fit, and the folder that it left as: (store, images, run, model)."""
+    tmp = tmp_path_factory.mktemp("left")
+    store = Store(Home.at(tmp / "home"))
+    study = import_study(store, "tiny", plain_folder(tmp / "images")).study
+    _, fit = scored_padim(store, study)
+    exported.export_run(store, fit, tmp / "model")
+    yield store, tmp / "images", fit, tmp / "model"
+    store.close()
+
+
+def own_scores(store, fit):
+    cases = store.query(TEST, [runs.get_run(store, fit)["study"]])
+    ids = np.array([case["id"] for case in cases])
+    return [case["path"] for case in cases], read_scores(store, fit, ids, True), read_maps(store, fit, ids)
+
+
+@pytest.mark.slow
+def test_the_folder_scores_alone_what_the_studio_scores(left, tmp_path):
+    """In a process of its own, from the folder alone: no studio and no torch can be imported there."""
+    store, images, fit, model = left
+    blocked = tmp_path / "blocked"
+    for name in ("torch", "core", "app", "PIL", "sqlite_utils"):
+        (blocked / name).mkdir(parents=True)
+        (blocked / name / "__init__.py").write_text("raise ImportError('not here')")
+    copy = shutil.copytree(model, tmp_path / "elsewhere")
+    line = [sys.executable, str(copy / "screen.py"), str(images / "test"), "--out", str(tmp_path / "out")]
+    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": str(blocked)}, cwd="/", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "out/scores.csv").open() as lines:
+        rows = {row["file"]: row for row in csv.DictReader(lines)}
+    paths, scores, maps = own_scores(store, fit)
+    given = np.array([float(rows[path]["score_roi"]) for path in paths])
+    assert furthest([given], [scores]) < CLOSE
+    heat = cv2.imread(str(tmp_path / "out/maps/abnormal/a000.png.png"), cv2.IMREAD_UNCHANGED)
+    assert heat.shape == (48, 64) and heat.max() > heat.min()
+    assert sum(int(row["flagged_roi"]) for row in rows.values()) > 0
+
+
+@pytest.mark.slow
+def test_another_home_takes_it_in_and_its_scores_without_an_image(left, tmp_path):
+    store, images, fit, model = left
+    other = Store(Home.at(tmp_path / "home"))
+    import_study(other, "tiny", images)
+    made = exported.import_model(other, model, "tiny", "from elsewhere")
+    said = screened.screen_here(model, images / "test", tmp_path / "scores")
+    assert said == {"images": 18, "failed": 0, "workers": 1}  # masks lie among them
+    shutil.rmtree(images / "test")  # nothing below can read them
+    assert exported.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 12, "unknown": 6, "failed": 0}
+    paths, scores, maps = own_scores(store, fit)
+    _, taken, its_maps = own_scores(other, made["fit"])
+    assert furthest([taken], [scores]) < CLOSE and np.abs(its_maps - maps).max() < 1e-3
+    column = "SELECT percentile_roi, flagged_roi, json_extract(extra, '$.outline') AS level FROM readings r "
+    column += "JOIN cases c ON c.id = r.case_id WHERE run = ? AND split = 'test' ORDER BY path"
+    for mine, its in zip(store.query(column, [fit]), other.query(column, [made["fit"]]), strict=True):
+        assert mine["flagged_roi"] == its["flagged_roi"] and mine["level"] == pytest.approx(its["level"], abs=1e-4)
+    other.close()
+    plain_folder(images)
+
+
+@pytest.mark.slow
+def test_what_is_not_right_is_refused_in_a_sentence(left, tmp_path, capsys):
+    store, images, fit, model = left
+    home = ["--home", str(store.home.path)]
+    bad = shutil.copytree(model, tmp_path / "bad")
+    (bad / "detector/padim.safetensors").write_bytes(b"another")
+    assert main(["import", str(bad), "--study", "tiny", *home]) == 2
+    assert "padim.safetensors" in (said := capsys.readouterr().err) and "copy the folder again" in said
+    assert main(["screen", str(bad), str(images), "--out", str(tmp_path / "o"), *home]) == 2
+    assert "copy the folder again" in capsys.readouterr().err
+    before = len(runs.list_runs(store, archived=None))
+    other = shutil.copytree(model, tmp_path / "other")
+    foreign = _foreign_onnx(other / "model.onnx")
+    card = json.loads((other / "card.json").read_text())
+    card["digests"]["model.onnx"] = screen.digest_of(foreign)
+    (other / "card.json").write_text(json.dumps(card))
+    assert main(["screen", str(other), str(images), "--out", str(tmp_path / "o"), *home]) == 2
+    assert "of another program: it takes x and gives y" in capsys.readouterr().err
+    card["digests"]["../outside"] = "0"
+    (other / "card.json").write_text(json.dumps(card))
+    assert main(["import", str(other), "--study", "tiny", *home]) == 2
+    assert "outside of its folder" in capsys.readouterr().err
+    assert main(["export", fit, "--out", str(model), *home]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["import", str(tmp_path), "--study", "tiny", *home]) == 2
+    assert "no exported model" in capsys.readouterr().err
+    assert main(["score", fit, "--from", str(images), *home]) == 2
+    assert "no Parquet file" in capsys.readouterr().err
+    assert len(runs.list_runs(store, archived=None)) == before
+
+
+def _foreign_onnx(file: Path) -> Path:
+    import onnx
+    from onnx import TensorProto, helper
+
+    takes, gives = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [takes], [gives])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(made, str(file))
+    return file
+
+
+@pytest.mark.slow
+def test_bad_files_have_a_line_and_a_stopped_run_goes_on(left, tmp_path):
+    _, images, _, model = left
+    source, out = shutil.copytree(images / "test/normal", tmp_path / "in"), tmp_path / "out"
+    (source / "empty.png").touch()
+    (source / "text.png").write_text("no image")
+    (source / "scan.png").write_bytes(bytes(128) + b"DICM")
+    first = screen.screen_folder(model, source, out)
+    assert (first["images"], first["failed"]) == (9, 3)
+    with (out / "scores.csv").open() as lines:
+        said = {Path(row["file"]).name: row["error"] for row in csv.DictReader(lines)}
+    assert "empty" in said["empty.png"] and "not an image" in said["text.png"] and "DICOM" in said["scan.png"]
+    assert screen.screen_folder(model, source, out)["images"] == 0
+    shutil.copy(images / "test/abnormal/a000.png", source)
+    watched = screen.screen_folder(model, source, out, watch=0.01, rounds=2)  # seen, then seen unchanged
+    assert watched["images"] == 1
+    assert len((out / "scores.csv").read_text().splitlines()) == 11
+
+
+def test_largest_components_are_those_of_opencv():
+    import torch
+
+    rng = np.random.default_rng(0)
+    masks = [rng.random((40, 40)) < part for part in (0, 0.1, 0.3, 0.4, 0.5, 1)]
+    snake = np.zeros((40, 40), bool)
+    snake[::2], snake[1::4, -1], snake[3::4, 0] = True, True, True
+    masks.append(snake)
+    wanted = [cv2.connectedComponentsWithStats(m.astype(np.uint8))[2][1:, 4].max(initial=0) for m in masks]
+    assert largest_component(torch.from_numpy(np.stack(masks))).tolist() == wanted
+
+
+@pytest.mark.parametrize("size, side", [(224, 128), (256, 128), (96, 32), (100, 64)])
+def test_images_are_shrunk_as_opencv_shrinks_them(size, side):
+    import torch
+
+    images = np.random.default_rng(size).integers(0, 256, (2, size, size, 3)).astype(np.uint8)
+    assert (shrunk(torch.from_numpy(images), side).numpy() == resized(images, side)[:]).all()
+
+
+def fitted(name: str, size: int = 64):
+    """A detector after two steps of whatever it trains, with a region of interest that leaves parts out."""
+    from core.engine.backbones.encoder import EncoderConfig, build_encoder
+
+    images = np.stack([cv2.resize(picture(i, blob=i % 3 == 0)[0], (size, size)) for i in range(20)])
+    roi = np.ones(images.shape[:3], np.uint8)
+    roi[:, : size // 5], roi[1, :, : size // 2], roi[2] = 0, 0, 0
+    kind = DETECTORS.get(name)
+    config = getattr(kind, "presets", {}).get("quick") or kind.Config()
+    changes = {"head": {**config.head.to_dict(), **SHORT}} if hasattr(config, "head") else {}
+    changes |= SHORT if name == "lesion-head" else {}
+    changes |= {"epochs": 1, "max_steps": 2, "width": 4, "local_from": 64} if name == "igd" else {}
+    changes |= {"side": 32} if name == "blend-head" else {}
+    changes |= {"members": 2} if name == "ensemble" else {}
+    config = kind.Config.from_dict({**config.to_dict(), **changes})
+    encoder = build_encoder(EncoderConfig(arch=ARCH, init="random"))
+    return kind.fit(encoder, images, config, FitContext(roi=roi)), images[:5], roi[:5]
+
+
+ALL = ["blend", "blend-head", "combined", "ensemble", "igd", "lesion-head", "mahalanobis", "nearest", "padim"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ALL)
+def test_each_graph_says_what_its_detector_says(name, tmp_path):
+    """By onnxruntime and by OpenVINO, maps and both scores; an empty region of interest among them."""
+    import onnxruntime
+    import openvino
+
+    detector, images, roi = fitted(name)
+    written = write_onnx(detector, images, roi, tmp_path / "model.onnx")
+    assert written.difference < CLOSE
+    given = onnxruntime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"image": images[:1], "roi": roi[:1]})
+    wanted = scores_of(detector, images, roi)
+    assert furthest([given[1], given[2]], [part[:1] for part in wanted]) < CLOSE  # one image at a time, too
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(str(tmp_path / "model.onnx"), "CPU", exact)
+    by_openvino = compiled([images, roi])
+    assert furthest([by_openvino[1], by_openvino[2]], wanted) < CLOSE
+
+
+def test_every_detector_has_a_graph_or_says_by_name_that_it_has_none():
+    assert set(ALL) <= set(exportable())
+    for name in set(DETECTORS.names()) - set(exportable()):
+        detector = object.__new__(DETECTORS.get(name))
+        with pytest.raises(CannotExport, match=name):
+            part_of(detector)
+
+
+@pytest.mark.slow
+def test_the_rules_of_a_lesion_head_are_summed_up_as_it_does():
+    import torch
+
+    detector, images, roi = fitted("lesion-head")
+    terms = ("top 0.5%", "top 2.0%", "top 5.0%", "area", "largest component", "class", "centres")
+    for name in terms:
+        detector.rule = detector.rule.replace(name=name, terms=(name,), weights=(1.0,), threshold=-3.0)
+        with torch.no_grad():
+            said = part_of(detector)(torch.from_numpy(images), torch.from_numpy(roi))
+        assert furthest([said.score.numpy(), said.score_roi.numpy()], scores_of(detector, images, roi)) < CLOSE, name
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_ray_goes_on_when_a_worker_is_killed(left, tmp_path):
+    """Two workers of a local cluster, one of which is killed while it works: the table is that of one process."""
+    import threading
+
+    import pyarrow.parquet as parquet
+
+    _, images, _, model = left
+    source = tmp_path / "many"
+    for i in range(30):
+        shutil.copytree(images / "test", source / f"{i:02d}")
+    alone, many = tmp_path / "alone", tmp_path / "many-out"
+    screened.screen_here(model, source, alone)
+    killed: list[int] = []
+
+    def kill():
+        wait(lambda: list(many.glob("part-*.parquet")))
+        mine = {int(p) for p in _children(os.getpid())}
+        workers = [p for p in mine if b"ray::Map" in (Path(f"/proc/{p}/cmdline").read_bytes() or b"")]
+        if workers:
+            os.kill(workers[0], signal.SIGKILL)
+            killed.append(workers[0])
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    said = screened.screen_on_ray(model, source, many, "local", workers=2)
+    thread.join()
+    assert killed and said["images"] == 540 and said["failed"] == 0
+
+    def table(folder):
+        columns = ["file", "score", "score_roi", "map"]
+        return sorted(map(str, parquet.read_table(folder, columns=columns).to_pylist()))
+
+    assert table(many) == table(alone)
+    assert screened.screen_on_ray(model, source, many, "local")["images"] == 0  # nothing is made twice
+
+
+def _children(pid: int) -> list[str]:
+    """Ids of all processes below one."""
+    own = [p for f in Path(f"/proc/{pid}/task").glob("*/children") for p in f.read_text().split()]
+    return own + [inner for p in own if Path(f"/proc/{p}").exists() for inner in _children(int(p))]
