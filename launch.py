@@ -105,6 +105,20 @@ def install(file):
         pass
 
 
+def project_stamp():
+    return os.path.join(VENV, "studio-project")  # links do not age, whatever the files become
+
+
+def install_project():
+    """The project itself, as links to its files, so that programs in .venv can import pmsacl_studio."""
+    if os.path.exists(project_stamp()):
+        return
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps", "-e", ROOT]
+    run(pip, "pip could not install the project itself; check the network, then run this again")
+    with open(project_stamp(), "w"):
+        pass
+
+
 def reenter(argv):
     environment = dict(os.environ, **{INSIDE: "1"})
     command = [PYTHON, os.path.join(ROOT, "launch.py")] + argv
@@ -118,13 +132,14 @@ def prepare(argv):
     needed = [requirements()] + ([requirements("tests")] if argv[:1] == ["test"] else [])
     if os.environ.get(INSIDE) != "1" or "test" in argv[:1]:
         ours = os.path.realpath(sys.prefix) == os.path.realpath(VENV)
-        if ours and all(os.path.exists(stamp(file)) for file in needed):
+        if ours and all(os.path.exists(mark) for mark in [*map(stamp, needed), project_stamp()]):
             return
         if not ours and not os.path.exists(PYTHON) and not any(lacking(file) for file in needed):
             return  # this interpreter has everything already
         make_venv()
         for file in needed:
             install(file)
+        install_project()
         if not ours:
             reenter(argv)
 

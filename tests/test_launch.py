@@ -53,7 +53,7 @@ def test_an_environment_is_made_filled_once_and_entered(launch, monkeypatch, tmp
     monkeypatch.setattr(launch, "run", run)
     monkeypatch.setattr(launch, "reenter", lambda argv: done.append(argv))
     launch.prepare(["doctor"])
-    assert done == [["-m", "venv"], ["-m", "pip"], ["doctor"]]
+    assert done == [["-m", "venv"], ["-m", "pip"], ["-m", "pip"], ["doctor"]], "what is needed, then the project itself"
     del done[:]
     launch.prepare(["doctor"])
     assert done == [["doctor"]], "the second start installs nothing"

@@ -99,7 +99,7 @@ ROOMS = (
     ("review", "medmix"),
     ("incoming", "training", "clusters", "trials"),
     ("experiments", "demo", "doctor", "benches"),
-    ("report",),
+    ("report", "programs"),
 )
 
 

@@ -1,0 +1,25 @@
+"""PMSACL Studio for Python: learn what normal medical images look like, score others, keep what readers say.
+
+    from pmsacl_studio import Studio
+
+    with Studio("home") as studio:
+        study = studio.import_folder("colon", "images")
+        run = studio.fit(studio.pretrained(study), "blend")
+        print(studio.score(run))
+
+`Studio` is a home with studies, runs and reviews; `AnomalyDetector` a detector with scikit-learn's conventions;
+`MedMix` the augmentation as a transform; `pmsacl_loss` and `PMSACLLoss` the loss. `export_run`, `import_model` and
+`Screen` are for models that leave. Research use; not a medical device.
+"""
+
+from core.engine.augment.transform import MedMix
+from core.engine.losses.contrastive import pmsacl_loss
+from core.engine.losses.module import PMSACLLoss
+from core.studio.programs.estimator import AnomalyDetector
+from core.studio.programs.studio import Studio
+from core.studio.runs.exported import export_run, import_model
+from core.studio.runs.screen import Screen
+
+__all__ = [
+    "AnomalyDetector", "MedMix", "PMSACLLoss", "Screen", "Studio", "export_run", "import_model", "pmsacl_loss",
+]  # fmt: skip
