@@ -1,26 +1,72 @@
-"""Click-to-segment: the region that a reader's clicks ask for. See core/studio/review/masks.py."""
+"""Masks that a reader's clicks, a box or a blob of the heat map ask for; nothing of them is stored.
+
+See core/studio/review/masks.py (clicks) and core/studio/review/boxes.py (boxes and blobs).
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Annotated
 
+import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from app.access.permissions import Reader, Studio
 from app.routes import _pixels as pixels
-from app.routes._types import Body, Finite, Id, Int, Name, binary
+from app.routes._types import Answer, Body, Finite, Id, Int, Name, binary
+from core.studio.ingest.originals import Source
+from core.studio.review import boxes
 from core.studio.review.masks import segment
 
 router = APIRouter(prefix="/api/review", tags=["review"])
+Window = tuple[Int, Int, Int, Int]  # x0, y0, x1, y1 of what is in sight
+Bits = Annotated[str, StringConstraints(max_length=32 << 20)]  # base64 of one bit a pixel
 
 
 class Clicks(Body):
-    """clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it."""
+    """clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it.
+    start: the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region."""
 
     run: Name = ""
     clicks: Annotated[list[tuple[Finite, Finite, bool]], Field(max_length=200)] = []
-    window: tuple[Int, Int, Int, Int] | None = None
+    window: Window | None = None
+    start: Bits = ""
+
+
+class InBox(Body):
+    """box: x0, y0, x1, y1 in the image's pixels."""
+
+    box: tuple[Finite, Finite, Finite, Finite]
+    window: Window | None = None
+
+
+class AtSpot(Body):
+    """spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline."""
+
+    run: Name
+    spot: tuple[Finite, Finite]
+    level: Finite | None = None
+    window: Window | None = None
+
+
+class Coming(Body):
+    """cases: that are likely to be looked at next, the first one first."""
+
+    cases: Annotated[list[Id], Field(max_length=8)]
+
+
+class BoxesThere(Answer):
+    """missing: what to do to have masks from boxes; null where all is there."""
+
+    missing: str | None
+
+
+def _answer(mask: np.ndarray) -> Response:
+    head, bits = pixels.bits(mask)
+    head["Cache-Control"] = "no-store"
+    return Response(bits, media_type="application/octet-stream", headers=head)
 
 
 @router.post("/segment/{case_id}", **binary("application/octet-stream"))
@@ -29,7 +75,48 @@ def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks)
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_seen()
     case = context.asked_case
-    mask = pixels.readable(lambda: segment(ctx.store(), case, body.run, body.clicks, body.window))
-    head, bits = pixels.bits(mask)
-    head["Cache-Control"] = "no-store"
-    return Response(bits, media_type="application/octet-stream", headers=head)
+    start = _mask_of(body.start, case) if body.start else None
+    return _answer(pixels.readable(lambda: segment(ctx.store(), case, body.run, body.clicks, body.window, start)))
+
+
+def _mask_of(start: str, case: dict) -> np.ndarray:
+    """bool (H, W) from base64. Raises ValueError if it is not of the image's size."""
+    shape = case["height"], case["width"]
+    try:
+        bits = base64.b64decode(start, validate=True)
+    except binascii.Error:
+        bits = b""
+    wanted = -(-shape[0] * shape[1] // 8)
+    if len(bits) != wanted:
+        raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
+    return np.unpackbits(np.frombuffer(bits, np.uint8), count=shape[0] * shape[1]).reshape(shape) > 0
+
+
+@router.post("/box/{case_id}", **binary("application/octet-stream"))
+def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox):
+    """The lesion in a box; bits as above."""
+    with ctx.reading(request, number=case_id) as context:
+        context.demand_seen()
+    case = context.asked_case
+    return _answer(pixels.readable(lambda: boxes.in_box(case, body.box, body.window)))
+
+
+@router.post("/snap/{case_id}", **binary("application/octet-stream"))
+def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot):
+    """The lesion that the heat map shows at a spot; bits as above."""
+    with ctx.reading(request, number=case_id, run=body.run) as context:
+        context.demand_seen()
+    case, store = context.asked_case, ctx.store()
+    return _answer(pixels.readable(lambda: boxes.under(store, case, body.run, body.spot, body.level, body.window)))
+
+
+@router.post("/boxes", response_model=BoxesThere)
+def ahead(ctx: Studio, who: Reader, request: Request, body: Coming):
+    """Prepare the next cases for boxes. Nothing is said of them: who may see what is found is asked with each box."""
+    missing = boxes.missing()
+    sources = []
+    for case_id in body.cases if missing is None else []:
+        with ctx.reading(request, number=case_id) as context:
+            sources.append(Source.of(context.asked_case))
+    boxes.EMBEDDINGS.ahead(sources)
+    return {"ok": True, "missing": missing}

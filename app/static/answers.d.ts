@@ -106,6 +106,21 @@ export interface components {
             cases: number;
             free: number;
         };
+        /** @description spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline. */
+        AtSpot: {
+            run: string;
+            spot: [
+                number,
+                number
+            ];
+            level?: number | null;
+            window?: [
+                number,
+                number,
+                number,
+                number
+            ] | null;
+        };
         /** @description Whose published numbers stand beside ours, and whether they are of these images. */
         Beside: {
             dataset: string;
@@ -126,6 +141,12 @@ export interface components {
             study: string;
             binned: string;
             until: string;
+        };
+        /** @description missing: what to do to have masks from boxes; null where all is there. */
+        BoxesThere: {
+            /** @constant */
+            ok: true;
+            missing: string | null;
         };
         /** @description rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases. */
         Bundle: {
@@ -243,7 +264,10 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it. */
+        /**
+         * @description clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it.
+         *     start: the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region.
+         */
         Clicks: {
             /** @default  */
             run: string;
@@ -259,6 +283,8 @@ export interface components {
                 number,
                 number
             ] | null;
+            /** @default  */
+            start: string;
         };
         ClusterMap: {
             run: string;
@@ -278,6 +304,10 @@ export interface components {
             /** @constant */
             ok: true;
             columns: components["schemas"]["Column"][];
+        };
+        /** @description cases: that are likely to be looked at next, the first one first. */
+        Coming: {
+            cases: number[];
         };
         Compared: {
             /** @constant */
@@ -704,6 +734,21 @@ export interface components {
             message: string;
         };
         ImportState: components["schemas"]["RunningImport"] | components["schemas"]["DoneImport"] | components["schemas"]["FailedImport"];
+        /** @description box: x0, y0, x1, y1 in the image's pixels. */
+        InBox: {
+            box: [
+                number,
+                number,
+                number,
+                number
+            ];
+            window?: [
+                number,
+                number,
+                number,
+                number
+            ] | null;
+        };
         /** @description here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere. */
         Job: {
             id: number;
@@ -2337,9 +2382,11 @@ export type AskedReport = components['schemas']['AskedReport'];
 export type Assign = components['schemas']['Assign'];
 export type AssignedReader = components['schemas']['AssignedReader'];
 export type Assignments = components['schemas']['Assignments'];
+export type AtSpot = components['schemas']['AtSpot'];
 export type Beside = components['schemas']['Beside'];
 export type Bin = components['schemas']['Bin'];
 export type Binned = components['schemas']['Binned'];
+export type BoxesThere = components['schemas']['BoxesThere'];
 export type Bundle = components['schemas']['Bundle'];
 export type ByDecision = components['schemas']['ByDecision'];
 export type ByLabel = components['schemas']['ByLabel'];
@@ -2355,6 +2402,7 @@ export type Clicks = components['schemas']['Clicks'];
 export type ClusterMap = components['schemas']['ClusterMap'];
 export type Column = components['schemas']['Column'];
 export type Columns = components['schemas']['Columns'];
+export type Coming = components['schemas']['Coming'];
 export type Compared = components['schemas']['Compared'];
 export type ComparedRow = components['schemas']['ComparedRow'];
 export type ComparedRun = components['schemas']['ComparedRun'];
@@ -2403,6 +2451,7 @@ export type Group = components['schemas']['Group'];
 export type Import = components['schemas']['Import'];
 export type ImportJob = components['schemas']['ImportJob'];
 export type ImportState = components['schemas']['ImportState'];
+export type InBox = components['schemas']['InBox'];
 export type Job = components['schemas']['Job'];
 export type JobAsked = components['schemas']['JobAsked'];
 export type JobStatus = components['schemas']['JobStatus'];
@@ -2652,6 +2701,7 @@ export interface Api {
   (path: `/api/training/runs${Query}`): Promise<RunRows>;
   (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
   (path: `/api/medmix/probe${Query}`, body: object): Promise<Probe>;
+  (path: `/api/review/boxes${Query}`, body: object): Promise<BoxesThere>;
   (path: `/api/review/case/${string}${Query}`): Promise<Opened>;
   (path: `/api/review/mask/${string}${Query}`, body: object): Promise<SavedMask>;
   (path: `/api/review/place${Query}`): Promise<Place>;
@@ -2778,6 +2828,7 @@ export interface Post {
   (path: `/api/review/decide`, body?: Params): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, body?: Params): Promise<Answer<Probe>>;
+  (path: `/api/review/boxes`, body?: Params): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, body?: Params): Promise<Answer<SavedMask>>;
   (path: `/api/status/stop/${string}`, body?: Params): Promise<Answer<StatusOfJob>>;
   (path: `/api/study/import`, body?: Params): Promise<Answer<Task>>;
@@ -2831,6 +2882,7 @@ export interface PostBytes {
   (path: `/api/review/decide`, params: Params, content: Uint8Array): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, params: Params, content: Uint8Array): Promise<Answer<Probe>>;
+  (path: `/api/review/boxes`, params: Params, content: Uint8Array): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMask>>;
   (path: `/api/status/stop/${string}`, params: Params, content: Uint8Array): Promise<Answer<StatusOfJob>>;
   (path: `/api/study/import`, params: Params, content: Uint8Array): Promise<Answer<Task>>;

@@ -14,6 +14,7 @@ import { TURNS } from './js/orientation.js';
 import { LAYOUTS } from './js/paint.js';
 import { reveal } from './js/reference.js';
 import { ReviewView } from './js/review_view.js';
+import { snap, takeBox } from './js/snap.js';
 import { sendKept } from './js/stored.js';
 import { timeline } from './js/timeline.js';
 
@@ -82,6 +83,8 @@ function caseActs(review) {
   };
   for (const name of /** @type {const} */ (['normal', 'abnormal', 'unsure'])) acts[name] = () => decide(review, name);
   for (const name of DRAWING) acts[name] = () => takeTool(review, name);
+  acts.snap = () => snap(review);
+  acts.box = () => takeBox(review);
   return acts;
 }
 

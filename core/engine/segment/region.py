@@ -17,6 +17,7 @@ from core.engine.segment.lattice import STRIDES, Lattice
 from core.engine.segment.weights import WEIGHTS
 
 MEASURES = ("edges of colour", "edges of features", "distance", "fine features", "coarse features", "colour")
+REACH = 1.5  # of a click that corrects a mask; of 1.5, 2 and 3 the best on polyps and on gliomas
 NEAR = 0.03  # added to a distance before its logarithm is taken, in parts of the window's side
 
 
@@ -83,6 +84,39 @@ def region(
     found = _holding(found, inside)
     open_ = np.pad(1 - found, 1, constant_values=1)  # what lies round the image is one part with its border
     return _holding(open_, [(-1, -1), *outside], 1)[1:-1, 1:-1] == 0
+
+
+def refined(
+    lattice: Lattice, start: np.ndarray, clicks: Sequence[Click], weights: np.ndarray | None = None
+) -> np.ndarray:
+    """bool (H, W): a mask `start` bool (H, W), wherever it came from, as the clicks, in their order, change it.
+
+    A positive click adds the part that it lies in of what is like it and the mask's middle, a negative one takes away
+    the part that it lies in of what is not: both no farther than REACH times as far as the mask's border is. All else
+    stays as it was. An empty mask grows as in `region`.
+    """
+    found = np.array(start, bool)
+    if not found.any():
+        return region(lattice, clicks, found.shape, weights)
+    middle = _middle(found)
+    rows, columns = np.ogrid[: found.shape[0], : found.shape[1]]
+    for count, click in enumerate(clicks, 1):
+        x, y = (min(max(int(v), 0), n - 1) for v, n in zip(click[:2], found.shape[::-1], strict=True))
+        if found[y, x] == click.positive:
+            continue  # it is as the click wants it already
+        wrong = ~found if click.positive else found
+        depth = float(cv2.distanceTransform(wrong.astype(np.uint8), cv2.DIST_L2, 5)[y, x])
+        like = region(lattice, [middle, *clicks[:count]], found.shape, weights)
+        part = wrong & (like == click.positive) & ((columns - x) ** 2 + (rows - y) ** 2 <= (REACH * depth) ** 2)
+        found ^= _holding(part.astype(np.uint8), [(x, y)]) > 0
+    return found
+
+
+def _middle(mask: np.ndarray) -> Click:
+    """The most interior place of a mask bool (H, W) that is not empty."""
+    depth = cv2.distanceTransform(np.pad(mask.astype(np.uint8), 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
+    y, x = np.unravel_index(int(depth.argmax()), depth.shape)
+    return Click(float(x), float(y), True)
 
 
 def _holding(mask: np.ndarray, spots: Sequence[tuple[int, int]], margin: int = 0) -> np.ndarray:

@@ -208,15 +208,21 @@ Window = tuple[int, int, int, int]
 
 
 def segment(
-    store: Store, case: dict, run: str, clicks: Sequence[tuple[float, float, bool]], window: Window | None = None
+    store: Store,
+    case: dict,
+    run: str,
+    clicks: Sequence[tuple[float, float, bool]],
+    window: Window | None = None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
     """bool (H, W) of the case's image: the region that the clicks (x, y, positive) ask for; empty without any click.
 
     case: its row. run: "" for none; then the features are those of the network installed with the studio.
     window: what is in sight (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more finely.
-    Raises ValueError without a positive click, or for a window that holds too little.
+    start: a mask bool (H, W) that the clicks correct; None: they grow a new region.
+    Raises ValueError without a positive click, but for a start, or for a window that holds too little.
     """
-    from core.engine.segment.region import Click, region
+    from core.engine.segment.region import Click, refined, region
 
     shape = (case["height"], case["width"])
     if window is not None:
@@ -226,7 +232,8 @@ def segment(
     made = _lattice(folder, Source.of(case), window)
     if not clicks:
         return np.zeros(shape, bool)
-    return region(made, [Click(*one) for one in clicks], shape)
+    given = [Click(*one) for one in clicks]
+    return region(made, given, shape) if start is None else refined(made, start, given)
 
 
 @functools.lru_cache(maxsize=KEPT)

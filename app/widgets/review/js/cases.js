@@ -5,6 +5,7 @@ import { shownCase } from '../../../static/store.js';
 import * as layers from './layers.js';
 import { UPRIGHT } from './orientation.js';
 import { maskWaits } from './reference.js';
+import { prepare } from './snap.js';
 
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
 /** @typedef {import('../../../static/answers').Ahead} Ahead */
@@ -62,6 +63,7 @@ export class CaseLoader {
     await new Promise((done) => requestAnimationFrame(done));
     review.shownAt = performance.now();
     this.prefetch(ahead);
+    prepare([detail.id, ...ahead.map((next) => next.id)]);
     this.fetchNearest();
   }
 

@@ -9,6 +9,14 @@ import { pack } from './shapes.js';
 
 export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
 
+/** Begins a drawing, unless there is one: a new version from the one on screen. @param {ReviewView} review */
+export function begin({ editor, picture, lesion }) {
+  if (editor.mask || !picture) return;
+  editor.open(picture.w, picture.h, lesion?.pixels);
+  editor.origin = { source: 'hand' };
+  editor.size = Math.max(3, Math.min(editor.size, Math.round(Math.min(picture.w, picture.h) / 4)));
+}
+
 /** @param {ReviewView} review @param {string} tool */
 export function takeTool(review, tool) {
   const { editor, picture } = review;
@@ -17,12 +25,7 @@ export function takeTool(review, tool) {
   if (editor.tool === tool) editor.tool = null;
   else {
     editor.tool = tool;
-    if (!editor.mask) {
-      // A new version begins from the one on screen.
-      editor.open(picture.w, picture.h, review.lesion?.pixels);
-      editor.origin = { source: 'hand' };
-      editor.size = Math.max(3, Math.min(editor.size, Math.round(Math.min(picture.w, picture.h) / 4)));
-    }
+    begin(review);
     editor.take = tool === 'click' ? (p, value) => grow(review, p, value === 1) : (p) => takeComponent(review, p);
     if (tool === 'click') ready(review);
   }

@@ -36,6 +36,10 @@ export class Editor {
     this.history = [];
     /** @type {Entry[]} */
     this.future = [];
+    /** @type {{a: Spot, b: Spot} | null} opposite corners of the box being dragged */
+    this.frame = null;
+    /** @type {(a: Spot, b: Spot) => void} what a dragged box is for */
+    this.boxed = () => {};
     /** @type {Spot[]} corners of the polygon being drawn */
     this.points = [];
     /** @type {Origin | null} */
@@ -46,6 +50,7 @@ export class Editor {
   close() {
     this.mask = null;
     this.active = null; // a stroke that was not let go of ends with its image
+    this.frame = null;
     this.canvas = document.createElement('canvas');
     this.history = [];
     this.future = [];
@@ -154,12 +159,14 @@ export class Editor {
         this.kept(0);
       }
       this.changed();
-    } else if (this.tool === 'take' || this.tool === 'click') this.take?.(p, event?.shiftKey ? 0 : value);
+    } else if (this.tool === 'box') this.frame = { a: p, b: p };
+    else if (this.tool === 'take' || this.tool === 'click') this.take?.(p, event?.shiftKey ? 0 : value);
   }
 
   /** @param {Spot} p */
   move(p) {
     this.cursor = p;
+    if (this.frame) this.frame.b = p;
     if (this.active && this.mask) {
       const touched = stroke(this.mask, this.w, this.h, this.active.last, p, this.size / 2, this.active.value);
       this.active.box = join(this.active.box, touched);
@@ -170,6 +177,9 @@ export class Editor {
   }
 
   up() {
+    const { frame } = this;
+    this.frame = null;
+    if (frame) this.boxed(frame.a, frame.b);
     if (!this.active) return;
     const { before, box } = this.active;
     this.active = null;

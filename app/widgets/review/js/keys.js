@@ -35,6 +35,8 @@ export const ACTS = [
   ['zoomout', '-', 'Zoom out'],
   ['peak', 'k', 'In a recording: the next peak of the score'],
   ['click', 'g', 'Grow a region from clicks (Alt or Shift: outside the lesion)'],
+  ['snap', ';', 'Snap: the heat map’s blob under the pointer becomes a mask'],
+  ['box', '/', 'Box: drag it round a lesion, and it becomes a mask'],
   ['brush', 'b', 'Brush'],
   ['erase', 'e', 'Eraser'],
   ['polygon', 'p', 'Polygon (Enter closes it)'],

@@ -5,9 +5,12 @@ import { moment } from '../../../static/format.js';
 import { compare, leave, restore, use } from './drawing.js';
 import { slider, toggle } from './parts.js';
 import { reveal } from './reference.js';
+import { available } from './snap.js';
 
 /** @type {[name: string, title: string, key: string][]} */
 const TOOLS = [
+  ['snap', 'Snap', ';'],
+  ['box', 'Box', '/'],
   ['click', 'Click', 'G'],
   ['brush', 'Brush', 'B'],
   ['erase', 'Erase', 'E'],
@@ -29,9 +32,14 @@ export function maskPanel(review) {
     'Restore',
   );
   const tools = TOOLS.map(([name, text, key]) => ({ name, button: toggle(text, key, () => review.act(name)) }));
-  const [click, take] = ['click', 'take'].map((name) => tools.filter((t) => t.name === name)[0].button);
+  const [snap, box, click, take] = ['snap', 'box', 'click', 'take'].map(
+    (name) => tools.filter((t) => t.name === name)[0].button,
+  );
+  snap.title = 'The heat map’s blob under the pointer becomes a mask; clicks then correct it ( ; )';
+  box.title = 'Drag a box round a lesion: what lies in it becomes a mask; clicks then correct it ( / )';
   click.title = 'Click a lesion: its region grows by likeness. Click again to add, with Alt or Shift to take away (G)';
   take.title = 'Click a region of the heat map to take it at the threshold (T)';
+  const lacks = el('p', { class: 'dim rv-lacks', hidden: true });
   const size = slider('Size', {
     min: 1,
     max: 200,
@@ -95,6 +103,7 @@ export function maskPanel(review) {
       { class: 'rv-head rv-tools' },
       tools.map((t) => t.button),
     ),
+    lacks,
     editing,
   );
 
@@ -125,6 +134,13 @@ export function maskPanel(review) {
     reference.setAttribute('aria-pressed', String(review.show.truth));
     for (const { name, button } of tools) button.setAttribute('aria-pressed', String(review.editor.tool === name));
     take.disabled = !review.heat;
+    available((missing) => {
+      snap.disabled = Boolean(missing) || !review.heat;
+      box.disabled = Boolean(missing);
+      if (missing) snap.title = box.title = missing;
+      lacks.hidden = !missing;
+      lacks.textContent = missing || '';
+    });
     undo.disabled = !review.editor.history.length && !review.editor.points.length;
     save.disabled = !review.editor.dirty;
     size.set(review.editor.size);

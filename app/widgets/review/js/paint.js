@@ -161,6 +161,12 @@ function drawing(context, review, scale) {
     first.arc(editor.points[0].x, editor.points[0].y, (4 * ratio) / scale, 0, 2 * Math.PI);
     trace(context, first, LINES.edit, 1.6, scale);
   }
+  if (editor.frame) {
+    const { a, b } = editor.frame;
+    const path = new Path2D();
+    path.rect(Math.min(a.x, b.x), Math.min(a.y, b.y), Math.abs(a.x - b.x), Math.abs(a.y - b.y));
+    trace(context, path, LINES.edit, 1.6, scale, [4, 3]);
+  }
   for (const { x, y, positive } of placed(review)) {
     const dot = new Path2D();
     dot.arc(x, y, (3.5 * ratio) / scale, 0, 2 * Math.PI);

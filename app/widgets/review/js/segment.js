@@ -2,12 +2,13 @@
 // back; a stroke of the brush ends the region, and the next click begins another one beside it.
 import { fetched, Refused, Unreachable } from '../../../static/api.js';
 import { boxOf } from './regions.js';
-import { join, unpack } from './shapes.js';
+import { join, pack, unpack } from './shapes.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {{x: number, y: number, positive: boolean}} Click in the image's pixels */
 /** @typedef {[x0: number, y0: number, x1: number, y1: number]} Window in the image's pixels, ends excluded */
-/** @typedef {{clicks: Click[], base: Uint8Array, window: Window | null}} Grown base: the mask before the first click */
+/** @typedef {{clicks: Click[], base: Uint8Array, window: Window | null, corrects: boolean}} Grown base: the mask before
+ * the first click; corrects: the clicks change it where they are, else they grow a region beside it */
 
 const LEAST = 48; // pixels of a window's side
 const WHOLE = 0.7; // a window that holds more of the image is the whole of it
@@ -31,8 +32,16 @@ export function placed(review) {
   return asked?.review === review ? asked.clicks : grown(review)?.clicks || [];
 }
 
+/** Clicks that follow correct the mask as the last step left it. @param {ReviewView} review */
+export function correctsFrom(review) {
+  const { editor } = review;
+  const entry = editor.history.at(-1);
+  if (!entry || !editor.mask) return;
+  steps.set(entry, { clicks: [], base: editor.mask.slice(), window: inSight(review), corrects: true });
+}
+
 /** What is in sight of the image; null where that is nearly all of it. @param {ReviewView} review @returns {Window | null} */
-function inSight({ view, picture }) {
+export function inSight({ view, picture }) {
   if (!picture) return null;
   const { w, h } = picture;
   const a = view.toImage(0, 0);
@@ -44,10 +53,23 @@ function inSight({ view, picture }) {
   return [x0, y0, x1, y1];
 }
 
-/** @param {ReviewView} review @param {Click[]} clicks @param {Window | null} window @returns {Promise<Uint8Array>} */
-async function region(review, clicks, window) {
+/** @param {Uint8Array} mask @returns {string} base64 of its bits */
+function text(mask) {
+  let packed = '';
+  for (const byte of pack(mask)) packed += String.fromCharCode(byte);
+  return btoa(packed);
+}
+
+/** @param {ReviewView} review @param {Click[]} clicks @param {Window | null} window @param {Uint8Array} [start] a mask
+ * that the clicks correct @returns {Promise<Uint8Array>} */
+async function region(review, clicks, window, start) {
   const { detail, run, picture } = review;
-  const body = { run: run || '', clicks: clicks.map((c) => [c.x, c.y, c.positive]), window };
+  const body = {
+    run: run || '',
+    clicks: clicks.map((c) => [c.x, c.y, c.positive]),
+    window,
+    start: start ? text(start) : '',
+  };
   const response = await fetched(`/api/review/segment/${detail?.id}`, body);
   const bits = new Uint8Array(await response.arrayBuffer());
   return unpack(bits, (picture?.w || 0) * (picture?.h || 0));
@@ -72,7 +94,9 @@ async function one(review, id, click) {
   const { editor } = review;
   if (review.detail?.id !== id || !editor.mask) return;
   const before = grown(review);
-  if (!before && !click.positive)
+  // A click that takes away where nothing was grown corrects what was drawn.
+  const corrects = before ? before.corrects : !click.positive && editor.mask.some(Boolean);
+  if (!before && !click.positive && !corrects)
     return review.say('Click inside the lesion first; then a click with Alt or Shift takes away.');
   const window = before ? before.window : inSight(review);
   const clicks = [...(before?.clicks || []), click];
@@ -81,16 +105,17 @@ async function one(review, id, click) {
   asked = { review, clicks };
   review.draw();
   try {
-    const found = await region(review, clicks, window);
+    const found = await region(review, clicks, window, corrects ? base : undefined);
     if (review.detail?.id !== id || !editor.mask || editor.history.length !== at) return;
     editor.step((mask) => {
       const box = boxOf(mask, editor.w, editor.h);
       mask.set(base);
-      for (let i = 0; i < found.length; i += 1) if (found[i]) mask[i] = 1;
+      if (corrects) mask.set(found);
+      else for (let i = 0; i < found.length; i += 1) if (found[i]) mask[i] = 1;
       return join(box, boxOf(mask, editor.w, editor.h));
     });
     const entry = editor.history.at(-1);
-    if (entry && editor.history.length > at) steps.set(entry, { clicks, base, window });
+    if (entry && editor.history.length > at) steps.set(entry, { clicks, base, window, corrects });
     else review.say('This click changes nothing: the region is as it was.');
   } catch (error) {
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;

@@ -1,0 +1,120 @@
+// Masks from boxes: snap turns the heat map's blob under the pointer into a mask, a dragged box what lies in it. Both are
+// steps of the drawing like any other; clicks then correct them (segment.js). The next cases are prepared meanwhile.
+import { fetched, post, Refused, Unreachable } from '../../../static/api.js';
+import { begin, takeTool } from './drawing.js';
+import { boxOf } from './regions.js';
+import { correctsFrom, inSight } from './segment.js';
+import { join, unpack } from './shapes.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+/** @typedef {import('./shapes.js').Spot} Spot */
+
+const USED = 'pmsacl.boxes'; // in the browser: whoever has used boxes finds the next cases prepared
+const LEAST = 3; // pixels of a dragged box's side; less is a slip of the hand
+
+/** What the studio lacks for boxes, in a sentence; null where nothing is missing, undefined until it is known.
+ * @type {string | null | undefined} */
+let lacking;
+/** @type {Promise<unknown> | null} */
+let asking = null;
+
+/** What is missing for boxes, asked once a page. @param {(sentence: string | null) => void} known */
+export function available(known) {
+  asking ||= post('/api/review/boxes', { cases: [] }).then((answer) => {
+    if (answer.ok) lacking = answer.missing;
+  });
+  asking.then(() => lacking !== undefined && known(lacking));
+}
+
+function used() {
+  try {
+    return localStorage.getItem(USED) === 'yes';
+  } catch {
+    return false;
+  }
+}
+
+/** Has the studio prepare cases, for readers who use boxes. @param {number[]} cases the first one first */
+export function prepare(cases) {
+  if (!lacking && used()) post('/api/review/boxes', { cases: cases.slice(0, 4) });
+}
+
+/** @param {ReviewView} review */
+function beginUse(review) {
+  try {
+    localStorage.setItem(USED, 'yes');
+  } catch {
+    // this browser stores nothing
+  }
+  if (review.detail) prepare([review.detail.id]);
+}
+
+/** The hottest spot of the heat map, in image pixels. @param {ReviewView} review @returns {Spot | null} */
+function hottest({ heat, picture }) {
+  if (!heat || !picture) return null;
+  const { w, h, values } = heat.field;
+  let at = 0;
+  for (let i = 1; i < values.length; i += 1) if (values[i] > values[at]) at = i;
+  return { x: (((at % w) + 0.5) * picture.w) / w, y: ((Math.floor(at / w) + 0.5) * picture.h) / h };
+}
+
+/** The blob under the pointer as a mask; with the pointer elsewhere, the hottest one. @param {ReviewView} review */
+export function snap(review) {
+  const { editor, picture, heat, detail, threshold } = review;
+  if (!picture || !detail || detail.blind) return;
+  if (!heat) return review.say('There is no heat map here to snap to. Drag a box round the lesion instead ( / ).');
+  const p = editor.cursor;
+  const inside = p && p.x >= 0 && p.y >= 0 && p.x < picture.w && p.y < picture.h;
+  const spot = inside ? p : hottest(review);
+  if (!spot) return;
+  const level = threshold.step === null ? null : heat.level;
+  const body = { run: heat.run, spot: [spot.x, spot.y], level, window: inSight(review) };
+  return drawn(review, `/api/review/snap/${detail.id}`, body);
+}
+
+/** The box tool: in hand, or put away. @param {ReviewView} review */
+export function takeBox(review) {
+  takeTool(review, 'box');
+  review.editor.boxed = (a, b) => boxed(review, a, b);
+  if (review.editor.tool === 'box') beginUse(review);
+}
+
+/** @param {ReviewView} review @param {Spot} a @param {Spot} b opposite corners */
+function boxed(review, a, b) {
+  const box = [Math.min(a.x, b.x), Math.min(a.y, b.y), Math.max(a.x, b.x), Math.max(a.y, b.y)];
+  if (box[2] - box[0] < LEAST || box[3] - box[1] < LEAST) return review.say('Drag a box round the lesion.');
+  return drawn(review, `/api/review/box/${review.detail?.id}`, { box, window: inSight(review) });
+}
+
+/** Asks for a mask and adds it to the drawing as one step, which clicks then correct.
+ * @param {ReviewView} review @param {string} path @param {unknown} body */
+async function drawn(review, path, body) {
+  const { editor, detail, picture } = review;
+  if (!detail || !picture) return;
+  if (lacking) return review.say(lacking, 'bad');
+  begin(review);
+  const at = editor.history.length;
+  const waits = setTimeout(() => review.flash('Looking at the image …', 'note', 20000), 400);
+  try {
+    const response = await fetched(path, body);
+    const found = unpack(new Uint8Array(await response.arrayBuffer()), picture.w * picture.h);
+    if (review.detail?.id !== detail.id || !editor.mask || editor.history.length !== at) return;
+    if (!found.some(Boolean))
+      return review.say('Nothing was found there. Drag a box round the lesion, or use the brush.');
+    editor.step((mask) => {
+      for (let i = 0; i < found.length; i += 1) if (found[i]) mask[i] = 1;
+      return join(boxOf(found, editor.w, editor.h), null);
+    });
+    if (editor.history.length > at) correctsFrom(review);
+    else review.say('The mask holds all of it already.');
+    if (editor.tool !== 'click') takeTool(review, 'click');
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    review.say(error.message, 'bad');
+  } finally {
+    clearTimeout(waits);
+    review.flash('', 'note', 0);
+    beginUse(review);
+    review.redraw();
+  }
+}

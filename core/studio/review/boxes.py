@@ -1,0 +1,167 @@
+"""Masks from boxes and from blobs of the heat map, by LiteMedSAM (core/engine/segment/lite_medsam.py).
+
+An image's embedding takes a second, a box a twentieth. So embeddings are made ahead, for the cases that come next, by
+one thread of low priority, and some are kept. They are made of the image alone and answer nobody by themselves: each
+request says first whether its reader may be shown what is found.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from core.engine.calibration.outlines import comparable
+from core.engine.segment.source import HOW, file
+from core.studio.db.store import Store
+from core.studio.ingest.originals import Source
+from core.studio.ingest.unreadable import Unreadable
+from core.studio.review.scales import outline_level, pixel_scale
+from core.studio.runs.readings import stored_map, unpack_map
+from core.studio.runs.records import get_run
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from core.engine.segment.lite_medsam import BoxModel, Corners
+
+KEPT = 64  # embeddings of 2 MiB
+AHEAD = 4  # images that wait for theirs; one more sends the oldest away
+SMALL = 1 / 6  # of the image's side: a smaller box is looked at in what is in sight of the image, where that is less
+LEAST = 2  # pixels of a box's side
+GRID = 512  # the longer side of a heat map as its parts are looked at
+
+Window = tuple[int, int, int, int]
+Key = tuple[Source, Window | None]
+
+
+class Embeddings:
+    """Embeddings of images, or of windows of them: made once, the last KEPT kept, by whoever needs one first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Key, Tensor] = OrderedDict()
+        self._waiting: OrderedDict[Key, None] = OrderedDict()
+        self._turn = threading.Lock()  # one is made at a time: two would share the processors and take twice as long
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._kept
+
+    def of(self, key: Key) -> Tensor:
+        """The embedding. Raises Unreadable if the image's file is, Missing without the model."""
+        with self._turn:
+            if key not in self._kept:
+                source, window = key
+                image = source.image()
+                x0, y0, x1, y1 = window or (0, 0, image.shape[1], image.shape[0])
+                self._kept[key] = model().embed(np.ascontiguousarray(image[y0:y1, x0:x1]))
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def ahead(self, sources: list[Source]) -> None:
+        """Have the embeddings of whole images made, the first one first, when there is time."""
+        with self._changed:
+            for source in reversed(sources):
+                key = (source, None)
+                if key not in self._kept:
+                    self._waiting[key] = None
+                    self._waiting.move_to_end(key)
+            while len(self._waiting) > AHEAD:
+                self._waiting.popitem(last=False)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._make, name="embeddings", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def idle(self) -> bool:
+        """Whether nothing waits, and nothing is being made."""
+        return not self._waiting and not self._turn.locked()
+
+    def _make(self) -> None:
+        if sys.platform == "linux":  # there, of this thread and those that it starts alone
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._waiting))
+                key, _ = self._waiting.popitem()
+            try:
+                self.of(key)
+            except (Unreadable, ValueError):
+                continue  # whoever asks for this image is told
+
+
+EMBEDDINGS = Embeddings()
+
+
+def missing() -> str | None:
+    """What to do to have masks from boxes; None where all is there."""
+    return None if file() else HOW
+
+
+@functools.cache
+def model() -> BoxModel:
+    """Raises Missing if the weights are not installed or are not those that they should be."""
+    from core.engine.segment.lite_medsam import load
+
+    return load()
+
+
+def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray:
+    """bool (H, W) of the case's image: the lesion in a box x0, y0, x1, y1.
+
+    window: what is in sight, None for the whole image; a small box is looked at there. Raises ValueError for a box
+    that is hardly within the image, Missing without the model.
+    """
+    width, height = case["width"], case["height"]
+    box = (max(box[0], 0.0), max(box[1], 0.0), min(box[2], float(width)), min(box[3], float(height)))
+    if box[2] - box[0] < LEAST or box[3] - box[1] < LEAST:
+        raise ValueError("The box holds nothing of the image: drag it round the lesion.")
+    if window is not None:
+        window = (max(window[0], 0), max(window[1], 0), min(window[2], width), min(window[3], height))
+        inside = window[0] <= box[0] and window[1] <= box[1] and box[2] <= window[2] and box[3] <= window[3]
+        if not inside or max((box[2] - box[0]) / width, (box[3] - box[1]) / height) > SMALL:
+            window = None
+    x0, y0, x1, y1 = window or (0, 0, width, height)
+    embedding = EMBEDDINGS.of((Source.of(case), window))
+    within = (box[0] - x0, box[1] - y0, box[2] - x0, box[3] - y0)
+    found = np.zeros((height, width), bool)
+    found[y0:y1, x0:x1] = model().masks(embedding, [within], (y1 - y0, x1 - x0))[0]
+    return found
+
+
+def under(
+    store: Store,
+    case: dict,
+    run: str,
+    spot: tuple[float, float],
+    level: float | None = None,
+    window: Window | None = None,
+) -> np.ndarray:
+    """bool (H, W) of the case's image: the lesion that the run's heat map shows at `spot` (x, y).
+
+    level: where the map is outlined on screen; None: its own outline. Raises ValueError where the map shows nothing,
+    or if there is none; Missing without the model.
+    """
+    from core.engine.segment.blob import boxes, chosen
+
+    row = stored_map(store, run, case["id"])
+    scale = pixel_scale(store, get_run(store, run))
+    cells, shape = unpack_map(row), (case["height"], case["width"])
+    step = min(1.0, GRID / max(shape))  # a blob needs no finer box
+    size = max(1, round(shape[1] * step)), max(1, round(shape[0] * step))
+    heat = cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR)
+    heat[~comparable(heat.shape, scale)] = -np.inf
+    zoom = shape[1] / size[0], shape[0] / size[1]
+    at = outline_level(row, scale) if level is None else level
+    found = boxes(heat, scale.lo, at, (spot[0] / zoom[0], spot[1] / zoom[1]))
+    wide = [(x0 * zoom[0], y0 * zoom[1], x1 * zoom[0], y1 * zoom[1]) for x0, y0, x1, y1 in found]
+    return in_box(case, chosen(model(), EMBEDDINGS.of((Source.of(case), None)), wide, shape), window)
