@@ -1,4 +1,4 @@
-"""The conformal threshold in a row of results: it flags few normals, and none where it cannot promise anything. Maps."""
+"""The conformal threshold in a row of results: it flags few normals, and none where nothing can be promised. Maps."""
 
 import numpy as np
 from scipy.stats import binom
