@@ -13,7 +13,6 @@ ENDINGS = (".py", ".js", ".ts", ".mjs", ".sh")
 MADE = {"app/static/answers.d.ts"}  # by a program, from files that are looked at
 # Pairs of files that may share a run, each with the reason.
 EXCUSED = {
-    frozenset({"app/widgets/review/js/editor.js"}): "what the constructor declares, with types, `close` sets back",
     frozenset({"core/engine/losses/ms_ssim.py"}): "two functions for the same pair of images have the same arguments",
 }
 

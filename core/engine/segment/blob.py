@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+from torch import Tensor
 
-from core.engine.segment.lite_medsam import BoxModel, Corners, Tensor
+from core.engine.segment.lite_medsam import BoxModel, Corners
 
 USUAL = 0.7  # of the way from a usual normal map up to the value under the pointer: best of 0.3 to 0.95 on two sets
 OTHERS = (0.5, 0.8, 0.9)
