@@ -1,0 +1,79 @@
+"""What is missed at a threshold, estimated from lesions planted into held-out normal images.
+
+A threshold from normals alone keeps its promise of false alarms and may still be nearly silent. Planted lesions are
+MedMix's, of given sizes and contrasts; no lesion of a test image has a part in it, and real lesions may be easier or
+harder to see than these: RESULTS.md compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+SIZES = (0.05, 0.1, 0.2, 0.35, 0.5)  # of a lesion's longer side, in parts of the image's
+CONTRASTS = (0.5, 1.0)  # opacity of what is pasted
+PRESETS = ("cut", "soft", "mottle", "foreign")  # in turn; no preset of the lesion head learns from these
+IMAGES = 24
+
+
+class Planted(NamedTuple):
+    """images of one size and contrast: how many, how many are flagged, and the median share of the image changed."""
+
+    size: float
+    contrast: float
+    images: int
+    flagged: int
+    area: float
+
+
+def sensitivity(
+    score: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    images: np.ndarray,
+    roi: np.ndarray,
+    threshold: float,
+    sizes: tuple[float, ...] = SIZES,
+    contrasts: tuple[float, ...] = CONTRASTS,
+    seed: int = 0,
+) -> list[Planted]:
+    """Share of held-out normals that are flagged with one planted lesion, by its size and contrast.
+
+    score: (n,) of images uint8 (n, S, S, 3) with their regions of interest uint8 (n, S, S); an image is flagged above
+    the threshold. Up to IMAGES of the images are taken, the same for every size. A lesion that changes nothing (it fell
+    outside of the region) is counted as missed: so it would be.
+    """
+    chosen = np.sort(np.random.default_rng([seed, IMAGES]).permutation(len(images))[:IMAGES])
+    plain, inside = np.asarray(images[chosen]), np.asarray(roi[chosen])
+    rows = []
+    for size in sizes:
+        for contrast in contrasts:
+            given, area = planted(plain, inside, size, contrast, seed)
+            flagged = np.asarray(score(given, inside)) > threshold
+            rows.append(Planted(size, contrast, len(given), int(flagged.sum()), float(np.median(area))))
+    return rows
+
+
+def planted(
+    images: np.ndarray, roi: np.ndarray, size: float, contrast: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images with one lesion each, uint8 (n, S, S, 3), and the share of each that it changes (n,)."""
+    import torch
+
+    from core.engine.augment.config import MEDMIX_PRESETS
+    from core.engine.augment.medmix.medmix import MedMix
+    from core.engine.tensors import to_batch, to_pixels
+
+    x, within = to_batch(np.ascontiguousarray(images), torch.device("cpu")), torch.from_numpy(np.array(roi))
+    draws = torch.Generator().manual_seed(seed)
+    mixed, alpha = x.clone(), torch.zeros(x[:, 0].shape)
+    for i, name in enumerate(PRESETS):
+        rows = torch.arange(len(x))[i :: len(PRESETS)]
+        if not len(rows):
+            continue
+        config = MEDMIX_PRESETS[name].replace(size=(size, size), opacity=(contrast, contrast))
+        # Each with the whole batch beside it, that there is an image to cut from.
+        counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
+        made = MedMix(config)(x, counts, draws, within)
+        mixed[rows], alpha[rows] = made.images[rows], made.alpha[rows]
+    return to_pixels(mixed), (alpha > 0.3).float().mean((1, 2)).numpy()
