@@ -21,6 +21,7 @@ from core.engine.registry import BACKBONES, DETECTORS, OBJECTIVES, STRONG
 GOLDEN = Path(__file__).parent / "data" / "golden.json"
 # What version 0.2 had and this one has not, each with its reason.
 GONE: dict[str, str] = {
+    "/benches/learn": "learning from marks is measured by `experiment marks`",
     "/registries/detectors/reconstruction": "no table recommended it; its figures stay in RESULTS.md, its readings too",
 }
 REGISTRIES = {"backbones": BACKBONES, "detectors": DETECTORS, "objectives": OBJECTIVES, "strong": STRONG}

@@ -198,6 +198,7 @@ def _has_preset(detector: str, preset: str) -> bool:
 
 def run_experiment(args) -> int:
     from core.studio.experiments.contour import run_contour
+    from core.studio.experiments.marks import run_marks
     from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
     from core.studio.experiments.report import markdown, summarise
     from core.studio.experiments.runner import run_plan
@@ -218,8 +219,9 @@ def run_experiment(args) -> int:
         arms = [a.replace(fit_preset=args.fit_preset) if _has_preset(a.detector, args.fit_preset) else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
-    if args.name == "contour":
-        rows = run_contour(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line))
+    if args.name in ("contour", "marks"):
+        run = run_contour if args.name == "contour" else run_marks
+        rows = run(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line))
     else:
         rows = run_plan(
             store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,

@@ -10,11 +10,12 @@ from app.access.permissions import Sighted, Studio
 from app.routes._shared import Job
 from app.routes._types import Answer, Body, Name, Part
 from core.studio.db import owners
+from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row
 from core.studio.review.cases import scored_runs
-from core.studio.runs import learnt
+from core.studio.runs import learnt, marks
 from core.studio.runs import records as runs
-from core.studio.runs.preferred import LEARNT
+from core.studio.runs.preferred import TAUGHT
 from core.studio.training import live
 
 router = APIRouter(prefix="/api/learn", tags=["learn"])
@@ -59,8 +60,27 @@ class LearntBeside(Part):
     words: str
 
 
+class LearntGain(Part):
+    """On marked cases that were left out in turn: Dice before and after, their mean difference with its 95 % interval.
+
+    weight, score_weight: of the detector before, in the map and in the image's score. words: of all this.
+    """
+
+    weight: float
+    score_weight: float
+    images: int
+    folds: int
+    base_dice: float | None
+    dice: float | None
+    difference: float | None
+    interval: tuple[float, float] | None
+    words: str
+
+
 class LearntRun(Part):
-    """share: of the learnt map, 0 where it did not help on marked images left out; null until it is fitted."""
+    """share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
+    until it is fitted. fault: why it cannot be repeated any more, if so.
+    """
 
     id: str
     name: str
@@ -69,17 +89,31 @@ class LearntRun(Part):
     base: str
     masks: int
     share: float | None
+    gain: LearntGain | None
+    fault: str | None
     job: Job | None
     comparison: LearntBeside | None
 
 
 class Learning(Answer):
-    """masks, patients: accepted ones; it takes `least` patients, or images where these are not known."""
+    """masks, patients: accepted ones; it takes `least` patients, or images where these are not known.
+
+    unfinished: cases with a mask whose reader has not said that all is marked. normals: cases called normal, which
+    teach too. kinds: masks by label, of labels that become kinds of their own. whole: masks that cover their image and
+    teach nothing. next: number of masks at which learning is offered next. due: whether one was reached since it last
+    learnt.
+    """
 
     masks: int
     patients: int
     readers: list[str]
     least: int
+    unfinished: int
+    normals: int
+    kinds: dict[str, int]
+    whole: int
+    next: int | None
+    due: bool
     fits: list[LearnFit]
     learnt: list[LearntRun]
 
@@ -94,16 +128,16 @@ def show(ctx: Studio, who: Sighted, study: str):
     """What there is to learn from, what was learnt, and how it compares."""
     store = ctx.store()
     study_row(store, study)
-    fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
+    fits = [r for r in scored_runs(store, study) if r["method"] not in TAUGHT]
     jobs = live.jobs_of_runs(store)
-    made = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] == LEARNT]
+    made = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] in TAUGHT]
     return {
         "ok": True,
         **learnt.offered(store, study),
         "fits": [
             {**{k: r[k] for k in ("id", "name", "title")}, "seconds": learnt.seconds(store, r["id"])} for r in fits
         ],
-        "learnt": [_learnt(r, live.brief(jobs.get(r["id"]))) for r in made[: -SHOWN - 1 : -1]],
+        "learnt": [_learnt(store, r, live.brief(jobs.get(r["id"]))) for r in made[: -SHOWN - 1 : -1]],
     }
 
 
@@ -119,14 +153,16 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
     return {"ok": True, **made}
 
 
-def _learnt(run: dict, job: dict | None) -> dict:
+def _learnt(store: Store, run: dict, job: dict | None) -> dict:
     about = {k: run[k] for k in ("id", "name", "created", "status")}
     rule = run["summary"].get("rule")
     return {
         **about,
         "base": run["config"]["base_run"],
         "masks": len(run["config"]["marks"]["masks"]),
-        "share": rule["share"] if rule else None,
+        "share": rule.get("share") if rule else None,
+        "gain": {k: rule[k] for k in LearntGain.model_fields} if rule and "weight" in rule else None,
+        "fault": marks.fault(store, run),
         "job": job,
         "comparison": run["summary"].get(learnt.KEPT),
     }

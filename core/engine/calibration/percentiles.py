@@ -16,6 +16,7 @@ from typing_extensions import Self
 from core.engine.rows import Rows
 
 CHUNK = 64  # maps read at once
+FULL = 1.5  # times as far from the usual median as a detector's own level: there the colour scale is full at the least
 
 
 class PixelScale(NamedTuple):
@@ -77,9 +78,12 @@ class Calibration:
             pixels = PixelScale(float(lo), float(hi), float(threshold))
         return cls(tuple(scores.tolist()), pixels)
 
-    def outlined_by(self, share: float | None, seen: tuple[str, ...] | None) -> Self:
-        """With how its images are outlined, as `outlines.py` learnt it."""
+    def outlined_by(self, share: float | None, seen: tuple[str, ...] | None, level: float | None = None) -> Self:
+        """With how its images are outlined, as `outlines.py` learnt it; level: the one level that a detector knows."""
         pixels = self.pixels and self.pixels._replace(share=share, seen=seen)
+        if pixels is not None and level is not None:
+            full = max(pixels.hi, pixels.lo + FULL * (level - pixels.lo))
+            pixels = pixels._replace(threshold=level, hi=full)
         return replace(self, pixels=pixels)
 
     def percentile(self, scores: np.ndarray | float) -> np.ndarray:

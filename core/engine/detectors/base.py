@@ -40,15 +40,23 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Marks:
-    """Images uint8 (M, S, S, 3) that readers found abnormal, with what they marked, masks uint8 (M, S, S), 1 inside.
+    """Images uint8 (M, S, S, 3) that readers judged, with what they marked, masks uint8 (M, S, S), 1 inside; an empty
+    one: the image was called normal.
 
-    roi uint8 (M, S, S) and patients (M,), as in `FitContext`, or None.
+    roi uint8 (M, S, S) and patients (M,), as in `FitContext`, or None. ignored uint8 (M, S, S), 1 where nothing is
+    known (an unfinished case, what readers marked differently), or None. kinds uint8 (M, S, S), inside the mask the
+    number, from 1, of one of `names`, 0 where none is named. outlined bool (M, S, S): what the detector before outlines
+    there.
     """
 
     images: np.ndarray
     masks: np.ndarray
     roi: np.ndarray | None = None
     patients: np.ndarray | None = None
+    ignored: np.ndarray | None = None
+    kinds: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+    outlined: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,10 @@ class Detector(abc.ABC):
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
         """The prediction with other maps (N, h, w), as `image_score` is to read them."""
         return Prediction(maps, prediction.extras)
+
+    def outline_level(self) -> float | None:
+        """The level of its maps at which images are outlined, for a detector that knows; None: normal images say."""
+        return None
 
     def demand_size(self, images: np.ndarray) -> None:
         """Raise ValueError unless images (N, S, S, 3) have the side of those that it was fitted on, its `size`."""

@@ -7,7 +7,7 @@ The recipes in the presets were chosen with these, and the tables of the README 
 from __future__ import annotations
 
 from core.engine.registry import DETECTORS
-from core.studio.experiments import contour, from_imagenet
+from core.studio.experiments import contour, from_imagenet, marks
 from core.studio.experiments.arm import Arm, medmix
 from core.studio.runs.pipeline import UNTRAINED
 
@@ -78,7 +78,7 @@ def head_only() -> list[Arm]:
 EXPERIMENTS = {
     **from_imagenet.EXPERIMENTS,
     "comparison": comparison, "padim": padim, "ablation": ablation, "families": families, "easy": easy, "joint": joint,
-    "head": head_only, "contour": contour.contour,
+    "head": head_only, "contour": contour.contour, "marks": marks.marks,
 }  # fmt: skip
 JUDGED = ("families", "ablation", "overfitting")  # their rows also hold AUROCs on synthetic lesions in held-out normals
 CLAIMS = {**from_imagenet.CLAIMS, "padim": [("PaDiM", "PaDiM, untrained")]}  # (better, than), on the same images

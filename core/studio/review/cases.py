@@ -16,7 +16,7 @@ from core.studio.review import decisions, masks, scales
 from core.studio.review.context import RequestContext
 from core.studio.runs import certainty
 from core.studio.runs.marks import learnt_from
-from core.studio.runs.preferred import LEARNT, preference
+from core.studio.runs.preferred import TAUGHT, preference
 
 # Tags of cases: put on and taken off many at once; which of them may give a label away.
 
@@ -213,7 +213,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "masks": masks.versions(context, case_id),
         "findings": decisions.findings_of(context, case_id),
     }
-    learners = {r["id"] for r in runs if r["method"] == LEARNT}
+    learners = {r["id"] for r in runs if r["method"] in TAUGHT}
     for run_id, found in out["readings"].items():
         if found and run_id in learners and case_id in learnt_from(store, run_id):
             found["words"] = f"{found['words']} {LEARNT_FROM}"

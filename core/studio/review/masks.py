@@ -200,6 +200,56 @@ def pixels(store: Store, mask_id: int) -> np.ndarray:
     return decode_mask(version(store, mask_id)["png"])
 
 
+# What a reader says of the marks on a case: whether all is marked, and which places are normal. Learning asks for both.
+
+
+def case_marks(context: RequestContext) -> dict:
+    """{"finished": whether the reader has marked all that there is, "normal": whether places are called normal}."""
+    row = _said_of_marks(context)
+    return {"finished": bool(row and row["finished"]), "normal": bool(row and row["normal"])}
+
+
+def set_finished(context: RequestContext, finished: bool) -> dict:
+    """Say that all is marked on the context's case, or take it back; what `case_marks` then gives."""
+    row = _said_of_marks(context)
+    return _say_of_marks(context, finished, row and row["normal"])
+
+
+def normal_places(context: RequestContext) -> bytes | None:
+    """PNG of the places that the reader calls normal, of the image's own size; None if there are none."""
+    row = _said_of_marks(context)
+    return bytes(row["normal"]) if row and row["normal"] else None
+
+
+def set_normal_places(context: RequestContext, mask: np.ndarray) -> dict:
+    """Keep the places called normal, (H, W) of the image's own size; an empty mask removes them. Raises ValueError if
+    the size differs; what `case_marks` then gives."""
+    case, row = context.asked_case, _said_of_marks(context)
+    mask = np.asarray(mask) > 0
+    if mask.shape != (case["height"], case["width"]):
+        have, want = (" x ".join(map(str, s)) for s in (mask.shape[::-1], (case["width"], case["height"])))
+        raise ValueError(f"the places are drawn on {have} pixels, their image has {want}")
+    return _say_of_marks(context, bool(row and row["finished"]), encode_mask(mask) if mask.any() else None)
+
+
+def _said_of_marks(context: RequestContext) -> dict | None:
+    query = "SELECT finished, normal FROM case_marks WHERE case_id = ? AND reader = ?"
+    return context.store.one(query, [context.asked_case["id"], context.reader])
+
+
+def _say_of_marks(context: RequestContext, finished: bool, normal: bytes | None) -> dict:
+    store, case, reader = context.store, context.asked_case["id"], context.reader
+    with store.write():
+        before, after = case_marks(context), {"finished": finished, "normal": normal is not None}
+        row = [case, reader, int(finished), normal, now()]
+        store.execute("INSERT OR REPLACE INTO case_marks VALUES (?, ?, ?, ?, ?)", row)
+        sha256 = {} if normal is None else {"sha256": hashlib.sha256(normal).hexdigest()}
+        audit.record(
+            store, reader, "marks", study=context.study, case_id=case, before=before, after={**after, **sha256}
+        )
+    return after
+
+
 # A lesion's region from clicks, by the features of the run that the case is read with.
 # What is made of a window of a case is kept while the case is open: further clicks answer in hundredths of a second.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.engine.calibration.percentiles import Calibration
+from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.studio.db.store import Store
@@ -17,20 +18,42 @@ from core.studio.jobs.steps import Work, step
 from core.studio.runs import marks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain
-from core.studio.runs.preferred import LEARNT
+from core.studio.runs.preferred import LEARNT, TAUGHT
 from core.studio.runs.readings import read_maps, read_scores, size_of
+from core.studio.runs.sides import side_for_marks
 
 KEPT = "comparison"
+LEAST = 1  # patients, or images where these are not known
+OFFERS = (3, 5, 10, 20, 40)  # masks, at which learning is offered
+LESSONS = 120.0  # seconds that the decoders take on one core
 NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "pro": "PRO"}
 
 
 def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """What there is to learn from: {"masks", "patients", "readers", "least"}; least: that many patients are needed."""
-    from core.engine.detectors.marked.choice import LEAST
+    """What there is to learn from: {"masks", "patients", "readers", "least", "unfinished", "normals", "kinds", "whole",
+    "next", "due"}.
 
+    least: that many patients are needed. unfinished: cases with a mask whose reader has not said that all is marked.
+    normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out. next: of
+    OFFERS, that comes next; due: whether one was reached since the last run that learnt.
+    """
     found = marks.accepted(store, study, reader)
-    readers = sorted({row["reader"] for row in found})
-    return {"masks": len(found), "patients": len(set(marks.units(found).tolist())), "readers": readers, "least": LEAST}
+    readers = sorted({row["reader"] for one in found for row in (one, *one["others"])})
+    last = max((len(r["config"]["marks"]["masks"]) for r in runs.list_runs(store, study, kind="fit")
+                if r["method"] in TAUGHT and r["status"] != "failed"), default=0)  # fmt: skip
+    reached = [step for step in OFFERS if step <= len(found)]
+    return {
+        "masks": len(found),
+        "patients": len(set(marks.units(found).tolist())),
+        "readers": readers,
+        "least": LEAST,
+        "unfinished": sum(not all(one["finished"] for one in (row, *row["others"])) for row in found),
+        "normals": len(marks.normal_cases(store, study, reader)),
+        "kinds": {label: len(masks) for label, masks in marks.kinds(store, found).items()},
+        "whole": len(marks.whole(store, study, reader)),
+        "next": next((step for step in OFFERS if step > len(found)), None),
+        "due": bool(reached) and last < reached[-1],
+    }
 
 
 def seconds(store: Store, fit: str) -> float | None:
@@ -39,7 +62,7 @@ def seconds(store: Store, fit: str) -> float | None:
     if "score_seconds" not in summary:
         return None
     each = summary["score_seconds"] / max(1, summary["scored"])
-    return float(1.3 * summary["score_seconds"] + 0.3 * each * summary.get("images", 0) + 20)
+    return float(1.5 * summary["score_seconds"] + 0.3 * each * summary.get("images", 0) + LESSONS)
 
 
 def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
@@ -47,24 +70,22 @@ def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
 
     Raises ValueError if that is no scored fit, has learnt from marks itself, or if too little is marked.
     """
-    from core.engine.detectors.marked.config import MarkedConfig
-
     base = runs.get_run(store, fit)
     if base["kind"] != "fit" or base["status"] != "done" or "calibration" not in base["summary"]:
         raise ValueError(f"{fit} has not scored the study: fit and score a detector first")
-    if base["method"] == LEARNT:
+    if base["method"] in TAUGHT:
         raise ValueError(f"{fit} has learnt from marks itself: learn on from {base['config']['base_run']}")
     there = offered(store, base["study"], reader)
     if there["patients"] < there["least"]:
+        whole = " A mask that covers the whole image teaches nothing." if there["whole"] else ""
         raise ValueError(
-            f"It takes accepted masks of {there['least']} different patients or images, and there are "
-            f"{there['patients']}: mark what is abnormal, save it, and decide “abnormal”."
+            "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”." + whole
         )
-    config = MarkedConfig(base=base["method"], base_run=fit).to_dict()
-    config |= {
-        "size": size_of(store, base),
-        "marks": marks.chosen(marks.accepted(store, base["study"], reader), reader),
-    }
+    found = marks.accepted(store, base["study"], reader)
+    seen = size_of(store, base)
+    size = side_for_marks(marks.diameters(found), seen)
+    config = LearntConfig(base=base["method"], base_run=fit, base_side=seen).to_dict()
+    config |= {"size": size, "marks": marks.chosen(store, base["study"], reader)}
     name = f"{DETECTORS.title(base['method'])}, {there['masks']} marked"
     return runs.create_run(store, base["study"], "fit", LEARNT, config, base["parent"], name)
 

@@ -1,54 +1,142 @@
 """What readers marked and a detector can learn from: their accepted lesion masks, and the cases that it then has seen.
 
 Accepted is a mask that a reader saved, by hand or from a heat map, on a test case that the same reader's last decision
-calls abnormal. Drafts and imported masks are not: nobody here has said that they are right.
+calls abnormal. Drafts and imported masks are not: nobody here has said that they are right. Nor is what a reader marks
+in a blind session, before it is closed. Of several readers' masks of a case the adjudicator's counts; else what all
+have marked is lesion, and what only some have is ignored.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import itertools
+import json
 from typing import TYPE_CHECKING, Any
 
+import cv2
 import numpy as np
 
+from core.engine.calibration.percentiles import Calibration
 from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.resize import mask_at
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
+from core.studio.runs.readings import read_maps
 
 if TYPE_CHECKING:
     from core.engine.detectors.base import Marks
 
+WHOLE = 0.95  # of an image: a mask that covers more says nothing of where a lesion ends
+KIND = 5  # marks of a label that make it a kind of lesion of its own
 # alike for images of one patient, volume or recording
 _UNIT = "coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit"
-# of each case the last accepted mask; a reader's last decision is the second look where there is one
+# In a session that is still read blind a mark is no more than a note.
+_OPEN = """EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
+         WHERE o.case_id = c.id AND s.reader = {reader} AND s.blind = 1 AND s.ended IS NULL)"""
+# of each case and reader the accepted masks; a reader's last decision is the second look where there is one
 _ACCEPTED = f"""
-  SELECT m.id AS mask, m.case_id, m.reader, m.png, {_UNIT}
+  SELECT m.id AS mask, m.case_id, m.reader, m.version, m.png, {_UNIT},
+    EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.reader = m.reader
+            AND k.stage = 'adjudication') AS adjudicated,
+    coalesce(a.finished, 0) AS finished, a.normal AS places
   FROM lesion_masks m JOIN cases c ON c.id = m.case_id
+  LEFT JOIN case_marks a ON a.case_id = c.id AND a.reader = m.reader
   WHERE c.study = :study AND c.split = 'test' AND m.source IN ('hand', 'run') AND m.reader IS NOT NULL
     AND (:reader IS NULL OR m.reader = :reader)
     AND (SELECT k.decision FROM current_reviews k WHERE k.case_id = c.id AND k.reader = m.reader
-         AND k.stage != 'adjudication' ORDER BY k.stage DESC LIMIT 1) = 'abnormal'
+         ORDER BY k.stage = 'adjudication' DESC, k.stage DESC LIMIT 1) = 'abnormal'
     AND NOT EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.stage = 'adjudication'
                     AND k.decision != 'abnormal')
+    AND NOT {_OPEN.format(reader="m.reader")}
   ORDER BY m.id"""
+_NORMAL = """
+  SELECT c.id FROM cases c JOIN case_votes v ON v.case_id = c.id
+  WHERE c.study = :study AND c.split = 'test'
+    AND CASE WHEN EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.stage = 'adjudication')
+        THEN NOT EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.stage = 'adjudication'
+                         AND k.decision != 'normal')
+        ELSE v.normal = v.readers AND v.readers > 0
+          AND (:reader IS NULL OR EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id
+                                          AND k.reader = :reader)) END
+    AND NOT EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
+                    WHERE o.case_id = c.id AND s.blind = 1 AND s.ended IS NULL)
+  ORDER BY c.id"""
 
 
 def accepted(store: Store, study: str, reader: str | None = None) -> list[dict[str, Any]]:
-    """[{"mask", "case_id", "reader", "png", "unit"}] of each case the last accepted mask, if anything is marked in it.
+    """[{"mask", "case_id", "reader", "version", "png", "unit", "finished", "places", "others"}] of each case, by its
+    id, the accepted mask that counts, if anything is marked in it; others: of other readers, alike, where none
+    adjudicated.
 
-    reader: of this one alone. unit: alike for images of one patient, volume or recording.
+    reader: of this one alone. unit: alike for images of one patient, volume or recording. finished: whether all is
+    marked, as each of these readers says. places: PNG of those called normal, or None.
     """
-    last = {row["case_id"]: row for row in store.query(_ACCEPTED, {"study": study, "reader": reader})}
-    return [row for _, row in sorted(last.items()) if decode_mask(row["png"]).any()]
+    return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE]
 
 
-def chosen(found: list[dict[str, Any]], reader: str | None) -> dict[str, Any]:
-    """What a run keeps of `accepted`: {"masks", "cases", "reader", "sha256"}, the last a fingerprint of the masks."""
-    masks, cases = ([row[name] for row in found] for name in ("mask", "case_id"))
-    return {"masks": masks, "cases": cases, "reader": reader, "sha256": _fingerprint(found)}
+def whole(store: Store, study: str, reader: str | None = None) -> list[int]:
+    """Cases whose accepted mask covers the whole image, so that nothing is learnt from it."""
+    return [row["case_id"] for row in _last_accepted(store, study, reader) if _covers(row) > WHOLE]
+
+
+def _covers(row: dict[str, Any]) -> float:
+    return float(decode_mask(row["png"]).mean())
+
+
+def _last_accepted(store: Store, study: str, reader: str | None) -> list[dict[str, Any]]:
+    by_reader: dict[int, dict[str, dict]] = {}
+    for row in store.query(_ACCEPTED, {"study": study, "reader": reader}):
+        by_reader.setdefault(row["case_id"], {})[row["reader"]] = row
+    out = []
+    for _, rows in sorted(by_reader.items()):
+        marked = [row for row in rows.values() if decode_mask(row["png"]).any()]
+        counted = [row for row in marked if row["adjudicated"]] or marked
+        if counted:
+            *others, last = sorted(counted, key=lambda row: row["mask"])
+            out.append({**last, "others": [] if last["adjudicated"] else others})
+    return out
+
+
+def normal_cases(store: Store, study: str, reader: str | None = None) -> list[int]:
+    """Test cases that all who read them, or whoever adjudicated, called normal; `reader` among them, if named."""
+    return [row["id"] for row in store.query(_NORMAL, {"study": study, "reader": reader})]
+
+
+def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
+    """Masks by the label of the findings on them: labels that KIND masks or more bear alone."""
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        labels = store.query(
+            "SELECT DISTINCT label FROM findings WHERE case_id = ? AND reader = ? AND mask_version IN (?, ?)",
+            [row["case_id"], row["reader"], row["mask"], row["version"]],
+        )
+        if len(labels) == 1:
+            found.setdefault(labels[0]["label"], []).append(row["mask"])
+    return {label: masks for label, masks in sorted(found.items()) if len(masks) >= KIND}
+
+
+def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
+    """All that a run keeps to learn from the marks as they are now, and to be repeated exactly.
+
+    {"masks", "cases", "reader", "others": {case: masks}, "unfinished": cases, "places": {case: PNG, base64},
+    "normals": cases, "kinds": {label: masks}, "sha256": fingerprint of the masks}.
+    """
+    rows = accepted(store, study, reader)
+    places = {row["case_id"]: row["places"] for row in rows if row["places"]}
+    return {
+        "masks": [row["mask"] for row in rows],
+        "cases": [row["case_id"] for row in rows],
+        "reader": reader,
+        "others": {str(row["case_id"]): [o["mask"] for o in row["others"]] for row in rows if row["others"]},
+        "unfinished": [r["case_id"] for r in rows if not all(one["finished"] for one in (r, *r["others"]))],
+        "places": {str(case): base64.b64encode(png).decode() for case, png in places.items()},
+        "normals": normal_cases(store, study, reader),
+        "kinds": kinds(store, rows),
+        "sha256": _fingerprint([*rows, *itertools.chain(*(row["others"] for row in rows))]),
+    }
 
 
 def units(found: list[dict[str, Any]]) -> np.ndarray:
@@ -56,30 +144,88 @@ def units(found: list[dict[str, Any]]) -> np.ndarray:
     return np.asarray(np.unique([row["unit"] for row in found], return_inverse=True)[1])
 
 
+def fault(store: Store, run: dict) -> str | None:
+    """Why a run cannot be learnt again from the marks that it names; None if it can."""
+    kept = run["config"].get("marks")
+    if not kept:
+        return None
+    wanted = [*kept["cases"], *kept.get("normals", [])]
+    there = {row["id"] for row in _of(store, "SELECT id FROM cases WHERE id IN ({})", wanted)}
+    gone = len(set(wanted) - there)
+    if gone:
+        cases = "a case that it has learnt from is" if gone == 1 else f"{gone} cases that it has learnt from are"
+        return f"{run['id']} cannot be repeated any more: {cases} no longer in the study. Learn anew without it."
+    if _fingerprint(_masks(store, kept)) != kept["sha256"]:
+        return f"the masks that {run['id']} was to learn from are not all there any more: learn anew"
+    return None
+
+
 def marks_of(store: Store, run: dict, size: int) -> Marks | None:
     """The marks that a run learns from at side `size`; None for a run that learns from none.
 
-    Raises ValueError if masks that it names have gone or are not what they were.
+    Raises ValueError if cases or masks that it names have gone, or are not what they were.
     """
     from core.engine.detectors.base import Marks  # torch, which the page's process does not load
 
     kept = run["config"].get("marks")
     if not kept:
         return None
-    wanted = ", ".join("?" * len(kept["masks"]))
-    found = store.query(
-        f"SELECT m.id AS mask, m.case_id, m.png, {_UNIT} FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
-        f"WHERE m.id IN ({wanted}) ORDER BY m.case_id",
-        kept["masks"],
-    )
-    if _fingerprint(found) != kept["sha256"]:
-        raise ValueError(f"the masks that {run['id']} was to learn from are not all there any more: learn anew")
+    problem = fault(store, run)
+    if problem:
+        raise ValueError(problem)
+    found = {row["mask"]: row for row in _masks(store, kept)}
     arrays = load_arrays(store, run["study"], size)
     row_of = {int(case): row for row, case in enumerate(arrays.case_ids)}
-    rows = np.array([row_of[row["case_id"]] for row in found], np.int64)
-    masks = np.stack([mask_at(decode_mask(row["png"]), size) for row in found])
+    normals = kept.get("normals", [])
+    rows = np.array([row_of[case] for case in [*kept["cases"], *normals]], np.int64)
     images, roi = (np.array(rows_of(values, rows)) for values in (arrays.images, arrays.roi))
-    return Marks(images, masks, roi, units(found))
+    masks, ignored, named = (np.zeros(roi.shape, np.uint8) for _ in range(3))
+    names = tuple(kept.get("kinds", {}))
+    of_kind = {mask: i for i, name in enumerate(names, 1) for mask in kept["kinds"][name]}
+    for i, (case, mask) in enumerate(zip(kept["cases"], kept["masks"], strict=True)):
+        several = [decode_mask(found[m]["png"]) for m in (mask, *kept.get("others", {}).get(str(case), []))]
+        lesion, union = np.min(several, 0), np.max(several, 0)
+        unknown = union & ~lesion & 1
+        if case in kept.get("unfinished", []):
+            known = union.copy()
+            if str(case) in kept["places"]:
+                known |= decode_mask(base64.b64decode(kept["places"][str(case)]))
+            unknown |= 1 - known
+        masks[i], ignored[i] = mask_at(lesion, size), mask_at(unknown, size)
+        ignored[i] &= 1 - masks[i]
+        named[i] = masks[i] * of_kind.get(mask, 0)
+    where = _of(store, f"SELECT c.id, {_UNIT} FROM cases c WHERE c.id IN ({{}})", [*kept["cases"], *normals])
+    unit = {row["id"]: row["unit"] for row in where}
+    cases = [*kept["cases"], *normals]
+    patients = units([{"unit": unit[case]} for case in cases])
+    outlines = _outlines(store, run["config"].get("base_run", ""), cases, size, roi)
+    return Marks(images, masks, roi, patients, ignored, named if names else None, names, outlines)
+
+
+def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.ndarray) -> np.ndarray | None:
+    """bool (M, S, S), what a scored run outlines of the cases; None if it has not read all of them."""
+    from core.engine.calibration.heatmap import upsample
+    from core.engine.calibration.outlines import level_of, outlined, peaks
+
+    kept = runs.get_run(store, run_id)["summary"].get("calibration") if run_id else None
+    query = "SELECT count(*) AS n FROM readings WHERE run = ? AND case_id IN (SELECT value FROM json_each(?))"
+    if kept is None or store.first(query, [run_id, json.dumps(cases)])["n"] < len(cases):
+        return None
+    scale = Calibration.from_dict(kept["roi"]).pixels
+    assert scale is not None  # scoring made it of maps
+    maps = read_maps(store, run_id, np.array(cases))
+    return outlined(upsample(maps, size), level_of(peaks(maps, roi, scale), scale), scale, roi > 0)
+
+
+def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
+    """Diameter of each connected lesion in the masks, that of a disc of its area in parts of the image's short side."""
+    found = []
+    for row in rows:
+        mask = decode_mask(row["png"])
+        count, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+        areas = stats[1:count, cv2.CC_STAT_AREA]
+        found.append(2 * np.sqrt(areas / np.pi) / min(mask.shape))
+    return np.concatenate(found) if found else np.zeros(0)
 
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
@@ -91,13 +237,13 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     kept = run["config"].get("marks")
     if not kept:
         return frozenset()
-    cases = ", ".join("?" * len(kept["cases"]))
     rows = store.query(
-        f"WITH seen AS (SELECT * FROM cases WHERE id IN ({cases})) SELECT c.id FROM cases c WHERE c.study = ? AND ("
+        "WITH seen AS (SELECT c.* FROM cases c JOIN json_each(?) j ON c.id = j.value) "
+        "SELECT c.id FROM cases c WHERE c.study = ? AND ("
         "c.id IN (SELECT id FROM seen) OR c.path IN (SELECT path FROM seen) "
         "OR c.patient IN (SELECT patient FROM seen) OR c.series IN (SELECT series FROM seen) "
         "OR c.sha256 IN (SELECT sha256 FROM seen))",
-        [*kept["cases"], run["study"]],
+        [json.dumps([*kept["cases"], *kept.get("normals", [])]), run["study"]],
     )
     return frozenset(row["id"] for row in rows)
 
@@ -107,8 +253,18 @@ def unseen(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
     return ~np.isin(case_ids, list(learnt_from(store, run_id)))
 
 
+def _masks(store: Store, kept: dict[str, Any]) -> list[dict]:
+    wanted = [*kept["masks"], *itertools.chain(*kept.get("others", {}).values())]
+    return _of(store, "SELECT id AS mask, case_id, png FROM lesion_masks WHERE id IN ({}) ORDER BY case_id", wanted)
+
+
+def _of(store: Store, query: str, numbers: list[int]) -> list[dict]:
+    """Rows of a query whose {} stands for a list of numbers."""
+    return store.query(query.format("SELECT value FROM json_each(?)"), [json.dumps(numbers)])
+
+
 def _fingerprint(found: list[dict[str, Any]]) -> str:
     digest = hashlib.sha256()
-    for row in sorted(found, key=lambda r: r["case_id"]):
+    for row in sorted(found, key=lambda r: (r["case_id"], r["mask"])):
         digest.update(f"{row['case_id']} {hashlib.sha256(row['png']).hexdigest()}\n".encode())
     return digest.hexdigest()

@@ -103,13 +103,16 @@ def score_run(
 def _outline(
     detector: Detector, arrays: StudyArrays, held: np.ndarray, scale: PixelScale | None, should_stop: Stop
 ) -> dict[str, Any]:
-    """The `share` and `seen` of a run's outlines: places that the training normals show, and how far up the outline is
-    drawn, by lesions pasted into held-out normals.
+    """How a run's images are outlined: `seen`, places that the training normals show, and `share`, how far up the
+    outline is drawn, by lesions pasted into held-out normals, or the `level` that the detector knows itself.
     """
     assert scale is not None  # it was made of maps
     train = arrays.index("train")
     shown = Some(arrays.roi, train if len(train) else held)
     scale = scale._replace(seen=seen_rows(shown, SEEN_SIDE))
+    level = detector.outline_level()
+    if level is not None:
+        return {"share": None, "seen": scale.seen, "level": level}
 
     def predict(images: np.ndarray, roi: np.ndarray) -> np.ndarray:
         _check(should_stop)

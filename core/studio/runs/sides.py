@@ -5,10 +5,13 @@ By counts and sizes alone, so that nothing of what a study shows is looked at fo
 
 from __future__ import annotations
 
+import numpy as np
+
 from core.studio.db.store import Store
 
 ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation; others may be slower, or take one side
 SIZE, STEP, MOST = 224, 32, 384  # the side that they were trained at; and how far from it they are used
+USUAL = 0.05  # diameter of a lesion, in parts of the short side, that SIZE shows well; smaller ones ask for more
 PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within a minute
 
 
@@ -33,3 +36,13 @@ def closer(store: Store, study: str, config: dict) -> int:
     arch = config.get("encoder", {}).get("arch")
     side = side_for(store, study) if config.get("fit_closer") and arch == ARCH else 0
     return side if side > usual else 0
+
+
+def side_for_marks(diameters: np.ndarray, side: int) -> int:
+    """Side, a multiple of STEP from `side` to MOST, at which a detector learns from lesions of these diameters (L,), in
+    parts of the image's short side: their median spans as many pixels as one of USUAL at SIZE.
+    """
+    if not len(diameters):
+        return side
+    wanted = SIZE * USUAL / max(float(np.median(diameters)), 1e-6)
+    return int(np.clip(-(-wanted // STEP) * STEP, side, max(side, MOST)))

@@ -17,7 +17,7 @@ from core.studio.medmix.forms import forms as strong_forms
 from core.studio.runs import bin, learnt
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
-from core.studio.runs.preferred import LEARNT, USUAL
+from core.studio.runs.preferred import TAUGHT, USUAL
 from core.studio.training import first_weights
 from core.studio.training.live import jobs_of_runs
 
@@ -160,7 +160,7 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     """Make a run again: the same configuration, queued. {"run", "job"}."""
     old = runs.get_run(store, run_id)
     copy = runs.clone_run(store, run_id, name=f"{old['name']} again")
-    if old["method"] == LEARNT:
+    if old["method"] in TAUGHT:
         steps = learnt.steps(copy, store.setting("device", "auto"))
     else:
         steps = chain(copy) if old["kind"] == "pretrain" else chain(None, [copy])

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from core.engine.detectors.learnt.config import LearntConfig
+from core.studio.ingest.masks import decode_mask
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.review import cases as review_cases
+from core.studio.review import masks, sessions
 from core.studio.review import results as figures
 from core.studio.review.results import scored
 from core.studio.runs import learnt, marks, results
@@ -47,19 +50,85 @@ def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_s
     assert [(row["case_id"], row["mask"]) for row in found] == [(sick[0]["id"], used), (sick[4]["id"], newer)]
     assert [row["reader"] for row in marks.accepted(store, tiny_study, "ann")] == ["ann", "ann"]
     offer = learnt.offered(store, tiny_study)
-    assert offer == {"masks": 2, "patients": 2, "readers": ["ann", "bob"], "least": 2}
+    assert offer == {
+        "masks": 2, "patients": 2, "readers": ["ann", "bob"], "least": 1, "unfinished": 2, "normals": 2, "kinds": {},
+        "whole": 0, "next": 3, "due": False,
+    }  # fmt: skip
+
+
+def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_study):
+    _, base = scored_padim(store, tiny_study)
+    sick, well = (cases_of(store, tiny_study, label) for label in ("abnormal", "normal"))
+    mark(store, sick[0], part=slice(10, 30))
+    mark(store, sick[0], "bob", part=slice(20, 40))
+    mark(store, sick[1])
+    right = mark(store, sick[1], "bob", part=slice(4, 12))
+    decide(store, sick[1]["id"], "bob", "abnormal", adjudication=True)
+    mark(store, sick[2], part=slice(None))  # a mask of all pixels
+    decide(store, well[0]["id"], "ann", "normal")
+    decide(store, well[1]["id"], "ann", "normal")
+    decide(store, well[1]["id"], "bob", "unsure")
+    here = asks(store, case_id=sick[1]["id"], reader="bob")
+    assert masks.set_finished(here, True) == {"finished": True, "normal": False} == masks.case_marks(here)
+    places = np.zeros((sick[0]["height"], sick[0]["width"]), np.uint8)
+    places[-8:] = 1
+    here = asks(store, case_id=sick[0]["id"], reader="bob")
+    masks.set_normal_places(here, places)
+    with pytest.raises(ValueError, match="their image has"):
+        masks.set_normal_places(here, places[:3])
+    assert masks.case_marks(here) == {"finished": False, "normal": True}
+    assert (decode_mask(masks.normal_places(here)) == places).all()
+    found = marks.accepted(store, tiny_study)
+    assert [row["case_id"] for row in found] == [sick[0]["id"], sick[1]["id"]]
+    assert found[1]["mask"] == right and not found[1]["others"] and len(found[0]["others"]) == 1
+    assert learnt.offered(store, tiny_study)["whole"] == 1 and marks.normal_cases(store, tiny_study) == [well[0]["id"]]
+
+    run = runs.get_run(store, learnt.create_learnt(store, base))
+    kept = run["config"]["marks"]
+    assert kept["unfinished"] == [sick[0]["id"]] and kept["normals"] == [well[0]["id"]]
+    side = run["config"]["size"]
+    got = marks.marks_of(store, run, side)
+
+    def at(y: int, x: int) -> tuple[int, int]:
+        """A pixel of the first image at the side that is learnt at."""
+        return round(y * side / sick[0]["height"]), round(x * side / sick[0]["width"])
+
+    assert got.masks[0][at(25, 25)] and not got.masks[0][at(15, 15)]
+    assert got.ignored[0][at(15, 15)], "what one alone has marked is ignored"
+    assert not got.ignored[0, -1].any() and got.ignored[0, 0].all(), "unfinished: all but the places called normal"
+    assert got.masks[1].any() and not got.ignored[1].any() and not got.masks[2].any() and not got.ignored[2].any()
+    assert got.outlined.shape == got.masks.shape, "what the detector before outlines"
+    assert marks.fault(store, run) is None
+    store.execute("DELETE FROM readings WHERE case_id = ?", [sick[0]["id"]])
+    run["config"]["marks"]["cases"][0] = 10**9
+    assert "cannot be repeated any more: a case that it has learnt from" in marks.fault(store, run)
+
+
+def test_marks_of_a_blind_session_do_not_teach_before_it_is_closed(store, tiny_study):
+    sick = cases_of(store, tiny_study, "abnormal")
+    mark(store, sick[0])
+    sessions.start_session(store, tiny_study, "ann", [sick[0]["id"]], blind=True)
+    assert not marks.accepted(store, tiny_study)
+    sessions.end_session(store, "ann")
+    assert len(marks.accepted(store, tiny_study)) == 1
+
+
+def quick(**settings):
+    """A few steps on a few views."""
+    return LearntConfig(**{"width": 16, "steps": 4, "least_views": 16, "most_views": 16, **settings})
 
 
 @pytest.mark.slow
-def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(store, tiny_study):
+def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(store, tiny_study, monkeypatch):
     _, base = scored_padim(store, tiny_study)
     results.evaluate_run(store, base)
     sick = cases_of(store, tiny_study, "abnormal")
-    with pytest.raises(ValueError, match="different patients or images"):
+    with pytest.raises(ValueError, match="no accepted mask to learn from"):
         learnt.create_learnt(store, base)
     for case in sick[:3]:
         mark(store, case)
     store.execute("UPDATE cases SET patient = 'p' WHERE id IN (?, ?)", [sick[2]["id"], sick[3]["id"]])
+    monkeypatch.setattr(learnt, "LearntConfig", quick)
     made = learnt.learn(store, base, device="cpu", start=False)
     worker.run_queue(store)
     run = runs.get_run(store, made["run"])

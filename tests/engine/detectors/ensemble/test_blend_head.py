@@ -12,14 +12,14 @@ from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.ensemble.ensemble import BlendHead
 from core.engine.detectors.ensemble.named import BlendHeadConfig
+from core.engine.detectors.learnt.config import LearntConfig
+from core.engine.detectors.learnt.learnt import Learnt
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
-from core.engine.detectors.marked.config import MarkedConfig
-from core.engine.detectors.marked.marked import Marked
 from core.engine.progress import Stopped
 from tests.engine._images import normals
 from tests.engine.detectors.ensemble.test_blend import SMALL
 from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, same
-from tests.engine.detectors.marked.test_marked import marked
+from tests.engine.detectors.test_from_marks import marked
 
 HEAD = FAST.replace(mode="frozen", distances=True)
 CONFIG = BlendHeadConfig(blend=SMALL.replace(seen=0.0), head=HEAD, side=48, weight=0.5)
@@ -113,14 +113,15 @@ def test_a_map_that_others_changed_moves_the_score(fitted):
 def test_it_learns_on_from_marks(fitted, tmp_path):
     detector, images = fitted
     detector.save(tmp_path)
-    config = MarkedConfig(base="blend-head", base_run=str(tmp_path), channels=64, folds=4)
-    learnt = Marked.fit(encoder(), images, config, FitContext(marks=marked(8)))
-    assert learnt.rule.share > 0, learnt.remarks
+    config = LearntConfig("blend-head", str(tmp_path), width=16, steps=25, least_views=24, most_views=24)
+    learnt = Learnt.fit(encoder(), images, config, FitContext(marks=marked(8)))
+    assert learnt.rule.difference > 0, learnt.remarks
     shown = marked(4, seed=2)
     before, after = detector.predict(shown.images), learnt.predict(shown.images)
-    inside = shown.masks[:, 4::8, 4::8] > 0
-    gap = [p.maps[inside].mean() - p.maps[~inside].mean() for p in (before, after)]
-    assert gap[1] > gap[0] and learnt.image_score(after).shape == (4,)
+    inside = shown.masks[:, 2::4, 2::4] > 0
+    assert after.maps[inside].mean() - after.maps[~inside].mean() > 2
+    scores = learnt.image_score(after, np.ones((4, 64, 64), np.uint8))
+    assert scores.shape == (4,) and detector.image_score(before).shape == (4,)
 
 
 def test_kept_loaded_and_the_encoder_is_left_alone(fitted, tmp_path):

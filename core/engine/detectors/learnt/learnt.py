@@ -1,0 +1,511 @@
+"""Learnt from readers' marks, beside a detector that knows normal images alone, so that nothing is found worse.
+
+The learnt map is a logit of each place; to it the base's map is added with a weight, in its own units of held-out
+normals and cut at both ends, so that a kind of lesion that nobody marked is still found. Both weights (of the map and
+of the image's score) and the level of the outline come from marks that were left out: of the weights that are not
+clearly worse there the largest is taken, which is the safe one where little is marked.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F
+from typing_extensions import Self
+
+from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.backbones.inference import inference_copy
+from core.engine.calibration.heatmap import counted, roi_at, upsample
+from core.engine.calibration.percentiles import Calibration
+from core.engine.calibration.scale import Scale, leave_out
+from core.engine.config import Config
+from core.engine.detectors.base import Detector, FitContext, Marks, Prediction
+from core.engine.detectors.learnt.config import LearntConfig
+from core.engine.detectors.learnt.teaching import STRIDES, Decoder, taught, views
+from core.engine.detectors.map_detector import maps_of
+from core.engine.files import write_json, write_tensors
+from core.engine.metrics import bootstrap
+from core.engine.metrics.detection import auroc
+from core.engine.metrics.localisation import overlaps_of
+from core.engine.progress import Report, Stopped
+from core.engine.registry import DETECTORS
+from core.engine.rows import resized, rows_of
+
+WEIGHTS, ABOUT = "learnt.safetensors", "learnt.json"
+UNSEEN, MOST_UNSEEN = 0.15, 60  # normal images that scales come from: their share where the base does not say, and most
+LOGIT, BASE = (-6.0, 8.0), (-3.0, 6.0)  # ends at which the learnt logit and the base's map are cut
+SCORE = (-1.0, 8.0)  # ends at which the two parts of the image's score are cut, in deviations of held-out normals
+TOP = 0.01  # share of an image's cells whose mean is its learnt score
+LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
+PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
+UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
+DOUBT = 4  # marks that the level without any counts as
+
+
+@dataclass(frozen=True)
+class Rule(Config):
+    """weight: of the base's map in the joined one. score_weight: of the base's score. threshold: level of the outline.
+
+    images, patients: marked ones with a lesion; folds: parts left out in turn, 0 where there was too little to leave
+    out. Of marked images left out: dice, and base_dice as the base outlines them, the mean difference and its 95 %
+    interval by drawing them again; cases: (number of the mark, Dice before, Dice after) of each.
+    """
+
+    weight: float = 2.0
+    score_weight: float = 1.0
+    threshold: float = 0.0
+    images: int = 0
+    patients: int = 0
+    folds: int = 0
+    dice: float | None = None
+    base_dice: float | None = None
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    cases: tuple[tuple[int, float, float], ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Scales(Config):
+    """Of held-out normals. usual, spread: 99 % of the base's cells, and how far 99.9 % lie above. The others: of the
+    scores, in the region of interest and of the whole image.
+    """
+
+    usual: float = 0.0
+    spread: float = 1.0
+    top: Scale = Scale()
+    top_roi: Scale = Scale()
+    base: Scale = Scale()
+    base_roi: Scale = Scale()
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        named = {k: Scale.from_dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+        return cls(**named)
+
+
+@DETECTORS.register("learnt", title="Learnt from marks", listed=False)
+class Learnt(Detector):
+    """extras: `learnt` (N, h, w), the map of the decoders alone; `base.maps` and the base's own by `base.NAME`;
+    `unsure` (N,), how undecided the joined map is; `novelty` (N,), how far its most suspicious place lies from every
+    marked one; `kinds` (N, K), the share of each kind at that place, where kinds were learnt. remarks: for the run's
+    log.
+    """
+
+    name = "learnt"
+    Config = LearntConfig
+
+    def __init__(
+        self,
+        config: LearntConfig,
+        base: Detector,
+        encoder: Encoder,
+        size: int,
+        decoders: Iterable[Decoder] = (),
+        rule: Rule | None = None,
+        scales: Scales | None = None,
+        bank: Tensor | None = None,
+        names: tuple[str, ...] = (),
+    ) -> None:
+        """decoders: none where nothing was marked; the base then reads alone. bank (m, C): of marked lesions."""
+        self.config, self.base, self.encoder, self.size = config, base, encoder, size
+        self.decoders, self.rule, self.scales = list(decoders), rule or Rule(), scales or Scales()
+        self.bank, self.names = bank, names
+        self.remarks = (self.rule.words,)
+
+    @functools.cached_property
+    def reader(self) -> Encoder:
+        """The encoder as it is read in scoring."""
+        return inference_copy(self.encoder)
+
+    def outline_level(self) -> float | None:
+        """The level of its map at which images are outlined, by the marks; None where it has not learnt."""
+        return self.rule.threshold if self.decoders else None
+
+    @classmethod
+    def fit(
+        cls, encoder: Encoder, images: np.ndarray, config: LearntConfig, context: FitContext = FitContext()
+    ) -> Self:
+        """The base, fitted on normal images uint8 (N, S, S, 3) or loaded, and what `context.marks` teach beside it."""
+        kind, side = DETECTORS.get(config.base), config.base_side or images.shape[1]
+        if config.base_run:
+            base = kind.load(Path(config.base_run), context.device)
+        else:
+            roi = None if context.roi is None else resized(context.roi, side)
+            base = kind.fit(encoder, resized(images, side), kind.Config(), context.replace(marks=None, roi=roi))
+        base.demand_size(resized(images, side))
+        marks = context.marks
+        fresh = cls(config, base, encoder.to(torch.device(context.device)).eval(), int(images.shape[1]))
+        if marks is None or not marks.masks.any():
+            fresh.rule = Rule(words="Nothing is marked: the detector before is used as it was.")
+            fresh.remarks = (fresh.rule.words,)
+            return fresh
+        return fresh._learnt(images, marks, context)
+
+    def _learnt(self, images: np.ndarray, marks: Marks, context: FitContext) -> Self:
+        config, device = self.config, torch.device(context.device)
+        unseen = unseen_normals(self.base, len(images), config.seed, context.patients)
+        seen = np.setdiff1d(np.arange(len(images)), unseen)
+        unseen = unseen[:: -(-len(unseen) // MOST_UNSEEN)]
+        sick = np.flatnonzero(marks.masks.any((1, 2)))
+        whose = (
+            np.arange(len(sick)) if marks.patients is None else np.unique(marks.patients[sick], return_inverse=True)[1]
+        )
+        patients = int(whose.max()) + 1
+        parts = min(config.folds, patients) if patients > 1 else 0
+        of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
+        progress = Progress(context, parts + 3)
+        found = views(
+            self.reader, rows_of(images, seen), context.of(seen).roi, marks, config, progress("Preparing views")
+        )
+        lessons = [sick[of == part] for part in range(parts)] + [np.array([], int)]
+        for number, left in enumerate(lessons):
+            check = progress(f"Learning, part {number + 1} of {len(lessons)}")
+            made = taught(found, left, self.reader.widths, config, len(marks.names), number, device, check)
+            self.decoders.append(made)
+        check = progress("Joining with the detector before")
+        self.names = marks.names
+        self.bank = self._bank(marks, sick)
+        held = rows_of(images, unseen)
+        self.scales = self._scales(held, context.of(unseen).roi, check)
+        self.rule = self._rule(marks, sick, of, parts, patients, held, context.of(unseen).roi, check)
+        self.remarks = (self.rule.words,)
+        return self
+
+    def _scales(self, held: np.ndarray, roi: np.ndarray | None, check) -> Scales:
+        self.scales = Scales()
+        parts = [(self._logits(x, self.decoders), self._base(x, r)) for x, r in _blocks(held, roi, check)]
+        maps = np.concatenate([base.maps for _, base in parts])
+        cells = maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
+        usual, most = (float(np.quantile(cells, q)) for q in (0.99, 0.999))
+        logits = np.concatenate([m.mean(0)[:, 0] for m, _ in parts])
+        scores: dict[str, Scale] = {}
+        for name, region in {"": None, "_roi": roi}.items():
+            around = [None if region is None else region[i : i + 32] for i in range(0, len(held), 32)]
+            scores["top" + name] = Scale.of(_top(logits, region))
+            base = [self.base.image_score(one, r) for (_, one), r in zip(parts, around, strict=True)]
+            scores["base" + name] = Scale.of(np.concatenate(base))
+        return Scales(usual, max(most - usual, 1e-6), **scores)
+
+    def _rule(
+        self, marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int, patients: int, held: np.ndarray,
+        held_roi: np.ndarray | None, check,
+    ) -> Rule:  # fmt: skip
+        """By marks that are left out, each read by the decoder that has not seen it."""
+        counts = {"images": len(sick), "patients": patients, "folds": parts}
+        safe = Rule(self.config.weights[-1], 1.0, **counts)
+        if not parts:
+            words = (
+                f"Learnt from {_plural(len(sick), 'mark')}: too few to leave one out, so nothing is known of its gain."
+            )
+            return safe.replace(words=words)
+        roi = None if marks.roi is None else marks.roi[sick]
+        logits, bases, scores = [], [], []
+        for x, r in _blocks(marks.images[sick], roi, check):
+            logits.append(self._logits(x, self.decoders[:parts])[:, :, 0])
+            base = self._base(x, r)
+            bases.append(self._standard(base.maps, logits[-1].shape[-1]))
+            scores.append(self.base.image_score(base, r))
+        every = np.concatenate(logits, 1)
+        own, base_maps = every[of, np.arange(len(sick))], np.concatenate(bases)
+        side = marks.masks.shape[1]
+        truth, valid = marks.masks[sick], np.ones(marks.masks[sick].shape, bool) if roi is None else roi > 0
+        if marks.ignored is not None:
+            # An unfinished case tells no outline that is too large; only where there is no other are they asked.
+            finished = marks.ignored[sick].mean((1, 2)) < UNKNOWN
+            use = finished if finished.any() else np.ones(len(sick), bool)
+            valid &= (marks.ignored[sick] == 0) | ~finished.any()
+            valid &= use[:, None, None]
+        curves = {}  # by weight: Dice (levels, m)
+        for weight in self.config.weights:
+            maps = upsample(_cut(own, LOGIT) + weight * base_maps, side)
+            curves[weight] = np.stack([overlaps_of((maps > t) & valid, truth, valid)[0] for t in LEVELS])
+        if np.isnan(curves[weight]).all():
+            return safe.replace(
+                words=f"Learnt from {_plural(len(sick), 'mark')}, none of them in the region of interest."
+            )
+        weight, level, dice = chosen_weight(curves)
+        score_weight = self._score_weight(own, np.concatenate(scores), roi, held, held_roi, check)
+        rule = Rule(weight, score_weight, level, **counts)
+        known = ~np.isnan(dice)
+        if not known.any():
+            return rule.replace(words=f"Learnt from {_plural(len(sick), 'mark')}.")
+        before = self._before(marks, sick, valid, held, held_roi, check)
+        gain = (dice - before)[known]
+        rows = tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in np.flatnonzero(known))
+        interval = _interval(gain, None if marks.patients is None else marks.patients[sick][known])
+        rule = rule.replace(
+            dice=float(dice[known].mean()), base_dice=float(before[known].mean()), difference=float(gain.mean()),
+            interval=interval, cases=rows,
+        )  # fmt: skip
+        return rule.replace(words=_words(rule))
+
+    def _score_weight(
+        self, own: np.ndarray, base: np.ndarray, roi: np.ndarray | None, held: np.ndarray,
+        held_roi: np.ndarray | None, check,
+    ) -> float:  # fmt: skip
+        """The largest of the weights up to 1 whose AUROC on marks left out is within 0.01 of the best."""
+        scales = self.scales
+        logits = np.concatenate(
+            [self._logits(x, self.decoders)[:, :, 0].mean(0) for x, _ in _blocks(held, held_roi, check)]
+        )
+        read = [self._base(x, r) for x, r in _blocks(held, held_roi, check)]
+        around = [None if held_roi is None else held_roi[i : i + 32] for i in range(0, len(held), 32)]
+        normal = np.concatenate([self.base.image_score(one, r) for one, r in zip(read, around, strict=True)])
+        tops = np.concatenate([_top(logits, held_roi), _top(own, roi)])
+        of_base = np.concatenate([normal, base])
+        labels = np.repeat([0, 1], [len(normal), len(base)])
+        name = "" if roi is None else "_roi"
+        top, below = (getattr(scales, part + name)(v) for part, v in (("top", tops), ("base", of_base)))
+        found = {
+            w: auroc(_cut(top, SCORE) + w * _cut(below, SCORE), labels) or 0.0 for w in self.config.weights if w <= 1
+        }
+        return max(w for w, value in found.items() if value >= max(found.values()) - 0.01)
+
+    def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held, held_roi, check) -> np.ndarray:
+        """Dice (m,) of what the base outlines: as it is given, else at the level of its usual normal map."""
+        if marks.outlined is not None:
+            return overlaps_of(marks.outlined[sick] & valid, marks.masks[sick], valid)[0]
+        maps = np.concatenate([self._base(x, r).maps for x, r in _blocks(held, held_roi, check)])
+        pixels = Calibration.of(np.zeros(1), maps, held_roi).pixels
+        assert pixels is not None  # it was made of maps
+        roi = None if marks.roi is None else marks.roi[sick]
+        base = np.concatenate([self._base(x, r).maps for x, r in _blocks(marks.images[sick], roi, check)])
+        found = (upsample(base, marks.masks.shape[1]) > pixels.threshold) & valid
+        return overlaps_of(found, marks.masks[sick], valid)[0]
+
+    @torch.inference_mode()
+    def _logits(self, images: np.ndarray, decoders: list[Decoder]) -> np.ndarray:
+        """float32 (decoders, B, 1 + kinds, h, w) of images uint8 (B, S, S, 3)."""
+        maps = maps_of(self.reader, np.asarray(images), set(STRIDES))
+        return np.stack([decoder(maps).float().cpu().numpy() for decoder in decoders])
+
+    def _base(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
+        side = self.config.base_side or self.size
+        region = None if roi is None else np.asarray(resized(roi, side))
+        return self.base.predict(np.asarray(resized(images, side)), roi=region)
+
+    def _standard(self, maps: np.ndarray, side: int) -> np.ndarray:
+        """The base's maps (N, h, w) on a grid of that side, in units of held-out normals, cut."""
+        return _cut((upsample(maps, side) - self.scales.usual) / self.scales.spread, BASE)
+
+    @torch.inference_mode()
+    def _bank(self, marks: Marks, sick: np.ndarray) -> Tensor:
+        """Features (m, C) of the marked lesions: mean over each mask of the maps of strides 16 and 32, standardised."""
+        found = []
+        for start in range(0, len(sick), 32):
+            rows = sick[start : start + 32]
+            maps = maps_of(self.reader, marks.images[rows], {16, 32})
+            weight = F.interpolate(
+                torch.from_numpy(marks.masks[rows]).float()[:, None], maps[16].shape[-2:], mode="area"
+            )
+            found.append(self._looked_at(maps, weight.to(maps[16].device)))
+        return torch.cat(found)
+
+    def _looked_at(self, maps: dict[int, Tensor], weight: Tensor) -> Tensor:
+        """Features (B, C) at the places that weight (B, 1, h, w) on the grid of stride 16 points at."""
+        last, parts = self.decoders[-1], []
+        weight = weight / weight.sum((2, 3), keepdim=True).clamp_min(1e-9)
+        for s in (16, 32):
+            x = (maps[s] - getattr(last, f"mean{s}")) / getattr(last, f"deviation{s}")
+            x = F.interpolate(x, weight.shape[-2:], mode="bilinear", align_corners=False) if s != 16 else x
+            parts.append((x * weight).sum((2, 3)))
+        return torch.cat(parts, 1)
+
+    @torch.inference_mode()
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """Maps float32 (N, h, w) at stride 4; the base's own where nothing was learnt."""
+        if not self.decoders:
+            return self._base(images, roi)
+        self.demand_size(images)
+        if not len(images):
+            one = self.predict(np.zeros((1, self.size, self.size, 3), np.uint8), roi=None if roi is None else roi[:0])
+            return Prediction(one.maps[:0], {k: v[:0] for k, v in one.extras.items()})
+        parts = []
+        for start in range(0, len(images), batch):
+            rows = np.asarray(images[start : start + batch])
+            parts.append(self._read(rows, None if roi is None else roi[start : start + batch]))
+        extras = {name: np.concatenate([part.extras[name] for part in parts]) for name in parts[0].extras}
+        return Prediction(np.concatenate([part.maps for part in parts]), extras)
+
+    def _read(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
+        every = self._logits(images, self.decoders)
+        mean, base = every.mean(0), self._base(images, roi)
+        logits = mean[:, 0]
+        joined = _cut(logits, LOGIT) + self.rule.weight * self._standard(base.maps, logits.shape[-1])
+        maps = maps_of(self.reader, images, {16, 32})
+        probable = 1 / (1 + np.exp(-np.clip(joined - self.rule.threshold, -30, 30)))
+        places = F.interpolate(torch.from_numpy(probable).float()[:, None] ** 2, maps[16].shape[-2:], mode="area")
+        look = self._looked_at(maps, places.to(maps[16].device))
+        assert self.bank is not None  # decoders come with one
+        extras = {
+            "learnt": logits,
+            "unsure": (4 * probable * (1 - probable)).reshape(len(images), -1).mean(1).astype(np.float32),
+            "novelty": (torch.cdist(look, self.bank.to(look.device)).amin(1) / look.shape[1] ** 0.5).cpu().numpy(),
+            "base.maps": base.maps,
+            **{f"base.{name}": values for name, values in base.extras.items()},
+        }
+        if self.names:
+            share = torch.from_numpy(mean[:, 1:]).softmax(1).numpy()
+            weight = probable[:, None]
+            extras["kinds"] = (share * weight).sum((2, 3)) / weight.sum((2, 3)).clip(1e-9)
+        return Prediction(joined.astype(np.float32), extras)
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """(N,): the learnt map's highest hundredth and the base's score, both in deviations of held-out normals."""
+        if not self.decoders:
+            return self.base.image_score(prediction, roi)
+        own = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
+        base = Prediction(own.pop("maps"), own)
+        small = None if roi is None else np.asarray(resized(roi, self.config.base_side or self.size))
+        name = "" if roi is None else "_roi"
+        top = getattr(self.scales, "top" + name)(_top(prediction.extras["learnt"], roi))
+        below = getattr(self.scales, "base" + name)(self.base.image_score(base, small))
+        return np.asarray(_cut(top, SCORE) + self.rule.score_weight * _cut(below, SCORE), np.float32)
+
+    def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
+        """The prediction with other maps; the learnt map follows the change, the base's stays."""
+        if not self.decoders:
+            return self.base.changed(prediction, maps)
+        side = maps.shape[1]
+        learnt = upsample(prediction.extras["learnt"], side) + maps - upsample(prediction.maps, side)
+        return Prediction(maps, {**prediction.extras, "learnt": learnt})
+
+    def save(self, folder: Path) -> None:
+        """`folder`: base/, encoder/, learnt.safetensors where it has learnt, and, last, learnt.json."""
+        folder = Path(folder)
+        self.base.save(folder / "base")
+        save_encoder(self.encoder, folder / "encoder")
+        if self.decoders:
+            assert self.bank is not None
+            tensors = {f"{i}.{k}": v for i, d in enumerate(self.decoders) for k, v in d.state_dict().items()}
+            write_tensors(folder / WEIGHTS, {**tensors, "bank": self.bank})
+        about = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "scales": self.scales.to_dict()}
+        about |= {"size": self.size, "decoders": len(self.decoders), "names": list(self.names)}
+        write_json(folder / ABOUT, about)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        folder = Path(folder)
+        about = json.loads((folder / ABOUT).read_text())
+        config, encoder = LearntConfig.from_dict(about["config"]), load_encoder(folder / "encoder", device)
+        decoders, bank = [], None
+        if about["decoders"]:
+            tensors = load_file(folder / WEIGHTS, device=str(device))
+            bank = tensors.pop("bank")
+            for i in range(about["decoders"]):
+                decoder = Decoder(encoder.widths, config.width, len(about["names"])).to(device)
+                decoder.load_state_dict({k.partition(".")[2]: v for k, v in tensors.items() if k.startswith(f"{i}.")})
+                decoders.append(decoder.eval().requires_grad_(False))
+        base = DETECTORS.get(config.base).load(folder / "base", device)
+        rule, scales = Rule.from_dict(about["rule"]), Scales.from_dict(about["scales"])
+        return cls(config, base, encoder, about["size"], decoders, rule, scales, bank, tuple(about["names"]))
+
+
+class Progress:
+    """Reports of a fit in stages; each stage's check raises Stopped when asked to stop."""
+
+    def __init__(self, context: FitContext, stages: int) -> None:
+        self.report: Report | None = context.report
+        self.should_stop, self.stages, self.stage = context.should_stop, stages, -1
+
+    def __call__(self, title: str):
+        self.stage += 1
+        stage = self.stage
+
+        def check(part: float = 0.0) -> None:
+            if self.should_stop is not None and self.should_stop():
+                raise Stopped("learning was stopped; it starts again from the first view")
+            if self.report is not None:
+                step = int(100 * (stage + min(part, 1.0)))
+                self.report({"step": step, "steps": 100 * self.stages, "message": title})
+
+        check()
+        return check
+
+
+def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
+    """Places, among the `count` normal images of the fit, of those that the base left out; else of some drawn."""
+    kept = getattr(base, "kept", None)
+    if isinstance(kept, np.ndarray) and len(kept) < count and kept.max() < count:
+        return np.setdiff1d(np.arange(count), kept)
+    return leave_out(count, max(2, round(UNSEEN * count)), seed, patients)[1]
+
+
+def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.ndarray]:
+    """(weight, level, Dice (m,)) by Dice (levels, m) of marks left out, for each weight tried.
+
+    Each weight has its own best level, the middle of a plateau. Of the weights whose mean Dice lies within one standard
+    error of the paired difference from the best, the largest is taken. The level is drawn towards 0, as if DOUBT more
+    marks had said so, and the Dice is that at the level taken.
+    """
+    best: dict[float, tuple[float, np.ndarray]] = {}
+    for weight, curve in curves.items():
+        mean = np.nanmean(curve, 1)
+        near = LEVELS[mean >= PLATEAU * mean.max()]
+        count = int((~np.isnan(curve[0])).sum())
+        level = float(near.mean() * count / (count + DOUBT))
+        best[weight] = level, curve[int(np.abs(LEVELS - level).argmin())]
+    top = max(best, key=lambda w: float(np.nanmean(best[w][1])))
+
+    def worse(weight: float) -> bool:
+        lost = (best[top][1] - best[weight][1])[~np.isnan(best[top][1])]
+        error = float(lost.std(ddof=1) / len(lost) ** 0.5) if len(lost) > 1 else np.inf
+        return float(lost.mean()) > error
+
+    weight = max(w for w in best if w == top or not worse(w))
+    return weight, *best[weight]
+
+
+def _blocks(images: np.ndarray, roi: np.ndarray | None, check):
+    for start in range(0, len(images), 32):
+        check(start / len(images))
+        yield np.asarray(images[start : start + 32]), None if roi is None else roi[start : start + 32]
+
+
+def _cut(x: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
+    return np.clip(x, *ends)
+
+
+def _top(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """Mean (N,) of the highest TOP of each map's cells that count."""
+    inside = counted(maps, roi)
+    ordered = -np.sort(-np.where(inside, maps, -np.inf).reshape(len(maps), -1), 1)
+    counts = np.maximum(1, np.round(TOP * inside.sum((1, 2)))).astype(int)
+    return np.array([row[:n].mean() for row, n in zip(ordered, counts, strict=True)])
+
+
+def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, float] | None:
+    """95 %, of the mean gain (n,), drawing patients again; None for fewer than three."""
+    whose = np.arange(len(gain)) if patients is None else np.unique(patients, return_inverse=True)[1]
+    if whose.max() < 2:
+        return None
+    counts = bootstrap.draws(np.ones(len(gain), int), 2000, 0, whose)
+    low, high = bootstrap.interval(bootstrap.means(gain, counts))
+    return float(low), float(high)
+
+
+def _words(rule: Rule) -> str:
+    assert rule.difference is not None
+    where = f"On {_plural(len(rule.cases), 'marked case')} left out in turn"
+    if rule.interval is None:
+        return f"{where}: Dice {rule.dice:.2f} instead of {rule.base_dice:.2f}; too few to say how sure that is."
+    low, high = rule.interval
+    if low <= 0 <= high:
+        return f"{where}: no clear difference, {rule.difference:+.2f} Dice, {low:+.2f} to {high:+.2f}."
+    least, most = sorted((abs(low), abs(high)))
+    word = "better" if rule.difference > 0 else "worse"
+    return f"{where}: {word} by {abs(rule.difference):.2f} Dice, {least:.2f} to {most:.2f}."
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"

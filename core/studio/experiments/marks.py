@@ -1,0 +1,222 @@
+"""What readers' marks teach: figures by how many images are marked, on patients of whom none is marked.
+
+Every second patient (or image, where patients are not known) may be marked and the others are tested; where patients
+are known, then the other way round, and the figures are means of both. The true masks stand for readers' marks. The
+base is the blend, fitted on normal images alone, and serves all arms of an encoder; 0 marks are the base itself.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import Encoder, build_encoder, load_encoder
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import learn_share, level_of, outlined, peaks, seen_rows
+from core.engine.calibration.percentiles import Calibration
+from core.engine.detectors.base import Detector, FitContext, Marks
+from core.engine.detectors.ensemble.ensemble import Blend
+from core.engine.detectors.ensemble.named import BlendConfig
+from core.engine.detectors.learnt.config import LearntConfig
+from core.engine.detectors.learnt.learnt import Learnt
+from core.engine.metrics.detection import auroc
+from core.engine.metrics.localisation import overlaps_of, pixel_auroc
+from core.engine.metrics.pro import pro
+from core.engine.rows import resized, rows_of
+from core.engine.tensors import pick_device
+from core.studio.db.store import Store
+from core.studio.experiments.arm import Arm
+from core.studio.experiments.from_imagenet import PRETRAINED
+from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.patients import patients_of
+from core.studio.ingest.studies import load_arrays
+from core.studio.runs.marks import diameters
+from core.studio.runs.pipeline import UNTRAINED
+from core.studio.runs.records import run_folder
+from core.studio.runs.scoring import SEEN_SIDE
+from core.studio.runs.sides import ARCH, SIZE, side_for, side_for_marks
+
+COUNTS = (0, 3, 5, 10, 20, 40)
+ANY = 0.002  # share of a normal image: an outline of less is none
+MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_abnormal", "any_normal", "seconds")
+Report = Callable[[str], None]
+
+
+def marks() -> list[Arm]:
+    """By the number of marks; without pasted lesions; on PMSACL's encoder; and with small lesions marked alone, tested
+    on the others.
+    """
+    arms = [_arm(f"{count} marks", count) for count in COUNTS]
+    arms += [
+        _arm("20 marks, nothing pasted", 20, paste=False),
+        _arm("20 marks, PMSACL from ImageNet", 20).replace(
+            encoder="pmsacl", preset="imagenet", sized=False, pretrain={}
+        ),
+        _arm("the smaller half marked, the larger tested: 0", 0, apart=True),
+        _arm("the smaller half marked, the larger tested: 20", 20, apart=True),
+    ]
+    return arms
+
+
+def _arm(label: str, count: int, **fit: Any) -> Arm:
+    return Arm(label, "learnt", UNTRAINED, pretrain=PRETRAINED, closer=True, fit={"marks": count, **fit})
+
+
+@dataclass
+class Images:
+    """Images uint8 (N, S, S, 3), their regions of interest and masks uint8 (N, S, S), and whose each is (N,)."""
+
+    images: np.ndarray
+    roi: np.ndarray
+    masks: np.ndarray
+    patients: np.ndarray
+
+    def of(self, rows: np.ndarray) -> Images:
+        return Images(*(rows_of(x, rows) for x in (self.images, self.roi, self.masks, self.patients)))
+
+
+@dataclass
+class Sets:
+    """Normals to fit on and held out, and normal and abnormal ones to test on; known: whether patients are."""
+
+    train: Images
+    held: Images
+    well: Images
+    sick: Images
+    known: bool
+
+
+def sets_of(store: Store, study: str, side: int) -> Sets:
+    """The study's images at a side. Raises ValueError for a study without lesion masks in its test."""
+    arrays = load_arrays(store, study, side)
+    whose = patients_of(store, study, arrays.case_ids)
+    each = arrays.case_ids if whose is None else whose
+
+    def some(rows: np.ndarray) -> Images:
+        return Images(*(np.asarray(x[rows]) for x in (arrays.images, arrays.roi, arrays.masks, each)))
+
+    test = arrays.index("test", label="abnormal")
+    marked = test[arrays.has_mask[test].astype(bool)]
+    if not len(marked):
+        raise ValueError(f"study {study} has no test image with a lesion mask")
+    normal = (arrays.index(split, label="normal") for split in ("train", "holdout", "test"))
+    return Sets(*(some(rows) for rows in normal), some(marked), whose is not None)
+
+
+def run_marks(
+    store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print
+) -> list[dict]:
+    """One row per arm and seed with MEASURES: PRO is over all test images, `pro_abnormal` over abnormal ones as the
+    paper has it, `any_normal` the share of normal images with any outline; `cases`: Dice of each tested lesion image.
+    """
+    from core.studio.experiments.runner import _encoder
+
+    seen = side_for(store, study)
+    masks = store.query(
+        "SELECT m.png FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND c.split = 'test' "
+        "AND m.source = 'import'",
+        [study],
+    )
+    sets = sets_of(store, study, side_for_marks(diameters([m for m in masks if decode_mask(m["png"]).any()]), seen))
+    rows = []
+    for seed in seeds:
+        bases: dict[str, tuple[Encoder, Path]] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for arm in arms:
+                if arm.encoder not in bases:
+                    if arm.encoder == UNTRAINED:
+                        encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet"))
+                    else:
+                        encoder = load_encoder(run_folder(store, _encoder(store, study, arm, seed, SIZE, device)))
+                    place = Path(folder) / arm.encoder
+                    fit_base(encoder, sets, seen, device).save(place)
+                    bases[arm.encoder] = (encoder, place)
+                row = run_arm(sets, *bases[arm.encoder], seen, arm.fit, seed, device)
+                rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
+                report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
+    return rows
+
+
+def fit_base(encoder: Encoder, sets: Sets, seen: int, device: str = "cpu") -> Detector:
+    """The blend on the normals to fit on, at the side `seen`."""
+    patients = sets.train.patients if sets.known else None
+    images, roi = (np.asarray(resized(x, seen)) for x in (sets.train.images, sets.train.roi))
+    return Blend.fit(encoder.eval(), images, BlendConfig(), FitContext(roi, pick_device(device), patients=patients))
+
+
+def run_arm(
+    sets: Sets, encoder: Encoder, base: Path, seen: int, fit: dict[str, Any], seed: int, device: str = "cpu"
+) -> dict[str, Any]:
+    """MEASURES of one arm, means over the halves. fit: "marks", how many; "apart": whether the smaller lesions are
+    marked and the larger tested; what else LearntConfig takes.
+    """
+    settings = {k: v for k, v in fit.items() if k not in ("marks", "apart")}
+    config = LearntConfig(base="blend", base_run=str(base), base_side=seen, seed=seed).replace(**settings)
+    found, cases = [], []
+    for may, test in halves(sets, fit.get("apart", False)):
+        some = np.sort(np.random.default_rng(seed).permutation(may)[: fit["marks"]])
+        marked = sets.sick.of(some)
+        marks = Marks(marked.images, marked.masks, marked.roi, marked.patients) if len(some) else None
+        started = time.monotonic()
+        context = FitContext(
+            sets.train.roi, pick_device(device), patients=sets.train.patients if sets.known else None, marks=marks
+        )
+        detector = Learnt.fit(encoder, sets.train.images, config, context)
+        seconds = time.monotonic() - started
+        one, dice = measured(detector, sets, test)
+        found.append({**one, "seconds": seconds})
+        cases.append(dice)
+    return {m: float(np.mean([one[m] for one in found])) for m in MEASURES} | {"cases": np.concatenate(cases).tolist()}
+
+
+def halves(sets: Sets, apart: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(rows that may be marked, rows that are tested) of the abnormal images."""
+    if apart:
+        areas = sets.sick.masks.sum((1, 2))
+        yield np.flatnonzero(areas <= np.median(areas)), np.flatnonzero(areas > np.median(areas))
+        return
+    order = {patient: i for i, patient in enumerate(dict.fromkeys(sets.sick.patients.tolist()))}
+    mine = np.array([order[patient] % 2 == 0 for patient in sets.sick.patients.tolist()])
+    yield np.flatnonzero(mine), np.flatnonzero(~mine)
+    if sets.known:
+        yield np.flatnonzero(~mine), np.flatnonzero(mine)
+
+
+def measured(detector: Detector, sets: Sets, test: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
+    """Figures on the normal test images and the abnormal ones `test`, and Dice of each of these (m,)."""
+    sick = sets.sick.of(test)
+    images, roi = (np.concatenate(pair) for pair in ((sets.well.images, sick.images), (sets.well.roi, sick.roi)))
+    labels = np.repeat([0, 1], [len(sets.well.images), len(test)])
+    truth = np.concatenate([np.zeros_like(sets.well.roi), sick.masks])
+    held = detector.predict(sets.held.images, roi=sets.held.roi)
+    patients = sets.held.patients if sets.known else None
+    calibration = Calibration.of(np.zeros(len(held)), held.maps, sets.held.roi, patients)
+    scale, level = calibration.pixels, detector.outline_level()
+    assert scale is not None  # it was made of maps
+    seen = seen_rows(sets.train.roi, SEEN_SIDE)
+    share = None
+    if level is None:
+        scale = scale._replace(seen=seen)
+        share = learn_share(lambda x, r: detector.predict(x, roi=r).maps, sets.held.images, sets.held.roi, scale)
+    scale = calibration.outlined_by(share, seen, level).pixels
+    assert scale is not None
+    prediction = detector.predict(images, roi=roi)
+    valid, maps = roi > 0, upsample(prediction.maps, roi.shape[1])
+    marked = outlined(maps, level_of(peaks(prediction.maps, roi, scale), scale), scale, valid)
+    dice = overlaps_of(marked[labels == 1], truth[labels == 1], valid[labels == 1])[0]
+    figures = {
+        "auroc": auroc(detector.image_score(prediction, roi), labels),
+        "pixel_auroc": pixel_auroc(maps, truth, valid),
+        "dice": np.nanmean(dice),
+        "pro": pro(maps, truth, valid),
+        "pro_abnormal": pro(maps[labels == 1], truth[labels == 1], valid[labels == 1]),
+        "any_normal": (marked[labels == 0].sum((1, 2)) > ANY * valid[labels == 0].sum((1, 2))).mean(),
+    }
+    return {name: float(value) for name, value in figures.items()}, dice

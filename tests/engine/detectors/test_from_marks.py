@@ -1,0 +1,167 @@
+"""Learning from marks: what is pasted, what is ignored, marks left out, the base where nothing is marked."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.engine.augment.medmix.donors import pasted
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
+from core.engine.calibration.percentiles import Calibration
+from core.engine.detectors.base import FitContext, Marks
+from core.engine.detectors.learnt.config import LearntConfig
+from core.engine.detectors.learnt.learnt import Learnt, Rule, chosen_weight
+from core.engine.detectors.learnt.teaching import lesion_loss
+from core.engine.detectors.padim import PaDiM, PaDiMConfig
+from core.engine.progress import Stopped
+from core.engine.registry import DETECTORS
+from tests.conftest import ARCH
+from tests.engine._images import normals
+
+SIDE = 64
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return build_encoder(EncoderConfig(arch=ARCH, seed=3))
+
+
+@pytest.fixture(scope="module")
+def base(encoder, tmp_path_factory):
+    """The folder of a fitted PaDiM."""
+    folder = tmp_path_factory.mktemp("base")
+    PaDiM.fit(encoder, normals(24, SIDE), PaDiMConfig(channels=20)).save(folder)
+    return folder
+
+
+def marked(count: int, seed: int = 9) -> Marks:
+    """Images with a square that differs little from what surrounds it, each at a place of its own."""
+    shown, masks = normals(count, SIDE, seed), np.zeros((count, SIDE, SIDE), np.uint8)
+    draw = np.random.default_rng(seed)
+    for image, mask in zip(shown, masks, strict=True):
+        y, x = draw.integers(8, 32, 2)
+        mask[y : y + 20, x : x + 20] = 1
+        image[mask > 0] = np.clip(image[mask > 0] + draw.normal(0, 40, (400, 3)), 0, 255)
+    return Marks(shown, masks)
+
+
+def config_of(base, **changes) -> LearntConfig:
+    quick = {"width": 16, "steps": 25, "least_views": 24, "most_views": 24}
+    return LearntConfig(base="padim", base_run=str(base), **{**quick, **changes})
+
+
+@pytest.fixture(scope="module")
+def fitted(encoder, base):
+    return Learnt.fit(encoder, normals(24, SIDE), config_of(base), FitContext(marks=marked(6)))
+
+
+def test_a_lesion_is_pasted_in_its_own_outline_inside_the_region():
+    under, donor = np.full((64, 64, 3), 90, np.uint8), np.full((64, 64, 3), 200, np.uint8)
+    mask, roi = np.zeros((64, 64), np.uint8), np.zeros((64, 64), np.uint8)
+    mask[26:38, 26:38], roi[:, 20:] = 1, 1
+    for seed in range(8):
+        image, there = pasted(under, roi, donor, mask, np.random.default_rng(seed))
+        assert there.sum() == mask.sum() and (there & roi).sum() >= 0.8 * there.sum()
+        changed = np.abs(image.astype(int) - under).max(2)
+        assert changed[there > 0].mean() > 4 * changed[there == 0].mean()
+    image, there = pasted(under, roi, donor, np.zeros_like(mask), np.random.default_rng(0))
+    assert (image == under).all() and not there.any()
+
+
+def test_what_is_ignored_has_no_part_in_the_loss():
+    draw = torch.Generator().manual_seed(0)
+    y = torch.randn(2, 8, 8, generator=draw, requires_grad=True)
+    target, valid = (torch.rand(2, 8, 8, generator=draw) > 0.5).float(), torch.rand(2, 8, 8, generator=draw) > 0.5
+    lesion_loss(y, target, valid).backward()
+    assert (y.grad[~valid] == 0).all() and (y.grad[valid] != 0).all()
+    loss = lesion_loss(y, target, torch.zeros_like(valid))
+    assert torch.isfinite(loss)
+
+
+def test_the_largest_weight_that_is_not_clearly_worse():
+    levels = 73
+    curve = np.zeros((levels, 6))
+    curve[24:40] = 0.6
+    clearly = curve.copy()
+    clearly[24:40] = 0.4
+    near = curve.copy()
+    near[24:40] = [[0.58, 0.62, 0.55, 0.63, 0.59, 0.61]]
+    assert chosen_weight({0.0: curve, 1.0: near, 2.0: clearly})[0] == 1.0
+    weight, level, dice = chosen_weight({2.0: curve})
+    assert weight == 2.0 and dice.tolist() == [0.6] * 6
+    assert 0 < level < (24 + 39) / 2 * 0.25 - 6, "drawn towards 0, for six marks are few"
+
+
+@pytest.mark.slow
+def test_it_finds_what_was_marked_and_says_by_how_much(fitted, encoder, tmp_path):
+    rule = fitted.rule
+    assert rule.folds == 3 and rule.images == rule.patients == 6 and len(rule.cases) == 6
+    assert rule.difference == pytest.approx(np.mean([after - before for _, before, after in rule.cases]))
+    assert rule.interval[0] < rule.difference < rule.interval[1] and "better by" in rule.words
+    others, roi = marked(5, 3), np.ones((5, SIDE, SIDE), np.uint8)
+    roi[:, :6] = 0
+    found = fitted.predict(others.images, roi=roi)
+    inside = others.masks[:, 2::4, 2::4] > 0
+    assert found.maps[inside].mean() > found.maps[~inside].mean() + 2
+    well = fitted.image_score(fitted.predict(normals(5, SIDE, 7)))
+    assert fitted.image_score(fitted.predict(others.images)).min() > well.mean()
+    assert found.extras["unsure"].shape == found.extras["novelty"].shape == (5,)
+    assert fitted.predict(others.images[:0]).maps.shape == (0, 16, 16)
+    fitted.save(tmp_path)
+    again = DETECTORS.get("learnt").load(tmp_path)
+    assert again.rule == rule and again.outline_level() == rule.threshold
+    same = again.predict(others.images, roi=roi)
+    np.testing.assert_allclose(same.maps, found.maps, atol=1e-4)
+    np.testing.assert_allclose(again.image_score(same, roi), fitted.image_score(found, roi), atol=1e-3)
+    repeated = Learnt.fit(encoder, normals(24, SIDE), fitted.config, FitContext(marks=marked(6)))
+    assert repeated.rule == rule, "the same marks and seed give the same"
+
+
+@pytest.mark.slow
+def test_one_mark_several_kinds_normal_cases_and_places_ignored(encoder, base):
+    marks = marked(1)
+    one = Learnt.fit(encoder, normals(24, SIDE), config_of(base, steps=2), FitContext(marks=marks))
+    assert one.rule.weight == 2.0 and one.rule.folds == 0 and "too few" in one.rule.words
+    many = marked(4)
+    many.masks[3] = 0
+    kinds = many.masks * np.array([1, 2, 1, 0], np.uint8)[:, None, None]
+    ignored = (1 - many.masks) * np.array([1, 0, 0, 0], np.uint8)[:, None, None]
+    marks = Marks(many.images, many.masks, ignored=ignored, kinds=kinds, names=("polyp", "bleeding"))
+    found = Learnt.fit(encoder, normals(24, SIDE), config_of(base, steps=2), FitContext(marks=marks))
+    assert found.rule.images == 3 and {number for number, *_ in found.rule.cases} == {1, 2}, "the first is unfinished"
+    shares = found.predict(many.images).extras["kinds"]
+    assert shares.shape == (4, 2) and np.allclose(shares.sum(1), 1)
+
+
+def test_without_marks_it_is_the_base(encoder, base, tmp_path):
+    empty = marked(2)
+    empty.masks[:] = 0
+    for marks in (None, empty):
+        detector = Learnt.fit(encoder, normals(24, SIDE), config_of(base), FitContext(marks=marks))
+        assert "Nothing is marked" in detector.remarks[0] and detector.outline_level() is None
+    detector.save(tmp_path)
+    others, alone = normals(3, SIDE, 5), PaDiM.load(base)
+    found, want = Learnt.load(tmp_path).predict(others), alone.predict(others)
+    np.testing.assert_allclose(found.maps, want.maps, atol=1e-5)
+    np.testing.assert_allclose(detector.image_score(found), alone.image_score(want), atol=1e-5)
+
+
+def test_it_stops_when_asked_and_reports_how_far_it_is(encoder, base):
+    reports = []
+
+    def stop() -> bool:
+        return len(reports) > 3
+
+    with pytest.raises(Stopped):
+        Learnt.fit(
+            encoder, normals(24, SIDE), config_of(base), FitContext(None, "cpu", reports.append, stop, marks=marked(3))
+        )
+    assert [r["step"] for r in reports] == sorted(r["step"] for r in reports) and reports[-1]["steps"] == 600
+
+
+def test_its_level_is_that_of_the_outlines():
+    held = Calibration.of(np.zeros(4), np.random.default_rng(0).normal(size=(4, 8, 8)))
+    pixels = held.outlined_by(None, None, 4.0).pixels
+    assert pixels.threshold == 4.0 and pixels.hi > 4.0 and pixels.share is None
+    assert held.outlined_by(0.5, None).pixels.threshold == held.pixels.threshold
+    assert Rule().interval is None
