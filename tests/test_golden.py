@@ -22,6 +22,7 @@ GOLDEN = Path(__file__).parent / "data" / "golden.json"
 # What version 0.2 had and this one has not, each with its reason.
 GONE: dict[str, str] = {
     "/benches/learn": "learning from marks is measured by `experiment marks`",
+    "/said/bench/keys/benches/learn": "the same",
     "/registries/detectors/reconstruction": "no table recommended it; its figures stay in RESULTS.md, its readings too",
 }
 REGISTRIES = {"backbones": BACKBONES, "detectors": DETECTORS, "objectives": OBJECTIVES, "strong": STRONG}

@@ -161,7 +161,7 @@ def _learnt(store: Store, run: dict, job: dict | None) -> dict:
         "base": run["config"]["base_run"],
         "masks": len(run["config"]["marks"]["masks"]),
         "share": rule.get("share") if rule else None,
-        "gain": {k: rule[k] for k in LearntGain.model_fields} if rule and "weight" in rule else None,
+        "gain": {k: rule[k] for k in LearntGain.__annotations__} if rule and "weight" in rule else None,
         "fault": marks.fault(store, run),
         "job": job,
         "comparison": run["summary"].get(learnt.KEPT),

@@ -820,7 +820,14 @@ export interface components {
             title: string;
             seconds: number | null;
         };
-        /** @description masks, patients: accepted ones; it takes `least` patients, or images where these are not known. */
+        /**
+         * @description masks, patients: accepted ones; it takes `least` patients, or images where these are not known.
+         *
+         *     unfinished: cases with a mask whose reader has not said that all is marked. normals: cases called normal, which
+         *     teach too. kinds: masks by label, of labels that become kinds of their own. whole: masks that cover their image and
+         *     teach nothing. next: number of masks at which learning is offered next. due: whether one was reached since it last
+         *     learnt.
+         */
         Learning: {
             /** @constant */
             ok: true;
@@ -828,6 +835,14 @@ export interface components {
             patients: number;
             readers: string[];
             least: number;
+            unfinished: number;
+            normals: number;
+            kinds: {
+                [key: string]: number;
+            };
+            whole: number;
+            next: number | null;
+            due: boolean;
             fits: components["schemas"]["LearnFit"][];
             learnt: components["schemas"]["LearntRun"][];
         };
@@ -844,7 +859,29 @@ export interface components {
             verdict: "better" | "worse" | "mixed" | "same" | "few";
             words: string;
         };
-        /** @description share: of the learnt map, 0 where it did not help on marked images left out; null until it is fitted. */
+        /**
+         * @description On marked cases that were left out in turn: Dice before and after, their mean difference with its 95 % interval.
+         *
+         *     weight, score_weight: of the detector before, in the map and in the image's score. words: of all this.
+         */
+        LearntGain: {
+            weight: number;
+            score_weight: number;
+            images: number;
+            folds: number;
+            base_dice: number | null;
+            dice: number | null;
+            difference: number | null;
+            interval: [
+                number,
+                number
+            ] | null;
+            words: string;
+        };
+        /**
+         * @description share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
+         *     until it is fitted. fault: why it cannot be repeated any more, if so.
+         */
         LearntRun: {
             id: string;
             name: string;
@@ -853,6 +890,8 @@ export interface components {
             base: string;
             masks: number;
             share: number | null;
+            gain: components["schemas"]["LearntGain"] | null;
+            fault: string | null;
             job: components["schemas"]["Job"] | null;
             comparison: components["schemas"]["LearntBeside"] | null;
         };
@@ -2465,6 +2504,7 @@ export type Learn = components['schemas']['Learn'];
 export type LearnFit = components['schemas']['LearnFit'];
 export type Learning = components['schemas']['Learning'];
 export type LearntBeside = components['schemas']['LearntBeside'];
+export type LearntGain = components['schemas']['LearntGain'];
 export type LearntRun = components['schemas']['LearntRun'];
 export type LeftOut = components['schemas']['LeftOut'];
 export type LesionSimilarity = components['schemas']['LesionSimilarity'];

@@ -41,7 +41,7 @@ BODY = 0.3  # of a lesion's weight: what is fainter is no part of the outline th
 CHANGE, REACH = 0.02, 12  # a lesion is seen where the mean change over a REACHth of the side is larger
 LEAST = 20  # pixels of a lesion
 FEW = 8  # with fewer lesions that can be seen nothing is learnt
-PLATEAU = 0.97  # of the best mean Dice: the middle of the shares that reach it is taken
+PLATEAU = 0.97  # of the best mean Dice: the lowest share that reaches it is taken, nearest to one level for all
 
 
 def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.ndarray:
@@ -120,7 +120,8 @@ def learn_share(
 
     predict: maps float (n, h, w) of images uint8 (n, S, S, 3) with their regions of interest (n, S, S). images, roi: of
     held-out normals. Each of up to IMAGES of them is taken as it is and changed all over, twice, each time with another
-    kind of lesion: 4 predictions an image. The share is where the mean Dice over all lesions is highest.
+    kind of lesion: 4 predictions an image. The share is the lowest where the mean Dice over all lesions is close to its
+    highest.
     """
     from core.engine.calibration.heatmap import upsample
 
@@ -142,7 +143,7 @@ def learn_share(
         dice.append(np.stack(curve, 1))
     every = np.concatenate(dice) if dice else np.zeros((0, len(SHARES)))
     mean = every.mean(0) if len(every) >= FEW else np.zeros(len(SHARES))
-    return float(SHARES[mean >= PLATEAU * mean.max()].mean()) if mean.max() > 0 else None
+    return float(SHARES[mean >= PLATEAU * mean.max()].min()) if mean.max() > 0 else None
 
 
 def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

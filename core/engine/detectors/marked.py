@@ -82,7 +82,7 @@ class Marked(Detector):
     def _learnt(self, images: np.ndarray) -> np.ndarray:
         """Standardised float32 (B, h, w)."""
         maps, grid = maps_of(self.reader, images, set(self.config.strides)), self.config.grid
-        shape = tuple(maps[grid].shape[-2:])
+        shape = (maps[grid].shape[-2], maps[grid].shape[-1])
         parts = [
             F.adaptive_avg_pool2d(maps[s], shape)
             if s < grid

@@ -106,8 +106,8 @@ def sets_of(store: Store, study: str, side: int) -> Sets:
     marked = test[arrays.has_mask[test].astype(bool)]
     if not len(marked):
         raise ValueError(f"study {study} has no test image with a lesion mask")
-    normal = (arrays.index(split, label="normal") for split in ("train", "holdout", "test"))
-    return Sets(*(some(rows) for rows in normal), some(marked), whose is not None)
+    train, held, well = (some(arrays.index(split, label="normal")) for split in ("train", "holdout", "test"))
+    return Sets(train, held, well, some(marked), whose is not None)
 
 
 def run_marks(

@@ -212,7 +212,7 @@ def case_marks(context: RequestContext) -> dict:
 def set_finished(context: RequestContext, finished: bool) -> dict:
     """Say that all is marked on the context's case, or take it back; what `case_marks` then gives."""
     row = _said_of_marks(context)
-    return _say_of_marks(context, finished, row and row["normal"])
+    return _say_of_marks(context, finished, row["normal"] if row else None)
 
 
 def normal_places(context: RequestContext) -> bytes | None:

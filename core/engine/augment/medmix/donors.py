@@ -23,7 +23,9 @@ def pasted(
     """
     side = len(under)
     for _ in range(TRIES):
-        moved = np.float32([[1, 0, draw.uniform(-AWAY, AWAY) * side], [0, 1, draw.uniform(-AWAY, AWAY) * side]])
+        moved = np.array(
+            [[1, 0, draw.uniform(-AWAY, AWAY) * side], [0, 1, draw.uniform(-AWAY, AWAY) * side]], np.float32
+        )
         there = cv2.warpAffine(mask, moved, (side, side), flags=cv2.INTER_NEAREST)
         if there.sum() >= LEAST and (roi is None or (there & roi).sum() >= 0.8 * there.sum()):
             break

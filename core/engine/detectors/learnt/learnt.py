@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks, Prediction
 from core.engine.detectors.learnt.config import LearntConfig
-from core.engine.detectors.learnt.teaching import STRIDES, Decoder, taught, views
+from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, taught, views
 from core.engine.detectors.map_detector import maps_of
 from core.engine.files import write_json, write_tensors
 from core.engine.metrics import bootstrap
@@ -89,7 +89,7 @@ class Scales(Config):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        named = {k: Scale.from_dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+        named: dict[str, Any] = {k: Scale.from_dict(v) if isinstance(v, dict) else v for k, v in values.items()}
         return cls(**named)
 
 
@@ -181,7 +181,7 @@ class Learnt(Detector):
         self.remarks = (self.rule.words,)
         return self
 
-    def _scales(self, held: np.ndarray, roi: np.ndarray | None, check) -> Scales:
+    def _scales(self, held: np.ndarray, roi: np.ndarray | None, check: Check) -> Scales:
         self.scales = Scales()
         parts = [(self._logits(x, self.decoders), self._base(x, r)) for x, r in _blocks(held, roi, check)]
         maps = np.concatenate([base.maps for _, base in parts])
@@ -198,10 +198,10 @@ class Learnt(Detector):
 
     def _rule(
         self, marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int, patients: int, held: np.ndarray,
-        held_roi: np.ndarray | None, check,
+        held_roi: np.ndarray | None, check: Check,
     ) -> Rule:  # fmt: skip
         """By marks that are left out, each read by the decoder that has not seen it."""
-        counts = {"images": len(sick), "patients": patients, "folds": parts}
+        counts: dict[str, Any] = {"images": len(sick), "patients": patients, "folds": parts}
         safe = Rule(self.config.weights[-1], 1.0, **counts)
         if not parts:
             words = (
@@ -251,7 +251,7 @@ class Learnt(Detector):
 
     def _score_weight(
         self, own: np.ndarray, base: np.ndarray, roi: np.ndarray | None, held: np.ndarray,
-        held_roi: np.ndarray | None, check,
+        held_roi: np.ndarray | None, check: Check,
     ) -> float:  # fmt: skip
         """The largest of the weights up to 1 whose AUROC on marks left out is within 0.01 of the best."""
         scales = self.scales
@@ -271,7 +271,15 @@ class Learnt(Detector):
         }
         return max(w for w, value in found.items() if value >= max(found.values()) - 0.01)
 
-    def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held, held_roi, check) -> np.ndarray:
+    def _before(
+        self,
+        marks: Marks,
+        sick: np.ndarray,
+        valid: np.ndarray,
+        held: np.ndarray,
+        held_roi: np.ndarray | None,
+        check: Check,
+    ) -> np.ndarray:
         """Dice (m,) of what the base outlines: as it is given, else at the level of its usual normal map."""
         if marks.outlined is not None:
             return overlaps_of(marks.outlined[sick] & valid, marks.masks[sick], valid)[0]
@@ -389,7 +397,11 @@ class Learnt(Detector):
             assert self.bank is not None
             tensors = {f"{i}.{k}": v for i, d in enumerate(self.decoders) for k, v in d.state_dict().items()}
             write_tensors(folder / WEIGHTS, {**tensors, "bank": self.bank})
-        about = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "scales": self.scales.to_dict()}
+        about: dict[str, Any] = {
+            "config": self.config.to_dict(),
+            "rule": self.rule.to_dict(),
+            "scales": self.scales.to_dict(),
+        }
         about |= {"size": self.size, "decoders": len(self.decoders), "names": list(self.names)}
         write_json(folder / ABOUT, about)
 
@@ -418,7 +430,7 @@ class Progress:
         self.report: Report | None = context.report
         self.should_stop, self.stages, self.stage = context.should_stop, stages, -1
 
-    def __call__(self, title: str):
+    def __call__(self, title: str) -> Check:
         self.stage += 1
         stage = self.stage
 
@@ -466,7 +478,7 @@ def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.nda
     return weight, *best[weight]
 
 
-def _blocks(images: np.ndarray, roi: np.ndarray | None, check):
+def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     for start in range(0, len(images), 32):
         check(start / len(images))
         yield np.asarray(images[start : start + 32]), None if roi is None else roi[start : start + 32]
@@ -490,8 +502,8 @@ def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, flo
     if whose.max() < 2:
         return None
     counts = bootstrap.draws(np.ones(len(gain), int), 2000, 0, whose)
-    low, high = bootstrap.interval(bootstrap.means(gain, counts))
-    return float(low), float(high)
+    found = bootstrap.interval(bootstrap.means(gain, counts))
+    return None if found is None else (found[0], found[1])
 
 
 def _words(rule: Rule) -> str:

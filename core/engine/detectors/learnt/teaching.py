@@ -7,8 +7,9 @@ cross-validation costs little more than one training.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -44,7 +45,8 @@ class Decoder(nn.Module):
         self.mix = nn.ModuleDict({str(s): _mixing(wide[s]) for s in STRIDES})
         self.narrow = nn.Conv2d(width, width // 2, 1)
         self.out = nn.Conv2d(width // 2, 1 + kinds, 3, padding=1)
-        nn.init.constant_(self.out.bias, -2.0)
+        assert self.out.bias is not None
+        nn.init.constant_(self.out.bias, -2.0)  # few cells are lesion
         for s in STRIDES:
             self.register_buffer(f"mean{s}", torch.zeros(widths[s], 1, 1))
             self.register_buffer(f"deviation{s}", torch.ones(widths[s], 1, 1))
@@ -136,14 +138,14 @@ def views(
             kinds[i] = cv2.resize(kind, (cells, cells), interpolation=cv2.INTER_NEAREST)
         for s, m in reader.maps(to_batch(np.stack(images), reader.mean.device), STRIDES).items():
             kept[s].append(m.half().cpu())
-    role, of = (np.array(values) for values in zip(*lessons, strict=True))
-    return Views({s: torch.cat(parts) for s, parts in kept.items()}, targets, ignored, kinds, of, role)
+    roles, marked = (np.array(values) for values in zip(*lessons, strict=True))
+    return Views({s: torch.cat(parts) for s, parts in kept.items()}, targets, ignored, kinds, marked, roles)
 
 
 def _moved(image: np.ndarray, masks: tuple[np.ndarray, ...], draw: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Image and masks, turned, zoomed, shifted and perhaps mirrored alike; what comes in is mirrored from inside."""
     side = len(image)
-    turned = cv2.getRotationMatrix2D((side / 2, side / 2), draw.uniform(-TURN, TURN), draw.uniform(*ZOOM))
+    turned: Any = cv2.getRotationMatrix2D((side / 2, side / 2), draw.uniform(-TURN, TURN), draw.uniform(*ZOOM))
     turned[:, 2] += draw.uniform(-SHIFT, SHIFT, 2) * side
     mirrored = draw.random() < 0.5
 
@@ -155,7 +157,7 @@ def _moved(image: np.ndarray, masks: tuple[np.ndarray, ...], draw: np.random.Gen
 
 
 def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    x = image.astype(np.float32) * draw.uniform(0.75, 1.25) * draw.uniform(0.9, 1.1, 3) + draw.uniform(-15, 15)
+    x: Any = image.astype(np.float32) * draw.uniform(0.75, 1.25) * draw.uniform(0.9, 1.1, 3) + draw.uniform(-15, 15)
     if draw.random() < 0.3:
         x = cv2.GaussianBlur(x, (0, 0), draw.uniform(0.5, 2) * len(image) / 224)
     return np.clip(x, 0, 255).astype(np.uint8)
@@ -211,6 +213,7 @@ def lesion_loss(y: Tensor, target: Tensor, valid: Tensor) -> Tensor:
     return entropy + dice.mean()
 
 
-def _endless(pool: np.ndarray, draw: np.random.Generator):
+def _endless(pool: np.ndarray, draw: np.random.Generator) -> Iterator[int]:
+    """The pool in a drawn order, again and again."""
     while True:
         yield from draw.permutation(pool)

@@ -1,0 +1,54 @@
+"""The experiment of marks: who may be marked and who is tested, and its figures."""
+
+import numpy as np
+import pytest
+
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
+from core.engine.detectors.padim import PaDiM, PaDiMConfig
+from core.studio.experiments import marks
+from tests.conftest import ARCH
+from tests.engine._images import normals
+from tests.engine.detectors.test_from_marks import marked
+
+SIDE = 64
+
+
+def of(images, masks, patients):
+    roi = np.ones(images.shape[:3], np.uint8)
+    return marks.Images(images, roi, np.zeros_like(roi) if masks is None else masks, patients)
+
+
+@pytest.fixture(scope="module")
+def sets():
+    sick = marked(12)
+    whose = np.repeat(np.arange(6), 2)
+    none = np.zeros(8, int)
+    return marks.Sets(
+        of(normals(24, SIDE), None, np.arange(24)), of(normals(8, SIDE, 4), None, none),
+        of(normals(8, SIDE, 5), None, none), of(sick.images, sick.masks, whose), True,
+    )  # fmt: skip
+
+
+def test_no_patient_is_marked_and_tested(sets):
+    parts = list(marks.halves(sets))
+    assert len(parts) == 2
+    for may, test in parts:
+        assert not set(sets.sick.patients[may]) & set(sets.sick.patients[test])
+        assert sorted([*may, *test]) == list(range(12))
+    [(small, large)] = marks.halves(sets, apart=True)
+    areas = sets.sick.masks.sum((1, 2))
+    assert areas[small].max() <= np.median(areas) and len(small) + len(large) == 12
+
+
+@pytest.mark.slow
+def test_figures_with_and_without_marks(sets, tmp_path, monkeypatch):
+    encoder = build_encoder(EncoderConfig(arch=ARCH, seed=3))
+    PaDiM.fit(encoder, sets.train.images, PaDiMConfig(channels=20)).save(tmp_path)
+    config = {"base": "padim", "width": 16, "steps": 20, "least_views": 24, "most_views": 24}
+    none, some = (marks.run_arm(sets, encoder, tmp_path, SIDE, {"marks": count, **config}, 0) for count in (0, 4))
+    for row in (none, some):
+        assert set(row) == {*marks.MEASURES, "cases"} and len(row["cases"]) == 12
+        assert all(0 <= row[name] <= 1 for name in marks.MEASURES if name != "seconds")
+        assert row["dice"] == pytest.approx(np.mean(row["cases"]))
+    assert some["pixel_auroc"] > none["pixel_auroc"]
