@@ -137,6 +137,13 @@ def wait(condition: Callable[[], object], seconds: float = 120):
     raise AssertionError("it did not come about")
 
 
+def quick_lessons(**settings):
+    """How a run learns from marks, with a few steps on a few views."""
+    from core.engine.detectors.learnt.config import LearntConfig
+
+    return LearntConfig(**{"width": 16, "steps": 4, "least_views": 16, "most_views": 16, **settings})
+
+
 def scored_padim(store, study: str) -> tuple[str, str]:
     """(encoder run, fit run) of PaDiM on an encoder that was not trained, scored."""
     from core.studio.runs import pipeline

@@ -43,7 +43,7 @@ def test_it_is_offered_learnt_compared_and_never_in_the_old_ones_place(page, pag
     opener = page.get_by_role("button", name="Use what readers marked")
     opener.click()
     dialog = page.locator("dialog.rv-learn")
-    assert "there are 0" in dialog.inner_text()
+    assert "no accepted mask to learn from" in dialog.inner_text()
     assert dialog.get_by_role("button", name="Learn", exact=True).is_disabled()
     dialog.get_by_role("button", name="Close").click()
     dialog.wait_for(state="detached")

@@ -147,7 +147,9 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
 def ask_learn(ask: Asked, fit: str) -> None:
     marked = ask.store.query("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])
     for case in marked:
-        save_mask(ask.store, case["id"], np.ones((case["height"], case["width"]), np.uint8), "di")
+        mask = np.zeros((case["height"], case["width"]), np.uint8)
+        mask[: len(mask) // 2] = 1
+        save_mask(ask.store, case["id"], mask, "di")
         decide(ask.store, case["id"], "di", "abnormal")
     run = ask(f"POST /api/learn/{STUDY}", {"fit": fit})["run"]
     assert ask(f"GET /api/learn/{STUDY}")["learnt"][0]["id"] == run

@@ -7,8 +7,9 @@ import pytest
 
 from core.studio.jobs import worker
 from core.studio.review import sessions
+from core.studio.runs import learnt
 from tests.app.routes.clients import client_of
-from tests.conftest import scored_padim
+from tests.conftest import quick_lessons, scored_padim
 from tests.studio.review.conftest import decide, save_mask
 
 
@@ -20,12 +21,13 @@ def mark(store, case: dict, reader: str = "ann") -> None:
 
 
 @pytest.mark.slow
-def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study):
+def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study, monkeypatch):
+    monkeypatch.setattr(learnt, "LearntConfig", quick_lessons)
     _, fit = scored_padim(store, tiny_study)
     sick = store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' AND label = 'abnormal'", [tiny_study])
     client, path = client_of(store), f"/api/learn/{tiny_study}"
     refused = client.post(path, json={"fit": fit})
-    assert refused.status_code == 400 and "different patients or images" in refused.json()["error"]
+    assert refused.status_code == 400 and "no accepted mask to learn from" in refused.json()["error"]
     for case in sick[:3]:
         mark(store, case)
     there = client.get(path).json()
@@ -37,6 +39,7 @@ def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study):
     worker.run_queue(store)
     found = client.get(path).json()
     run = found["learnt"][0]
+    assert run["gain"]["images"] == 3 and run["gain"]["words"] and run["fault"] is None and not found["due"]
     assert run["status"] == "done" and run["comparison"]["left_out"] == 3 and run["comparison"]["verdict"] == "few"
     assert [one["id"] for one in found["fits"]] == [fit], "one cannot learn on from what has learnt"
     runs = client.get(f"/api/review/open?study={tiny_study}").json()["runs"]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from core.engine.detectors.learnt.config import LearntConfig
 from core.studio.ingest.masks import decode_mask
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
@@ -14,7 +13,7 @@ from core.studio.review.results import scored
 from core.studio.runs import learnt, marks, results
 from core.studio.runs import records as runs
 from core.studio.training import requests
-from tests.conftest import scored_padim
+from tests.conftest import quick_lessons, scored_padim
 from tests.studio.review.conftest import asks, decide, save_mask
 
 
@@ -113,11 +112,6 @@ def test_marks_of_a_blind_session_do_not_teach_before_it_is_closed(store, tiny_s
     assert len(marks.accepted(store, tiny_study)) == 1
 
 
-def quick(**settings):
-    """A few steps on a few views."""
-    return LearntConfig(**{"width": 16, "steps": 4, "least_views": 16, "most_views": 16, **settings})
-
-
 @pytest.mark.slow
 def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(store, tiny_study, monkeypatch):
     _, base = scored_padim(store, tiny_study)
@@ -128,7 +122,7 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
     for case in sick[:3]:
         mark(store, case)
     store.execute("UPDATE cases SET patient = 'p' WHERE id IN (?, ?)", [sick[2]["id"], sick[3]["id"]])
-    monkeypatch.setattr(learnt, "LearntConfig", quick)
+    monkeypatch.setattr(learnt, "LearntConfig", quick_lessons)
     made = learnt.learn(store, base, device="cpu", start=False)
     worker.run_queue(store)
     run = runs.get_run(store, made["run"])

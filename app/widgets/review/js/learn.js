@@ -85,10 +85,7 @@ function latest(run, stop, read) {
 /** @param {Learning} found */
 function offer(found) {
   if (found.patients < found.least)
-    return (
-      `It takes accepted masks of ${found.least} different patients or images, and there ` +
-      `${found.patients === 1 ? 'is 1' : `are ${found.patients}`}: mark what is abnormal, save it, and decide “abnormal”.`
-    );
+    return 'There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”.';
   const of = found.patients === found.masks ? '' : ` of ${plural(found.patients, 'patient')}`;
   return `${plural(found.masks, 'accepted mask')}${of}, by ${found.readers.join(', ')}.`;
 }
