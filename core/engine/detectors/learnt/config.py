@@ -29,7 +29,7 @@ class LearntConfig(Config):
     most_views: int = 640
     paste: bool = True
     folds: int = 3
-    weights: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)
+    weights: tuple[float, ...] = (0.5, 1.0, 2.0)
     seed: int = 0
 
     def __post_init__(self) -> None:

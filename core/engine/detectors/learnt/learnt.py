@@ -48,6 +48,7 @@ TOP = 0.01  # share of an image's cells whose mean is its learnt score
 LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
 PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
 UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
+LOST = 0.01  # of Dice on marks left out that a larger weight may cost
 DOUBT = 4  # marks that the level without any counts as
 
 
@@ -456,9 +457,9 @@ def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray |
 def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.ndarray]:
     """(weight, level, Dice (m,)) by Dice (levels, m) of marks left out, for each weight tried.
 
-    Each weight has its own best level, the middle of a plateau. Of the weights whose mean Dice lies within one standard
-    error of the paired difference from the best, the largest is taken. The level is drawn towards 0, as if DOUBT more
-    marks had said so, and the Dice is that at the level taken.
+    Each weight has its own best level, the middle of a plateau. Of the weights whose mean Dice lies within LOST of the
+    best, the largest is taken. The level is drawn towards 0, as if DOUBT more marks had said so, and the Dice is that
+    at the level taken.
     """
     best: dict[float, tuple[float, np.ndarray]] = {}
     for weight, curve in curves.items():
@@ -467,14 +468,8 @@ def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.nda
         count = int((~np.isnan(curve[0])).sum())
         level = float(near.mean() * count / (count + DOUBT))
         best[weight] = level, curve[int(np.abs(LEVELS - level).argmin())]
-    top = max(best, key=lambda w: float(np.nanmean(best[w][1])))
-
-    def worse(weight: float) -> bool:
-        lost = (best[top][1] - best[weight][1])[~np.isnan(best[top][1])]
-        error = float(lost.std(ddof=1) / len(lost) ** 0.5) if len(lost) > 1 else np.inf
-        return float(lost.mean()) > error
-
-    weight = max(w for w in best if w == top or not worse(w))
+    means = {weight: float(np.nanmean(dice)) for weight, (_, dice) in best.items()}
+    weight = max(w for w, mean in means.items() if mean >= max(means.values()) - LOST)
     return weight, *best[weight]
 
 
