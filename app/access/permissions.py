@@ -24,10 +24,11 @@ from core.studio.db import owners
 from core.studio.review import people, sessions
 
 READER = "reader"  # whoever is signed in
-SIGHTED = "sighted"  # not while a study is read blind: these show scores, labels and names
+SIGHTED = "sighted"  # not while a study, or a session of one's own, is read blind: scores, labels and names
 OWNER = "owner"  # the one who made it, and administrators
 ADMINISTRATOR = "administrator"
 NOT_SIGHTED = "A study is being read blind: until it is done, only Review is open to its readers."
+IN_SESSION = "Your blind session is open: until it has ended, only Review is open to you."
 
 
 async def studio(request: Request) -> Context:
@@ -50,10 +51,12 @@ class May(SecurityBase):
     def __call__(self, request: Request) -> str:  # asks the store, hence in a thread
         ctx: Context = request.app.state.ctx
         name = _signed_in(request)
-        if ctx.single_user:
-            return name
         if self.role == ADMINISTRATOR:
             people.demand(ctx.store(), name, ctx.single_user, "administer")
+            return name
+        if self.role == SIGHTED and sessions.in_blind_session(ctx.store(), name):
+            raise sessions.Hidden(IN_SESSION)
+        if ctx.single_user:
             return name
         if sessions.reads_blind(ctx.store(), name):
             raise sessions.Hidden(NOT_SIGHTED)

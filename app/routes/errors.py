@@ -43,7 +43,10 @@ def sentence_of(error: RequestValidationError) -> str:
     return f"{where}: {said.removeprefix('Value error, ')}."
 
 
-def _answer(text: str, status: int) -> JSONResponse:
+def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:
+    """home: whose path is left out of the text."""
+    for path in {str(home), str(home.resolve())} if home else ():
+        text = text.replace(f"{path}/", "").replace(path, "the studio's home")
     return JSONResponse({"ok": False, "error": text}, status)
 
 
@@ -75,11 +78,11 @@ def add_handlers(server: FastAPI, home: Path) -> None:
     @server.exception_handler(NotAllowed)
     @server.exception_handler(Hidden)
     def refused(request: Request, error: ValueError) -> JSONResponse:
-        return _answer(str(error), 403)
+        return _answer(str(error), 403, home)
 
     @server.exception_handler(ValueError)
     def mistake(request: Request, error: ValueError) -> JSONResponse:
-        return _answer(str(error), 400)
+        return _answer(str(error), 400, home)
 
     @server.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> JSONResponse:

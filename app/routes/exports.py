@@ -51,6 +51,8 @@ class ExportWarning(Answer):
 def exportable(ctx: Context, request: Request, study: str) -> Store:
     """The store, if the study is there and whoever asks may export it."""
     with ctx.reading(request, study=study) as context:
+        if context.session and context.session["blind"]:
+            raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
         if context.blinded and not ctx.single_user:
             raise sessions.Hidden("This study is being read blind: an administrator may export it.")
     return ctx.store()
@@ -81,7 +83,11 @@ def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, na
         raise
     gone = BackgroundTask(leftovers.discard, folder)
     head = {"X-Burned-In-Text": str(len(text["cases"]))}
-    return FileResponse(file, filename=f"{study}-{kind}.{FORMATS[kind]}", background=gone, headers=head)
+    name = f"{study}-{kind}.{FORMATS[kind]}"
+    answer = FileResponse(file, filename=name, background=gone, headers=head, stat_result=file.stat())
+    for mark in ("etag", "last-modified"):  # of the file that was made for this answer
+        del answer.headers[mark]
+    return answer
 
 
 @router.post("/bundle", response_model=Bundle)

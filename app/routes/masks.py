@@ -81,7 +81,13 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict
         if label:
             decisions.add_finding(context, label, about["note"], saved["version"])
         found = decisions.findings_of(context, context.asked_case["id"])
-        return {"ok": True, **saved, "masks": _versions(context), "findings": found}
+        return {"ok": True, **_saved(context, saved), "findings": found}
+
+
+def _saved(context: RequestContext, saved: dict) -> dict:
+    """What is said of a mask that was saved: its number, and the case's versions, as the reader counts them."""
+    number = masks.version_shown(context, context.asked_case["id"], saved["version"])
+    return {**saved, "version": number, "masks": _versions(context)}
 
 
 def _versions(context: RequestContext) -> list[dict]:
@@ -94,4 +100,4 @@ def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_seen()
-        return {"ok": True, **masks.restore(context, mask_id), "masks": _versions(context)}
+        return {"ok": True, **_saved(context, masks.restore(context, mask_id))}

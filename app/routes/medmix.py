@@ -21,6 +21,7 @@ from core.studio.medmix import figure, presets
 from core.studio.medmix import forms as medmix_forms
 from core.studio.medmix import preview as medmix_view
 from core.studio.medmix.samples import Samples
+from core.studio.review import sessions
 
 router = APIRouter(prefix="/api/medmix", tags=["medmix"])
 
@@ -242,6 +243,11 @@ def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
     return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None
 
 
+def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
+    """Whether the scene's study is read blind by whoever asks: then its files' names and its lesions are not shown."""
+    return scene.study in sessions.standing(ctx.store(), who)["blind"]
+
+
 @router.get("/forms", response_model=MedMixForms)
 def forms(ctx: Studio, who: Reader):
     """Forms of the strong and weak augmentations."""
@@ -252,7 +258,9 @@ def forms(ctx: Studio, who: Reader):
 def grid(ctx: Studio, who: Reader, body: Scene):
     """Draw a grid of views: classes A_0 .. A_k by sample."""
     asked = medmix_view.Scene.from_dict(body.scene)
-    packed = medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked)).pack()
+    folder = folder_of(ctx, asked)
+    nameless = folder is None and hidden(ctx, who, asked)
+    packed = medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder, nameless).pack()
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -277,7 +285,7 @@ def numbers(ctx: Studio, who: Reader, body: ProbeScene):
     from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
 
     scene = medmix_view.Scene.from_dict(body.scene)
-    return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None)}
+    return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene))}
 
 
 @router.get("/donors", response_model=DonorStudies)

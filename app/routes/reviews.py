@@ -268,7 +268,7 @@ class Opened(Answer):
 
 
 class Decided(Answer):
-    """review: 0 for whoever reads blind."""
+    """review: 0 for whoever reads a study blind."""
 
     review: int
     case: int
@@ -279,7 +279,7 @@ class Decided(Answer):
 
 
 class Reverted(Answer):
-    """decision: the one that counts now. review: 0 for whoever reads blind."""
+    """decision: the one that counts now. review: 0 for whoever reads a study blind."""
 
     review: int
     case: int
@@ -483,8 +483,10 @@ def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | 
 
 
 def _shown(context: RequestContext, done: dict) -> dict:
-    """A stored decision as it may be answered: its number would tell a blind reader how many others there are."""
-    return {**done, "review": 0} if context.blinded else done
+    """A stored decision as it may be answered: its number would tell who reads a study blind how many others there
+    are."""
+    blind = context.blinded or sessions.reads_blind(context.store, context.reader)
+    return {**done, "review": 0} if blind else done
 
 
 def _seconds(value: float | None) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import time
 
 import numpy as np
 from PIL import Image
@@ -60,8 +61,11 @@ def add_mask(
     with store.write() as db:
         query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
         version = db.execute(query, [case_id]).fetchone()[0]
+        # Numbered by the clock, in microseconds: one that follows the last would tell how many there are.
+        last = db.execute("SELECT coalesce(max(id), 0) FROM lesion_masks").fetchone()[0]
         db.table("lesion_masks").insert(
             {
+                "id": max(time.time_ns() // 1000, last + 1),
                 "case_id": case_id,
                 "version": version,
                 "source": source,

@@ -107,8 +107,9 @@ def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> lis
             for i in range(scene.samples)]  # fmt: skip
 
 
-def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None) -> Grid:
-    """Make the classes of a scene. ValueError says which setting does not fit."""
+def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None, nameless: bool = False) -> Grid:
+    """Make the classes of a scene. nameless: the samples are numbered instead of named by their files. ValueError says
+    which setting does not fit."""
     cases = cases_of(samples, scene, dropped)
     images, roi = samples.load(cases, scene.size)
     strong = strong_of(samples, scene, scene.size)
@@ -133,7 +134,7 @@ def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None) -> Gr
         pixels.reshape(*shape, 3),
         [lines[n * len(x) : (n + 1) * len(x)] for n in range(strong.k + 1)],
         sources,
-        [c["name"] for c in cases],
+        [f"image {scene.first + m + 1}" if nameless else c["name"] for m, c in enumerate(cases)],
         time.perf_counter() - started,
         samples.aspect(cases, scene.size),
     )

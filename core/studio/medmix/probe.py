@@ -29,10 +29,11 @@ SEEN = 0.5  # a lesion is still in a view if half of it, as the view enlarges it
 
 
 @torch.inference_mode()
-def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
+def probe(store: Store, scene: Scene, run: str | None = None, lesions_hidden: bool = False) -> dict:
     """How a linear probe on an encoder sees the classes of a scene.
 
     run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
+    lesions_hidden: nothing is compared with the study's real lesions, which are of cases that are still read blind.
 
     {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near", "words",
     "seconds", "images", "encoder", "study"}. study: whose images, and whose real lesions in `near`. lesion_accuracy:
@@ -79,7 +80,9 @@ def probe(store: Store, scene: Scene, run: str | None = None) -> dict:
         "confusion": confusion_matrix(y, said, labels=range(strong.k + 1)).tolist(),
         "survival": None if survival is None else float(survival.mean()),
         "lost": None if survival is None else float((survival < SEEN).mean()),
-        "near": lesion_similarity(store, scene.study, lambda images: _features(encoder, images), x, lesions),
+        "near": None
+        if lesions_hidden
+        else lesion_similarity(store, scene.study, lambda images: _features(encoder, images), x, lesions),
         "images": len(x),
         "encoder": run or "untrained",
         "study": scene.study,

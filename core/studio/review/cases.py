@@ -194,8 +194,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "blind": hidden,
         "mine": [
             # a review's own number would tell a blind reader how many others there are
-            {"id": place if context.blinded else r["id"]}
-            | {k: r[k] for k in ("decision", "comment", "created", "stage", "active")}
+            {"id": place} | {k: r[k] for k in ("decision", "comment", "created", "stage", "active")}
             for place, r in enumerate(own, 1)
         ],
     }

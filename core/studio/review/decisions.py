@@ -9,6 +9,7 @@ import time
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Store, now
 from core.studio.review.context import RequestContext
+from core.studio.review.masks import version_shown
 
 # Decisions: added, never rewritten; each with its event in the same transaction; undone and redone across cases.
 
@@ -259,7 +260,10 @@ def findings_of(context: RequestContext, case_id: int) -> list[dict]:
         [case_id],
     )
     shown = [row for row in rows if not context.blinded or row["reader"] == context.reader]
-    return [{**row, "box": row["box"] and json.loads(row["box"])} for row in shown]
+    for row in shown:
+        row["box"] = row["box"] and json.loads(row["box"])
+        row["mask_version"] = version_shown(context, case_id, row["mask_version"])
+    return shown
 
 
 def case_of_finding(store: Store, finding: int, reader: str) -> int:

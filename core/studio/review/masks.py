@@ -68,11 +68,22 @@ _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
 
 
 def versions(context: RequestContext, case_id: int) -> list[dict]:
-    """The case's versions, newest first, without their pixels; whoever reads blind gets no other reader's."""
+    """The case's versions, newest first, without their pixels; whoever reads blind gets no other reader's, and
+    numbers that count without them."""
     rows = context.store.query(
         f"SELECT {_COLUMNS} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
     )
-    return [row for row in rows if _shown(context, row)]
+    shown = [row for row in rows if _shown(context, row)]
+    counted = {row["id"]: n for n, row in zip(range(len(shown), 0, -1), shown, strict=True)}
+    return [{**row, "version": counted[row["id"]]} for row in shown] if context.blinded else shown
+
+
+def version_shown(context: RequestContext, case_id: int, version: int | None) -> int | None:
+    """A stored version's number as the reader counts them."""
+    if version is None or not context.blinded:
+        return version
+    query = "SELECT id, source, reader FROM lesion_masks WHERE case_id = ? AND version <= ?"
+    return sum(_shown(context, row) for row in context.store.query(query, [case_id, version]))
 
 
 def _shown(context: RequestContext, row: dict) -> bool:
@@ -126,7 +137,8 @@ def save(
     threshold: float | None = None,
     note: str = "",
 ) -> dict:
-    """mask (H, W) of the image's own size -> {"mask", "version", "pixels"} of the context's case.
+    """mask (H, W) of the image's own size -> {"mask", "version", "pixels"} of the context's case; `version` as it is
+    stored.
 
     source: hand, or run: taken from the heat map of the context's run at `threshold`. Raises ValueError if the size
     differs, or if the run has no such map or threshold.
@@ -161,8 +173,10 @@ def restore(context: RequestContext, mask_id: int) -> dict:
     """An earlier version of the context's case, byte for byte, as the newest one."""
     old = of_case(context, mask_id)
     if old is None:
-        raise no_mask(mask_id)
-    note = f"version {old['version']} restored" + (f": {old['note']}" if old["note"] else "")
+        raise sessions.Hidden(sessions.DECIDE_FIRST) if context.blinded else no_mask(mask_id)
+    note = f"version {version_shown(context, old['case_id'], old['version'])} restored" + (
+        f": {old['note']}" if old["note"] else ""
+    )
     source = "run" if old["source"] == "run" else "hand"
     pixels = int(decode_mask(old["png"]).sum())
     return _add(context, old["png"], source, old["run"], old["threshold"], note, pixels)

@@ -315,12 +315,22 @@ def standing(store: Store, reader: str) -> dict:
     }
 
 
+def in_blind_session(store: Store, reader: str) -> bool:
+    """Whether a blind session of the reader's is open, on a study that is not in the bin."""
+    query = (
+        "SELECT 1 FROM reading_sessions h JOIN studies s ON s.id = h.study "
+        "WHERE h.reader = ? AND h.ended IS NULL AND h.blind AND s.binned IS NULL"
+    )
+    return store.one(query, [reader]) is not None
+
+
 def reads_blind(store: Store, reader: str) -> bool:
-    """Whether any study is read blind by `reader`: then the rooms that show what a study holds are closed to them. One
-    that lies in the bin is read by nobody.
+    """Whether any study is read blind by `reader`, or a blind session of theirs is open: then the rooms that show what
+    a study holds are closed to them. A study that lies in the bin is read by nobody.
     """
     query = (
         "SELECT 1 FROM studies s JOIN settings k ON k.key = 'blind:' || s.id "
         "WHERE k.value = 'true' AND s.binned IS NULL LIMIT 1"
     )
-    return store.one(query) is not None and role_of(store, reader) not in SIGHTED
+    study = store.one(query) is not None and role_of(store, reader) not in SIGHTED
+    return study or in_blind_session(store, reader)

@@ -1,0 +1,357 @@
+"""Two homes that differ only in what a blind reader must not learn, and the two servers on them.
+
+`HIDDEN` is the declared list: what each entry changes in the second home. A table that comes later and holds something
+that is to stay hidden gets a row here; the walk (test_noninterference.py) then looks for it in every answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+import secrets
+import shutil
+import time
+import uuid
+import zlib
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import cv2
+import gradio as gr
+import numpy as np
+from gradio.context import Context as GradioContext
+from gradio.helpers import special_args
+from starlette.requests import Request
+
+from app.context import Context
+from core.studio.db import audit
+from core.studio.db import store as stores
+from core.studio.ingest import studies
+from core.studio.ingest.masks import encode_mask
+from core.studio.jobs import queue
+from core.studio.review import cases, decisions, people, sessions
+from core.studio.runs import records as runs
+from tests.app.routes.clients import visitor, whole_server
+from tests.studio.review.conftest import add_readings, asks, decide, draw_folder, save_mask
+
+BLIND, OPEN = "blindly", "openly"
+NOW = 2_000_000_000  # seconds: later than all that the homes hold
+PEOPLE = {"ann": "reader", "ben": "reader", "eve": "reader", "joe": "reader", "root": "administrator"}
+
+
+class Clock(datetime):
+    """A clock that stands: before the walk while the homes are built."""
+
+    seconds = NOW - 10**6
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.fromtimestamp(cls.seconds, tz or timezone.utc)
+
+
+class Dice:
+    """Stands for what the studio draws its secrets, names and seeds from: a seed makes all of them again."""
+
+    def __init__(self, monkeypatch):
+        for module in (stores, people):
+            monkeypatch.setattr(module, "datetime", Clock)
+        monkeypatch.setattr(time, "time", lambda: float(Clock.seconds))
+        monkeypatch.setattr(time, "time_ns", lambda: Clock.seconds * 10**9)
+        monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+        monkeypatch.setattr(secrets, "token_bytes", lambda n=32: self.random.randbytes(n or 32))
+        monkeypatch.setattr(secrets, "token_hex", lambda n=32: self.random.randbytes(n or 32).hex())
+        monkeypatch.setattr(secrets, "token_urlsafe", lambda n=32: self.random.randbytes(n or 32).hex())
+        monkeypatch.setattr(secrets, "randbits", lambda n: self.random.getrandbits(n))
+        monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=self.random.randbytes(16)))
+        self.seed(0)
+
+    def seed(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+
+
+def build_home(folder: Path) -> None:
+    """A home of one study that is read blind and one that is not, both scored, read and drawn on by others."""
+    store = stores.open(str(folder / "home"))
+    for name, role in PEOPLE.items():  # nobody signs in with a password here, and hashing one takes its time
+        store.db["readers"].insert({"name": name, "role": role, "password_hash": "none", "created": "2020-01-01"})
+    draws = random.Random(1)
+    for study in (BLIND, OPEN):
+        images = draw_folder(folder / f"{study}-images", 4, 5, 5)
+        studies.import_study(store, study, images, copy=True)
+        scored = [add_readings(store, study, method, seed) for seed, method in enumerate(("padim", "nearest"))]
+        first = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [study])]
+        for case in first:
+            decide(store, case, "ben", draws.choice(decisions.DECISIONS), run=scored[0], comment="seen by ben")
+            size = store.first("SELECT width, height FROM cases WHERE id = ?", [case])
+            if draws.random() < 0.6:
+                drawn = np.zeros((size["height"], size["width"]), np.uint8)
+                drawn[10:30, 20:40] = 1
+                save_mask(store, case, drawn, "ben", note="drawn by ben")
+            if draws.random() < 0.6:
+                decisions.add_finding(asks(store, "ben", case_id=case), "polyp", "found by ben")
+        cases.change_tag(store, study, first[::3], "odd", "ben")
+        store.db["assignments"].insert_all({"reader": "ann", "case_id": c, "by": "root", "created": ""} for c in first)
+        sessions.end_session(store, "ben")
+    for case in committed(store):
+        decide(store, case, "ann", "abnormal")
+    gone = runs.create_run(store, BLIND, "fit", "padim", {}, name="gone")
+    store.execute("UPDATE runs SET binned = '2026-01-01T00:00:00.000Z' WHERE id = ?", [gone])
+    job = queue.submit(store, [{"step": "score", "run": scored[0]}], start=False)
+    store.execute("UPDATE jobs SET status = 'failed', error = 'something broke' WHERE id = ?", [job])
+    sessions.set_blind(store, BLIND, True, "root")
+    store.close()
+
+
+def tested(store, study: str = BLIND) -> list[int]:
+    return [
+        r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test' ORDER BY id", [study])
+    ]
+
+
+def committed(store) -> list[int]:
+    """Cases that ann has decided on before the walk begins."""
+    return tested(store)[::5]
+
+
+def open_cases(store) -> list[int]:
+    """Cases that may be decided on in a walk: of these only what stays hidden afterwards differs."""
+    return tested(store)[::2]
+
+
+def never(store) -> list[int]:
+    """Cases that nobody decides on in a walk: of these all that is hidden differs."""
+    decided = {*open_cases(store), *committed(store)}
+    return [case for case in tested(store) if case not in decided]
+
+
+# What is hidden, and how it is made different.
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def labels(store, rng) -> None:
+    changed = never(store)[1:]  # not as many of the one label as of the other: their counts differ as well
+    store.execute(
+        "UPDATE cases SET label = CASE label WHEN 'normal' THEN 'abnormal' ELSE 'normal' END "
+        f"WHERE id IN ({_marks(len(changed))})", changed,
+    )  # fmt: skip
+
+
+def scores_flags_maps(store, rng) -> None:
+    for row in store.query(
+        f"SELECT run, case_id, flagged FROM readings WHERE case_id IN ({_marks(len(never(store)))})", never(store)
+    ):
+        heat = rng.integers(0, 65535, (16, 16)).astype("<u2")
+        score, part, flag = rng.random(), 100 * rng.random(), 1 - (row["flagged"] or 0)
+        extra = json.dumps({"steady": [float(rng.random()), 0.1], "nearest": [[0, float(rng.random())]]})
+        gone = rng.random() < 0.2
+        store.execute(
+            "UPDATE readings SET score = ?, score_roi = ?, percentile = ?, percentile_roi = ?, flagged = ?, "
+            "flagged_roi = ?, map = ?, map_lo = ?, map_hi = ?, created = ?, extra = ? WHERE run = ? AND case_id = ?",
+            [score, score, part, part, flag, flag, None if gone else zlib.compress(heat.tobytes()), 0.1, 0.2 + score,
+             "2026-02-02T00:00:00.000Z", extra, row["run"], row["case_id"]],
+        )  # fmt: skip
+    store.execute("DELETE FROM readings WHERE case_id = ? AND run = (SELECT max(run) FROM readings)", never(store)[:1])
+
+
+def others_decisions(store, rng) -> None:
+    for case in tested(store):
+        for reader in ("ben", "joe"):
+            for _ in range(int(rng.integers(0, 3))):
+                decide(store, case, reader, str(rng.choice(decisions.DECISIONS)), comment=f"said {rng.random()}")
+
+
+def others_findings(store, rng) -> None:
+    for case in tested(store):
+        for n in range(int(rng.integers(0, 3))):
+            decisions.add_finding(asks(store, "ben", case_id=case), f"finding {n}", f"{rng.random()}")
+
+
+def others_masks(store, rng) -> None:
+    for case in tested(store):
+        for _ in range(int(rng.integers(0, 3))):
+            _draw(store, case, rng, "hand", "joe")
+
+
+def imported_masks(store, rng) -> None:
+    for case in never(store):
+        store.execute("DELETE FROM lesion_masks WHERE case_id = ? AND source = 'import'", [case])
+        if rng.random() < 0.5:
+            _draw(store, case, rng, "import", None)
+
+
+def _draw(store, case: int, rng, source: str, reader: str | None) -> None:
+    size = store.first("SELECT width, height FROM cases WHERE id = ?", [case])
+    png = encode_mask((rng.random((size["height"], size["width"])) < 0.3).astype(np.uint8))
+    last = store.first("SELECT coalesce(max(version), 0) AS n FROM lesion_masks WHERE case_id = ?", [case])["n"]
+    store.db["lesion_masks"].insert(
+        {"case_id": case, "version": last + 1, "source": source, "reader": reader, "created": "2026-03-03", "png": png,
+         "note": "", "run": None, "threshold": None}
+    )  # fmt: skip
+
+
+def others_drafts(store, rng) -> None:
+    for case in tested(store)[::2]:
+        store.execute("INSERT OR REPLACE INTO mask_drafts VALUES (?, 'ben', ?, '2026-01-01')", [case, rng.bytes(40)])
+
+
+def names_and_hashes(store, rng) -> None:
+    """Of every case of the study: another name, another file of the same pixels, another hash."""
+    for case in store.query("SELECT id, path FROM cases WHERE study = ?", [BLIND]):
+        old = Path(case["path"])
+        new = old.with_name(f"other-{rng.integers(10**9)}-{'x' * int(rng.integers(0, 9))}.png")
+        cv2.imwrite(str(new), cv2.imread(str(old)), [cv2.IMWRITE_PNG_COMPRESSION, 0])
+        old.unlink()
+        sha = hashlib.sha256(new.read_bytes()).hexdigest()
+        store.execute(
+            "UPDATE cases SET name = ?, path = ?, sha256 = ?, phash = ?, patient = ? WHERE id = ?",
+            [new.name, str(new), sha, f"{rng.integers(2**60):016x}", f"{rng.integers(2**60):032x}", case["id"]],
+        )
+
+
+def tags(store, rng) -> None:
+    for case in never(store):
+        store.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps([f"kind {rng.integers(9)}"]), case])
+    store.set_setting(f"tags:{BLIND}", ["kind 1", "kind 2", "odd"])
+
+
+def burned_in_text(store, rng) -> None:
+    store.execute(f"UPDATE cases SET burned_in = 1 WHERE id IN ({_marks(len(never(store)))})", never(store))
+
+
+def events(store, rng) -> None:
+    for case in tested(store):
+        if rng.random() < 0.5:
+            audit.record(store, "ben", "threshold", study=BLIND, case_id=case, after=float(rng.random()))
+
+
+def evaluations(store, rng) -> None:
+    for run in store.query("SELECT id FROM runs WHERE study = ?", [BLIND]):
+        row = json.dumps({"auroc": float(rng.random())})
+        store.db["evaluations"].insert({"study": BLIND, "run": run["id"], "created": "2026-01-01", "row": row})
+
+
+HIDDEN: dict[str, Callable] = {
+    "labels": labels,
+    "scores, flags and heat maps": scores_flags_maps,
+    "others' decisions and comments": others_decisions,
+    "others' findings": others_findings,
+    "others' masks": others_masks,
+    "imported masks": imported_masks,
+    "others' drafts": others_drafts,
+    "file names, hashes and patients": names_and_hashes,
+    "tags": tags,
+    "whether text is burned in": burned_in_text,
+    "events of others": events,
+    "figures against the labels": evaluations,
+}
+
+
+class Pair:
+    """The two homes and servers. `reset()`: both as they were built; ask(...): one request to both."""
+
+    def __init__(self, folder: Path, dice: Dice, hidden: dict[str, Callable] = HIDDEN, seed: int = 0):
+        self.dice, self.folder, Clock.seconds = dice, folder, NOW - 10**6
+        folder.mkdir(exist_ok=True)
+        if not (folder / "home").exists():
+            build_home(folder)
+        self.homes = [folder / "one", folder / "other"]
+        self.kept = [folder / "one-kept", folder / "other-kept"]
+        for number, kept in enumerate(self.kept):
+            shutil.copytree(folder / "home", self.homes[number])
+            store = stores.open(str(self.homes[number]))
+            # Files were copied into the home: they lie in this one.
+            old, new = str(folder / "home"), str(self.homes[number])
+            store.execute("UPDATE cases SET path = replace(path, ?, ?)", [old, new])
+            if number:
+                rng = np.random.default_rng(seed)
+                for change in hidden.values():
+                    change(store, rng)
+            self.ids = {study: tested(store, study) for study in (BLIND, OPEN)}
+            self.decidable = set(open_cases(store)) | set(self.ids[OPEN])
+            store.close()
+            shutil.copytree(self.homes[number], kept)
+        Clock.seconds, self.servers = NOW, []
+        for home in self.homes:
+            dice.seed(0)
+            GradioContext.id = 0  # Gradio numbers the parts of all pages of a process
+            self.servers.append(whole_server(self._store(home)))
+        self.differences: list[str] = []
+        self.asked = 0
+
+    def _store(self, home: Path):
+        return stores.open(str(home))
+
+    def reset(self, reader: str = "ann") -> None:
+        """Both homes as they were built, and `reader` signed in on both."""
+        self.clients = []
+        for home, kept, server in zip(self.homes, self.kept, self.servers, strict=True):
+            ctx: Context = server.state.ctx
+            ctx.store().close()
+            shutil.rmtree(home)
+            shutil.copytree(kept, home)
+            ctx._store, ctx._held = self._store(home), {}
+            ctx.sessions._store = ctx.store()
+            self.dice.seed(1)
+            self.clients.append(visitor(server, reader, follow_redirects=False))
+        self.counter = itertools.count(2)
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.state.ctx.store().close()
+
+    def own_number(self, number: int, reader: str) -> int | None:
+        """The case's own number, of one as the page knows it."""
+        server, client = self.servers[0], self.clients[0]
+        cookie = client.cookies.get(server.state.ctx.sessions.COOKIE, "")
+        try:
+            return asks(server.state.ctx.store(), reader, number=number, sign_in=cookie).asked_case["id"]
+        except ValueError:
+            return None
+
+    def ask(self, method: str, path: str, **given) -> tuple[object, str | None]:
+        """The first server's answer, and what differs in the second one's, or None."""
+        seed, answers = next(self.counter), []
+        for client in self.clients:
+            self.dice.seed(seed)
+            answers.append(client.request(method, path, **given))
+        self.asked += 1
+        one, other = answers
+        for what in ("status_code", "content"):
+            if getattr(one, what) != getattr(other, what):
+                return one, f"{method} {path} {given}: {what}\n{_differing(getattr(one, what), getattr(other, what))}"
+        if one.headers.raw != other.headers.raw:
+            return one, f"{method} {path} {given}: headers\n  {one.headers.raw}\n  {other.headers.raw}"
+        return one, None
+
+    def call(self, number: int, data: list) -> list:
+        """What Gradio's function of that number gives on both servers, as its queue calls it for the reader."""
+        outputs, seed = [], next(self.counter)
+        for server, client in zip(self.servers, self.clients, strict=True):
+            self.dice.seed(seed)
+            query = "&".join(f"{name}={value}" for name, value in zip(("study", "tab"), data, strict=False) if value)
+            cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+            scope = {"type": "http", "headers": [(b"cookie", cookie.encode())], "query_string": query.encode()}
+            asked = gr.Request(request=Request(scope))
+            fn = server.state.ctx.demo.fns[number].fn
+            arguments = special_args(fn, list(data), request=asked)[0]
+            try:
+                outputs.append(repr(fn(*arguments)))
+            except ValueError as error:
+                outputs.append(f"refused: {error}")
+        return outputs
+
+
+def _differing(one, other) -> str:
+    """Both answers from a little before the first place where they differ."""
+    if not isinstance(one, bytes):
+        return f"  {one}\n  {other}"
+    first = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return "\n".join(f"  ...{text[max(first - 90, 0) : first + 90]!r}" for text in (one, other))
