@@ -370,7 +370,7 @@ export interface components {
             abnormal: number;
             unsure: number;
         };
-        /** @description review: 0 for whoever reads blind. */
+        /** @description review: 0 for whoever reads a study blind. */
         Decided: {
             /** @constant */
             ok: true;
@@ -1680,7 +1680,7 @@ export interface components {
             compared: components["schemas"]["ComparedRow"][];
             panel: components["schemas"]["PanelCase"][];
         };
-        /** @description decision: the one that counts now. review: 0 for whoever reads blind. */
+        /** @description decision: the one that counts now. review: 0 for whoever reads a study blind. */
         Reverted: {
             /** @constant */
             ok: true;
