@@ -18,8 +18,8 @@ import cv2
 import numpy as np
 
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, build_encoder
-from core.engine.backbones.inference import inference_copy
 from core.engine.benches._grabcut import RADII, grabcut
 from core.engine.segment.fit import fit_weights
 from core.engine.segment.lattice import Box, Lattice, lattice

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, build_encoder
-from core.engine.backbones.inference import inference_copy
 from core.engine.benches._paired import medians
 from core.engine.detectors.map_detector import fit_together, predict_together
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig

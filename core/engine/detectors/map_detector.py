@@ -20,9 +20,9 @@ from typing_extensions import Self
 
 from core.engine import processes
 from core.engine.augment.share import Share
-from core.engine.backbones import remembered
+from core.engine.backbones import embed as remembered
+from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder
-from core.engine.backbones.inference import inference_copy
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.progress import Stopped
 from core.engine.tensors import to_batch

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.engine.backbones.inference import inference_copy
+from core.engine.backbones.embed import inference_copy
 from core.engine.calibration.heatmap import blur, upsample
 from core.engine.calibration.scale import Scale
 from core.engine.detectors.base import Detector

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from core.engine import processes
 from core.engine.backbones.encoder import Encoder, load_centres, load_encoder
-from core.engine.objectives.config import PretrainConfig
-from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
 from core.engine.progress import Report, Stop
 from core.engine.tensors import pick_device
 from core.engine.training import checkpoint, loop

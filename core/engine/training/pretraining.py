@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.engine.allocator import most_memory
 from core.engine.backbones.encoder import build_encoder
-from core.engine.losses.contrastive import loss_of_a_constant
+from core.engine.losses.pmsacl import loss_of_a_constant
 from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.centres import equidistant_centres, random_centres
 from core.engine.objectives.config import EQUIDISTANT, RANDOM, REESTIMATED, PretrainConfig

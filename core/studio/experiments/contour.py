@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import remembering
 from core.engine.backbones.encoder import build_encoder
-from core.engine.backbones.remembered import remembering
 from core.engine.calibration.heatmap import upsample
 from core.engine.calibration.outlines import learn_share, level_of, outlined, peaks, seen_rows
 from core.engine.calibration.percentiles import Calibration, PixelScale

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from core.engine.backbones.remembered import remembering
+from core.engine.backbones.embed import remembering
 from core.engine.config import Config
 from core.engine.detectors.lesion_head.validation import judge
 from core.engine.progress import Stop

@@ -322,8 +322,8 @@ def _encoder_folder(store: Store, run: str) -> Path | None:
 def _encoder(folder: Path | None):
     """A run's encoder, or the one whose weights are installed with the studio."""
     from core.engine.backbones.config import EncoderConfig
+    from core.engine.backbones.embed import inference_copy
     from core.engine.backbones.encoder import build_encoder, load_encoder
-    from core.engine.backbones.inference import inference_copy
 
     config = EncoderConfig(arch="efficientnet-lite0", init="auto")
     return inference_copy(load_encoder(folder, "cpu") if folder else build_encoder(config).eval())

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from core.engine.augment.classes import make_classes
-from core.engine.objectives._class_views import build_strong
 from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.views import build_strong
 from core.engine.registry import STRONG
 from tests.engine.augment.pictures import seeded, tissue
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import build_encoder
-from core.engine.backbones.inference import inference_copy
 
 
 def trained_like(arch):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import Memory, memory, remembering
 from core.engine.backbones.encoder import build_encoder
-from core.engine.backbones.remembered import Memory, memory, remembering
 from core.engine.detectors import map_detector
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig

@@ -21,7 +21,7 @@ from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.train import LesionTraining
 from core.engine.detectors.padim import PARTS, PaDiM, PaDiMConfig
 from core.engine.detectors.shared import predict_shared
-from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.training.base import Training
 from core.engine.training.joint_norm import JointBatchNorm
 from core.engine.training.pretraining import Data, Pretraining

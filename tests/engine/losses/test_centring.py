@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.losses.centring import centring_loss
+from core.engine.losses.pmsacl import centring_loss
 
 
 def test_centring_is_the_equation(sample):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.losses.classify import augmentation_loss
+from core.engine.losses.pmsacl import augmentation_loss
 from tests.engine.losses._slow import slow_cross_entropy
 
 

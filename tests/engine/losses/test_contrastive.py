@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from core.engine.losses.contrastive import kappa, loss_of_a_constant, pmsacl_loss
+from core.engine.losses.pmsacl import kappa, loss_of_a_constant, pmsacl_loss
 
 
 def slow_pmsacl(z, labels, partners, centres, tau, alpha):

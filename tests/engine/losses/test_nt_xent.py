@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from core.engine.losses.nt_xent import nt_xent
+from core.engine.losses.contrastive import nt_xent
 
 
 def slow_nt_xent(z, partners, tau):

@@ -7,8 +7,7 @@ import math
 import pytest
 import torch
 
-from core.engine.losses.nt_xent import nt_xent
-from core.engine.losses.supcon import supcon_loss
+from core.engine.losses.contrastive import nt_xent, supcon_loss
 
 
 def slow_supcon(z, labels, tau):

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from core.engine.losses.contrastive import pmsacl_loss
-from core.engine.losses.variance import EPSILON, variance_loss
+from core.engine.losses.pmsacl import EPSILON, pmsacl_loss, variance_loss
 
 
 def slow_variance(z, labels):

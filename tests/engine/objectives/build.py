@@ -6,7 +6,7 @@ import torch
 
 from core.engine.augment.config import WeakConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.registry import OBJECTIVES
 from core.engine.training.generators import STEP, generator
 

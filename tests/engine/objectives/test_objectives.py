@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from core.engine.config import BadConfig
-from core.engine.losses.position import NEIGHBOURS
+from core.engine.losses.pmsacl import NEIGHBOURS
 from core.engine.registry import STRONG
 from core.engine.training.generators import STEP, generator
 from tests.engine.objectives.build import STILL, build, images, outcome_of

@@ -10,7 +10,7 @@ from torch import nn
 from core.engine.backbones.config import STRIDES, EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.config import BadConfig
-from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.training.pretraining import Data, Pretraining
 from core.engine.training.stages import parameter_groups, stages, still_layers, train_mode
 

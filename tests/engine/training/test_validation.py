@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.config import PRETRAIN_PRESETS
 from core.engine.tensors import to_batch
 from core.engine.training.generators import VALIDATION, generator
 from core.engine.training.pretraining import Data, Pretraining

@@ -18,8 +18,7 @@ from core.engine.detectors.base import FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.synth import Pairs, jitter_view
-from core.engine.losses.centring import centring_loss
-from core.engine.losses.contrastive import pmsacl_loss
+from core.engine.losses.pmsacl import centring_loss, pmsacl_loss
 from core.engine.tensors import autocast, to_batch
 from core.engine.training import loop
 from core.engine.training.averaging import averaged

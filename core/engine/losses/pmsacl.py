@@ -1,0 +1,159 @@
+"""The losses of PMSACL, in float32: l_PMSACL (Eqs. 4, 5, 7), l_ctr (Eq. 3), l_aug (Eq. 8), l_pos (Eq. 9).
+
+l_PMSACL contrasts samples centred by their own class (Eq. 6, `centred.py`), with a temperature per pair of classes.
+`variance_loss` is ours, after VICReg.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.engine.losses.centred import centred
+
+
+def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
+    """kappa(n, m): 1 / (alpha tau) where two samples share a class, else 1 / tau (PMSACL Eq. 7). labels (M,) -> (M, M).
+
+    The text wants samples of one class to repel each other less, which takes alpha > 1 although it calls alpha
+    'smaller'; alpha is free here, and alpha = 1 is the plain contrastive loss.
+    """
+    same = labels[:, None] == labels[None]
+    one = torch.ones((), device=labels.device)
+    return torch.where(same, one / (alpha * tau), one / tau)
+
+
+def pmsacl_loss(
+    z: Tensor,
+    labels: Tensor,
+    partners: Tensor,
+    centres: Tensor,
+    tau: float = 0.2,
+    alpha: float = 2.0,
+    *,
+    centring: str = "both",
+    positives: str = "view",
+) -> Tensor:
+    """Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
+
+    z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
+    As printed (PMSACL Eqs. 4 and 5), the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1
+    the loss can be negative. Returns a scalar, float32. No gradient reaches the centres.
+
+    Ours, not the paper's: with centring = `denominator` the numerator compares features that are not centred; with
+    positives = `class` it is the mean cosine with the views of all other images of the class.
+    """
+    f = centred(z.float(), labels, centres.detach().float())
+    cosine = f @ f.T
+    own = torch.eye(len(f), dtype=torch.bool, device=f.device)
+    repel = (kappa(labels, tau, alpha) * cosine).masked_fill(own, -torch.inf)
+    if centring == "denominator":
+        f = F.normalize(z.float(), dim=1)
+        cosine = f @ f.T
+    attract = cosine.gather(1, partners[:, None])[:, 0]
+    if positives == "class":
+        others = (labels[:, None] == labels[None]) & ~own
+        others.scatter_(1, partners[:, None], False)
+        count = others.sum(1)
+        attract = torch.where(count > 0, (cosine * others).sum(1) / count.clamp(min=1), attract)
+    return (torch.logsumexp(repel, 1) - attract / tau).mean()
+
+
+def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: float, alpha: float) -> Tensor:
+    """`pmsacl_loss` if all samples had one feature (D,): what is reached without telling any image from another.
+
+    Centring takes another centre from each class, so even one constant gives each class a direction of its own; all
+    positives then have cosine 1, whatever `centring` and `positives` are. labels (M,); centres (k+1, D). From the
+    (k+1)^2 pairs of classes instead of the M^2 of samples. Returns a scalar, float32.
+    """
+    classes, each = torch.arange(len(centres), device=labels.device), torch.bincount(labels, minlength=len(centres))
+    f = centred(feature.float().expand(len(centres), -1), classes, centres.detach().float())
+    logits = kappa(classes, tau, alpha) * (f @ f.T)
+    others = each[None] - torch.eye(len(each), device=each.device)  # the sample itself does not repel
+    repel = (logits + others.clamp(min=0).log()).logsumexp(1)
+    return (torch.where(each > 0, repel, 0) * each).sum() / each.sum() - 1 / tau
+
+
+def centring_loss(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
+    """E || f_theta(a(x)) - c_n ||^2, which draws each class to its own centre (PMSACL Eq. 3).
+
+    Squared Euclidean distance, averaged over samples and not over dimensions.
+
+    z (M, D) features; labels (M,) class n of each; centres (k+1, D), which get no gradient. Returns a scalar, float32.
+    """
+    z, centres = z.float(), centres.detach().float()
+    return (z - centres[labels]).square().sum(1).mean()
+
+
+def augmentation_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy -E log a_n^T f_beta(f_theta(a(x))): which class was the image made for? (PMSACL Eq. 8).
+
+    logits (M, k+1), before the softmax; labels (M,) class n of each. Returns a scalar, float32.
+    """
+    return F.cross_entropy(logits.float(), labels)
+
+
+# The eight neighbours as (down, right), row by row: the class of a pair is its place in this list.
+NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
+
+
+def position_loss(logits: Tensor, places: Tensor) -> Tensor:
+    """Cross-entropy -E log p^T f_gamma(f_theta(x_1), f_theta(x_2)) (PMSACL Eq. 9, after Doersch et al. 2015).
+
+    logits (B, 8), before the softmax; places (B,), the second patch's index in NEIGHBOURS. Returns a scalar, float32.
+    """
+    return F.cross_entropy(logits.float(), places)
+
+
+def draw_corners(
+    count: int, side: int, patch: int, jitter: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Where to cut `count` pairs of neighbouring patches in images of side x side pixels.
+
+    The direction is drawn first, evenly, then a place where both patches fit. Both are then moved by up to `jitter`
+    pixels, as far as the image has room, so that the seam between them does not reveal the place.
+    Returns first (count, 2) and second (count, 2) top left corners as (down, right) in pixels, and places (count,).
+    Raises ValueError if two patches do not fit side by side.
+    """
+    if side < 2 * patch:
+        raise ValueError(f"two patches of {patch} pixels do not fit side by side in images of {side}; use {2 * patch}")
+    places = torch.randint(len(NEIGHBOURS), (count,), generator=generator)
+    offset = torch.tensor(NEIGHBOURS)[places]
+    low, high = (-offset).clamp(min=0) * patch, side - patch - offset.clamp(min=0) * patch
+    spot = torch.rand((count, 2), generator=generator)
+    first = low + (spot * (high - low + 1)).long()
+    moves = torch.randint(-jitter, jitter + 1, (2, count, 2), generator=generator)
+    last = side - patch
+    return (first + moves[0]).clamp(0, last), (first + offset * patch + moves[1]).clamp(0, last), places
+
+
+def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
+    """(B, C, S, S) and corners (B, 2) in pixels -> (B, C, patch, patch), cut without resampling."""
+    step = torch.arange(patch, device=images.device)
+    corners = corners.to(images.device)
+    rows, columns = corners[:, :1] + step, corners[:, 1:] + step  # (B, patch) each
+    batch = torch.arange(len(images), device=images.device)[:, None, None]
+    return images.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+EPSILON = 1e-4
+
+
+def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
+    """Mean over classes and dimensions of max(0, 1 - sd), of unit features times the root of their dimension.
+
+    A hinge as in VICReg (Bardes, Ponce, LeCun 2022, Eq. 1), within each class. Not the paper's: l_PMSACL tells the
+    label to the centring, so one constant feature for all images already lowers it. This term is 1 for such a feature
+    and 0 where directions within each class are spread as if drawn uniformly.
+
+    z (M, D) features; labels (M,) class of each. A class of one sample does not count. Returns a scalar, float32.
+    """
+    u = F.normalize(z.float(), dim=1) * z.shape[1] ** 0.5
+    same = F.one_hot(labels).float()
+    count = same.sum(0)
+    there = count > 1
+    mean = same.T @ u / count.clamp(min=1)[:, None]
+    squared = same.T @ (u - mean[labels]).square() / (count - 1).clamp(min=1)[:, None]
+    hinge = F.relu(1 - (squared + EPSILON).sqrt()).mean(1)
+    return torch.where(there, hinge, 0).sum() / there.sum().clamp(min=1)

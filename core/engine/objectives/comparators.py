@@ -1,0 +1,155 @@
+"""Other pre-trainings that the paper compares with (Tables ablation and ablation_ssl)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from core.engine.augment.share import Part, Share, own
+from core.engine.augment.weak import WeakViews
+from core.engine.backbones.encoder import Encoder
+from core.engine.losses.contrastive import nt_xent, supcon_loss
+from core.engine.losses.pmsacl import augmentation_loss
+from core.engine.objectives.base import Objective, Outcome, Views
+from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.pmsacl import PMSACL
+from core.engine.objectives.views import TURNS, ClassViews, TurnedViews
+from core.engine.registry import OBJECTIVES
+
+
+@OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
+class SimCLR(Objective):
+    """Normal images alone, one class. `k` and the strong augmentation have no part in it."""
+
+    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
+        super().__init__(config, encoder)
+        self.classes = 1
+        self.weak = WeakViews(config.weak)
+
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        x = own(x, share)
+        images = torch.cat([self.weak(x, generator, share=share) for _ in range(2)])
+        labels = torch.zeros(len(images), dtype=torch.long, device=x.device)
+        return Views(images, labels, torch.arange(len(images), device=x.device).roll(len(x)))
+
+    def samples(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+    ) -> tuple[Tensor, Tensor]:
+        x = own(x, share)
+        labels = torch.zeros(len(x), dtype=torch.long, device=x.device)
+        return self.weak(x, generator, share=share) if weak else x, labels
+
+    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        term = nt_xent(z, views.partners, self.config.tau)
+        return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())
+
+
+# SupCon on the pseudo classes of the strong augmentation (Khosla et al. 2020, Eq. 2; Table ablation_ssl).
+
+
+@OBJECTIVES.register("supcon", title="SupCon on pseudo classes", section="Table ablation_ssl; Khosla et al. 2020")
+class SupCon(ClassViews):
+    """All views of a class A_n attract each other, all others repel; weight w_con, temperature tau.
+
+    Khosla et al. have labels; the paper takes n of A_n for them and says no more of its adaptation.
+    """
+
+    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        term = supcon_loss(z, views.labels, self.config.tau)
+        return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())
+
+
+# CCD, which PMSACL goes on from (Tian et al. 2021, "Constrained Contrastive Distribution Learning").
+
+
+@OBJECTIVES.register("ccd", title="CCD", section="Table ablation; Tian et al. 2021, MICCAI")
+class CCD(PMSACL):
+    """The plain contrastive loss over all strongly augmented views, l_aug and l_pos, all weights 1.
+
+    No centres and one temperature for all pairs: each view's positive is its other weak view, all else repels. With
+    `strong` = permutation as published, with medmix the paper's row "CCD with MedMix". Labels are aligned with their
+    views here, which the released code's are not (READING.md).
+    """
+
+    uses_centres = False
+    always_places = True
+
+    def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
+        return {"l_con": nt_xent(z, views.partners, self.config.tau)}
+
+
+# Rot-Net: by how many quarters was an image turned? (Gidaris et al. 2018, "Unsupervised Representation Learning by
+# Predicting Image Rotations", Eqs. 2 and 3; for anomalies Golan and El-Yaniv 2018).
+
+
+@OBJECTIVES.register("rotnet", title="Rot-Net", section="Table ablation_ssl; Gidaris et al. 2018")
+class RotNet(TurnedViews):
+    """Cross-entropy over four turns, from the backbone's features; weight w_aug.
+
+    Golan and El-Yaniv have 72 geometric transformations; the name in the table is that of the four turns. The
+    projection to Z has no part in the loss and keeps its first weights.
+    """
+
+    sides = 1
+    uses_projection = False
+
+    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
+        super().__init__(config, encoder)
+        self.classifier = nn.Linear(encoder.features, TURNS)
+
+    def classify(self, h: Tensor, z: Tensor) -> Tensor:
+        logits: Tensor = self.classifier(h.float())
+        return logits
+
+    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        logits = self.classify(h, z)
+        term = augmentation_loss(logits, views.labels)
+        loss = self.config.w_aug * term
+        return Outcome(loss, {"l_aug": term.detach()}, z.float().detach(), logits.detach())
+
+
+# CSI: contrast shifted instances, and classify the shifts (Tack et al. 2020, "CSI: Novelty Detection via Contrastive
+# Learning on Distributionally Shifted Instances", Eqs. 3 to 5).
+
+
+@OBJECTIVES.register("csi", title="CSI", section="Table ablation_ssl; Tack et al. 2020")
+class CSI(TurnedViews):
+    """L_con-SI: SimCLR's loss with each shifted copy as an instance of its own; L_cls-SI: which shift. Both weigh 1
+    (w_con, w_aug). Shifts are the four turns, CSI's own choice for objects; the paper names none for its images.
+    """
+
+    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
+        super().__init__(config, encoder)
+        self.classifier = nn.Linear(encoder.features, TURNS)  # on the backbone's features, as released
+
+    def classify(self, h: Tensor, z: Tensor) -> Tensor:
+        logits: Tensor = self.classifier(h.float())
+        return logits
+
+    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        logits = self.classify(h, z)
+        terms = {
+            "l_con": nt_xent(z, views.partners, self.config.tau),
+            "l_aug": augmentation_loss(logits, views.labels),
+        }
+        loss = self.config.w_con * terms["l_con"] + self.config.w_aug * terms["l_aug"]
+        shown = {name: term.detach() for name, term in terms.items()}
+        return Outcome(loss, shown, z.float().detach(), logits.detach())
+
+
+# DROC: contrastive learning over a distribution widened by turns (Sohn et al. 2021, "Learning and Evaluating
+# Representations for Deep One-class Classification", distribution-augmented contrastive learning).
+
+
+@OBJECTIVES.register("droc", title="DROC", section="Table ablation_ssl; Sohn et al. 2021")
+class DROC(TurnedViews):
+    """Each turned copy counts as an instance of its own, in SimCLR's loss; weight w_con, temperature tau.
+
+    Its one-class classifier on the features is left to the detector, as the paper has it for every pre-training.
+    """
+
+    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
+        term = nt_xent(z, views.partners, self.config.tau)
+        return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())

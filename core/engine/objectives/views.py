@@ -1,0 +1,171 @@
+"""Views that several objectives share: of the classes A_0 .. A_k, pairs of neighbouring patches, quarter turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from core.engine.augment.classes import make_classes
+from core.engine.augment.share import Part, Share, own
+from core.engine.augment.strong import Strong
+from core.engine.augment.weak import WeakViews
+from core.engine.backbones.encoder import Encoder
+from core.engine.config import BadConfig
+from core.engine.losses.pmsacl import NEIGHBOURS, cut, draw_corners, position_loss
+from core.engine.objectives.base import Objective, Outcome, Views
+from core.engine.objectives.config import PretrainConfig
+from core.engine.registry import STRONG
+
+
+def build_strong(config: PretrainConfig) -> Strong:
+    """The strong augmentation the configuration names, made to reach class A_k."""
+    strong = STRONG.get(config.strong)
+    if config.strong == "medmix":
+        return strong(config.medmix.replace(k=config.k))
+    return strong(strong.Config.from_dict({**config.strong_options, "k": config.k}))
+
+
+class ClassViews(Objective):
+    """Each image: one strong augmentation per class n in 0..k, then two weak views (l in {0, 1}) of each."""
+
+    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
+        super().__init__(config, encoder)
+        self.strong: Any = build_strong(config)  # a Strong; MedMix has a pool too
+        self.weak = WeakViews(config.weak)
+
+    def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
+        self.strong.pool, self.strong.pool_roi = pool, roi
+
+    def mixed(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None, share: Share | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """x^(n) of each image: (B (k+1), 3, S, S), classes 0..k running fastest, and their labels (B (k+1),)."""
+        images, _ = make_classes(self.strong, x, self.config.k, generator, roi, share)
+        return images.flatten(0, 1), torch.arange(self.classes, device=x.device).repeat(len(images))
+
+    def _weak(self, mixed: Tensor, generator: torch.Generator, share: Share | None) -> Tensor:
+        return self.weak(mixed, generator, share=share and share.times(self.classes))
+
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        mixed, labels = self.mixed(x, generator, roi, share)
+        images = torch.cat([self._weak(mixed, generator, share) for _ in range(2)])  # x^(n,0), then x^(n,1)
+        partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
+        return Views(images, labels.repeat(2), partners)
+
+    def samples(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+    ) -> tuple[Tensor, Tensor]:
+        images, labels = self.mixed(x, generator, roi, share)
+        return self._weak(images, generator, share) if weak else images, labels
+
+
+# l_pos for any objective: pairs of neighbouring patches, and the head f_gamma: where does the second lie?
+
+
+HIDDEN = 128  # of f_gamma; the paper gives no layers for it
+TRIES = 4  # places drawn per image to find one inside the region of interest
+
+
+def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
+    """f_gamma: Z x Z -> logits of the eight neighbours. Raises BadConfig where two patches do not fit in an image."""
+    if config.size < 2 * config.patch:
+        raise BadConfig(
+            f"two neighbouring patches of {config.patch} pixels do not fit in images of {config.size}; "
+            f"take images of at least {2 * config.patch} pixels, or an objective without l_pos such as 'pmsacl'"
+        )
+    width = encoder.config.dim * (2 if config.pos_on == "pair" else 1)
+    return nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(inplace=True), nn.Linear(HIDDEN, len(NEIGHBOURS)))
+
+
+def draw_pairs(
+    x: Tensor, config: PretrainConfig, generator: torch.Generator, roi: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """One pair of each image: patches (2, B, 3, p, p), the first ones' region of interest (B, p, p), places (B,)."""
+    patch, tries = config.patch, 1 if roi is None else TRIES
+    drawn = [draw_corners(len(x), x.shape[-1], patch, config.pos_jitter, generator) for _ in range(tries)]
+    first, second, places = (torch.stack(parts) for parts in zip(*drawn, strict=True))  # (tries, B, 2), (tries, B)
+    inside, best, each = None, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x))
+    if roi is not None:
+        inside = torch.stack([cut(roi[:, None], spot, patch)[:, 0] for spot in first])  # (tries, B, p, p)
+        share = inside.float().mean((2, 3)).cpu()
+        # The first that is mostly inside, or else the one most inside.
+        best = (share + (share >= 0.5) * torch.arange(tries, 0, -1)[:, None]).argmax(0)
+        inside = inside[best, each]
+    patches = torch.stack([cut(x, spots[best, each], patch) for spots in (first, second)])
+    return patches, inside, places[best, each].to(x.device)
+
+
+def with_pairs(
+    views: Views,
+    x: Tensor,
+    config: PretrainConfig,
+    generator: torch.Generator,
+    roi: Tensor | None,
+    share: Share | None = None,
+) -> Views:
+    """`views` of whole images, and behind them one pair of patches of each of x (B, 3, S, S).
+
+    The patches are enlarged to the images' size, so that one pass of the network takes all; the papers do not say how
+    a model of whole images sees patches.
+    """
+    patches, _, places = draw_pairs(x, config, generator, roi)
+    patches, places = torch.stack([own(side, share) for side in patches]), own(places, share)
+    side = views.images.shape[-1]
+    enlarged = F.interpolate(patches.flatten(0, 1), (side, side), mode="bilinear", align_corners=False)
+    return Views(torch.cat([views.images, enlarged]), views.labels, views.partners, places)
+
+
+def add_position(outcome: Outcome, head: nn.Module, z: Tensor, views: Views, config: PretrainConfig) -> Outcome:
+    """`outcome` with l_pos of the pairs behind the views, weighted by w_pos. z (V + 2 P, D)."""
+    assert views.places is not None  # the objective's `views` makes them
+    first, second = z[len(views.labels) :].float().chunk(2)
+    pair = torch.cat([first, second], 1) if config.pos_on == "pair" else first - second
+    term = position_loss(head(pair), views.places)
+    outcome.terms["l_pos"] = term.detach()
+    outcome.loss = outcome.loss + config.w_pos * term
+    return outcome
+
+
+# Views turned by quarters: what Rot-Net, CSI and DROC see.
+
+
+TURNS = 4
+
+
+class TurnedViews(Objective):
+    """Four copies of each image, turned by n quarters; each copy takes its own weak view first.
+
+    The weak view comes first because a mirrored copy turned by one quarter is that of another image turned by three:
+    after the turn it would make the label ambiguous. `k` and the strong augmentation have no part in it.
+    """
+
+    sides = 2  # views of each copy
+
+    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
+        super().__init__(config, encoder)
+        self.classes = TURNS
+        self.weak = WeakViews(config.weak)
+
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        parts = [self.samples(x, generator, roi, share=share) for _ in range(self.sides)]
+        images, labels = (torch.cat(values) for values in zip(*parts, strict=True))
+        partners = torch.arange(len(images), device=x.device).roll(len(images) // self.sides)
+        return Views(images, labels, partners)
+
+    def samples(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+    ) -> tuple[Tensor, Tensor]:
+        """Copies turned by 0..3 quarters anticlockwise, running fastest: (4 B, 3, S, S), and labels (4 B,)."""
+        x = own(x, share)
+        copies = x.repeat_interleave(TURNS, 0)
+        copies = self.weak(copies, generator, share=share and share.times(TURNS)) if weak else copies
+        each = copies.view(len(x), TURNS, *x.shape[1:])
+        turned = torch.stack([torch.rot90(each[:, n], n, (2, 3)) for n in range(TURNS)], 1)
+        return turned.flatten(0, 1), torch.arange(TURNS, device=x.device).repeat(len(x))
