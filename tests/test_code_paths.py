@@ -15,7 +15,7 @@ DEFINED = {
 }
 
 
-@pytest.mark.parametrize("steps", PATHS, ids=("minibatch", "image", "decision"))
+@pytest.mark.parametrize("steps", PATHS, ids=("minibatch", "medmix", "image", "decision"))
 def test_the_functions_of_a_path_are_there(steps):
     for line in steps.splitlines():
         path, _, names = line.partition(": ")
@@ -23,6 +23,15 @@ def test_the_functions_of_a_path_are_there(steps):
         text = file.read_text("utf-8")
         missing = [n for n in names.split() if not re.search(DEFINED[file.suffix].format(n), text, re.MULTILINE)]
         assert names and not missing, f"{path} has no {missing}"
+
+
+def test_the_paths_that_a_newcomer_walks_are_short():
+    """A minibatch at most 15 stops apart from MedMix, and MedMix itself at most 15 functions in five files."""
+    assert len(PATHS[0].splitlines()) <= 15
+    stops = [
+        (line.partition(": ")[0], name) for line in PATHS[1].splitlines() for name in line.partition(": ")[2].split()
+    ]
+    assert len(stops) <= 15 and len({file for file, _ in stops}) <= 5
 
 
 def test_the_function_of_each_equation_is_in_its_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -33,9 +34,19 @@ def lines() -> dict[str, list[str]]:
 
 def code_of(lines: list[str]) -> list[tuple[int, str]]:
     """(line number, line without indent) of what is neither blank, comment, import nor punctuation alone."""
-    bare = ((number, line.strip()) for number, line in enumerate(lines, 1))
+    bare = ((number, line.strip()) for number, line in enumerate(_without_imports(lines), 1))
     passed_over = ("#", "//", "*", "/*", "import ", "from ")
     return [(n, line) for n, line in bare if any(map(str.isalnum, line)) and not line.startswith(passed_over)]
+
+
+def _without_imports(lines: list[str]) -> list[str]:
+    """The lines, those of a Python import in brackets empty."""
+    inside, left = False, []
+    for line in lines:
+        inside = inside or bool(re.match(r"\s*from [\w.]+ import \($", line))
+        left.append("" if inside else line)
+        inside = inside and not line.rstrip().endswith(")")
+    return left
 
 
 def repeats(lines: dict[str, list[str]], run: int = RUN) -> dict[frozenset[str], str]:
@@ -64,4 +75,7 @@ def test_a_repeat_is_found_and_a_shorter_one_is_not():
         frozenset({"a.py", "b.py"}): "a.py:2 ~ b.py:3"
     }
     assert repeats({"a.py": same[1:], "b.py": same[1:]}) == {}
+    names = ["from a import (", *(f"    name_{i}," for i in range(RUN)), ")"]
+    assert repeats({"a.py": [*names, same[0]], "b.py": [*names, same[1]]}) == {}
+    assert repeats({"a.py": [*names, *same], "b.py": same}).keys() == {frozenset({"a.py", "b.py"})}
     assert repeats({"a.py": [*same, "z = 0", *same]}).keys() == {frozenset({"a.py"})}

@@ -26,7 +26,8 @@ class UnknownName(ValueError):
 class Registry:
     """Members by name. `package` is imported, file by file, the first time anybody asks.
 
-    A member that takes several files is a folder with a file of the same name in it: igd/igd.py.
+    A member that takes several files is a folder with a file of the same name in it: igd/igd.py. A folder without such
+    a file holds one member a file: comparators/panda.py.
     """
 
     family: str
@@ -59,8 +60,11 @@ class Registry:
         try:
             package = importlib.import_module(self.package)
             for module in pkgutil.iter_modules(package.__path__):
-                inner = f".{module.name}" if module.ispkg else ""
-                importlib.import_module(f"{self.package}.{module.name}{inner}")
+                name = f"{self.package}.{module.name}"
+                inner = importlib.import_module(name)
+                inside = {m.name for m in pkgutil.iter_modules(inner.__path__)} if module.ispkg else set()
+                for file in {module.name} if module.name in inside else inside:
+                    importlib.import_module(f"{name}.{file}")
             self._loaded = True  # only now: another thread that asks meanwhile imports too, which waits for this one
         finally:
             self._loading.discard(thread)

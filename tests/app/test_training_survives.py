@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.db import journal, store
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs

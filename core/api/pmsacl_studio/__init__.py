@@ -13,8 +13,8 @@
 """
 
 from core.engine.augment.transform import MedMix
-from core.engine.losses.contrastive import pmsacl_loss
 from core.engine.losses.module import PMSACLLoss
+from core.engine.losses.pmsacl import pmsacl_loss
 from core.studio.programs.estimator import AnomalyDetector
 from core.studio.programs.studio import Studio
 from core.studio.runs.exported import export_run, import_model

@@ -19,8 +19,7 @@ from torch.nn import functional as F
 
 from core.engine.augment.colour import grey_images
 from core.engine.augment.config import strong_classes
-from core.engine.augment.mixed import Mixed
-from core.engine.augment.strong import Strong
+from core.engine.augment.strong import Mixed, Strong
 from core.engine.config import Config, option
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device

@@ -6,14 +6,12 @@ Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`)
 from __future__ import annotations
 
 import abc
-from dataclasses import fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
-from core.engine.augment.mixed import Mixed
-from core.engine.augment.share import Share, own
 from core.engine.config import Config as BaseConfig
 from core.engine.tensors import to_device
 
@@ -84,3 +82,87 @@ class Strong(abc.ABC):
         mixed.masks |= hit[:, None, None]
         mixed.alpha += hit[:, None, None]
         return mixed
+
+
+# What a strong augmentation returns.
+
+
+@dataclass
+class Mixed:
+    """A batch after a strong augmentation. B images, side S, at most k lesions each.
+
+    images: float32 (B, 3, S, S) in [0, 1].
+    masks: bool (B, S, S); every pixel that changed is inside. Whole-image augmentations mark the whole image.
+    count: long (B,), n of A_n.
+    boxes: long (B, k, 4), where each lesion was put: y0, x0, y1, x1 in pixels, y1 and x1 exclusive; 0 where unused.
+    sources: long (B, k, 4), the box it was cut from, in image `donors[b, i]`; 0 where it was drawn, not cut.
+    donors: long (B, k), index of the donor within the batch; B + j for image j of a pool; -1 where there is none.
+    alpha: float32 (B, S, S) in [0, 1], how much of a pixel is lesion; MedMix's `masks` is alpha > 0.
+    """
+
+    images: Tensor
+    masks: Tensor
+    count: Tensor
+    boxes: Tensor
+    sources: Tensor
+    donors: Tensor
+    alpha: Tensor
+
+
+Rows = TypeVar("Rows", bound=Tensor | None)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Rows start..stop of a joint batch of `total`: the part that one of several processes works on.
+
+    Random numbers are drawn for the joint batch on each process and each keeps its own rows, so that what an image
+    becomes does not depend on how many processes there are.
+    """
+
+    start: int
+    stop: int
+    total: int
+
+    @classmethod
+    def of(cls, total: int, rank: int, world: int) -> Share:
+        """The part of process `rank` of `world`; parts differ by one row at most."""
+        return cls(total * rank // world, total * (rank + 1) // world, total)
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.stop)
+
+    def times(self, count: int) -> Share:
+        """The same part where each row has become `count` rows, one after another."""
+        return Share(self.start * count, self.stop * count, self.total * count)
+
+
+Part = Share | None  # None: the whole batch
+
+
+def own(x: Rows, share: Share | None) -> Rows:
+    """The rows of x (B, ...) that are of the share; all where there is none."""
+    return x if share is None or x is None else x[share.rows]  # type: ignore[return-value]
+
+
+# One image of each class A_0..A_k out of each normal image (the x^(n) of Eq. 4: one strong augmentation per class).
+
+
+def make_classes(
+    strong: Strong,
+    x: Tensor,
+    k: int,
+    generator: torch.Generator,
+    roi: Tensor | None = None,
+    share: Share | None = None,
+) -> tuple[Tensor, Tensor]:
+    """x (B, 3, S, S) -> images (B, k+1, 3, S, S), class n at [:, n], and lesion masks bool (B, k+1, S, S).
+
+    A_0 is x itself. share: which images of x to make classes of; the rest are donors alone.
+    Raises ValueError if k is more than `strong` can make.
+    """
+    if not 1 <= k <= strong.k:
+        raise ValueError(f"k must be 1..{strong.k} for this strong augmentation, not {k}; raise its own k first")
+    mixed = strong.classes(x, k, generator, roi, share)
+    return mixed.images.view(-1, k + 1, *x.shape[1:]), mixed.masks.view(-1, k + 1, *x.shape[2:])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import overload
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from core.engine.augment.colour import PLAIN, jitter_factors
+from core.engine.augment.colour import LUMA, PLAIN, apply_colour, colour_map, grey_images, jitter_factors, keep_grey
 from core.engine.augment.config import WeakConfig
-from core.engine.augment.share import Share, own
-from core.engine.augment.views import WeakDraws, apply_weak, warp_masks
+from core.engine.augment.strong import Share, own
+from core.engine.tensors import to_device
 
 
 class WeakViews:
@@ -61,3 +62,112 @@ class WeakViews:
             drawn = WeakDraws(**{f.name: own(getattr(drawn, f.name), share) for f in fields(WeakDraws)})
         images = apply_weak(x, drawn)
         return images if masks is None else (images, warp_masks(masks, drawn))
+
+
+# The pixels of a weak view, given what was drawn: one resampling, one affine map of the colours, one blur.
+#
+# Colour is left unclamped until the end, so it commutes with the blur and needs a single pass (see `colour.py`).
+
+
+PER_THREAD = 256**2  # pixels worked on at once by each thread of a CPU
+REACH = 3  # standard deviations; where the blur's kernel ends
+
+
+@dataclass
+class WeakDraws:
+    """What was drawn for B images, on the CPU."""
+
+    box: Tensor  # (B, 4) the crop, y0, x0, h, w in pixels, not rounded
+    flip: Tensor  # (B,) bool
+    factors: Tensor  # (B, 4) brightness, contrast, saturation, hue
+    order: Tensor  # (B, 4) of the four
+    grey: Tensor  # (B,) bool
+    sigma: Tensor  # (B,) pixels; 0 for no blur
+
+
+def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
+    """x (B, 3, S, S) in [0, 1] -> its views, the same shape; of a grey image a grey one."""
+    side = x.shape[-1]
+    chunk = len(x)
+    if x.device.type == "cpu":  # what stays in each core's cache
+        chunk = max(1, torch.get_num_threads() * PER_THREAD // side**2)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    matrix, offset = colour_map(drawn.factors, drawn.order)
+    grey = torch.where(drawn.grey[:, None, None], torch.tensor(LUMA).expand(3, 3), torch.eye(3))
+    kernel, reach = gaussian(drawn.sigma, side)
+    # by strength of blur: a chunk's kernel is as wide as its widest needs
+    order = drawn.sigma.argsort()
+    widest = [int(reach[part].max()) for part in torch.split(order, chunk)]
+    rows, cols, matrix, offset, kernel = (
+        to_device(t[order], x.device) for t in (*_reading(drawn, side), grey @ matrix, grey @ offset, kernel)
+    )
+    order = to_device(order, x.device)
+    stays_grey = grey_images(x)[order]
+    matrix, offset = keep_grey(matrix, stays_grey), keep_grey(offset, stays_grey)
+    for start, most in zip(range(0, len(x), chunk), widest, strict=True):
+        part = slice(start, start + chunk)
+        view = resample(x.index_select(0, order[part]), rows[part], cols[part])
+        view = apply_colour(view, matrix[part], offset[part], view.mean((2, 3)))
+        _put(out, order[part], blur(view, kernel[part], most).clamp_(0, 1))
+    return out
+
+
+def _put(out: Tensor, rows: Tensor, views: Tensor) -> None:
+    if out.device.type == "cpu":  # one by one: several times as fast there as `index_copy_`, which goes by element
+        for row, view in zip(rows.tolist(), views, strict=True):
+            out[row] = view
+    else:
+        out.index_copy_(0, rows, views)
+
+
+def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
+    """Rows and columns (B, S) at which the S x S view reads, in pixels, within the image."""
+    at = (torch.arange(side) + 0.5) / side
+    rows = drawn.box[:, 0, None] + at * drawn.box[:, 2, None] - 0.5
+    cols = drawn.box[:, 1, None] + at * drawn.box[:, 3, None] - 0.5
+    cols = torch.where(drawn.flip[:, None], cols.flip(1), cols)
+    return rows.clamp_(0, side - 1), cols.clamp_(0, side - 1)
+
+
+def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
+    """x (B, C, S, S) read bilinearly at rows (B, H) x cols (B, W), in pixels -> (B, C, H, W).
+
+    A crop is at most as large as its view, so this never shrinks and needs no antialiasing.
+    """
+    side = x.shape[-1]
+    b, h, w = len(x), rows.shape[1], cols.shape[1]
+    grid = torch.empty(b, h, w, 2, dtype=x.dtype, device=x.device)
+    grid[..., 0] = (cols * (2 / (side - 1)) - 1)[:, None, :]
+    grid[..., 1] = (rows * (2 / (side - 1)) - 1)[:, :, None]
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=True)
+
+
+def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
+    """sigma (B,) in pixels, 0 for none -> half kernels (B, R + 1), from the middle out, and their ends (B,)."""
+    reach = (REACH * sigma).ceil().clamp(max=side - 1)
+    at = torch.arange(int(reach.max()) + 1 if len(reach) else 1, dtype=sigma.dtype)
+    kernel = torch.exp(-0.5 * (at / sigma[:, None].clamp(min=1e-3)).square()) * (at <= reach[:, None])
+    return kernel / (2 * kernel.sum(1, keepdim=True) - kernel[:, :1]), reach
+
+
+def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
+    """Each image by its own symmetric kernel, mirrored at the border. x (B, C, S, S); kernel (B, R + 1), R >= reach.
+
+    By shifted sums: while the images fit the cache these beat a grouped convolution.
+    """
+    kernel = kernel[:, :, None, None, None]
+    for axis in (2, 3) if reach else ():
+        padding = (0, 0, reach, reach) if axis == 2 else (reach, reach, 0, 0)
+        wide, length = F.pad(x, padding, mode="reflect"), x.shape[axis]
+        x = wide.narrow(axis, reach, length) * kernel[:, 0]
+        both = torch.empty_like(x)
+        for j in range(1, reach + 1):
+            torch.add(wide.narrow(axis, reach - j, length), wide.narrow(axis, reach + j, length), out=both)
+            x.addcmul_(both, kernel[:, j])
+    return x
+
+
+def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:
+    """masks (B, S, S) of any type, read at the nearest pixel of the same crop and flip."""
+    rows, cols = (to_device(t.round().long(), masks.device) for t in _reading(drawn, masks.shape[-1]))
+    return masks[torch.arange(len(masks), device=masks.device)[:, None, None], rows[:, :, None], cols[:, None, :]]

@@ -21,10 +21,9 @@ from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, build_encoder
 from core.engine.benches._grabcut import RADII, grabcut
-from core.engine.segment.fit import fit_weights
+from core.engine.segment.fit import clicked, fit_weights
 from core.engine.segment.lattice import Box, Lattice, lattice
 from core.engine.segment.region import Click, region
-from core.engine.segment.simulate import clicked
 
 CLICKS = 5
 EVERY = 4  # of the lesions, one is given to GrabCut too: it takes ten times as long

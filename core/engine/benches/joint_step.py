@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.augment.share import Share
+from core.engine.augment.strong import Share
 from core.engine.benches._paired import medians
 from core.engine.objectives.base import Views
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.tensors import pick_device, to_batch
 from core.engine.training.pretraining import Data, Pretraining
 

@@ -13,7 +13,7 @@ from core.engine.benches._paired import medians
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
-from core.engine.detectors.lesion_head.rules import ScoreRule
+from core.engine.detectors.lesion_head.score import ScoreRule
 from core.engine.tensors import autocast, pick_device, to_batch
 
 

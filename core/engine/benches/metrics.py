@@ -21,9 +21,10 @@ import torch
 from core.engine.allocator import most_memory
 from core.engine.benches import _anomalib, peers
 from core.engine.calibration.percentiles import PixelScale
-from core.engine.metrics import at_once, by_blocks
+from core.engine.metrics import localised as at_once
+from core.engine.metrics import localised as by_blocks
+from core.engine.metrics.localisation import Pixels
 from core.engine.metrics.localised import MOST
-from core.engine.metrics.pixels import Pixels
 
 ROOT = Path(__file__).resolve().parents[3]
 WAYS = {"exact": at_once.at_once, "blocks": by_blocks.by_blocks}

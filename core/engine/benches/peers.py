@@ -23,8 +23,7 @@ from core.engine.backbones.encoder import Encoder, build_encoder
 from core.engine.benches import _anomalib
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.metrics.localisation import pixel_auroc
-from core.engine.metrics.pro import pro
+from core.engine.metrics.localisation import pixel_auroc, pro
 from core.engine.tensors import to_batch
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4"]  # of EfficientNet-lite in timm: strides 4, 8 and 16

@@ -9,7 +9,7 @@ import torch
 import torchvision
 
 from core.engine.benches._paired import medians
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.tensors import autocast, pick_device
 from core.engine.training.pretraining import Data, Pretraining
 

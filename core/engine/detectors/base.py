@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from typing_extensions import Self
 
+from core.engine import processes
+from core.engine.augment.strong import Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import masked_maps
 from core.engine.config import Config
@@ -141,3 +143,15 @@ class Detector(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self: ...
+
+
+# Scoring by several processes: each passes a part of the images, and all get the whole prediction.
+
+
+def predict_shared(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Prediction:
+    """What `detector.predict(images, roi=roi)` gives; all of torchrun's processes call it with the same images."""
+    rows = Share.of(len(images), processes.rank(), processes.world()).rows
+    own = detector.predict(images[rows], roi=None if roi is None else roi[rows])
+    parts: list[Prediction] = processes.collect(own)
+    extras = {name: np.concatenate([part.extras[name] for part in parts]) for name in own.extras}
+    return Prediction(np.concatenate([part.maps for part in parts]), extras)

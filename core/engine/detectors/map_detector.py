@@ -19,7 +19,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from core.engine import processes
-from core.engine.augment.share import Share
+from core.engine.augment.strong import Share
 from core.engine.backbones import embed as remembered
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Self
 
+from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, load_encoder
-from core.engine.backbones.inference import inference_copy
 from core.engine.calibration.heatmap import blur, upsample
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction

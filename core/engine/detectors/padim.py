@@ -26,9 +26,8 @@ from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.calibration.heatmap import blur
 from core.engine.config import BadConfig, Config
-from core.engine.detectors._pyramid import Pyramid
 from core.engine.detectors.base import FitContext, Prediction
-from core.engine.detectors.gaussian import Gaussian, Level, Moments
+from core.engine.detectors.gaussian import Gaussian, Level, Moments, Pyramid
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS

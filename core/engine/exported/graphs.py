@@ -27,7 +27,7 @@ from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.lesion_head.score import TOP as TOP_SHARES
 from core.engine.detectors.mahalanobis import Mahalanobis, features_of
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.detectors.nearest.fitting import patches_of
+from core.engine.detectors.nearest.memory import patches_of
 from core.engine.detectors.nearest.nearest import Nearest
 from core.engine.detectors.padim import PaDiM
 from core.engine.mean_colour import MeanColour

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from core.engine.losses.contrastive import pmsacl_loss
+from core.engine.losses.pmsacl import pmsacl_loss
 
 
 class PMSACLLoss(nn.Module):

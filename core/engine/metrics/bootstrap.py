@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.engine.metrics.pro import LIMIT
+from core.engine.metrics.localisation import LIMIT
 
 BINS = 512  # pixel values are put into so many bins of equal rank; for intervals alone, never for a figure
 MOST_COUNTS = 2**24  # of images drawn that are looked at together

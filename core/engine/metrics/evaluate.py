@@ -8,10 +8,17 @@ import numpy as np
 
 from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.metrics import bootstrap as boot
-from core.engine.metrics.detection import auroc, average_precision, rates
+from core.engine.metrics.detection import (
+    PIXEL_RULES,
+    PROTOCOLS,
+    auroc,
+    average_precision,
+    most_accurate,
+    rates,
+    validation_draw,
+)
+from core.engine.metrics.localisation import CannotEvaluate, Pixels
 from core.engine.metrics.localised import EMPTY, localisation
-from core.engine.metrics.pixels import CannotEvaluate, Pixels
-from core.engine.metrics.thresholds import PIXEL_RULES, PROTOCOLS, most_accurate, validation_draw
 from core.engine.rows import Rows
 
 QUANTILE = 95.0  # of held-out normals' scores

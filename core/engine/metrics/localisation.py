@@ -5,9 +5,17 @@ Everywhere: maps float32 (N, S, S), masks 0/1 (N, S, S), valid bool (N, S, S) or
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import cv2
 import numpy as np
 
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import level_of, outlined, peaks
+from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics.detection import auroc
+from core.engine.rows import Rows
 
 LEVELS = 1024  # thresholds tried by `best_dice`, evenly spread over the pixels' ranks
 
@@ -64,3 +72,126 @@ def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = No
     dice = (2 * above(lesion) / (above(inside) + size)).mean(0)
     best = int(dice.argmax())
     return float(levels[best]), float(dice[best])
+
+
+# PRO, the per-region overlap (Bergmann et al. 2020, Sec. evaluation measures): large and small lesions count alike.
+#
+# At a threshold: the part of each connected region of the lesion masks that is marked, averaged over all regions of all
+# images. PRO is the area under that against the false positive rate, from 0 to `limit`, over `limit`.
+
+
+LIMIT = 0.3
+
+
+def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """masks 0/1 (N, S, S) -> weights float64 (N, S, S), regions int (N,).
+
+    A lesion pixel weighs 1 / (pixels of its region that count), so each region weighs 1; every other pixel weighs 0.
+    Regions are 8-connected and found before `valid` takes pixels away; one with no pixel left is no region.
+    """
+    weights, regions = np.zeros(masks.shape), np.zeros(len(masks), np.int64)
+    for i, mask in enumerate(masks):
+        if not mask.any():
+            continue
+        count, parts = cv2.connectedComponents((mask > 0).astype(np.uint8), connectivity=8)
+        if valid is not None:
+            parts[~valid[i]] = 0
+        areas = np.bincount(parts.ravel(), minlength=count).astype(float)
+        areas[0] = np.inf
+        areas[areas == 0] = np.inf
+        weights[i] = (1 / areas)[parts]
+        regions[i] = np.isfinite(areas).sum()
+    return weights, regions
+
+
+def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, limit: float = LIMIT) -> float | None:
+    """maps float (N, S, S), masks 0/1, valid bool or None -> 0..1, exact: every value of the maps is a threshold.
+
+    The false positive rate is over the pixels of these images that are in no lesion mask. The curve is joined by
+    straight lines. None if there is no region, or no other pixel.
+    """
+    weights, regions = region_weights(masks, valid)
+    inside = np.ones(maps.shape, bool) if valid is None else valid
+    healthy = maps[inside & (masks == 0)]
+    lesion = inside & (masks > 0)
+    if not regions.sum() or not len(healthy):
+        return None
+    # only what lies above the threshold at which the false positive rate reaches the limit has a part in the area
+    kept = min(len(healthy), int(np.floor(limit * len(healthy))) + 1)
+    floor = np.partition(healthy, len(healthy) - kept)[len(healthy) - kept]
+    healthy = healthy[healthy >= floor]
+    scores, weight = maps[lesion], weights[lesion]
+    weight, scores = weight[scores >= floor], scores[scores >= floor]
+    values = np.concatenate([healthy, scores])
+    order = np.argsort(-values, kind="stable")
+    last = np.flatnonzero(np.diff(values[order], append=np.nan))
+    false = np.cumsum(np.concatenate([np.ones(len(healthy)), np.zeros(len(scores))])[order])[last]
+    overlap = np.cumsum(np.concatenate([np.zeros(len(healthy)), weight])[order])[last]
+    total = np.count_nonzero(inside & (masks == 0))
+    return area_to(false / total, overlap / regions.sum(), limit)
+
+
+def area_to(x: np.ndarray, y: np.ndarray, limit: float) -> float:
+    """Area under the line through (0, 0) and the points (x, y), x not falling, from 0 to `limit`, over `limit`."""
+    x, y = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
+    if x[-1] > limit:
+        cut = int(np.searchsorted(x, limit, side="right"))  # the first point beyond
+        at = y[cut - 1] + (y[cut] - y[cut - 1]) * (limit - x[cut - 1]) / (x[cut] - x[cut - 1])
+        x, y = np.append(x[:cut], limit), np.append(y[:cut], at)
+    return float((np.diff(x) * (y[1:] + y[:-1]) / 2).sum() / limit)
+
+
+# Heat maps beside lesion masks, read a few images at a time from wherever they lie.
+
+
+BLOCK = 64  # images read at once
+
+
+class CannotEvaluate(ValueError):
+    """What was asked for needs something that was not given; the message says what."""
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """maps: float (N, h, w) at their own resolution. masks: uint8 (N, S, S). labels: (N,) 0/1. roi: uint8 (N, S, S),
+    what lies outside does not count; None where all does.
+    """
+
+    maps: Rows
+    masks: Rows
+    labels: np.ndarray
+    roi: Rows | None = None
+
+    def read(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of images `index` (n,): maps float32 (n, S, S), lesion bool (n, S, S), valid bool (n, S, S).
+
+        Raises CannotEvaluate if a map holds a value that is not finite.
+        """
+        lesion, valid = self.regions(index)
+        maps = upsample(np.asarray(self.maps[index]), lesion.shape[1:])
+        if not np.isfinite(maps).all():
+            raise CannotEvaluate("the heat maps hold values that are not finite")
+        return maps, lesion, valid
+
+    def outlined(self, index: np.ndarray, maps: np.ndarray, valid: np.ndarray, scale: PixelScale) -> np.ndarray:
+        """bool (n, S, S), what is outlined of images `index` (n,), whose `maps` and `valid` were read before."""
+        cells = np.asarray(self.maps[index])
+        highest = peaks(cells, None if self.roi is None else np.asarray(self.roi[index]), scale)
+        return outlined(maps, level_of(highest, scale), scale, valid)
+
+    def regions(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lesion = (np.asarray(self.masks[index]) > 0) & (self.labels[index] == 1)[:, None, None]
+        return lesion, np.ones(lesion.shape, bool) if self.roi is None else np.asarray(self.roi[index]) > 0
+
+    def lesions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two bool (N,): which images have a lesion pixel, and which have one that counts."""
+        marked, counted = np.zeros(len(self.labels), bool), np.zeros(len(self.labels), bool)
+        for part in blocks(np.flatnonzero(self.labels == 1)):
+            lesion, valid = self.regions(part)
+            marked[part], counted[part] = lesion.any((1, 2)), (lesion & valid).any((1, 2))
+        return marked, counted
+
+
+def blocks(index: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(index), BLOCK):
+        yield index[start : start + BLOCK]

@@ -12,9 +12,9 @@ import numpy as np
 
 from core.engine.calibration.percentiles import Calibration
 from core.engine.metrics import bootstrap as boot
-from core.engine.metrics.at_once import at_once
 from core.engine.metrics.detection import auroc
-from core.engine.metrics.pixels import Pixels
+from core.engine.metrics.localisation import Pixels
+from core.engine.metrics.localised import at_once
 
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro")
 FEW = 20  # images of a kind: with fewer a difference may as well be chance

@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from core.engine.augment.share import Part, Share
+from core.engine.augment.strong import Part, Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.config import PretrainConfig
 

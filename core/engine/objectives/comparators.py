@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from core.engine.augment.share import Part, Share, own
+from core.engine.augment.strong import Part, Share, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.contrastive import nt_xent, supcon_loss

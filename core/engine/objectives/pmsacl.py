@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from core.engine.augment.share import Part, Share, own
+from core.engine.augment.strong import Part, Share, own
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.pmsacl import augmentation_loss, centring_loss, pmsacl_loss, variance_loss
 from core.engine.objectives.base import Outcome, Views

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.engine.augment.classes import make_classes
-from core.engine.augment.share import Part, Share, own
-from core.engine.augment.strong import Strong
+from core.engine.augment.strong import Part, Share, Strong, make_classes, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig

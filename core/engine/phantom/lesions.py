@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.engine.phantom.noise import fractal
 from core.engine.phantom.render import Surface
+from core.engine.phantom.scene import fractal
 
 KINDS = ("sessile", "lobed", "pedunculated", "flat", "red", "pattern")
 ODDS = (0.34, 0.19, 0.12, 0.14, 0.12, 0.09)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import abc
+import hashlib
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from core.engine.progress import Report, Stop
 
@@ -116,3 +120,75 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
             kept = torch.empty_like(like if value.shape == like.shape else value, dtype=value.dtype, device="cpu")
             state.setdefault(int(index), {})[what] = kept.copy_(value)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
+
+# Averaged weights: an exponential moving average whose memory grows with the steps.
+
+
+Tensors = tuple[Tensor, ...] | list[Tensor]
+
+
+def averaged(net: nn.Module, decay: float) -> AveragedModel:
+    """An average of `net`, its buffers included, that starts as a copy; call `update_parameters(net)` after each step.
+
+    After step s the mean keeps min(decay, 1 - 1 / (s + 1)) of itself: the plain mean of all weights at first, since a
+    long memory would hold the random start, and an exponential average later. Integer buffers are copied.
+    """
+
+    def blend(means: Tensors, now: Tensors, count: Any) -> None:
+        kept = min(decay, 1 - 1 / (int(count) + 1))
+        if means[0].is_floating_point():
+            torch._foreach_lerp_(means, now, 1 - kept)
+        else:
+            torch._foreach_copy_(means, now)
+
+    average = AveragedModel(net, multi_avg_fn=blend, use_buffers=True)
+    average.n_averaged.fill_(1)  # the weights at the start are the first of those averaged
+    return average
+
+
+# Random draws of a training: each step has generators of its own, so that a resumed training draws the same.
+#
+# A generator follows from (seed, purpose, step) alone. No random state has to be kept, and what one purpose draws does
+# not depend on how much another one drew.
+
+
+ORDER = 0  # of the images; `step` counts epochs
+STEP = 1  # a step's batch, where it has no order, and its augmentations
+CENTRES = 2  # images and augmentations that centres are estimated from
+VALIDATION = 3  # augmentations of held-out images: the same at every epoch and in every run of a seed
+PATCHES = 4  # which patches of an image are taken
+SHARES = 5  # how much of each of two codes is mixed
+JUDGES = 6  # lesions that fitted detectors are compared by
+
+
+def generator(seed: int, purpose: int, step: int = 0) -> torch.Generator:
+    """A generator on the CPU for each (seed, purpose, step), none of them negative. Raises ValueError if one is."""
+    state = np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state >> 1))
+
+
+# What a training depends on, as one short text: images, regions of interest, weights.
+
+
+CHUNK = 64  # images read at once, so that a memory map is never read into memory whole
+
+
+def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
+    """Hexadecimal digest over every value of arrays (N, ...) and of weights by name, in the order given.
+
+    SHA-256 takes about 2 s for a gigabyte; two parts of equal bytes but another shape or type differ.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        if part is None:
+            digest.update(b"none")
+        elif isinstance(part, Mapping):
+            for name, value in sorted(part.items()):
+                digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+                digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        else:
+            digest.update(f"{part.dtype} {part.shape}".encode())
+            for start in range(0, len(part), CHUNK):
+                digest.update(np.ascontiguousarray(part[start : start + CHUNK]).data)
+    return digest.hexdigest()[:32]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,14 @@ import torch
 from torch import Tensor
 
 from core.engine import processes
-from core.engine.backbones.encoder import Encoder, load_centres, load_encoder
-from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
+from core.engine.backbones.encoder import Encoder, load_centres, load_encoder, save_encoder
+from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.progress import Report, Stop
-from core.engine.tensors import pick_device
+from core.engine.tensors import pick_device, to_batch
 from core.engine.training import checkpoint, loop
-from core.engine.training.encoders import Encoders
-from core.engine.training.fingerprint import fingerprint
+from core.engine.training.base import VALIDATION, fingerprint, generator
 from core.engine.training.pretraining import Data, Pretraining
-from core.engine.training.validation import validate
 
 __all__ = ["PRETRAIN_PRESETS", "PretrainConfig", "PretrainResult", "pretrain"]
 
@@ -181,3 +181,96 @@ def _result(training: Pretraining, folder: Path) -> PretrainResult:
         message = f"Trained {training.step} of {training.steps} steps. For a while this was wrong: {watch.past}"
     encoder = load_encoder(folder, training.device)
     return PretrainResult(encoder, load_centres(folder), folder, watch.alarm is not None, message)
+
+
+# The encoders that a pre-training writes: one per epoch to look at, the best so far, and the one that is kept.
+
+
+BEST = "best"
+
+
+class Encoders:
+    """The encoders in one run's folder, written by one process."""
+
+    def __init__(self, training: Pretraining, folder: Path) -> None:
+        self.training, self.folder = training, folder
+
+    def epoch_done(self, numbers: dict[str, float]) -> None:
+        """Keep the epoch's encoder if it is the best so far, and a snapshot where one is due. numbers: validation's."""
+        t = self.training
+        if better(numbers, t.best):
+            t.best = {**numbers, "epoch": t.epoch}
+            if t.config.select == "best":
+                self._write(self.folder / BEST, numbers)
+        if t.epoch % t.config.snapshot_every == 0 or t.step == t.steps:
+            self.snapshot()
+
+    def snapshot(self) -> None:
+        """The encoder as it is, in half precision (it is only looked at), at epochs/0000 for the untrained one."""
+        t = self.training
+        self._write(self.folder / "epochs" / f"{t.epoch:04d}", {"step": t.step}, half=True)
+
+    def keep(self) -> None:
+        """Put the encoder of this training where `load_encoder(folder)` finds it: the last, or the best so far."""
+        t = self.training
+        if t.config.select == "best" and t.best is not None:
+            for path in sorted((self.folder / BEST).iterdir(), key=lambda p: p.suffix, reverse=True):
+                shutil.copyfile(path, self.folder / path.name)
+        else:
+            self._write(self.folder, {"step": t.step})
+
+    def _write(self, folder: Path, extra: dict[str, Any], half: bool = False) -> None:
+        t = self.training
+        about = {"objective": t.config.objective, "epoch": t.epoch, **extra}
+        save_encoder(t.encoder, folder, about, t.centres, half=half)
+
+
+# How a pre-training does on held-out normals and their MedMix versions. No test image is ever seen here.
+
+
+MOST = 64  # held-out images used, evenly spaced
+
+
+@torch.no_grad()
+def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None = None) -> dict[str, float]:
+    """Losses and, where there is a class head, how well it does on images it was not trained with.
+
+    holdout uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. Returns val_loss, val_l_*, val_accuracy (0..1) and
+    val_auroc: of 1 - p(A_0), A_0 against the other classes. Running statistics are used, and none is changed.
+    """
+    c, encoder, objective, device = training.config, training.encoder, training.objective, training.device
+    chosen = np.unique(np.linspace(0, len(holdout) - 1, min(MOST, len(holdout))).astype(int))
+    sums: dict[str, float] = {}
+    logits, labels = [], []
+    encoder.eval(), objective.eval()
+    try:
+        for start in range(0, len(chosen), c.sources):
+            rows = chosen[start : start + c.sources]
+            inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows]))
+            views = objective.views(to_batch(holdout[rows], device), generator(c.seed, VALIDATION, start), inside)
+            outcome = objective.loss(*training.features(views.images), views, training.centres)
+            for name, value in {"loss": outcome.loss, **outcome.terms}.items():
+                sums[name] = sums.get(name, 0.0) + float(value) * len(rows) / len(chosen)
+            if outcome.logits is not None:
+                logits.append(outcome.logits.float().cpu())
+                labels.append(views.labels.cpu())
+    finally:
+        encoder.train(), objective.train()
+    found = {f"val_{name}": value for name, value in sums.items()}
+    if logits:
+        said, truth = torch.cat(logits), torch.cat(labels)
+        found["val_accuracy"] = float((said.argmax(1) == truth).float().mean())
+        score = 1 - said.softmax(1)[:, 0]
+        if bool(torch.isfinite(score).all()):
+            from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+
+            found["val_auroc"] = float(roc_auc_score((truth > 0).numpy(), score.numpy()))
+    return found
+
+
+def better(found: dict[str, float], best: dict[str, float] | None) -> bool:
+    """Whether this epoch's validation beats the best so far: by l_aug where there is one, else by the whole loss."""
+    if not found:
+        return False
+    key = "val_l_aug" if "val_l_aug" in found else "val_loss"
+    return bool(np.isfinite(found[key])) and (best is None or found[key] < best[key])

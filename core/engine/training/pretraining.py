@@ -14,17 +14,21 @@ from core.engine.allocator import most_memory
 from core.engine.backbones.encoder import build_encoder
 from core.engine.losses.pmsacl import loss_of_a_constant
 from core.engine.objectives.base import Outcome, Views
-from core.engine.objectives.centres import equidistant_centres, random_centres
 from core.engine.objectives.config import EQUIDISTANT, RANDOM, REESTIMATED, PretrainConfig
 from core.engine.registry import OBJECTIVES
 from core.engine.tensors import autocast, gains_by_bf16, to_batch
-from core.engine.training.base import Training
+from core.engine.training.base import CENTRES, ORDER, STEP, Training, generator
+from core.engine.training.centres import equidistant_centres, estimated_centres, random_centres
 from core.engine.training.collapse import CollapseWatch, feature_state, remedies
-from core.engine.training.estimating import estimated_centres
-from core.engine.training.generators import CENTRES, ORDER, STEP, generator
 from core.engine.training.joint import JointStep
-from core.engine.training.schedule import build_optimiser, learning_rate, set_rate
-from core.engine.training.stages import parameter_groups, still_layers, train_mode
+from core.engine.training.schedule import (
+    build_optimiser,
+    learning_rate,
+    parameter_groups,
+    set_rate,
+    still_layers,
+    train_mode,
+)
 
 
 @dataclass

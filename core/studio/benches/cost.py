@@ -20,7 +20,7 @@ from core.engine.benches import joint_step
 from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.phantom.frame import draw_case
 from core.engine.tensors import pick_device
 from core.studio.db import store as stores

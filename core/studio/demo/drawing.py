@@ -18,8 +18,7 @@ def draw(task: tuple[int, str, int, int, str]) -> None:
 
     Raises OSError if a file cannot be written.
     """
-    from core.engine.phantom.frame import draw_case
-    from core.engine.phantom.study import SPLITS, lesions_of
+    from core.engine.phantom.frame import SPLITS, draw_case, lesions_of
 
     cv2.setNumThreads(1)
     seed, part, i, side, folder = task

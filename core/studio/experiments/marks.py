@@ -27,8 +27,7 @@ from core.engine.detectors.ensemble.named import BlendConfig
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import Learnt
 from core.engine.metrics.detection import auroc
-from core.engine.metrics.localisation import overlaps_of, pixel_auroc
-from core.engine.metrics.pro import pro
+from core.engine.metrics.localisation import overlaps_of, pixel_auroc, pro
 from core.engine.rows import resized, rows_of
 from core.engine.tensors import pick_device
 from core.studio.db.store import Store

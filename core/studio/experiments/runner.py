@@ -14,7 +14,7 @@ import numpy as np
 
 from core.engine.backbones.embed import remembering
 from core.engine.config import Config
-from core.engine.detectors.lesion_head.validation import judge
+from core.engine.detectors.lesion_head.synth import judge
 from core.engine.progress import Stop
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Mixed
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.db.store import Store
 from core.studio.ingest.masks import get_mask, truth_masks

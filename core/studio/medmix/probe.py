@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from core.engine.augment.config import WeakConfig
-from core.engine.augment.mixed import Mixed
+from core.engine.augment.strong import Mixed
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, load_encoder

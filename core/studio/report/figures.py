@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from core.engine.augment.classes import make_classes
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.medmix.medmix import MedMix
+from core.engine.augment.strong import make_classes
 from core.engine.rows import rows_of
 from core.engine.tensors import to_batch, to_pixels
-from core.engine.training.generators import VALIDATION, generator
+from core.engine.training.base import VALIDATION, generator
 from core.studio.clusters import explore, figure, library
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.step import embed

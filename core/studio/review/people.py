@@ -129,7 +129,7 @@ def verify(store: Store, name: str, password: str) -> str:
         right = _HASHER.verify(stored or _NOBODY, password) and stored is not None
     except (VerificationError, InvalidHashError):
         return ""
-    if not right:
+    if stored is None or not right:
         return ""
     if _HASHER.check_needs_rehash(stored):
         renewed = _HASHER.hash(password)

@@ -14,8 +14,7 @@ from safetensors import SafetensorError
 from core.engine import processes
 from core.engine.calibration.outlines import learn_share, level_of, peaks, seen_rows
 from core.engine.calibration.percentiles import Calibration, PixelScale
-from core.engine.detectors.base import Detector
-from core.engine.detectors.shared import predict_shared
+from core.engine.detectors.base import Detector, predict_shared
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.rows import Some, rows_of

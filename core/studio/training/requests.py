@@ -5,7 +5,8 @@ from __future__ import annotations
 from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.lesion_head.config import LESION_TITLES
-from core.engine.objectives.config import PRETRAIN_DEFAULT, PRETRAIN_PRESETS, PretrainConfig
+from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
 from core.studio.db.store import Store
 from core.studio.forms.fields import form

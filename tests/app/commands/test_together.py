@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from app.commands import main
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.db import journal
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
 from core.studio.ingest import studies

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from core.engine.augment.classes import make_classes
+from core.engine.augment.strong import make_classes
 from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.views import build_strong
 from core.engine.registry import STRONG

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.engine.augment.classes import make_classes
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.medmix import groups
 from core.engine.augment.medmix.medmix import MedMix
+from core.engine.augment.strong import make_classes
 from core.engine.augment.weak import WeakViews
 from core.engine.registry import STRONG
 from tests.engine.augment.pictures import seeded, tissue

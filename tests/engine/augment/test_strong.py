@@ -8,15 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.augment.classes import make_classes
+from core.engine.augment.comparators import (
+    CutMix,
+    CutMixConfig,
+    Cutout,
+    CutoutConfig,
+    Noise,
+    NoiseConfig,
+    Permutation,
+    PermutationConfig,
+    Rotation,
+    RotationConfig,
+    permutations,
+)
 from core.engine.augment.config import MEDMIX_PRESETS
-from core.engine.augment.cutmix import CutMix, CutMixConfig
-from core.engine.augment.cutout import Cutout, CutoutConfig
 from core.engine.augment.medmix import reference
 from core.engine.augment.medmix.medmix import MedMix
-from core.engine.augment.noise import Noise, NoiseConfig
-from core.engine.augment.permutation import Permutation, PermutationConfig, permutations
-from core.engine.augment.rotation import Rotation, RotationConfig
+from core.engine.augment.strong import make_classes
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
 from tests.engine.augment.pictures import seeded, tissue

@@ -12,8 +12,7 @@ import torch
 from core.engine.augment.colour import LUMA
 from core.engine.augment.config import WEAK_PRESETS, WeakConfig
 from core.engine.augment.medmix.reference import jitter
-from core.engine.augment.views import REACH, apply_weak
-from core.engine.augment.weak import WeakViews
+from core.engine.augment.weak import REACH, WeakViews, apply_weak
 from core.engine.config import BadConfig
 from tests.engine.augment.pictures import seeded, tissue
 
@@ -88,7 +87,7 @@ def test_the_result_does_not_depend_on_the_chunks(monkeypatch):
     x = tissue(9, 40)
     drawn = WeakViews().draw(9, 40, seeded())
     whole = apply_weak(x, drawn)
-    monkeypatch.setattr("core.engine.augment.views.PER_THREAD", 1)
+    monkeypatch.setattr("core.engine.augment.weak.PER_THREAD", 1)
     torch.testing.assert_close(apply_weak(x, drawn), whole, atol=1e-6, rtol=0)
 
 

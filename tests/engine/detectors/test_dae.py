@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from core.engine.detectors.dae import TiedAutoEncoder
+from core.engine.detectors.comparators.dae import TiedAutoEncoder
 
 
 def slow_convolution(maps, filters, bias):

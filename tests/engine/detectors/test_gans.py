@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from core.engine.detectors.base import Prediction
+from core.engine.detectors.comparators.ocgan import OCGANNet, negatives
 from core.engine.detectors.igd.losses import Reconstruction
-from core.engine.detectors.ocgan import OCGANNet, negatives
 from core.engine.registry import DETECTORS
-from core.engine.training.generators import STEP, generator
+from core.engine.training.base import STEP, generator
 from tests.engine._images import normals
 
 IMAGES = normals(6, 32)

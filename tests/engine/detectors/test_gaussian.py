@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.detectors import _cholesky as cholesky
-from core.engine.detectors._cholesky import inverse_cholesky
-from core.engine.detectors._pyramid import Pyramid
-from core.engine.detectors.gaussian import Gaussian, Moments
+from core.engine.detectors import gaussian as cholesky
+from core.engine.detectors.gaussian import Gaussian, Moments, Pyramid, inverse_cholesky
 
 NESTED = [(8, 12), (4, 6), (2, 3)]
 ODD = [(9, 9), (5, 5), (3, 3)]  # what a ResNet makes of 36 pixels: no grid divides the next

@@ -8,9 +8,9 @@ import torch
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.detectors._learnt import Learnt, mean_inside
 from core.engine.detectors.base import FitContext
-from core.engine.phantom.study import draw_study
+from core.engine.detectors.comparators.learnt import Learnt, mean_inside
+from core.engine.phantom.frame import draw_study
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 

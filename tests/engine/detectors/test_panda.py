@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.detectors.panda import PANDA, PANDAConfig, PANDANet, compactness
+from core.engine.detectors.comparators.panda import PANDA, PANDAConfig, PANDANet, compactness
 from tests.conftest import ARCH
 from tests.engine._images import normals
 

@@ -10,20 +10,18 @@ import torch
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.detectors.base import FitContext
+from core.engine.detectors.base import FitContext, predict_shared
 from core.engine.detectors.igd.config import IGDConfig
-from core.engine.detectors.igd.items import Items
+from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.model import IGDModel
-from core.engine.detectors.igd.patches import Grid
 from core.engine.detectors.igd.train import IGDTraining
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.train import LesionTraining
 from core.engine.detectors.padim import PARTS, PaDiM, PaDiMConfig
-from core.engine.detectors.shared import predict_shared
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training.base import Training
-from core.engine.training.joint_norm import JointBatchNorm
+from core.engine.training.joint import JointBatchNorm
 from core.engine.training.pretraining import Data, Pretraining
 from tests.engine._images import normals
 

@@ -6,7 +6,7 @@ from sklearn import metrics as sk
 
 from core.engine.metrics import bootstrap as boot
 from core.engine.metrics.detection import auroc, average_precision
-from core.engine.metrics.pro import pro, region_weights
+from core.engine.metrics.localisation import pro, region_weights
 
 
 def test_draws_keep_the_size_of_each_kind():

@@ -6,10 +6,9 @@ import pytest
 from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics import bootstrap as boot
 from core.engine.metrics import localised
-from core.engine.metrics.at_once import at_once
-from core.engine.metrics.by_blocks import BINS, by_blocks
 from core.engine.metrics.evaluate import evaluate
-from core.engine.metrics.pixels import BLOCK, Pixels
+from core.engine.metrics.localisation import BLOCK, Pixels
+from core.engine.metrics.localised import BINS, at_once, by_blocks
 from tests.engine.metrics.test_evaluate import study
 
 

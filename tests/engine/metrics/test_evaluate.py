@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from core.engine.calibration.heatmap import upsample
-from core.engine.metrics.detection import auroc
+from core.engine.metrics.detection import auroc, most_accurate, validation_draw
 from core.engine.metrics.evaluate import CannotEvaluate, evaluate
-from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc
-from core.engine.metrics.pro import pro
-from core.engine.metrics.thresholds import most_accurate, validation_draw
+from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc, pro
 
 NAMES = ("auroc", "ap", "sensitivity", "specificity", "accuracy", "pixel_auroc", "dice", "iou", "pro")
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc
-from core.engine.metrics.pro import pro, region_weights
+from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc, pro, region_weights
 
 
 def case(seed, n=4, side=20, ties=False, roi=False):

@@ -7,9 +7,8 @@ import pytest
 
 from core.engine.calibration.percentiles import Calibration
 from core.engine.metrics.detection import auroc
-from core.engine.metrics.localisation import overlaps, pixel_auroc
+from core.engine.metrics.localisation import overlaps, pixel_auroc, pro
 from core.engine.metrics.paired import MEASURES, Read, Truth, compared
-from core.engine.metrics.pro import pro
 
 SIDE = 16
 

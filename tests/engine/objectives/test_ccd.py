@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from core.engine.config import BadConfig
 from core.engine.losses.pmsacl import NEIGHBOURS
-from core.engine.training.generators import STEP, generator
+from core.engine.training.base import STEP, generator
 from tests.engine.losses._slow import slow_cross_entropy
 from tests.engine.losses.test_nt_xent import slow_nt_xent
 from tests.engine.objectives.build import build, outcome_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.objectives.centres import equidistant_centres, estimate_centres, random_centres
+from core.engine.training.centres import equidistant_centres, estimate_centres, random_centres
 
 
 def test_estimate_is_the_mean_of_each_class_whatever_the_batches():

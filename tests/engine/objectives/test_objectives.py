@@ -8,7 +8,7 @@ import torch
 from core.engine.config import BadConfig
 from core.engine.losses.pmsacl import NEIGHBOURS
 from core.engine.registry import STRONG
-from core.engine.training.generators import STEP, generator
+from core.engine.training.base import STEP, generator
 from tests.engine.objectives.build import STILL, build, images, outcome_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.training.generators import STEP, generator
+from core.engine.training.base import STEP, generator
 from tests.engine.losses.test_supcon import slow_supcon
 from tests.engine.objectives.build import build, images, outcome_of
 

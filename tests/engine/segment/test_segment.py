@@ -8,10 +8,9 @@ import pytest
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.segment.fit import fit_weights
+from core.engine.segment.fit import clicked, dice, fit_weights, next_click
 from core.engine.segment.lattice import lattice
 from core.engine.segment.region import MEASURES, Click, measures, region
-from core.engine.segment.simulate import clicked, dice, next_click
 
 SHAPE = (120, 160)
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from core.engine.training.averaging import averaged
+from core.engine.training.base import averaged
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.5, 0.99])

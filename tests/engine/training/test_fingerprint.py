@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from core.engine.training.fingerprint import fingerprint
+from core.engine.training.base import fingerprint
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (150, 8, 8, 3), dtype=np.uint8)
 

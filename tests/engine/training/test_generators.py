@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.training.generators import generator
+from core.engine.training.base import generator
 
 
 def first(*numbers):

@@ -9,9 +9,8 @@ import torch
 
 from core.engine.progress import Stopped
 from core.engine.training import checkpoint, loop
-from core.engine.training.base import Diverged, Training
+from core.engine.training.base import STEP, Diverged, Training, generator
 from core.engine.training.checkpoint import Checkpoints
-from core.engine.training.generators import STEP, generator
 
 
 class Line(Training):

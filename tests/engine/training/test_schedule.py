@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training.schedule import build_optimiser, learning_rate, polynomial, set_rate, warm_cosine
 
 

@@ -10,9 +10,9 @@ from torch import nn
 from core.engine.backbones.config import STRIDES, EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.config import BadConfig
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training.pretraining import Data, Pretraining
-from core.engine.training.stages import parameter_groups, stages, still_layers, train_mode
+from core.engine.training.schedule import parameter_groups, stages, still_layers, train_mode
 
 ARCHS = ("resnet18", "efficientnet-lite0", "vit_tiny_patch16_224")
 

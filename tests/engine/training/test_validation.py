@@ -6,11 +6,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.tensors import to_batch
-from core.engine.training.generators import VALIDATION, generator
+from core.engine.training.base import VALIDATION, generator
+from core.engine.training.pretrain import better, validate
 from core.engine.training.pretraining import Data, Pretraining
-from core.engine.training.validation import better, validate
 from tests.conftest import ARCH
 from tests.engine._images import normals
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.benches import cost
 
 

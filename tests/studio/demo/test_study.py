@@ -61,7 +61,7 @@ def test_the_same_seed_draws_the_same_study(store):
     demo.make_demo(store, 1, {"train": 2, "test_normal": 1, "test_abnormal": 1}, side=64)
     folder = store.home.files / "demo-1"
     first = {p.name: cv2.imread(str(p)) for p in folder.rglob("*.png")}
-    from core.engine.phantom import study
+    from core.engine.phantom import frame as study
 
     drawn = study.draw_study(1, 2, 1, 1, 64)
     assert (first["train-0001.png"][..., ::-1] == drawn["train"][1]).all()

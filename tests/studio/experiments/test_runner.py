@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.lesion_head.validation import JUDGES, judge
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.detectors.lesion_head.synth import JUDGES, judge
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.experiments.arm import Arm
 from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED

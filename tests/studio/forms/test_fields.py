@@ -9,7 +9,8 @@ import pytest
 from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS, MedMixConfig, WeakConfig
 from core.engine.backbones.config import EncoderConfig
 from core.engine.config import Config, option
-from core.engine.objectives.config import PRETRAIN_PRESETS, PretrainConfig
+from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS, STRONG
 from core.studio.forms.fields import form
 

@@ -7,7 +7,7 @@ import pytest
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, save_encoder
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.clusters.library import open_map
 from core.studio.ingest import donors as donor_pool

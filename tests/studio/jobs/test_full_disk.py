@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from core.engine import files
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training import checkpoint
 from core.studio.db.store import is_full
 from core.studio.ingest import studies

@@ -11,7 +11,7 @@ import pytest
 
 from app.commands import main
 from app.commands.detectors import detector_config
-from core.engine.detectors.dae import DAE, DAEConfig
+from core.engine.detectors.comparators.dae import DAE, DAEConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS

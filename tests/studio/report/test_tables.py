@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.studio.report.published import DATASETS, SPREAD, dataset_of, published
 from core.studio.report.tables import QUICK_FIT, TABLES, tables_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.engine.objectives.config import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.experiments.arm import Arm
 from core.studio.experiments.runner import _at_side, _encoder_of
 from core.studio.runs import look, sides

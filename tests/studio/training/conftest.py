@@ -9,7 +9,7 @@ from tests.conftest import ARCH, plain_folder
 
 @pytest.fixture
 def run(store, tmp_path):
-    from core.engine.objectives.config import PRETRAIN_PRESETS
+    from core.engine.objectives.presets import PRETRAIN_PRESETS
     from core.studio.ingest import studies
     from core.studio.runs import pipeline
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from core.engine.augment.colour import PLAIN, colour_map, jitter_factors
 from core.engine.augment.config import BLENDS, DONORS, MedMixConfig
-from core.engine.augment.medmix.lesions import Lesions
-from core.engine.augment.medmix.shapes import HARMONICS, outline
+from core.engine.augment.medmix.appearance import HARMONICS, outline
+from core.engine.augment.medmix.groups import Lesions
 from core.engine.augment.placement import CANDIDATES, RoiSampler, place, place_all, sides
 
 POINTS = 16  # control points drawn, of which the first few are used

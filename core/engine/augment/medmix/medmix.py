@@ -1,10 +1,10 @@
 """MedMix: a normal image becomes one of class A_n by n lesions, cut from the minibatch and put in (Sec. MedMix).
 
     draw    everything random, for the whole batch at once, on the CPU (draws.py)
-    cut     a patch of another image, read through the fisheye and the wave (warps.py)
+    cut     a patch of another image, read through the fisheye and the wave (py)
     colour  jitter, as one affine map of RGB (augment/colour.py), and noise (augment/hashing.py)
     place   the outline and the region of interest: how much of each pixel is lesion (shapes.py)
-    blend   pasted, mixed in or joined by its gradients (blending.py)
+    blend   pasted, mixed in or joined by its gradients (py)
 
 L lesions of like size are painted at once, each in a window of W x W pixels that holds its box. All that decides which
 lesions a step touches is known on the CPU: nothing here asks the device that holds the images, so nothing waits for it.
@@ -19,14 +19,18 @@ from torch.nn import functional as F
 from core.engine.augment.colour import apply_colour, grey_images, keep_grey
 from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.augment.hashing import hashed_normal
-from core.engine.augment.medmix import blending, textures, warps
+from core.engine.augment.medmix.appearance import (
+    coverage,
+    deform,
+    depth,
+    drawn,
+    other_modality,
+    poisson,
+    shade,
+)
 from core.engine.augment.medmix.draws import FOREIGN, Draws, read_draws
-from core.engine.augment.medmix.groups import Group, groups, read, write
-from core.engine.augment.medmix.lesions import Lesions
-from core.engine.augment.medmix.shapes import coverage, depth
-from core.engine.augment.mixed import Mixed
-from core.engine.augment.share import Share
-from core.engine.augment.strong import Strong
+from core.engine.augment.medmix.groups import Group, Lesions, groups, read, write
+from core.engine.augment.strong import Mixed, Share, Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
 
@@ -121,7 +125,7 @@ def paint(images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tenso
         under = read(images, it.target, *window)  # (L, 3, W, W)
         if group.poisson is not None:
             r = group.poisson
-            patch[r] = blending.poisson(under[r], patch[r], cover[r] > 0)
+            patch[r] = poisson(under[r], patch[r], cover[r] > 0)
         cover = F.threshold(cover * it.opacity[:, None, None], FAINT, 0.0)[:, None]
         write(images, it.target, group.top, group.left, torch.lerp(under, patch.clamp_(0, 1), cover))
         before = read(alpha[:, None], it.target, *window)
@@ -135,7 +139,7 @@ def appearance(x: Tensor, group: Group, grey: Tensor, pool: Tensor | None) -> Te
     """
     it, r = group.lesions, group.match
     # cut, where the warps lead
-    v, u = warps.deform(group)  # (L, W, W)
+    v, u = deform(group)  # (L, W, W)
     patch = cut(x, pool, group, v, u)  # (L, 3, W, W)
     # colour: that of the place as far as wanted, then jitter, as one affine map for each lesion
     box = group.inside()[:, None].to(x.dtype)  # (L, 1, W, W)
@@ -145,12 +149,12 @@ def appearance(x: Tensor, group: Group, grey: Tensor, pool: Tensor | None) -> Te
     if group.texture is not None:
         r = group.texture
         place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
-        patch[r] = textures.drawn(it.seed[r], it.contrast[r], v[r], u[r], place)
+        patch[r] = drawn(it.seed[r], it.contrast[r], v[r], u[r], place)
     patch = apply_colour(patch, keep_grey(it.colour, grey), keep_grey(it.towards_mean, grey), mean(patch, box))
     # light and noise
     if group.shading is not None:
         r = group.shading
-        patch[r] *= textures.shade(group.v[r], group.u[r], it.shading[r], it.light[r])
+        patch[r] *= shade(group.v[r], group.u[r], it.shading[r], it.light[r])
     if group.noise is not None:
         r = group.noise
         grain = hashed_normal(it.seed[r], group.rows[r], group.cols[r])  # (R, 3, W, W)
@@ -168,7 +172,7 @@ def cut(x: Tensor, pool: Tensor | None, group: Group, v: Tensor, u: Tensor) -> T
     if group.foreign is not None:
         r = group.foreign
         if pool is None:
-            donor[r] = textures.other_modality(donor[r], it.tone[r])
+            donor[r] = other_modality(donor[r], it.tone[r])
         else:
             donor[r] = read(pool, it.donor[r], top[r], left[r], crop)
     grid = torch.stack([_within(u, x0, w, left, crop), _within(v, y0, h, top, crop)], -1)  # (L, W, W, 2)

@@ -2,7 +2,7 @@
 
 The batched version (`medmix.py`) does the same for a whole minibatch, and equals this to 1e-5 when both
 are given the same drawn parameters: tests/engine/augment/medmix/test_medmix.py. Not here are what we added to the
-paper's cut and paste: blending by gradients (`blending.py`), drawn textures and made-up modalities (`textures.py`).
+paper's cut and paste: blending by gradients, drawn textures and made-up modalities (`appearance.py`).
 """
 
 from __future__ import annotations

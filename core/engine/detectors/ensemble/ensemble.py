@@ -39,7 +39,7 @@ from core.engine.detectors.ensemble.named import (
 )
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
-from core.engine.detectors.lesion_head.validation import SyntheticValidation
+from core.engine.detectors.lesion_head.synth import SyntheticValidation
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
 from core.engine.files import write_json
 from core.engine.mean_colour import MeanColour

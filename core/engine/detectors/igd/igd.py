@@ -23,15 +23,14 @@ from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.calibration.heatmap import blur, counted
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
-from core.engine.detectors.igd.items import Items
+from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.model import IGDModel
-from core.engine.detectors.igd.patches import Grid
 from core.engine.detectors.igd.train import steps_of, train
 from core.engine.files import write_json, write_tensors
 from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
-from core.engine.training.group import Group
+from core.engine.training.joint import Group
 
 STRIDE = 2  # heat maps are kept at half the image's resolution
 

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
-from core.engine.detectors.igd.losses import Reconstruction, gauss
+from core.engine.detectors.igd.losses import Reconstruction, classifier, gauss
 from core.engine.detectors.igd.networks import Code, Critic, Generator
-from core.engine.detectors.igd.statistics import classifier
 from core.engine.losses.ms_ssim import fit_levels
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.engine.detectors.igd.statistics import feature_scale
+from core.engine.detectors.igd.losses import feature_scale
 
 
 class Code(nn.Module):

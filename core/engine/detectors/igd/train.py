@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.engine.augment.share import own
+from core.engine.augment.strong import own
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
@@ -16,10 +16,8 @@ from core.engine.detectors.igd.model import IGDModel
 from core.engine.progress import Report, Stop
 from core.engine.tensors import autocast
 from core.engine.training import loop
-from core.engine.training.base import Training
-from core.engine.training.fingerprint import fingerprint
-from core.engine.training.generators import SHARES, generator
-from core.engine.training.group import Group
+from core.engine.training.base import SHARES, Training, fingerprint, generator
+from core.engine.training.joint import Group
 from core.engine.training.schedule import polynomial, set_rate
 
 

@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Self
 
+from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
-from core.engine.backbones.inference import inference_copy
 from core.engine.calibration.heatmap import counted, roi_at, upsample
 from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.scale import Scale, leave_out

@@ -27,17 +27,14 @@ from core.engine.calibration.scale import leave_out
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
-from core.engine.detectors.lesion_head.rules import ScoreRule
-from core.engine.detectors.lesion_head.score import Validation, choose_rule, summaries
-from core.engine.detectors.lesion_head.synth import Pairs
+from core.engine.detectors.lesion_head.score import ScoreRule, Validation, choose_rule, summaries
+from core.engine.detectors.lesion_head.synth import Pairs, SyntheticValidation
 from core.engine.detectors.lesion_head.train import PARTIAL, train
-from core.engine.detectors.lesion_head.validation import SyntheticValidation
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.engine.tensors import autocast, pick_device, to_batch
-from core.engine.training.fingerprint import fingerprint
-from core.engine.training.generators import CENTRES, generator
+from core.engine.training.base import CENTRES, fingerprint, generator
 
 WEIGHTS, ABOUT = "lesion-head.safetensors", "lesion-head.json"
 _CENTRE_IMAGES = 64

@@ -5,13 +5,14 @@ The data are normal images the network never saw and lesions of families it neve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import cv2
 import numpy as np
 
 from core.engine.calibration.heatmap import masked_maps
-from core.engine.detectors.lesion_head.rules import ScoreRule
+from core.engine.config import Config
 
 TOP = (0.005, 0.02, 0.05)  # shares of an image's cells
 BESIDE = ("class", "centres")  # summaries that do not come from the map
@@ -92,3 +93,26 @@ def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
     model = LogisticRegression(C=0.1).fit(scaler.transform(x), y)
     weights = model.coef_[0] / scaler.scale_
     return weights, float(model.intercept_[0] - weights @ scaler.mean_)
+
+
+# How the lesion head scores an image: a weighted sum of summaries of its map, chosen once and stored.
+
+
+@dataclass(frozen=True)
+class ScoreRule(Config):
+    """name: the chosen rule. terms, weights, bias: score = sum of weights x summaries + bias.
+
+    threshold: logit above which a cell counts as lesion. auroc: of every candidate on validation data.
+    """
+
+    name: str = "top 2.0%"
+    terms: tuple[str, ...] = ("top 2.0%",)
+    weights: tuple[float, ...] = (1.0,)
+    bias: float = 0.0
+    threshold: float = 0.0
+    auroc: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, summaries: dict[str, np.ndarray]) -> np.ndarray:
+        """Summaries, each (N,) -> scores (N,) float32."""
+        total = np.sum([w * summaries[t] for t, w in zip(self.terms, self.weights, strict=True)], axis=0)
+        return np.asarray(total + self.bias, np.float32)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.share import own
+from core.engine.augment.strong import own
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
@@ -21,10 +21,8 @@ from core.engine.detectors.lesion_head.synth import Pairs, jitter_view
 from core.engine.losses.pmsacl import centring_loss, pmsacl_loss
 from core.engine.tensors import autocast, to_batch
 from core.engine.training import loop
-from core.engine.training.averaging import averaged
-from core.engine.training.base import Training
-from core.engine.training.generators import STEP, generator
-from core.engine.training.group import Group
+from core.engine.training.base import STEP, Training, averaged, generator
+from core.engine.training.joint import Group
 from core.engine.training.schedule import set_rate, warm_cosine
 
 Quality = Callable[[LesionNet], float]

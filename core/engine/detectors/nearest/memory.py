@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+
+from core.engine.backbones.encoder import Encoder
+from core.engine.calibration.heatmap import roi_at
 
 CHUNK = 1024  # queries compared at a time: 1024 x 8000 distances are 33 MB
 
@@ -110,3 +115,122 @@ class Pool:
             raise ValueError("no patch was drawn")
         features, rows, cells = (room[: self.drawn] for room in self._room)
         return features, rows, cells
+
+
+# Which patches a memory keeps: greedy k-centre, as in PatchCore (Roth et al. 2022, Algorithm 1), many at a time.
+
+
+CANDIDATES = 256
+
+
+def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, width: int = 128) -> Tensor:
+    """Indices (count,) of patches of which each is, when chosen, the farthest from those chosen before.
+
+    features: float32 (N, D); beyond `width` values they are first projected at random (Johnson and Lindenstrauss). The
+    first index is drawn. The choice is exactly that of one farthest patch after another, in rounds: as long as the
+    best of the farthest CANDIDATES is no nearer than the last of them was at the round's start, no other patch can be
+    farther, so only the candidates' distances need to be known. The others' follow in one product a round.
+    """
+    n = len(features)
+    if count >= n:
+        return torch.arange(n, device=features.device)
+    x = _projected(features, width, generator)
+    norms = x.square().sum(1)
+    first = int(torch.randint(n, (1,), generator=generator))
+    chosen = [first]
+    away = _squared(x, norms, x[first : first + 1], norms[first : first + 1])[:, 0]  # (N,), to the nearest chosen
+    away[first] = -1
+    while len(chosen) < count:
+        far, index = away.topk(min(CANDIDATES, n))
+        candidates, floor = x[index], float(far[-1])
+        between = _squared(candidates, norms[index], candidates, norms[index])
+        picked: list[int] = []
+        while len(chosen) + len(picked) < count:
+            best = int(far.argmax())
+            if picked and float(far[best]) < floor:
+                break
+            picked.append(best)
+            far = torch.minimum(far, between[best])
+            far[best] = -1
+        taken = index[picked]
+        away = torch.minimum(away, _squared(x, norms, x[taken], norms[taken]).amin(1))
+        away[taken] = -1
+        chosen += taken.tolist()
+    return torch.tensor(chosen, device=features.device)
+
+
+def _projected(features: Tensor, width: int, generator: torch.Generator) -> Tensor:
+    x = features - features.mean(0)
+    if x.shape[1] <= width:
+        return x
+    directions = torch.randn(x.shape[1], width, generator=generator).to(x)
+    return x @ (directions / width**0.5)
+
+
+def _squared(a: Tensor, a_norms: Tensor, b: Tensor, b_norms: Tensor) -> Tensor:
+    """(N, D), (N,), (M, D), (M,) -> squared distances (N, M)."""
+    return torch.addmm(b_norms[None], a, b.T, alpha=-2).add_(a_norms[:, None]).clamp_(min=0)
+
+
+# From an encoder's maps to patches, and from the patches of normal images to a memory.
+
+
+def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
+    """Maps (B, C, h, w) by stride -> (B, h, w, D + 2) on the finest stride's grid: features, then the place.
+
+    Each map is averaged over 3 x 3 cells (of the image alone at its edge) and interpolated to that grid. The place is
+    (y, x) of the cell's middle, from 0 to 1.
+    """
+    shape = maps[strides[0]].shape[2:]
+    parts = []
+    for stride in strides:
+        m = F.avg_pool2d(maps[stride].float(), 3, 1, 1, count_include_pad=False)
+        if m.shape[2:] != shape:
+            m = F.interpolate(m, shape, mode="bilinear", align_corners=False)
+        parts.append(m)
+    y, x = (torch.arange(n, device=m.device).add(0.5).div(n) for n in shape)
+    place = torch.stack(torch.meshgrid(y, x, indexing="ij"))  # (2, h, w)
+    parts.append(place.expand(m.shape[0], -1, -1, -1))
+    return torch.cat(parts, 1).permute(0, 2, 3, 1)
+
+
+def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -> Tensor:
+    """(D + 2,): what each value of a patch is multiplied by before distances are taken. pool (N, D + 2).
+
+    balance: each map's features get a variance of 1 in all. The place is put on the scale of the features' deviation.
+    """
+    variances = [part.var(0, unbiased=False).sum() for part in pool[:, :-2].split(widths, 1)]
+    factors = [v.clamp(min=1e-12).rsqrt() if balance else torch.ones_like(v) for v in variances]
+    total = sum(v * f.square() for v, f in zip(variances, factors, strict=True))
+    parts = [f.expand(width) for f, width in zip(factors, widths, strict=True)]
+    return torch.cat([*parts, (position * total.sqrt()).expand(2)])
+
+
+class NearestFitting:
+    """The fit of a memory under way: patches are drawn from each image as its maps come by."""
+
+    def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:
+        self.kind, self.encoder, self.config, self.size, self.roi = kind, encoder, config, size, roi
+        self.pool = Pool(config.pool, count, config.seed)
+
+    def add(self, maps: dict[int, Tensor], start: int) -> None:
+        patches = patches_of(maps, self.config.strides)
+        shape = tuple(patches.shape[1:3])
+        inside = None if self.roi is None else roi_at(self.roi[start : start + len(patches)], shape)
+        for i, features in enumerate(patches.flatten(1, 2)):
+            self.pool.add(features, start + i, None if inside is None else inside[i].ravel())
+
+    def finish(self) -> Any:
+        """The detector. Its memory is chosen from the pool by the configuration's seed."""
+        config = self.config
+        features, rows, cells = self.pool.all()
+        widths = [self.encoder.widths[stride] for stride in config.strides]
+        scales = scales_of(features, widths, config.balance, config.position)
+        features = features * scales
+        generator = torch.Generator().manual_seed(config.seed)
+        if config.coreset == "greedy":
+            kept = greedy_coreset(features, config.patches, generator)
+        else:
+            kept = torch.randperm(len(features), generator=generator)[: config.patches].to(features.device)
+        memory = Memory.of(features[kept], rows[kept], cells[kept], config.neighbours)
+        return self.kind(self.encoder, config, self.size, scales, memory)

@@ -25,9 +25,7 @@ from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.detectors.nearest.explain import Match, box_of
-from core.engine.detectors.nearest.fitting import NearestFitting, patches_of
-from core.engine.detectors.nearest.memory import Memory
+from core.engine.detectors.nearest.memory import Memory, NearestFitting, patches_of
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
@@ -156,3 +154,29 @@ class Nearest(MapDetector):
         memory = Memory(*(tensors[name] for name in PARTS))
         encoder = load_encoder(folder / "encoder", device)
         return cls(encoder, NearestConfig.from_dict(about["config"]), about["size"], tensors["scales"], memory)
+
+
+# What a patch was compared with.
+
+
+@dataclass(frozen=True)
+class Match:
+    """box: of the patch asked about, in its image. there: of the most similar normal patch, in its image.
+
+    row: that image's place among those that the detector was fitted on. distance: between the patches' features.
+    Boxes are (x0, y0, x1, y1) in pixels; they span the 3 x 3 cells whose features a patch averages.
+    """
+
+    box: tuple[float, float, float, float]
+    there: tuple[float, float, float, float]
+    row: int
+    distance: float
+
+
+def box_of(cell: int, side: int, size: int) -> tuple[float, float, float, float]:
+    """Box of a flat cell of a `side` x `side` grid over an image of `size` pixels, cut off at the image's edge."""
+    y, x = divmod(cell, side)
+    step = size / side
+    ends = ((max(place - 1, 0) * step, min(place + 2, side) * step) for place in (x, y))
+    (x0, x1), (y0, y1) = ends
+    return x0, y0, x1, y1

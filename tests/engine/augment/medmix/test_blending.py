@@ -9,8 +9,7 @@ from scipy.sparse import lil_matrix
 from scipy.sparse.linalg import spsolve
 
 from core.engine.augment.config import SHAPES
-from core.engine.augment.medmix.blending import membrane, poisson
-from core.engine.augment.medmix.shapes import HARMONICS, coverage, depth, outline
+from core.engine.augment.medmix.appearance import HARMONICS, coverage, depth, membrane, outline, poisson
 from tests.engine.augment.pictures import seeded, tissue
 
 

@@ -8,9 +8,9 @@ from sklearn.covariance import OAS
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.detectors.cutpaste.cutpaste import CLASSES, CutPaste, grad_cam
+from core.engine.detectors.comparators.cutpaste import CLASSES, CutPaste, grad_cam
 from core.engine.detectors.mahalanobis import Normal
-from core.engine.training.generators import STEP, generator
+from core.engine.training.base import STEP, generator
 from tests.conftest import ARCH
 from tests.engine._images import normals
 

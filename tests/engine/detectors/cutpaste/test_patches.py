@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from core.engine.detectors.cutpaste.patches import cut_paste, cut_paste_scar, jittered
+from core.engine.detectors.comparators.cutpaste import cut_paste, cut_paste_scar, jittered
 
 SIDE = 128
 
@@ -33,7 +33,7 @@ def test_a_rectangle_of_the_papers_area_and_ratio():
 
 
 def test_a_piece_is_cut_from_the_same_image_without_resampling(monkeypatch):
-    monkeypatch.setattr("core.engine.detectors.cutpaste.patches.jittered", lambda x, draws: x)
+    monkeypatch.setattr("core.engine.detectors.comparators.cutpaste.jittered", lambda x, draws: x)
     x = torch.rand(6, 3, SIDE, SIDE)
     out = cut_paste(x, torch.Generator().manual_seed(2))
     for before, after in zip(x, out, strict=True):

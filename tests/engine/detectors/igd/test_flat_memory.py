@@ -12,9 +12,8 @@ from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.igd import items as module
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import PRESETS
-from core.engine.detectors.igd.items import Items
+from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.model import IGDModel
-from core.engine.detectors.igd.patches import Grid
 from tests.engine._images import normals
 
 BATCH = 3

@@ -8,8 +8,8 @@ import torch
 
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import IGDConfig
+from core.engine.detectors.igd.items import Grid
 from core.engine.detectors.igd.networks import Code, Critic, Generator
-from core.engine.detectors.igd.patches import Grid
 
 
 @pytest.mark.parametrize(("size", "count"), [(256, 225), (96, 25), (64, 9), (70, 16), (32, 1)])

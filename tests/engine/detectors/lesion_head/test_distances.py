@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.lesion_head.distances import Distances
+from core.engine.detectors.lesion_head.decoder import Distances
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.lesion_head.train import LesionTraining
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig

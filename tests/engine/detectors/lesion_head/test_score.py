@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from core.engine.detectors.lesion_head import validation
+from core.engine.detectors.lesion_head import synth as validation
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
-from core.engine.detectors.lesion_head.rules import ScoreRule
-from core.engine.detectors.lesion_head.score import Validation, choose_rule, summaries
-from core.engine.detectors.lesion_head.validation import SyntheticValidation
+from core.engine.detectors.lesion_head.score import ScoreRule, Validation, choose_rule, summaries
+from core.engine.detectors.lesion_head.synth import SyntheticValidation
 
 
 def test_summaries_of_a_known_map():

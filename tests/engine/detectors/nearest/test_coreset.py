@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.detectors.nearest.coreset import greedy_coreset
-from core.engine.detectors.nearest.memory import Memory, Pool
+from core.engine.detectors.nearest.memory import Memory, Pool, greedy_coreset
 
 
 def slow_greedy(x, count, first):

@@ -8,7 +8,7 @@ from core.engine.config import BadConfig
 from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.map_detector import fit_together, predict_together
-from core.engine.detectors.nearest.fitting import patches_of, scales_of
+from core.engine.detectors.nearest.memory import patches_of, scales_of
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.progress import Stopped

@@ -14,11 +14,19 @@ from torch import Tensor, nn
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
-from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend, mean_inside
-from core.engine.detectors._networks import ConvCode, ImageCritic, noise
 from core.engine.detectors.base import Prediction
+from core.engine.detectors.comparators.learnt import (
+    ConvCode,
+    ImageCritic,
+    Learnt,
+    LearntConfig,
+    NetTraining,
+    descend,
+    gradient_penalty,
+    mean_inside,
+    noise,
+)
 from core.engine.detectors.igd.networks import Generator
-from core.engine.losses.gradient_penalty import gradient_penalty
 from core.engine.registry import DETECTORS
 
 

@@ -14,8 +14,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend
-from core.engine.detectors._networks import CodeCritic, ConvCode, ImageCritic, noise
+from core.engine.detectors.comparators.learnt import (
+    CodeCritic,
+    ConvCode,
+    ImageCritic,
+    Learnt,
+    LearntConfig,
+    NetTraining,
+    descend,
+    noise,
+)
 from core.engine.detectors.igd.networks import Generator
 from core.engine.registry import DETECTORS
 

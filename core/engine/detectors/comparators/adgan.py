@@ -15,10 +15,18 @@ from torch import Tensor, nn
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
-from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend
-from core.engine.detectors._networks import CodeCritic, ConvCode, ImageCritic, noise
+from core.engine.detectors.comparators.learnt import (
+    CodeCritic,
+    ConvCode,
+    ImageCritic,
+    Learnt,
+    LearntConfig,
+    NetTraining,
+    descend,
+    gradient_penalty,
+    noise,
+)
 from core.engine.detectors.igd.networks import Generator
-from core.engine.losses.gradient_penalty import gradient_penalty
 from core.engine.registry import DETECTORS
 
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
-from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining
 from core.engine.detectors.base import Prediction
+from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining
 from core.engine.detectors.nearest.memory import Memory
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch

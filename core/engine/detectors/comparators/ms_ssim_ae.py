@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend, mean_inside
-from core.engine.detectors._networks import ConvCode
 from core.engine.detectors.base import Prediction
+from core.engine.detectors.comparators.learnt import ConvCode, Learnt, LearntConfig, NetTraining, descend, mean_inside
 from core.engine.detectors.igd.losses import Reconstruction
 from core.engine.detectors.igd.networks import Generator
 from core.engine.losses.ms_ssim import WEIGHTS, fit_levels

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors._learnt import Learnt, LearntConfig, NetTraining, descend
+from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining, descend
 from core.engine.registry import DETECTORS
 
 

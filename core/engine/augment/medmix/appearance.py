@@ -1,0 +1,223 @@
+"""What a lesion looks like: its outline, where its pixels are read, its tissue and light, how it joins the image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.engine.augment.hashing import hashed_normal
+from core.engine.augment.medmix.groups import Group, Which
+
+HARMONICS = 6
+
+
+def outline(u: Tensor, irregularity: float) -> Tensor:
+    """Even draws (..., 2 * HARMONICS) -> cosine and sine amplitudes (..., 2, HARMONICS) of the outline's radius.
+
+    The radius is (1 + sum_j a_j cos j t + b_j sin j t) / (1 + sum_j |c_j|), so a blob stays in its box; amplitudes fall
+    as 1 / (1 + j) and their sum stays below one, so it stays in one piece.
+    """
+    raw = (2 * u - 1).view(*u.shape[:-1], 2, HARMONICS)
+    fall = 1 / (1 + torch.arange(1, HARMONICS + 1, dtype=u.dtype))
+    return raw * (0.45 * irregularity * fall)
+
+
+def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:
+    """How deep each pixel lies in its lesion, (L, H, W): 1 in the middle, 0 on the outline, negative outside.
+
+    v (L, H), u (L, W): box coordinates, -1..1 inside; outlines (L, 2, HARMONICS); shapes: which lesions have which.
+    """
+    v, u = v[:, :, None], u[:, None, :]
+    deep = torch.empty(len(v), v.shape[1], u.shape[2], dtype=v.dtype, device=v.device)
+    for shape, r in shapes.items():
+        if r is None:
+            continue
+        if shape == "rectangle":
+            deep[r] = 1 - torch.maximum(v[r].abs(), u[r].abs())
+        else:
+            distance = torch.sqrt(v[r] * v[r] + u[r] * u[r]).clamp_(min=1e-6)
+            reach = 1.0 if shape == "ellipse" else _radius(v[r], u[r], distance, outlines[r])
+            deep[r] = 1 - distance / reach
+    return deep
+
+
+def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
+    """Radius of the outline in the direction of (v, u), at distance r; all (L, H, W)."""
+    # cos j t and sin j t by recurrence: no arctangent, no trigonometry per pixel
+    c1, s1 = u / r, v / r
+    c, s = c1, s1
+    radius = torch.ones_like(r)
+    for j in range(HARMONICS):
+        radius += waves[:, 0, j, None, None] * c + waves[:, 1, j, None, None] * s
+        if j + 1 < HARMONICS:
+            c, s = c * c1 - s * s1, s * c1 + c * s1
+    most = 1 + waves.square().sum(1).sqrt().sum(1)
+    return radius / most[:, None, None]
+
+
+def coverage(depth: Tensor, softness: Tensor) -> Tensor:
+    """depth (L, H, W), softness (L,) -> alpha in [0, 1], rising smoothly over `softness`; a step where that is 0."""
+    soft = softness[:, None, None]
+    ramp = (depth / soft.clamp(min=1e-6)).clamp_(0, 1)
+    ramp = ramp * ramp * (3 - 2 * ramp)
+    return torch.where(soft > 0, ramp, (depth > 0).to(depth.dtype))
+
+
+# Where each pixel of a patch is read: fisheye, horizontal wave (Sec. MedMix) and bulge, in box coordinates (-1..1).
+#
+# Each takes and returns the coordinates v, u (L, H, W) at which the donor is read, and draws nothing.
+
+
+REACH = 0.7  # radius of a control point's lens, of half the patch's side
+
+
+def deform(group: Group) -> tuple[Tensor, Tensor]:
+    """Where each pixel of a group's windows is read, v and u (L, W, W): bulge, then fisheye, then wave."""
+    it = group.lesions
+    size = (-1, group.window, group.window)
+    v, u = group.v[:, :, None].expand(size).contiguous(), group.u[:, None, :].expand(size).contiguous()
+    if group.bulge is not None:
+        r = group.bulge
+        v[r], u[r] = bulge(v[r], u[r], it.bulge[r])
+    if group.fisheye is not None:
+        r = group.fisheye
+        v[r], u[r] = fisheye(v[r], u[r], it.points[r], it.fisheye[r])
+    if group.wave is not None:
+        r = group.wave
+        v[r], u[r] = wave(v[r], u[r], it.points[r], it.lengths[r], it.wave[r])
+    return v, u
+
+
+def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
+    """A lens at each control point. points (L, c, 2) as (v, u); strength (L, c) in 0..0.95, 0 leaves all in place.
+
+    At distance r of a point (in units of REACH) a pixel is read from r (1 - s (1 - r^2)): magnified at the point, in
+    place from r = 1 on, and never folded for s < 1. The lenses follow one another.
+    """
+    for i in range(points.shape[1]):
+        dv = v - points[:, i, 0, None, None]
+        du = u - points[:, i, 1, None, None]
+        pull = (1 - (dv * dv + du * du) / REACH**2).clamp_(min=0) * strength[:, i, None, None]
+        v, u = v - dv * pull, u - du * pull
+    return v, u
+
+
+def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows slide sideways along a wave. points (L, c, 2), lengths (L, c) in box units, amplitude (L,) of the side.
+
+    Each control point sets phase and wavelength near its own height, with weights exp(-(v - v_i)^2 / 0.18):
+    u + 2 A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
+    """
+    away = v[:, None] - points[:, :, 0, None, None]
+    # the floor keeps the weights from vanishing together far from every point
+    weight = torch.exp(-away.square() / 0.18) + 1e-3
+    sines = torch.sin(2 * math.pi * away / lengths[:, :, None, None])
+    slide = (weight * sines).sum(1) / weight.sum(1)
+    return v, u + 2 * amplitude[:, None, None] * slide
+
+
+def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
+    """The whole lesion swells: a lens of radius one at its middle. strength (L,) in 0..0.95."""
+    pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength[:, None, None]
+    return v * pull, u * pull
+
+
+# What lesions are made of beyond the paper: drawn tissue, a made-up modality, light from one side.
+
+
+OCTAVES = (3, 6, 12)  # cells across a patch, each octave half as strong as the one before
+
+
+def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) -> Tensor:
+    """Tissue (L, 3, H, W): the colour `base` (L, 3) of its surroundings, mottled by noise of three octaves.
+
+    seed, contrast (L,); v, u (L, H, W): where the noise is read, in box coordinates.
+    """
+    mottle = torch.zeros_like(v)[:, None]
+    grid = torch.stack([u, v], -1)
+    for octave, cells in enumerate(OCTAVES):
+        # knots by hashing: the same on every device
+        at = torch.arange(cells, device=v.device).expand(len(seed), cells)
+        knots = hashed_normal(seed, at + 1000 * (octave + 1), at, channels=1).clamp_(-2, 2)
+        mottle += F.grid_sample(knots, grid, mode="bilinear", padding_mode="reflection", align_corners=True) / 2**octave
+    return base[:, :, None, None] * (1 + contrast[:, None, None, None] * mottle)
+
+
+def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
+    """The patch as another device might show it: channels reordered, half of the patches inverted. tone (L, 4)."""
+    order = tone[:, :3].argsort(1)[:, :, None, None].expand_as(patch)
+    patch = patch.gather(1, order)
+    return torch.where((tone[:, 3] < 0.5)[:, None, None, None], 1 - patch, patch)
+
+
+def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
+    """Light on a dome, a factor (L, 1, H, W): brighter towards `angle` (L,) and at the top, darker at the rim.
+
+    v (L, H), u (L, W): box coordinates; strength (L,).
+    """
+    v, u = v[:, None, :, None], u[:, None, None, :]
+    s, a = strength[:, None, None, None], angle[:, None, None, None]
+    light = torch.cos(a) * u + torch.sin(a) * v
+    return (1 + s * (light + 0.5 * (1 - 2 * (v * v + u * u)))).clamp_(min=0)
+
+
+# How a lesion is joined to the image by its gradients, for the blend `poisson`.
+
+
+STEPS = 12  # of conjugate gradients; the guess they start from has the large scales right
+LEAST = 6  # pixels; the coarsest level of the guess
+
+
+def membrane(rim: Tensor, inside: Tensor) -> Tensor:
+    """The harmonic function within `inside` that continues `rim` from outside.
+
+    rim (L, C, H, W): values known outside; inside bool (L, H, W): where they are sought. Laplace's equation by a few
+    conjugate gradients from a guess made coarse to fine. Beyond the window its edge repeats.
+    """
+    hole = inside[:, None].to(rim.dtype)
+    field = torch.where(inside[:, None], _guess(rim, hole), rim)
+    r = -_laplace(field) * hole  # residual
+    p, rs = r, r.square().sum((2, 3), keepdim=True)  # direction, squared norm of the residual
+    for _ in range(STEPS):
+        Ap = _laplace(p) * hole
+        step = rs / (p * Ap).sum((2, 3), keepdim=True).clamp(min=1e-12)
+        field = field + step * p
+        r = r - step * Ap
+        before, rs = rs, r.square().sum((2, 3), keepdim=True)
+        p = r + rs / before.clamp(min=1e-12) * p
+    return field
+
+
+def _laplace(z: Tensor) -> Tensor:
+    p = F.pad(z, (1, 1, 1, 1), mode="replicate")
+    return 4 * z - p[..., :-2, 1:-1] - p[..., 2:, 1:-1] - p[..., 1:-1, :-2] - p[..., 1:-1, 2:]
+
+
+def _guess(rim: Tensor, hole: Tensor) -> Tensor:
+    """Averages of what is known, handed down from coarse to fine, two Jacobi sweeps each."""
+    known = 1 - hole
+    if min(rim.shape[-2:]) <= LEAST:
+        total = known.sum((2, 3), keepdim=True).clamp(min=1)
+        guess = ((rim * known).sum((2, 3), keepdim=True) / total).expand_as(rim)
+    else:
+        half = ((rim.shape[-2] + 1) // 2, (rim.shape[-1] + 1) // 2)
+        weight = F.adaptive_avg_pool2d(known, half)
+        coarse = F.adaptive_avg_pool2d(rim * known, half) / weight.clamp(min=1e-6)
+        guess = _guess(coarse, (weight <= 0).to(rim.dtype))
+        guess = F.interpolate(guess, rim.shape[-2:], mode="bilinear", align_corners=False)
+    field = torch.where(hole > 0, guess, rim)
+    for _ in range(2):
+        field = field - 0.25 * hole * _laplace(field)
+    return field
+
+
+def poisson(under: Tensor, over: Tensor, inside: Tensor) -> Tensor:
+    """The gradients of `over` within `inside`, the values of `under` around it (Perez et al. 2003, seamless cloning).
+
+    The solution is `over` plus the membrane spanned by `under - over` on the rim.
+    """
+    return over + membrane(under - over, inside)

@@ -1,0 +1,48 @@
+"""Presets of a pre-training: `paper` as printed, `quick` for minutes on a CPU, `imagenet` from ImageNet weights."""
+
+from __future__ import annotations
+
+from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS
+from core.engine.objectives.config import PretrainConfig
+
+PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
+    "paper": PretrainConfig(),
+    # Weak views that keep the lesion in sight, and a l_ctr that does not pull four classes to all but one point. Many
+    # small steps: with 32 source images a step (256 views) l_aug stayed at chance for as many views.
+    "quick": PretrainConfig(
+        preset="quick",
+        size=64,
+        batch=8,
+        epochs=8,
+        lr=1e-3,
+        optimiser="adamw",
+        schedule="onecycle",
+        weight_decay=1e-2,
+        medmix=MEDMIX_PRESETS["quick"],
+        weak=WEAK_PRESETS["gentle"],
+        centre_images=512,
+        w_ctr=0.01,
+        aug_on="features",
+        snapshot_every=1,
+    ),
+}
+# From ImageNet weights that come with the installation: the recipe of `quick`, but early layers and batch norms keep
+# what they know and the rest of the backbone learns at a tenth of the head's rate; and lesions of every size and kind
+# are pasted, since nobody knows here what an image shows (RESULTS.md: "What is pasted decides").
+PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
+    **{
+        "preset": "imagenet",
+        "encoder.arch": "efficientnet-lite0",
+        "encoder.init": "auto",
+        "size": 128,
+        "fit_size": 224,
+        "fit_closer": True,
+        "steps": 150,
+        "frozen": 8,
+        "frozen_norm": True,
+        "backbone_rate": 0.1,
+        "snapshot_every": 5,
+        "medmix": MEDMIX_PRESETS["varied"].to_dict(),
+    }
+)
+PRETRAIN_DEFAULT = "imagenet"  # what page and verbs begin with; RESULTS.md says why
