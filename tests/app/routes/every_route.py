@@ -102,6 +102,7 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     for part in ("open", "list", "counts", "step", "drafts", "overview"):
         ask(f"GET /api/review/{part}?{seen}")
     assert ask(f"GET /api/review/place?{seen}&case={cases[2]}")["case"] == cases[2]
+    ask("POST /api/review/boxes", {"cases": []})
     ask("POST /api/review/tag", {"study": STUDY, "cases": cases[:2], "tag": "odd"})
     ask(f"GET /api/case/{cases[0]}/tile.webp?run={run}")
     size = store.first("SELECT width * height AS n FROM cases WHERE id = ?", cases[:1])["n"]
