@@ -48,6 +48,9 @@ MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_abnormal", "any_normal",
 Report = Callable[[str], None]
 
 
+OWN = ("marks", "apart")  # of an arm's settings, those of the experiment; the rest are the detector's
+
+
 def marks() -> list[Arm]:
     """By the number of marks; without pasted lesions; on PMSACL's encoder; and with small lesions marked alone, tested
     on the others.
@@ -156,7 +159,7 @@ def run_arm(
     """MEASURES of one arm, means over the halves. fit: "marks", how many; "apart": whether the smaller lesions are
     marked and the larger tested; what else LearntConfig takes.
     """
-    settings = {k: v for k, v in fit.items() if k not in ("marks", "apart")}
+    settings = {k: v for k, v in fit.items() if k not in OWN}
     config = LearntConfig(base="blend", base_run=str(base), base_side=seen, seed=seed).replace(**settings)
     found, cases = [], []
     for may, test in halves(sets, fit.get("apart", False)):

@@ -8,6 +8,7 @@ from core.engine.detectors.lesion_head.synth import JUDGES, judge
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.experiments.arm import Arm
+from core.studio.experiments.marks import OWN
 from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
 from core.studio.experiments.report import markdown, summarise
 from core.studio.experiments.runner import run_plan
@@ -95,7 +96,9 @@ def test_claims_are_tested_on_the_same_images(store, tiny_study):
 def test_every_arm_can_be_made():
     for arm in (arm for plan in EXPERIMENTS.values() for arm in plan()):
         kind = DETECTORS.get(arm.detector)
-        (getattr(kind, "presets", {}).get(arm.fit_preset) or kind.Config()).replace(**arm.fit)
+        (getattr(kind, "presets", {}).get(arm.fit_preset) or kind.Config()).replace(
+            **{k: v for k, v in arm.fit.items() if k not in OWN}
+        )
         if arm.encoder != UNTRAINED:
             PRETRAIN_PRESETS[arm.preset].replace(**arm.pretrain)
     assert all({a.label for a in EXPERIMENTS[name]()} >= set(sum(pairs, ())) for name, pairs in CLAIMS.items())
