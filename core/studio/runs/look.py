@@ -12,6 +12,7 @@ from core.studio.runs.sides import ARCH, SIZE, side_for
 
 DETECTOR = AT_ONCE
 NAME = "First look"
+MAP = {"feature": "backbone", "points": {"mixed": 0}}  # nothing was trained on MedMix versions
 
 
 def create_look(
@@ -37,10 +38,16 @@ def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args
     return chain(runs["encoder"] if new else None, [runs["fit"]], evaluate=evaluate, aids=False, **args)
 
 
+def map_step(runs: dict[str, str], **args) -> dict:
+    """The step that draws the map of the encoder's features, so that Clusters has one."""
+    return {"step": "embed", "run": runs["encoder"], "args": {"config": MAP, **args}}
+
+
 def look(store: Store, study: str, device: str = "auto", start: bool = True, **args) -> dict:
     """Queue a first look; returns {'job', 'encoder', 'fit'}. args: of its steps."""
     runs = create_look(store, study)
-    return {"job": jobs.submit(store, look_steps(store, runs, device=device, **args), start=start), **runs}
+    steps = [*look_steps(store, runs, device=device, **args), map_step(runs, device=device, **args)]
+    return {"job": jobs.submit(store, steps, start=start), **runs}
 
 
 def _kept(store: Store, study: str, arch: str, size: int | None) -> str | None:

@@ -46,13 +46,32 @@ def plan(store: Store, study: str | None) -> dict:
         return answer
     ended = sorted((j for j in found if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
     estimate = Estimate(store)
+    counted = {j["id"] for j in going}
     for job in sorted([*ended[:BEFORE], *going], key=lambda j: j["id"]):
+        first = [j for j in _ahead(store, job) if j["id"] not in counted]
+        counted |= {j["id"] for j in first}
+        if wait := sum(sum(estimate.steps(j)) for j in first):
+            state = "running" if any(j["status"] == "running" for j in first) else "waiting"
+            answer["stages"].append(_stage("Other work, which goes first", state, wait))
         answer["stages"] += _stages(store, job, estimate.steps(job))
         if job["status"] in GOING and job["step"] == "demo" and job["args"].get("train", True):
             after = [(title, estimate.slower * seconds) for title, seconds in DEMO_FOLLOWS]
             answer["stages"] += [_stage(title, "waiting", seconds) for title, seconds in after]
     answer["left"] = round(sum(stage["left"] for stage in answer["stages"]), 1)
     return answer
+
+
+def _ahead(store: Store, job: dict) -> list[dict]:
+    """Jobs that its queue takes before a job that waits, as `execution.claim` orders them."""
+    if job["status"] != "queued":
+        return []
+    others = [j for j in jobs.list_jobs(store, *GOING) if j["queue"] == job["queue"] and j["id"] != job["id"]]
+    mine = _turn(job)
+    return [j for j in others if _turn(j) < mine or (j["status"] == "running" and _turn(j)[0] <= mine[0])]
+
+
+def _turn(job: dict) -> tuple[bool, int]:
+    return any(one["args"].get("gives_way") for one in job["chain"]), job["id"]
 
 
 def _belongs(job: dict, mine: set[str], study: str | None) -> bool:

@@ -129,7 +129,7 @@ def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypa
     demo.offer(store, "cpu")
     worker.run_queue(store)
     training, first = sorted(claimed, key=lambda job: job["id"], reverse=True)
-    assert [s["step"] for s in first["chain"]] == ["pretrain", "fit", "score", "evaluate"]
+    assert [s["step"] for s in first["chain"]] == ["pretrain", "fit", "score", "evaluate", "embed"]
     assert runs.get_run(store, first["chain"][1]["run"])["method"] == "blend"
     verbs = [s["step"] for s in training["chain"]]
     assert verbs[:5] == ["pretrain", "embed", "fit", "score", "evaluate"], "Clusters does not wait for the detectors"

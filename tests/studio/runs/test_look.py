@@ -1,5 +1,6 @@
 """A first look: one job from pretrained features to readings, its encoder shared by later looks."""
 
+from core.studio.clusters import library
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.runs import look
@@ -10,8 +11,12 @@ from tests.conftest import ARCH
 def test_a_look_scores_every_case_and_keeps_its_encoder(store, tiny_study):
     encoder = look.create_untrained(store, tiny_study, 32, init="random", arch=ARCH)
     made = {"encoder": encoder, "fit": look.create_fit(store, encoder, "padim", name=look.NAME)}
-    jobs.submit(store, look.look_steps(store, made, device="cpu"), start=False)
+    steps = [*look.look_steps(store, made, device="cpu"), look.map_step(made, device="cpu")]
+    job = jobs.submit(store, steps, start=False)
     worker.run_queue(store)
+    assert jobs.get_job(store, job)["status"] == "done", jobs.get_job(store, job)["error"]
+    (shown,) = library.list_maps(store, tiny_study)
+    assert shown["ready"] and shown["run"] == encoder and shown["points"] == 36, "Clusters shows the study at once"
     assert runs.get_run(store, made["fit"])["status"] == "done"
     scored = store.one("SELECT count(*) AS n FROM readings WHERE run = ?", [made["fit"]])["n"]
     cases = store.one("SELECT count(*) AS n FROM cases WHERE study = ? AND split != 'train'", [tiny_study])["n"]
@@ -40,3 +45,8 @@ def test_an_encoder_that_is_there_is_looked_with_again(store, tiny_study):
     made = look.create_look(store, tiny_study)
     runs.update_run(store, made["encoder"], status="done")
     assert look.create_look(store, tiny_study)["encoder"] == made["encoder"]
+
+
+def test_the_job_of_a_look_ends_with_the_map_of_its_features(store, tiny_study):
+    job = look.look(store, tiny_study, "cpu", start=False)["job"]
+    assert [s["step"] for s in jobs.get_job(store, job)["chain"]][-3:] == ["score", "evaluate", "embed"]

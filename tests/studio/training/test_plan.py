@@ -9,10 +9,12 @@ import pytest
 from core.engine.progress import Stopped
 from core.studio.db.store import now
 from core.studio.demo import study as demo
+from core.studio.ingest.studies import import_study
 from core.studio.jobs import execution, times
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work
 from core.studio.runs import records as runs
+from core.studio.runs.look import look
 from core.studio.training import estimate, plan
 from core.studio.training import requests as training
 
@@ -104,3 +106,19 @@ def test_the_drawing_can_be_stopped(store, monkeypatch):
     with pytest.raises(Stopped):
         demo._demo_step(Work(store, "", {"seed": 0}, should_stop=lambda: True))
     assert store.query("SELECT id FROM studies") == [] and jobs.list_jobs(store) == []
+
+
+def test_what_goes_first_is_in_the_time_left_and_the_demo_is_not(store, chain, tiny_folder):
+    first = plan.plan(store, "tiny")["left"]
+    import_study(store, "own", tiny_folder)
+    looked = look(store, "own", "cpu", start=False)
+    alone = sum(estimate.Estimate(store).steps(jobs.get_job(store, looked["job"])))
+    now = plan.plan(store, "own")
+    before, *rest = now["stages"]
+    assert (before["title"], before["state"]) == ("Other work, which goes first", "running")
+    assert before["left"] == pytest.approx(first, abs=1) and now["left"] == pytest.approx(first + alone, abs=1)
+    assert rest and now["jobs"] == [looked["job"]]
+    # The demo's chain makes room: it is not waited for, and waits itself for both.
+    demo.offer(store, "cpu")
+    assert plan.plan(store, "own")["left"] == pytest.approx(now["left"], abs=1)
+    assert plan.plan(store, None)["stages"][0]["left"] == pytest.approx(now["left"], abs=1)
