@@ -485,8 +485,7 @@ def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | 
 def _shown(context: RequestContext, done: dict) -> dict:
     """A stored decision as it may be answered: its number would tell who reads a study blind how many others there
     are."""
-    blind = context.blinded or sessions.reads_blind(context.store, context.reader)
-    return {**done, "review": 0} if blind else done
+    return {**done, "review": 0} if context.blinded or context.reads_blind else done
 
 
 def _seconds(value: float | None) -> float | None:

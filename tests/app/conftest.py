@@ -78,10 +78,11 @@ class Served:
         self.start()
 
     def start(self, port: int = 0) -> None:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "1"}
         command = [sys.executable, "-m", "app.server", "--home", str(self.home), "--port", str(port), *self.arguments]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        self.killed = False
         deadline = time.monotonic() + 240  # seconds; 5 on a quiet machine
         while time.monotonic() < deadline:
             lines = [line for line in self.log.read_text().splitlines() if line.startswith("http")]
@@ -100,11 +101,15 @@ class Served:
 
     def kill(self) -> None:
         """The hard way, as a power cut would."""
+        self.killed = True
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
-        if self.process.poll() is None:
+        """Raises AssertionError with what it said last if the server had ended by itself."""
+        ended = self.process.poll()
+        assert ended in (None, 0) or self.killed, f"the server ended by itself ({ended}):\n{self.log.read_text()[-6000:]}"
+        if ended is None:
             self.process.terminate()
             try:
                 self.process.wait(10)

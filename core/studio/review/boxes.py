@@ -7,6 +7,7 @@ request says first whether its reader may be shown what is found.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import sys
@@ -50,6 +51,7 @@ class Embeddings:
         self._turn = threading.Lock()  # one is made at a time: two would share the processors and take twice as long
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def __contains__(self, key: Key) -> bool:
         return key in self._kept
@@ -77,10 +79,21 @@ class Embeddings:
                     self._waiting.move_to_end(key)
             while len(self._waiting) > AHEAD:
                 self._waiting.popitem(last=False)
-            if self._thread is None:
+            if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._make, name="embeddings", daemon=True)
                 self._thread.start()
+                atexit.register(self.close)
             self._changed.notify()
+
+    def close(self) -> None:
+        """Make no more of them, and wait for the one that is being made: an interpreter that ends while a thread is
+        within torch is ended by the C++ library, with an error."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
 
     def idle(self) -> bool:
         """Whether nothing waits, and nothing is being made."""
@@ -91,7 +104,9 @@ class Embeddings:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._waiting))
+                self._changed.wait_for(lambda: self._closed or bool(self._waiting))
+                if self._closed:
+                    return
                 key, _ = self._waiting.popitem()
             try:
                 self.of(key)

@@ -19,7 +19,7 @@ from core.studio.review import sessions
 from core.studio.review.people import not_allowed, rights_of
 from core.studio.review.sessions import DECIDE_FIRST, SIGHTED, Aliases, Hidden
 
-_FACTS = """SELECT s.*,
+_FACTS = f"""SELECT s.*,
   (SELECT role FROM readers WHERE name = :reader) AS reader_role,
   (SELECT value FROM settings WHERE key = 'blind:' || s.id) AS read_blind,
   (SELECT value FROM settings WHERE key = 'tags:' || s.id) AS people_tags,
@@ -30,9 +30,11 @@ _FACTS = """SELECT s.*,
   (SELECT json_object('id', r.id, 'kind', r.kind, 'method', r.method, 'parent', r.parent)
     FROM runs r WHERE r.id = :run AND r.study = s.id AND r.binned IS NULL) AS asked_run,
   (SELECT json_group_array(json_object('id', o.id, 'session', o.session, 'secret', o.secret, 'whole', o.whole))
-    FROM neutral_orders o WHERE o.reader = :reader AND o.study = s.id) AS orders
+    FROM neutral_orders o WHERE o.reader = :reader AND o.study = s.id) AS orders,
+  {sessions.IN_BLIND_SESSION} AS in_blind_session, {sessions.ANY_READ_BLIND} AS any_read_blind
   FROM studies s WHERE s.id = :study AND s.binned IS NULL"""
-_LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_run", "orders")
+_LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_run", "orders", "in_blind_session",
+          "any_read_blind")  # fmt: skip
 
 
 class NoOrder(Exception):
@@ -53,7 +55,8 @@ class RequestContext:
 
     study: its id; about_study: its row. run: id of the run that was asked for; about_run: {"id", "kind", "method",
     "parent"}. case: row of the case that was asked for. session: the reader's open reading session of the study. blind:
-    whether the study is read blind first, by whoever is a plain reader. people_tags: tags that people have made.
+    whether the study is read blind first, by whoever is a plain reader. reads_blind: whether the reader reads any study
+    blind. people_tags: tags that people have made.
     """
 
     store: Store
@@ -63,6 +66,7 @@ class RequestContext:
     study: str
     about_study: Row
     blind: bool
+    reads_blind: bool
     session: Row | None
     about_run: Row | None
     case: Row | None
@@ -132,6 +136,7 @@ class RequestContext:
             study=facts["id"],
             about_study={k: v for k, v in facts.items() if k not in _LAYER},
             blind=blind,
+            reads_blind=bool(facts["in_blind_session"] or (facts["any_read_blind"] and role not in SIGHTED)),
             session=session,
             about_run=about_run,
             case=case,

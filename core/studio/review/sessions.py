@@ -315,22 +315,26 @@ def standing(store: Store, reader: str) -> dict:
     }
 
 
+# 1 where a blind session of :reader is open, and where any study is read blind: on studies that are not in the bin.
+IN_BLIND_SESSION = (
+    "EXISTS (SELECT 1 FROM reading_sessions h JOIN studies b ON b.id = h.study "
+    "WHERE h.reader = :reader AND h.ended IS NULL AND h.blind AND b.binned IS NULL)"
+)
+ANY_READ_BLIND = (
+    "EXISTS (SELECT 1 FROM studies b JOIN settings k ON k.key = 'blind:' || b.id "
+    "WHERE k.value = 'true' AND b.binned IS NULL)"
+)
+
+
 def in_blind_session(store: Store, reader: str) -> bool:
     """Whether a blind session of the reader's is open, on a study that is not in the bin."""
-    query = (
-        "SELECT 1 FROM reading_sessions h JOIN studies s ON s.id = h.study "
-        "WHERE h.reader = ? AND h.ended IS NULL AND h.blind AND s.binned IS NULL"
-    )
-    return store.one(query, [reader]) is not None
+    return bool(store.first(f"SELECT {IN_BLIND_SESSION} AS open", {"reader": reader})["open"])
 
 
 def reads_blind(store: Store, reader: str) -> bool:
     """Whether any study is read blind by `reader`, or a blind session of theirs is open: then the rooms that show what
     a study holds are closed to them. A study that lies in the bin is read by nobody.
     """
-    query = (
-        "SELECT 1 FROM studies s JOIN settings k ON k.key = 'blind:' || s.id "
-        "WHERE k.value = 'true' AND s.binned IS NULL LIMIT 1"
-    )
-    study = store.one(query) is not None and role_of(store, reader) not in SIGHTED
-    return study or in_blind_session(store, reader)
+    query = f"SELECT {IN_BLIND_SESSION} AS open, {ANY_READ_BLIND} AS study"
+    row = store.first(query, {"reader": reader})
+    return bool(row["open"] or (row["study"] and role_of(store, reader) not in SIGHTED))

@@ -72,7 +72,10 @@ def test_clicks_grow_a_region_that_undo_takes_back_and_the_brush_corrects(page, 
     first = click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, 1)
     assert first > start
     page.keyboard.down("Alt")
-    assert click(*page.evaluate(FURTHEST, 1), 2) < first, "a click outside the lesion takes away"
+    outside = page.evaluate(FURTHEST, 1)
+    page.evaluate(f"window.grown = {mask}.slice()")
+    assert click(*outside, 2) < first, "a click outside the lesion takes away"
+    assert page.evaluate(f"{mask}.every((on, i) => !on || window.grown[i])"), "and adds nothing anywhere"
     page.keyboard.up("Alt")
     page.keyboard.press("z")
     page.wait_for_function(f"{steps} === 1")

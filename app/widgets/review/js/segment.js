@@ -107,6 +107,8 @@ async function one(review, id, click) {
   try {
     const found = await region(review, clicks, window, corrects ? base : undefined);
     if (review.detail?.id !== id || !editor.mask || editor.history.length !== at) return;
+    // The region is made anew of all clicks; one outside of the lesion must not add to it somewhere else.
+    if (!click.positive) for (let i = 0; i < found.length; i += 1) found[i] &= editor.mask[i];
     editor.step((mask) => {
       const box = boxOf(mask, editor.w, editor.h);
       mask.set(base);
