@@ -137,7 +137,8 @@ def serve(
     """Builds and runs the server until it is interrupted, or asked to end by SIGTERM or SIGHUP.
 
     `ready(url)` is called once the address is known. At the end the demo's own jobs are paused until the next start,
-    with `stop_jobs` all others as well, and `say(text)` is given a line on what goes on and how to stop it.
+    with `stop_jobs` all others as well, and `say(text)` is given a line on what goes on and how to stop it. Where an
+    embedding is still being made then, the process ends here, with 0.
     """
     if single_user and host not in LOOPBACK:
         raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")
@@ -149,6 +150,7 @@ def serve(
     from core.studio.demo import study as demo
     from core.studio.incoming.watch import Lookout
     from core.studio.jobs import stopping
+    from core.studio.review.boxes import EMBEDDINGS
     from core.studio.runs import bin
 
     config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
@@ -172,6 +174,9 @@ def serve(
         with contextlib.suppress(OSError):  # the terminal may be gone
             if text := stopping.sentence(store, paused):
                 say(text)
+    if not EMBEDDINGS.close(1.0):  # on a busy machine it would take a minute, and nobody asks for it any more
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def main() -> None:

@@ -108,7 +108,9 @@ class Served:
     def stop(self) -> None:
         """Raises AssertionError with what it said last if the server had ended by itself."""
         ended = self.process.poll()
-        assert ended in (None, 0) or self.killed, f"the server ended by itself ({ended}):\n{self.log.read_text()[-6000:]}"
+        assert ended in (None, 0) or self.killed, (
+            f"the server ended by itself ({ended}):\n{self.log.read_text()[-6000:]}"
+        )
         if ended is None:
             self.process.terminate()
             try:

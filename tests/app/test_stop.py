@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
 from core.studio.db import store
 from core.studio.ingest import studies
 from core.studio.jobs import queue as jobs
+from core.studio.review import boxes
 from core.studio.runs import records as runs
 from tests.app.conftest import Served
 from tests.conftest import plain_folder, wait
@@ -67,3 +70,19 @@ def test_with_stop_jobs_they_are_paused_within_ten_seconds(at_work):
     assert served.process.wait(20) == 0 and time.monotonic() - started < 10
     assert jobs.get_job(opened, job)["status"] == "paused"
     assert f"Paused at a checkpoint: job {job};" in served.log.read_text()
+
+
+@pytest.mark.slow
+def test_it_ends_in_order_while_an_embedding_is_made(own_home):
+    if missing := boxes.missing():
+        pytest.skip(missing)
+    home = own_home("embeds")
+    opened = store.open(str(home))
+    cases = [row["id"] for row in opened.query("SELECT id FROM cases LIMIT 4")]
+    opened.close()
+    served = Served(home)
+    head = {"Content-Type": "application/json", "Origin": served.url.rstrip("/")}
+    body = json.dumps({"cases": cases}).encode()
+    urllib.request.urlopen(urllib.request.Request(served.url + "api/review/boxes", body, head), timeout=60).close()
+    served.process.terminate()
+    assert served.process.wait(30) == 0, served.log.read_text()

@@ -85,15 +85,16 @@ class Embeddings:
                 atexit.register(self.close)
             self._changed.notify()
 
-    def close(self) -> None:
-        """Make no more of them, and wait for the one that is being made: an interpreter that ends while a thread is
-        within torch is ended by the C++ library, with an error."""
+    def close(self, patience: float | None = None) -> bool:
+        """Make no more of them, and wait for the one that is being made, for `patience` seconds at most: an interpreter
+        that ends while a thread is within torch is ended by the C++ library, with an error. False: it is still made."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(patience)
+        return self._thread is None or not self._thread.is_alive()
 
     def idle(self) -> bool:
         """Whether nothing waits, and nothing is being made."""
