@@ -67,6 +67,8 @@ def run_evaluate(args) -> int:
 
 def as_csv(rows: list[dict]) -> str:
     """Every plain value of the rows; an interval takes two columns."""
+    from core.studio.review.exports.tables import cell
+
     flat = []
     for row in rows:
         line: dict[str, Any] = {}
@@ -79,7 +81,7 @@ def as_csv(rows: list[dict]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(dict.fromkeys(name for line in flat for name in line)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows({name: cell(value) for name, value in line.items()} for line in flat)
     return out.getvalue().rstrip("\n")
 
 

@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 
 from core.studio.db import store
+from core.studio.demo import study as demo
 from core.studio.ingest import studies
 from core.studio.jobs import queue as jobs
 from core.studio.review import boxes
@@ -60,6 +61,16 @@ def test_it_says_what_goes_on_and_how_to_stop_it(at_work, name):
         "goes on without the page; `jobs stop` pauses all."
     )
     assert jobs.get_job(opened, job)["status"] == "running"
+
+
+@pytest.mark.slow
+def test_the_demos_own_jobs_pause_with_the_server(at_work):
+    served, job, opened = at_work()
+    opened.set_setting(demo.OWN, [job])
+    served.process.terminate()
+    assert served.process.wait(20) == 0
+    assert jobs.get_job(opened, job)["status"] == "paused" and opened.setting(demo.PAUSED) == [job]
+    assert f"Paused at a checkpoint: job {job};" in served.log.read_text()
 
 
 @pytest.mark.slow
