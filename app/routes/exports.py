@@ -128,11 +128,6 @@ def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, ru
     else:
         act = export_png if kind == "png" else export_dicom_seg
         done = act(store, study, folder / "files", who, names)
-        if not done["files"]:
-            raise ValueError(
-                "There is nothing to export: no case of this study "
-                + ("has a lesion mask." if kind == "png" else "came as DICOM with a mask.")
-            )
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
             for path in sorted((folder / "files").iterdir()):
                 out.write(path, path.name)

@@ -434,13 +434,14 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
     if body.labels is not None or body.blind is not None:
         ctx.demand(request, "administer")
         study_row(store, body.study)
-    for key, values in (("keys", body.keys), ("show", body.show)):
-        if values is not None:
-            store.set_setting(f"{key}:{name}", values)
-    if body.labels is not None:
-        decisions.set_labels(store, body.study, body.labels, name)
-    if body.blind is not None:
-        sessions.set_blind(store, body.study, body.blind, name)
+    with store.write():  # all of it or nothing
+        for key, values in (("keys", body.keys), ("show", body.show)):
+            if values is not None:
+                store.set_setting(f"{key}:{name}", values)
+        if body.labels is not None:
+            decisions.set_labels(store, body.study, body.labels, name)
+        if body.blind is not None:
+            sessions.set_blind(store, body.study, body.blind, name)
     return {"ok": True}
 
 

@@ -306,7 +306,9 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 def first_look(ctx: Studio, who: Administrator, study: str):
     """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
     studies.study_row(ctx.store(), study)
-    return {"ok": True, **look.look(ctx.store(), study, ctx.store().setting("device", "auto"))}
+    made = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
+    owners.set_owner(ctx.store(), "run", [made["encoder"], made["fit"]], who)
+    return {"ok": True, **made}
 
 
 @router.post("/import/{task}/stop", response_model=Done)

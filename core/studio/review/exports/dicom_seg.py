@@ -26,7 +26,7 @@ _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "Re
 
 def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
     """One .dcm in `folder` for each DICOM case with a mask. {"files", "passed_over" (no DICOM), "folder",
-    "burned_in"}."""
+    "burned_in"}. Raises ValueError if there is none."""
     from core.studio.ingest.dicom import is_dicom
 
     names = Names(store, study, keep_names)
@@ -45,6 +45,8 @@ def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names
         label = pictures.label_of(row, found, own)
         segment(source, mask, row["frame"], label).save_as(folder / f"seg-{row['id']}-v{row['version']}.dcm")
         written.append(row["id"])
+    if not written:
+        raise ValueError("There is nothing to export: no case of this study came as DICOM with a mask.")
     text = burned_in.among(store, study, written)
     details = {"format": "dicom-seg", "files": len(written), "named": keep_names, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)

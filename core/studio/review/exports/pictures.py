@@ -85,11 +85,16 @@ def newest_masks(store: Store, study: str) -> list[dict]:
 
 
 def export_png(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
-    """One 1-bit PNG for each case with a mask, byte for byte as it is stored. {"files", "folder", "burned_in"}."""
+    """One 1-bit PNG for each case with a mask, byte for byte as it is stored. {"files", "folder", "burned_in"}.
+
+    Raises ValueError if there is none.
+    """
+    rows = newest_masks(store, study)
+    if not rows:
+        raise ValueError("There is nothing to export: no case of this study has a lesion mask.")
     names = Names(store, study, keep_names)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    rows = newest_masks(store, study)
     for row in rows:
         (folder / f"{_file(names.case(row), row['id'])}.png").write_bytes(row["png"])
     text = burned_in.among(store, study, [r["id"] for r in rows])
