@@ -213,8 +213,8 @@ class ReviewSetup(Answer):
 
 
 class WorklistRow(Part):
-    """flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. None of
-    these while the case is hidden.
+    """flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
+    order "teaches". None of these while the case is hidden.
     """
 
     id: int
@@ -231,6 +231,7 @@ class WorklistRow(Part):
     map: NotRequired[str | None]
     tags: NotRequired[list[str]]
     kinds: NotRequired[list[str]]
+    why: NotRequired[str]
     disagreement: NotRequired[float]
 
 

@@ -2373,8 +2373,8 @@ export interface components {
             ] | null;
         };
         /**
-         * @description flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. None of
-         *     these while the case is hidden.
+         * @description flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
+         *     order "teaches". None of these while the case is hidden.
          */
         WorklistRow: {
             id: number;
@@ -2395,6 +2395,7 @@ export interface components {
             map?: string | null;
             tags?: string[];
             kinds?: string[];
+            why?: string;
             disagreement?: number;
         };
         YamlText: {

@@ -22,7 +22,7 @@ from core.studio.review.context import RequestContext
 from core.studio.review.decisions import DECISIONS
 from core.studio.review.sessions import last_decision_sql
 
-SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement")
+SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement", "teaches")
 SPLITS = ("test", "holdout", "train")
 SAID = ("", "unread", "read", *DECISIONS, "against")  # filters by what the reader said
 LABELS = ("", "normal", "abnormal", "unknown")
@@ -144,6 +144,8 @@ class Worklist:
         self.context, self.store, self.run = context, context.store, context.run
         self.session = context.session
         self.hidden = context.blinded
+        if query.sort == "teaches" and not self._teaches():
+            query = replace(query, sort="percentile")  # nothing has been learnt yet
         if query.sort in ("percentile", "score") and self.run is None:
             query = replace(query, sort="name", descending=False)
         if self.session is not None:
@@ -158,6 +160,11 @@ class Worklist:
     def covered(self) -> bool:
         """Whether a filter by label would reveal something."""
         return self.hidden or self.session is not None
+
+    def _teaches(self) -> bool:
+        """Whether the run has said which cases it would learn most from."""
+        found = "SELECT 1 AS one FROM next_marks INDEXED BY next_marks_by_value WHERE run = ? LIMIT 1"
+        return self.run is not None and bool(self.store.query(found, [self.run]))
 
     # Orders and filters
 
@@ -206,6 +213,13 @@ class Worklist:
                 f"WHERE s.run = ? AND s.case_id = c.id AND s.{self._column('score')} IS NOT NULL)"
             )
             return [self._by_score(splits), self._cases(splits, "cases_by_id", None, unscored, params=(self.run,))]
+        if q.sort == "teaches":  # those that taught the run itself come last
+            taught = "NOT EXISTS (SELECT 1 FROM next_marks t WHERE t.run = ? AND t.case_id = c.id)"
+            joined = self._joined("n.case_id", splits)
+            most = _Part(
+                "next_marks n", "next_marks_by_value", ("n.run = ?",), (self.run,), "n.case_id", "n.value", joined
+            )
+            return [most, self._cases(splits, "cases_by_id", None, taught, params=(self.run,))]
         if q.sort == "reviewed":
             said, index = ("w.reader = ?", "w.study = ?", "w.created IS NOT NULL"), "reader_words_by_time"
             joined = self._joined("w.case_id", splits)
@@ -320,7 +334,8 @@ class Worklist:
             r["id"]: r
             for r in self.store.query(
                 f"SELECT c.id, c.name, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
-                f"r.{flagged} AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement "
+                f"r.{flagged} AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement, "
+                "(SELECT n.why FROM next_marks n WHERE n.run = r.run AND n.case_id = c.id) AS why "
                 "FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ? "
                 "LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id LEFT JOIN case_votes v ON v.case_id = c.id",
                 [ids, self.context.study, self.run],
@@ -348,6 +363,8 @@ class Worklist:
                 row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
                 row |= cases.tags_shown(r, self.context.people_tags)
                 row["disagreement"] = 0.0 if self.hidden else r["disagreement"] or 0.0
+                if self.query.sort == "teaches" and not self.hidden:  # a rank among cases that are hidden
+                    row["why"] = r["why"] or ""
             out.append(row)
         return out
 

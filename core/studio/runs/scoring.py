@@ -30,6 +30,7 @@ from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import records as runs
 from core.studio.runs import weights
+from core.studio.runs.next_marks import keep_order
 from core.studio.runs.readings import FLAG_PERCENTILE, MOST_EXTRAS, OUTLINE, size_of, write_readings
 
 SEEN_SIDE = 32  # of the grid on which places that normal images show are kept
@@ -92,6 +93,7 @@ def score_run(
         "pixels": pixels._asdict(),
     }
     runs.update_run(store, run_id, summary={**run["summary"], **summary})
+    keep_order(store, run_id)
     return {
         "cases": len(held) + len(test),
         "seconds": seconds,
@@ -241,4 +243,5 @@ def score_new(
         images, rois = (np.stack(part) for part in zip(*prepared, strict=True))
         _write(store, run_id, np.array(ids, np.int64), look(detector, images, rois), calibrations, rois)
         done += len(ids)
+    keep_order(store, run_id)
     return done

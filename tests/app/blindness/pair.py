@@ -86,6 +86,7 @@ def build_home(folder: Path) -> None:
         scored = [add_readings(store, study, method, seed) for seed, method in enumerate(("padim", "nearest"))]
         first = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [study])]
         for case in first:
+            store.db["next_marks"].insert({"run": scored[0], "case_id": case, "value": case, "why": "drawn by chance"})
             decide(store, case, "ben", draws.choice(decisions.DECISIONS), run=scored[0], comment="seen by ben")
             size = store.first("SELECT width, height FROM cases WHERE id = ?", [case])
             if draws.random() < 0.6:
@@ -158,6 +159,9 @@ def scores_flags_maps(store, rng) -> None:
             [score, score, part, part, flag, flag, None if gone else zlib.compress(heat.tobytes()), 0.1, 0.2 + score,
              "2026-02-02T00:00:00.000Z", extra, row["run"], row["case_id"]],
         )  # fmt: skip
+    for case in never(store):
+        found = [float(rng.random()), "unlike what is marked", case]
+        store.execute("UPDATE next_marks SET value = ?, why = ? WHERE case_id = ?", found)
     store.execute("DELETE FROM readings WHERE case_id = ? AND run = (SELECT max(run) FROM readings)", never(store)[:1])
 
 

@@ -126,6 +126,10 @@ def fill(store, n: int, study: str = "large", reviewed: int = 0) -> list[int]:
             "VALUES ('r', ?, ?, ?, ?, ?, ?, ?, ?)",
             ((i, s, s, 100 * s, 100 * s, int(s > 0.95), int(s > 0.95), now()) for i, s in scored),
         )
+        db.conn.executemany(
+            "INSERT INTO next_marks (run, case_id, value, why) VALUES ('r', ?, ?, 'drawn by chance')",
+            ((i, draw.randrange(10**6)) for i in ids if i % 3),
+        )
         for reader in ("ann", "ben"):
             db.conn.executemany(
                 "INSERT INTO reviews (case_id, reader, decision, created) VALUES (?, ?, ?, ?)",

@@ -127,7 +127,7 @@ export class Worklist {
         role: 'listitem',
         tabIndex: -1,
         'data-id': row.id,
-        title: name,
+        title: row.why ? `${name}: ${row.why}` : name,
         onclick: () => this.review.goTo(row.id),
       },
       el('img', {
@@ -143,6 +143,7 @@ export class Worklist {
         { class: 'rv-what' },
         el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
         chips(tagsOf(this.review, row, Boolean(row.decision)), 2),
+        row.why && el('span', { class: 'dim' }, row.why),
       ),
       el('span', { class: 'rv-pct num', title: row.flagged ? 'Flagged' : '' }, fixed(row.percentile, 1)),
       el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),

@@ -26,6 +26,7 @@ const MENUS = [
       percentile: 'Percentile',
       decision: 'Decision',
       disagreement: 'Disagreement',
+      teaches: 'Teaches most',
       name: 'Name',
       added: 'Added',
       reviewed: 'Read',

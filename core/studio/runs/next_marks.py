@@ -1,0 +1,66 @@
+"""What to mark next: the test cases that a detector which learns from marks would learn most from, in an order of the
+worklist, each with a few words why.
+
+Most is learnt where the learnt map is undecided and where the most suspicious place is unlike all that is marked. Every
+fifth case is drawn by chance instead: an order by the detector's own doubts never shows what it is wrongly sure of.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from core.studio.db.store import Store
+from core.studio.runs import marks
+
+CHANCE = 5  # every so manieth case is drawn by chance
+WORDS = {"unsure": "its outline is unsure", "novelty": "unlike what is marked", "chance": "drawn by chance"}
+
+
+def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.ndarray, list[str]]:
+    """(places (N,) in the order in which cases teach most, of WORDS why each stands where it does, by that order).
+
+    unsure, novelty (N,): of each case, larger is more. Each counts by its rank, so that neither outweighs the other.
+    """
+    count = len(unsure)
+    ranks = np.stack([_ranks(np.asarray(values)) for values in (unsure, novelty)])
+    waiting = np.argsort(-ranks.sum(0), kind="stable").tolist()
+    draw = np.random.default_rng(seed)
+    order, words = [], []
+    for place in range(1, count + 1):
+        by_chance = place % CHANCE == 0
+        case = waiting.pop(int(draw.integers(len(waiting))) if by_chance else 0)
+        order.append(case)
+        words.append(WORDS["chance" if by_chance else ("unsure", "novelty")[int(ranks[:, case].argmax())]])
+    return np.array(order, int), words
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks (N,) of values, from 0; ties have their mean."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray((ends - (counts + 1) / 2)[place])
+
+
+def keep_order(store: Store, run: str) -> int:
+    """Order a scored run's test cases anew by what they teach; returns how many stand in the order.
+
+    None do where the run has not learnt from marks. Cases that it has learnt from are not among them.
+    """
+    rows = store.query(
+        "SELECT r.case_id AS id, json_extract(r.extra, '$.unsure') AS unsure, json_extract(r.extra, '$.novelty') AS "
+        "novelty FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test' ORDER BY c.id",
+        [run],
+    )
+    known = marks.learnt_from(store, run)
+    rows = [row for row in rows if row["unsure"] is not None and row["id"] not in known]
+    seed = zlib.crc32(run.encode())
+    order, words = ordered(*(np.array([row[k] for row in rows]) for k in ("unsure", "novelty")), seed)
+    with store.write() as db:
+        db.execute("DELETE FROM next_marks WHERE run = ?", [run])
+        db.table("next_marks").insert_all(
+            {"run": run, "case_id": rows[case]["id"], "value": len(rows) - place, "why": why}
+            for place, (case, why) in enumerate(zip(order, words, strict=True))
+        )
+    return len(rows)
