@@ -138,10 +138,10 @@ def wait(condition: Callable[[], object], seconds: float = 120):
 
 
 def quick_lessons(**settings):
-    """How a run learns from marks, with a few steps on a few views."""
+    """How a run learns from marks, with a few steps."""
     from core.engine.detectors.learnt.config import LearntConfig
 
-    return LearntConfig(**{"width": 16, "steps": 4, "least_views": 16, "most_views": 16, **settings})
+    return LearntConfig(**{"width": 16, "steps": 4, **settings})
 
 
 def scored_padim(store, study: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ base is the blend, fitted on normal images alone, and serves all arms of an enco
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -126,23 +127,24 @@ def run_marks(
         "AND m.source = 'import'",
         [study],
     )
-    sets = sets_of(store, study, side_for_marks(diameters([m for m in masks if decode_mask(m["png"]).any()]), seen))
+    lesions = diameters([m for m in masks if decode_mask(m["png"]).any()])
+    sets = sets_of(store, study, side_for_marks(store, study, lesions, seen))
     rows = []
-    for seed in seeds:
-        bases: dict[str, tuple[Encoder, Path]] = {}
-        with tempfile.TemporaryDirectory() as folder:
-            for arm in arms:
-                if arm.encoder not in bases:
-                    if arm.encoder == UNTRAINED:
-                        encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet"))
-                    else:
-                        encoder = load_encoder(run_folder(store, _encoder(store, study, arm, seed, SIZE, device)))
-                    place = Path(folder) / arm.encoder
-                    fit_base(encoder, sets, seen, device).save(place)
-                    bases[arm.encoder] = (encoder, place)
-                row = run_arm(sets, *bases[arm.encoder], seen, arm.fit, seed, device)
-                rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
-                report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
+    bases: dict[str, tuple[Encoder, Path]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for seed, arm in itertools.product(seeds, arms):
+            # ImageNet's weights and the blend on them are the same for every seed.
+            name = arm.encoder if arm.encoder == UNTRAINED else f"{arm.encoder}-{seed}"
+            if name not in bases:
+                if arm.encoder == UNTRAINED:
+                    encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet"))
+                else:
+                    encoder = load_encoder(run_folder(store, _encoder(store, study, arm, seed, SIZE, device)))
+                fit_base(encoder, sets, seen, device).save(Path(folder) / name)
+                bases[name] = (encoder, Path(folder) / name)
+            row = run_arm(sets, *bases[name], seen, arm.fit, seed, device)
+            rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
+            report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
     return rows
 
 

@@ -83,7 +83,7 @@ def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
         )
     found = marks.accepted(store, base["study"], reader)
     seen = size_of(store, base)
-    size = side_for_marks(marks.diameters(found), seen)
+    size = side_for_marks(store, base["study"], marks.diameters(found), seen)
     config = LearntConfig(base=base["method"], base_run=fit, base_side=seen).to_dict()
     config |= {"size": size, "marks": marks.chosen(store, base["study"], reader)}
     name = f"{DETECTORS.title(base['method'])}, {there['masks']} marked"

@@ -11,6 +11,7 @@ from core.studio.db.store import Store
 
 ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation; others may be slower, or take one side
 SIZE, STEP, MOST = 224, 32, 384  # the side that they were trained at; and how far from it they are used
+CLOSEST = 512  # for small lesions that readers marked; what learns from them sees parts of such images
 USUAL = 0.05  # diameter of a lesion, in parts of the short side, that SIZE shows well; smaller ones ask for more
 PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within a minute
 
@@ -20,11 +21,17 @@ def side_for(store: Store, study: str) -> int:
 
     No more than the short side of its usual image, than MOST, and than keeps all of them within PIXELS.
     """
-    shorts = store.query("SELECT min(width, height) AS s FROM cases WHERE study = ? ORDER BY s", [study])
+    shorts = _shorts(store, study)
     if not shorts:
         return SIZE
-    most = min(MOST, shorts[len(shorts) // 2]["s"] or SIZE, int((PIXELS / len(shorts)) ** 0.5))
+    most = min(MOST, shorts[len(shorts) // 2], int((PIXELS / len(shorts)) ** 0.5))
     return max(SIZE, most // STEP * STEP)
+
+
+def _shorts(store: Store, study: str) -> list[int]:
+    """Short sides of a study's images, ascending."""
+    rows = store.query("SELECT min(width, height) AS s FROM cases WHERE study = ? ORDER BY s", [study])
+    return [row["s"] or SIZE for row in rows]
 
 
 def closer(store: Store, study: str, config: dict) -> int:
@@ -38,11 +45,15 @@ def closer(store: Store, study: str, config: dict) -> int:
     return side if side > usual else 0
 
 
-def side_for_marks(diameters: np.ndarray, side: int) -> int:
-    """Side, a multiple of STEP from `side` to MOST, at which a detector learns from lesions of these diameters (L,), in
-    parts of the image's short side: their median spans as many pixels as one of USUAL at SIZE.
+def side_for_marks(store: Store, study: str, diameters: np.ndarray, side: int) -> int:
+    """Side, a multiple of STEP from `side` to CLOSEST, at which a detector learns from lesions of these diameters (L,),
+    in parts of the image's short side: their median spans as many pixels as one of USUAL at SIZE.
+
+    It is no larger than the short side of the study's usual image, unless `side` is.
     """
-    if not len(diameters):
+    shorts = _shorts(store, study)
+    if not len(diameters) or not shorts:
         return side
     wanted = SIZE * USUAL / max(float(np.median(diameters)), 1e-6)
-    return int(np.clip(-(-wanted // STEP) * STEP, side, max(side, MOST)))
+    most = min(CLOSEST, shorts[len(shorts) // 2] // STEP * STEP)
+    return int(np.clip(-(-wanted // STEP) * STEP, side, max(side, most)))

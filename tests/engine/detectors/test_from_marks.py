@@ -11,7 +11,7 @@ from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import FitContext, Marks
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import Learnt, Rule, chosen_weight
-from core.engine.detectors.learnt.teaching import lesion_loss
+from core.engine.detectors.learnt.teaching import VIEW, Lessons, _moved, lesion_loss
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -46,7 +46,7 @@ def marked(count: int, seed: int = 9) -> Marks:
 
 
 def config_of(base, **changes) -> LearntConfig:
-    quick = {"width": 16, "steps": 25, "least_views": 24, "most_views": 24}
+    quick = {"width": 16, "steps": 25}
     return LearntConfig(base="padim", base_run=str(base), **{**quick, **changes})
 
 
@@ -156,7 +156,7 @@ def test_it_stops_when_asked_and_reports_how_far_it_is(encoder, base):
         Learnt.fit(
             encoder, normals(24, SIDE), config_of(base), FitContext(None, "cpu", reports.append, stop, marks=marked(3))
         )
-    assert [r["step"] for r in reports] == sorted(r["step"] for r in reports) and reports[-1]["steps"] == 600
+    assert [r["step"] for r in reports] == sorted(r["step"] for r in reports) and reports[-1]["steps"] == 1000
 
 
 def test_its_level_is_that_of_the_outlines():
@@ -165,3 +165,30 @@ def test_its_level_is_that_of_the_outlines():
     assert pixels.threshold == 4.0 and pixels.hi > 4.0 and pixels.share is None
     assert held.outlined_by(0.5, None).pixels.threshold == held.pixels.threshold
     assert Rule().interval is None
+
+
+def test_a_decoder_never_sees_the_marks_that_are_left_out_for_it(encoder):
+    many, folds = marked(6), [np.array(fold) for fold in ([0, 3], [1, 4], [2, 5])]
+    lessons = Lessons(encoder, normals(8, SIDE), None, many, LearntConfig(), folds)
+    views = lessons()
+    parts = views.part.tolist()
+    assert [parts.count(p) for p in (0, 1, 2, -1)] == [3, 3, 3, 2], "four marked and two pasted for each decoder"
+    assert views.target.shape == (11, SIDE, SIDE) and not views.target[views.part == -1].any()
+    drawn = [sorted({next(order) for _ in range(8)}) for order in lessons.orders]
+    assert drawn == [[0, 3], [1, 4], [2, 5]], "each fold draws its own marks"
+    taught_views = views.of(torch.nonzero(views.part != 1)[:, 0])
+    asked = taught_views.part.tolist()
+    assert 1 not in asked and len(asked) == 8 == len(taught_views.target) == len(taught_views.maps[4])
+    plain = Lessons(encoder, normals(8, SIDE), None, many, LearntConfig(paste=False), [np.arange(6)])
+    assert [role for role, _ in plain.plan] == ["marked"] * 6 + ["normal"] * 2, "nothing pasted: marked ones instead"
+
+
+def test_of_large_images_a_view_is_a_part_mostly_round_a_lesion():
+    draw, held = np.random.default_rng(0), 0
+    image, mask = np.zeros((VIEW * 2, VIEW * 2, 3), np.uint8), np.zeros((VIEW * 2, VIEW * 2), np.uint8)
+    mask[20:40, 20:40] = 1
+    for _ in range(30):
+        view, there = _moved(image, (mask,), draw, mask)
+        assert view.shape == (VIEW, VIEW, 3) and there.shape == (VIEW, VIEW)
+        held += bool(there.any())
+    assert held >= 16

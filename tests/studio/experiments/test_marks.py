@@ -45,7 +45,7 @@ def test_no_patient_is_marked_and_tested(sets):
 def test_figures_with_and_without_marks(sets, tmp_path, monkeypatch):
     encoder = build_encoder(EncoderConfig(arch=ARCH, seed=3))
     PaDiM.fit(encoder, sets.train.images, PaDiMConfig(channels=20)).save(tmp_path)
-    config = {"base": "padim", "width": 16, "steps": 20, "least_views": 24, "most_views": 24}
+    config = {"base": "padim", "width": 16, "steps": 20}
     none, some = (marks.run_arm(sets, encoder, tmp_path, SIDE, {"marks": count, **config}, 0) for count in (0, 4))
     for row in (none, some):
         assert set(row) == {*marks.MEASURES, "cases"} and len(row["cases"]) == 12

@@ -30,7 +30,7 @@ from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks, Prediction
 from core.engine.detectors.learnt.config import LearntConfig
-from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, taught, views
+from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, taught
 from core.engine.detectors.map_detector import maps_of
 from core.engine.files import write_json, write_tensors
 from core.engine.metrics import bootstrap
@@ -153,7 +153,7 @@ class Learnt(Detector):
         return fresh._learnt(images, marks, context)
 
     def _learnt(self, images: np.ndarray, marks: Marks, context: FitContext) -> Self:
-        config, device = self.config, torch.device(context.device)
+        config = self.config
         unseen = unseen_normals(self.base, len(images), config.seed, context.patients)
         seen = np.setdiff1d(np.arange(len(images)), unseen)
         unseen = unseen[:: -(-len(unseen) // MOST_UNSEEN)]
@@ -164,15 +164,10 @@ class Learnt(Detector):
         patients = int(whose.max()) + 1
         parts = min(config.folds, patients) if patients > 1 else 0
         of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
-        progress = Progress(context, parts + 3)
-        found = views(
-            self.reader, rows_of(images, seen), context.of(seen).roi, marks, config, progress("Preparing views")
-        )
-        lessons = [sick[of == part] for part in range(parts)] + [np.array([], int)]
-        for number, left in enumerate(lessons):
-            check = progress(f"Learning, part {number + 1} of {len(lessons)}")
-            made = taught(found, left, self.reader.widths, config, len(marks.names), number, device, check)
-            self.decoders.append(made)
+        progress = Progress(context, {"Learning": 9, "Joining with the detector before": 1})
+        folds = [sick[of == part] for part in range(max(parts, 1))]
+        lessons = Lessons(self.reader, rows_of(images, seen), context.of(seen).roi, marks, config, folds)
+        self.decoders = taught(lessons, parts, len(marks.names), progress("Learning"))
         check = progress("Joining with the detector before")
         self.names = marks.names
         self.bank = self._bank(marks, sick)
@@ -427,20 +422,21 @@ class Learnt(Detector):
 class Progress:
     """Reports of a fit in stages; each stage's check raises Stopped when asked to stop."""
 
-    def __init__(self, context: FitContext, stages: int) -> None:
+    def __init__(self, context: FitContext, stages: dict[str, int]) -> None:
+        """stages: by title, how long each takes beside the others."""
         self.report: Report | None = context.report
-        self.should_stop, self.stages, self.stage = context.should_stop, stages, -1
+        self.should_stop, self.stages, self.done = context.should_stop, stages, 0
 
     def __call__(self, title: str) -> Check:
-        self.stage += 1
-        stage = self.stage
+        before, long = self.done, self.stages[title]
+        self.done += long
 
         def check(part: float = 0.0) -> None:
             if self.should_stop is not None and self.should_stop():
                 raise Stopped("learning was stopped; it starts again from the first view")
             if self.report is not None:
-                step = int(100 * (stage + min(part, 1.0)))
-                self.report({"step": step, "steps": 100 * self.stages, "message": title})
+                step = int(100 * (before + long * min(part, 1.0)))
+                self.report({"step": step, "steps": 100 * sum(self.stages.values()), "message": title})
 
         check()
         return check

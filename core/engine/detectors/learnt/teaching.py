@@ -1,8 +1,8 @@
 """A small decoder on a frozen encoder's maps, taught with marked images, with their lesions pasted into normal images,
 and with plain normal ones.
 
-Each view is drawn and read by the encoder once; the decoders of all folds then learn from the kept maps, so that
-cross-validation costs little more than one training.
+Every view is drawn anew and read by the encoder once; the decoders of all folds learn from it side by side, each from
+the views of those marks that are not left out for it, so that cross-validation costs little more than one training.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.tensors import to_batch
 
 STRIDES = (4, 8, 16, 32)
-TARGET = 2  # stride of the grid on which the loss is taken
+VIEW = 224  # pixels, the side of a view
+NEAR = 0.7  # of the parts of larger images that are views: round a lesion, if there is one
+DRAWN = 100  # steps whose views are drawn anew; they are then shown again, in another order
 TURN, ZOOM, SHIFT = 180.0, (0.7, 1.4), 0.09  # degrees; factor; of the side
-USUAL = 224  # pixels; of larger images there are fewer views
-MARKED, PASTED = 4, 2  # of a batch's eight images; the others are plain normals
+LOUD = {4: 7.0, 8: 6.5, 16: 5.5, 32: 2.5}  # deviation of each map, about as EfficientNet-lite0 has them
+DROP, NOISE = 0.2, 0.3  # share of channels; deviation of their shift, in their own
+MARKED, PASTED, NORMAL = 4, 2, 2  # views of a step that a decoder learns from
 Check = Callable[[float], None]  # called with the part that is done, 0 to 1; raises Stopped when asked to stop
 
 
@@ -35,7 +38,9 @@ class Decoder(nn.Module):
     """Maps of strides 4 to 32, fused top down, to logits (B, 1 + kinds, S/4, S/4): lesion or not, then which kind. The
     finest level, which holds most of the cells, has half the width.
 
-    Each map is first standardised by the `mean` and `deviation` of its channels over the views.
+    A map is taken as it is, but for one factor for all of its channels, LOUD: each of them brought to one deviation,
+    the coarse map has as much to say as the fine ones, and few marks are learnt by heart from it. While it learns,
+    channels are dropped and shifted at random. mean{s}, deviation{s}: of each channel over the first views.
     """
 
     def __init__(self, widths: dict[int, int], width: int, kinds: int = 0) -> None:
@@ -50,23 +55,32 @@ class Decoder(nn.Module):
         for s in STRIDES:
             self.register_buffer(f"mean{s}", torch.zeros(widths[s], 1, 1))
             self.register_buffer(f"deviation{s}", torch.ones(widths[s], 1, 1))
+        self.draws = torch.Generator().manual_seed(0)  # on the CPU, so that every device draws alike
 
     def standardise(self, maps: dict[int, Tensor]) -> None:
         """Take the scales of maps (N, C, h, w)."""
         for s in STRIDES:
-            some = maps[s][:256].float()
-            getattr(self, f"mean{s}").copy_(some.mean((0, 2, 3))[:, None, None])
-            getattr(self, f"deviation{s}").copy_(some.std((0, 2, 3)).clamp_min(1e-4)[:, None, None])
+            x = maps[s].float()
+            getattr(self, f"mean{s}").copy_(x.mean((0, 2, 3))[:, None, None])
+            getattr(self, f"deviation{s}").copy_(x.std((0, 2, 3)).clamp_min(1e-4)[:, None, None])
 
     def forward(self, maps: dict[int, Tensor]) -> Tensor:
         y: Tensor | None = None
         for s in sorted(STRIDES, reverse=True):
-            z = self.lateral[str(s)]((maps[s].float() - getattr(self, f"mean{s}")) / getattr(self, f"deviation{s}"))
+            z = self.lateral[str(s)](self._taken(maps[s].float(), s))
             if y is not None:
                 y = self.narrow(y) if s == STRIDES[0] else y
                 z = z + F.interpolate(y, size=z.shape[-2:], mode="bilinear", align_corners=False)
             y = self.mix[str(s)](z)
         return self.out(y)
+
+    def _taken(self, x: Tensor, s: int) -> Tensor:
+        deviation = getattr(self, f"deviation{s}")
+        if self.training:
+            x = x + NOISE * deviation * torch.randn(len(x), x.shape[1], 1, 1, generator=self.draws).to(x)
+            keep = torch.rand(len(x), x.shape[1], 1, 1, generator=self.draws) >= DROP
+            x = x * keep.to(x) / (1 - DROP)
+        return x * (LOUD[s] / deviation.mean())
 
 
 def _mixing(width: int) -> nn.Sequential:
@@ -75,85 +89,109 @@ def _mixing(width: int) -> nn.Sequential:
 
 @dataclass
 class Views:
-    """N views as the decoders see them. maps: float16 by stride; targets uint8 (N, S/2, S/2), the part of each cell
-    that is lesion, of 255; ignored bool; kinds uint8 (N, S/2, S/2), from 1, 0 where none is named. of (N,): which mark
-    a view or the lesion in it comes from, -1 for none; role (N,): 0 marked, 1 pasted, 2 normal.
+    """B views of one step. maps: float16 by stride. target float, ignored bool, kinds int64 (B, S, S): lesion
+    or not, whether it is unknown, and which kind, from 1, 0 where none is. part (B,): the fold of the mark that a
+    view, or the lesion in it, comes from, -1 for none.
     """
 
     maps: dict[int, Tensor]
-    targets: np.ndarray
-    ignored: np.ndarray
-    kinds: np.ndarray
-    of: np.ndarray
-    role: np.ndarray
+    target: Tensor
+    ignored: Tensor
+    kinds: Tensor
+    part: Tensor
+
+    def of(self, rows: Tensor) -> Views:
+        return Views(
+            {s: m[rows] for s, m in self.maps.items()}, self.target[rows], self.ignored[rows], self.kinds[rows],
+            self.part[rows],
+        )  # fmt: skip
 
 
-@torch.inference_mode()
-def views(
-    reader: Encoder,
-    normals: np.ndarray,
-    roi: np.ndarray | None,
-    marks: Marks,
-    config: LearntConfig,
-    check: Check,
-) -> Views:
-    """normals uint8 (N, S, S, 3) with regions of interest (N, S, S) or None; marks at the same side."""
-    draw = np.random.default_rng([config.seed, 7])
-    side, sick = normals.shape[1], np.flatnonzero(marks.masks.any((1, 2)))
-    well = np.flatnonzero(~marks.masks.any((1, 2)))
-    count = int(np.clip(config.views * len(sick), config.least_views, config.most_views) * min(1.0, USUAL / side))
-    lessons = [(0, sick[i % len(sick)]) for i in range(count)]
-    lessons += [(1, sick[i % len(sick)]) for i in range(count // 2 if config.paste else 0)]
-    lessons += [(2, -1)] * (count // 2)
-    lessons += [(2, well[i % len(well)]) for i in range(min(4 * len(well), count // 4))]
-    cells = -(-side // TARGET)
-    targets, kinds = (np.zeros((len(lessons), cells, cells), np.uint8) for _ in "tk")
-    ignored = np.zeros(targets.shape, bool)
-    kept: dict[int, list[Tensor]] = {s: [] for s in STRIDES}
-    nothing = np.zeros((side, side), np.uint8)
-    for start in range(0, len(lessons), 16):
-        check(start / len(lessons))
-        images = []
-        for i, (role, mark) in enumerate(lessons[start : start + 16], start):
-            out = kind = nothing
-            inside = nothing
-            if role == 0 or mark >= 0 and role == 2:
-                image, mask = marks.images[mark], marks.masks[mark]
-                out = nothing if marks.ignored is None else marks.ignored[mark]
-                kind = nothing if marks.kinds is None else marks.kinds[mark]
-            else:
-                at = draw.integers(len(normals))
-                image, mask = np.asarray(normals[at]), nothing
-                inside = nothing + 1 if roi is None else np.asarray(roi[at])
-            image, mask, out, kind, inside = _moved(image, (mask, out, kind, inside), draw)
-            if role == 1:
-                of_donor = nothing if marks.kinds is None else marks.kinds[mark]
-                donor, lesion, named = _moved(marks.images[mark], (marks.masks[mark], of_donor), draw)
-                image, mask = pasted(image, inside, donor, lesion, draw)
-                if mask.any() and named.any():
-                    kind = mask * np.bincount(named[lesion > 0]).argmax().astype(np.uint8)
-            images.append(_coloured(image, draw))
-            targets[i] = cv2.resize(mask * 255, (cells, cells), interpolation=cv2.INTER_AREA)
-            ignored[i] = cv2.resize(out, (cells, cells), interpolation=cv2.INTER_NEAREST) > 0
-            kinds[i] = cv2.resize(kind, (cells, cells), interpolation=cv2.INTER_NEAREST)
-        for s, m in reader.maps(to_batch(np.stack(images), reader.mean.device), STRIDES).items():
-            kept[s].append(m.half().cpu())
-    roles, marked = (np.array(values) for values in zip(*lessons, strict=True))
-    return Views({s: torch.cat(parts) for s, parts in kept.items()}, targets, ignored, kinds, marked, roles)
+class Lessons:
+    """Draws the views of each step: of every fold as many that each decoder has MARKED, PASTED and NORMAL ones."""
+
+    def __init__(
+        self, reader: Encoder, normals: np.ndarray, roi: np.ndarray | None, marks: Marks, config: LearntConfig,
+        parts: list[np.ndarray],
+    ) -> None:  # fmt: skip
+        """normals uint8 (N, S, S, 3) with regions of interest (N, S, S) or None; marks at the same side. parts: places
+        of the marked images of each fold; one where nothing is left out.
+        """
+        self.reader, self.normals, self.roi, self.marks, self.config = reader, normals, roi, marks, config
+        self.draw = np.random.default_rng([config.seed, 7])
+        others = max(len(parts) - 1, 1)
+        count = -(-MARKED // others), -(-PASTED // others)
+        roles = ["marked"] * count[0] + ["pasted" if config.paste else "marked"] * count[1]
+        self.plan = [(role, number) for number in range(len(parts)) for role in roles] + [("normal", -1)] * NORMAL
+        self.orders = [_endless(part, self.draw) for part in parts]
+        well = np.flatnonzero(~marks.masks.any((1, 2)))
+        # Of cases that were called normal each is shown as often as it would be among the others, at most every second.
+        self.well = _endless(well, self.draw) if len(well) else None
+        self.share = min(0.5, 4 * len(well) / max(len(normals), 1))
+
+    @torch.inference_mode()
+    def __call__(self) -> Views:
+        drawn = [self._view(role, part) for role, part in self.plan]
+        images, target, ignored, kinds = (np.stack(x) for x in zip(*drawn, strict=True))
+        device = self.reader.mean.device
+        maps = self.reader.maps(to_batch(images, device), STRIDES)
+        part = torch.tensor([part for _, part in self.plan])
+        tensors = (torch.from_numpy(x).to(device) for x in (target, ignored, kinds))
+        return Views({s: m.half() for s, m in maps.items()}, *tensors, part)
+
+    def _view(self, role: str, part: int) -> tuple[np.ndarray, ...]:
+        """Image uint8 (S, S, 3), target float32, ignored bool and kinds int64 (S, S)."""
+        marks, draw, side = self.marks, self.draw, self.normals.shape[1]
+        nothing = np.zeros((side, side), np.uint8)
+        out, kind, inside = nothing, nothing, nothing
+        called_normal = role == "normal" and self.well is not None and draw.random() < self.share
+        if role == "marked" or called_normal:
+            mark = next(self.well if called_normal and self.well is not None else self.orders[part])
+            image, mask = marks.images[mark], marks.masks[mark]
+            out = nothing if marks.ignored is None else marks.ignored[mark]
+            kind = nothing if marks.kinds is None else marks.kinds[mark]
+        else:
+            at = draw.integers(len(self.normals))
+            image, mask = np.asarray(self.normals[at]), nothing
+            inside = nothing + 1 if self.roi is None else np.asarray(self.roi[at])
+        image, mask, out, kind, inside = _moved(image, (mask, out, kind, inside), draw, mask)
+        if role == "pasted":
+            mark = next(self.orders[part])
+            of_donor = nothing if marks.kinds is None else marks.kinds[mark]
+            donor, lesion, named = _moved(marks.images[mark], (marks.masks[mark], of_donor), draw, marks.masks[mark])
+            image, mask = pasted(image, inside, donor, lesion, draw)
+            if mask.any() and named.any():
+                kind = mask * np.bincount(named[lesion > 0]).argmax().astype(np.uint8)
+        return _coloured(image, draw), mask.astype(np.float32), out > 0, kind.astype(np.int64)
 
 
-def _moved(image: np.ndarray, masks: tuple[np.ndarray, ...], draw: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Image and masks, turned, zoomed, shifted and perhaps mirrored alike; what comes in is mirrored from inside."""
-    side = len(image)
-    turned: Any = cv2.getRotationMatrix2D((side / 2, side / 2), draw.uniform(-TURN, TURN), draw.uniform(*ZOOM))
-    turned[:, 2] += draw.uniform(-SHIFT, SHIFT, 2) * side
+def _moved(
+    image: np.ndarray, masks: tuple[np.ndarray, ...], draw: np.random.Generator, near: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    """Image and masks, turned, zoomed, shifted and perhaps mirrored alike; what comes in is mirrored from inside.
+
+    Of an image that is larger than VIEW a part of that side, mostly round a place in the mask `near`.
+    """
+    side, zoom = len(image), draw.uniform(*ZOOM)
+    out = min(side, VIEW)
+    if out == side:
+        centre = side * (0.5 + draw.uniform(-SHIFT, SHIFT, 2))
+    else:
+        centre, half = draw.uniform(0, side, 2), min(out / zoom, side) / 2
+        if near is not None and near.any() and draw.random() < NEAR:
+            lesion = np.flatnonzero(near)
+            place = np.unravel_index(lesion[draw.integers(len(lesion))], near.shape)[::-1]
+            centre = np.array(place) + draw.uniform(-0.3, 0.3, 2) * out / zoom
+        centre = centre.clip(half, side - half)
+    turned: Any = cv2.getRotationMatrix2D((float(centre[0]), float(centre[1])), draw.uniform(-TURN, TURN), zoom)
+    turned[:, 2] += out / 2 - centre
     mirrored = draw.random() < 0.5
 
     def moved(x: np.ndarray, how: int) -> np.ndarray:
-        x = np.ascontiguousarray(x[:, ::-1] if mirrored else x)
-        return np.asarray(cv2.warpAffine(x, turned, (side, side), flags=how, borderMode=cv2.BORDER_REFLECT_101))
+        y = cv2.warpAffine(np.ascontiguousarray(x), turned, (out, out), flags=how, borderMode=cv2.BORDER_REFLECT_101)
+        return np.ascontiguousarray(y[:, ::-1] if mirrored else y)
 
-    return moved(image, cv2.INTER_LINEAR), *(moved(m, cv2.INTER_NEAREST) if m.any() else m for m in masks)
+    return moved(image, cv2.INTER_LINEAR), *(moved(m, cv2.INTER_NEAREST) for m in masks)
 
 
 def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
@@ -163,44 +201,44 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     return np.clip(x, 0, 255).astype(np.uint8)
 
 
-def taught(
-    seen: Views,
-    left_out: np.ndarray,
-    widths: dict[int, int],
-    config: LearntConfig,
-    kinds: int,
-    seed: int,
-    device: torch.device,
-    check: Check,
-) -> Decoder:
-    """A decoder that has learnt from all views but those of the marks `left_out` (m,)."""
-    draw = np.random.default_rng([config.seed, seed])
+def taught(lessons: Lessons, parts: int, kinds: int, check: Check) -> list[Decoder]:
+    """Decoders that have learnt side by side: one for each of `parts` folds, from all but the marks of it, then one
+    from all.
+    """
+    config, device = lessons.config, lessons.reader.mean.device
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1000 * config.seed + seed)
-        decoder = Decoder(widths, config.width, kinds).to(device)
-    decoder.standardise(seen.maps)
-    usable = ~np.isin(seen.of, left_out) | (seen.of < 0)
-    pools = [np.flatnonzero(usable & (seen.role == role)) for role in range(3)]
-    shares = [MARKED, PASTED if len(pools[1]) else 0]
-    shares.append(8 - sum(shares))
-    orders = [_endless(pool, draw) for pool in pools]
-    optimiser = torch.optim.AdamW(decoder.parameters(), lr=config.rate, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.rate, total_steps=config.steps, pct_start=0.1)
+        torch.manual_seed(config.seed)
+        decoders = [Decoder(lessons.reader.widths, config.width, kinds).to(device) for _ in range(parts + 1)]
+    optimisers = [torch.optim.AdamW(d.parameters(), lr=config.rate, weight_decay=1e-2) for d in decoders]
+    schedules = [
+        torch.optim.lr_scheduler.OneCycleLR(o, config.rate, total_steps=config.steps, pct_start=0.1) for o in optimisers
+    ]
+    drawn: list[Views] = []
     for step in range(config.steps):
-        if step % 10 == 0:
-            check(step / config.steps)
-        rows = np.array([next(order) for order, n in zip(orders, shares, strict=True) for _ in range(n)])
-        maps = {s: m[rows].to(device) for s, m in seen.maps.items()}
-        target, ignored, kind = (torch.from_numpy(x[rows]).to(device) for x in (seen.targets, seen.ignored, seen.kinds))
-        y = F.interpolate(decoder(maps), size=target.shape[-2:], mode="bilinear", align_corners=False)
-        loss = lesion_loss(y[:, 0], target.float() / 255, ~ignored)
-        if kinds and (named := (kind > 0) & ~ignored).any():
-            loss = loss + F.cross_entropy(y[:, 1:].permute(0, 2, 3, 1)[named], kind[named].long() - 1)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-    return decoder.eval().requires_grad_(False)
+        check(step / config.steps)
+        if step < DRAWN:
+            drawn.append(lessons())
+        elif step % DRAWN == 0:
+            lessons.draw.shuffle(drawn)  # type: ignore[arg-type]  # a list is one
+        views = drawn[step % DRAWN]
+        for number, (decoder, optimiser, schedule) in enumerate(zip(decoders, optimisers, schedules, strict=True)):
+            if step == 0:
+                decoder.standardise(views.maps)
+            left_out = number if number < parts else parts
+            loss = _loss(decoder, views.of(torch.nonzero(views.part != left_out)[:, 0]), kinds)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+    return [decoder.eval().requires_grad_(False) for decoder in decoders]
+
+
+def _loss(decoder: Decoder, views: Views, kinds: int) -> Tensor:
+    y = F.interpolate(decoder(views.maps), size=views.target.shape[-2:], mode="bilinear", align_corners=False)
+    loss = lesion_loss(y[:, 0], views.target, ~views.ignored)
+    if kinds and (named := (views.kinds > 0) & ~views.ignored).any():
+        loss = loss + F.cross_entropy(y[:, 1:].permute(0, 2, 3, 1)[named], views.kinds[named] - 1)
+    return loss
 
 
 def lesion_loss(y: Tensor, target: Tensor, valid: Tensor) -> Tensor:

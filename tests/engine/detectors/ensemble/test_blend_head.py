@@ -113,7 +113,7 @@ def test_a_map_that_others_changed_moves_the_score(fitted):
 def test_it_learns_on_from_marks(fitted, tmp_path):
     detector, images = fitted
     detector.save(tmp_path)
-    config = LearntConfig("blend-head", str(tmp_path), width=16, steps=25, least_views=24, most_views=24)
+    config = LearntConfig("blend-head", str(tmp_path), width=16, steps=25)
     learnt = Learnt.fit(encoder(), images, config, FitContext(marks=marked(8)))
     assert learnt.rule.difference > 0, learnt.remarks
     shown = marked(4, seed=2)
