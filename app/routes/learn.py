@@ -100,8 +100,9 @@ class Learning(Answer):
 
     unfinished: cases with a mask whose reader has not said that all is marked. normals: cases called normal, which
     teach too. kinds: masks by label, of labels that become kinds of their own. whole: masks that cover their image and
-    teach nothing. next: number of masks at which learning is offered next. due: whether one was reached since it last
-    learnt.
+    teach nothing. contradicting: cases whose readers contradict each other, which teach nothing before they are
+    adjudicated. notes: sentences on all that is left out or not known. next: number of masks at which learning is
+    offered next. due: whether one was reached since it last learnt.
     """
 
     masks: int
@@ -112,6 +113,8 @@ class Learning(Answer):
     normals: int
     kinds: dict[str, int]
     whole: int
+    contradicting: int
+    notes: list[str]
     next: int | None
     due: bool
     fits: list[LearnFit]

@@ -825,8 +825,9 @@ export interface components {
          *
          *     unfinished: cases with a mask whose reader has not said that all is marked. normals: cases called normal, which
          *     teach too. kinds: masks by label, of labels that become kinds of their own. whole: masks that cover their image and
-         *     teach nothing. next: number of masks at which learning is offered next. due: whether one was reached since it last
-         *     learnt.
+         *     teach nothing. contradicting: cases whose readers contradict each other, which teach nothing before they are
+         *     adjudicated. notes: sentences on all that is left out or not known. next: number of masks at which learning is
+         *     offered next. due: whether one was reached since it last learnt.
          */
         Learning: {
             /** @constant */
@@ -841,6 +842,8 @@ export interface components {
                 [key: string]: number;
             };
             whole: number;
+            contradicting: number;
+            notes: string[];
             next: number | null;
             due: boolean;
             fits: components["schemas"]["LearnFit"][];

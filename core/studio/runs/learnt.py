@@ -31,29 +31,58 @@ NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "
 
 def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
     """What there is to learn from: {"masks", "patients", "readers", "least", "unfinished", "normals", "kinds", "whole",
-    "next", "due"}.
+    "contradicting", "notes", "next", "due"}.
 
     least: that many patients are needed. unfinished: cases with a mask whose reader has not said that all is marked.
-    normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out. next: of
-    OFFERS, that comes next; due: whether one was reached since the last run that learnt.
+    normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out.
+    contradicting: cases that are, since their readers contradict each other. notes: sentences on what is left out or
+    not known. next: of OFFERS, that comes next; due: whether one was reached since the last run that learnt.
     """
     found = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for one in found for row in (one, *one["others"])})
     last = max((len(r["config"]["marks"]["masks"]) for r in runs.list_runs(store, study, kind="fit")
                 if r["method"] in TAUGHT and r["status"] != "failed"), default=0)  # fmt: skip
     reached = [step for step in OFFERS if step <= len(found)]
+    of = {
+        "whole": len(marks.whole(store, study, reader)),
+        "contradicting": len(marks.contradicting(store, study, reader)),
+        "unfinished": sum(not all(one["finished"] for one in (row, *row["others"])) for row in found),
+    }
     return {
+        **of,
+        "notes": _notes(len(found), **of),
         "masks": len(found),
         "patients": len(set(marks.units(found).tolist())),
         "readers": readers,
         "least": LEAST,
-        "unfinished": sum(not all(one["finished"] for one in (row, *row["others"])) for row in found),
         "normals": len(marks.normal_cases(store, study, reader)),
         "kinds": {label: len(masks) for label, masks in marks.kinds(store, found).items()},
-        "whole": len(marks.whole(store, study, reader)),
         "next": next((step for step in OFFERS if step > len(found)), None),
         "due": bool(reached) and last < reached[-1],
     }
+
+
+def _notes(masks: int, whole: int, contradicting: int, unfinished: int) -> list[str]:
+    """A sentence on each thing that is left out or not known."""
+    notes = []
+    if masks == 1:
+        notes.append("Of one mask none can be left out to learn how good the result is.")
+    if whole:
+        notes.append(f"{_count(whole, 'mask')} of a whole image: nothing is learnt from that.")
+    if contradicting:
+        notes.append(
+            f"In {_count(contradicting, 'case')} readers contradict each other: they teach once they are adjudicated."
+        )
+    if unfinished:
+        notes.append(
+            f"In {_count(unfinished, 'case')} nobody has said that all is marked: only marks and places called normal "
+            "teach there."
+        )
+    return notes
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def seconds(store: Store, fit: str) -> float | None:
@@ -77,10 +106,8 @@ def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
         raise ValueError(f"{fit} has learnt from marks itself: learn on from {base['config']['base_run']}")
     there = offered(store, base["study"], reader)
     if there["patients"] < there["least"]:
-        whole = " A mask that covers the whole image teaches nothing." if there["whole"] else ""
-        raise ValueError(
-            "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”." + whole
-        )
+        none = "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”."
+        raise ValueError(" ".join([none, *there["notes"]]))
     found = marks.accepted(store, base["study"], reader)
     seen = size_of(store, base)
     size = side_for_marks(store, base["study"], marks.diameters(found), seen)

@@ -3,7 +3,8 @@
 Accepted is a mask that a reader saved, by hand or from a heat map, on a test case that the same reader's last decision
 calls abnormal. Drafts and imported masks are not: nobody here has said that they are right. Nor is what a reader marks
 in a blind session, before it is closed. Of several readers' masks of a case the adjudicator's counts; else what all
-have marked is lesion, and what only some have is ignored.
+have marked is lesion, and what only some have is ignored. A case of which readers contradict each other (marks without
+a common place, or one calls it normal) waits for its adjudication.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _ACCEPTED = f"""
   SELECT m.id AS mask, m.case_id, m.reader, m.version, m.png, {_UNIT},
     EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.reader = m.reader
             AND k.stage = 'adjudication') AS adjudicated,
-    coalesce(a.finished, 0) AS finished, a.normal AS places
+    coalesce(a.finished, 0) AS finished, a.normal AS places,
+    :reader IS NULL AND coalesce((SELECT v.normal FROM case_votes v WHERE v.case_id = c.id), 0) AS denied
   FROM lesion_masks m JOIN cases c ON c.id = m.case_id
   LEFT JOIN case_marks a ON a.case_id = c.id AND a.reader = m.reader
   WHERE c.study = :study AND c.split = 'test' AND m.source IN ('hand', 'run') AND m.reader IS NOT NULL
@@ -74,12 +76,24 @@ def accepted(store: Store, study: str, reader: str | None = None) -> list[dict[s
     reader: of this one alone. unit: alike for images of one patient, volume or recording. finished: whether all is
     marked, as each of these readers says. places: PNG of those called normal, or None.
     """
-    return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE]
+    return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE and not _contradicts(row)]
 
 
 def whole(store: Store, study: str, reader: str | None = None) -> list[int]:
     """Cases whose accepted mask covers the whole image, so that nothing is learnt from it."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _covers(row) > WHOLE]
+
+
+def contradicting(store: Store, study: str, reader: str | None = None) -> list[int]:
+    """Cases whose accepted masks do not teach, since their readers contradict each other."""
+    return [row["case_id"] for row in _last_accepted(store, study, reader) if _contradicts(row)]
+
+
+def _contradicts(row: dict[str, Any]) -> bool:
+    if row["adjudicated"]:
+        return False
+    several = [decode_mask(one["png"]) for one in (row, *row["others"])]
+    return bool(row["denied"]) or not np.min(several, 0).any()
 
 
 def _covers(row: dict[str, Any]) -> float:

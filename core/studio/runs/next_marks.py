@@ -55,8 +55,8 @@ def keep_order(store: Store, run: str) -> int:
     )
     known = marks.learnt_from(store, run)
     rows = [row for row in rows if row["unsure"] is not None and row["id"] not in known]
-    seed = zlib.crc32(run.encode())
-    order, words = ordered(*(np.array([row[k] for row in rows]) for k in ("unsure", "novelty")), seed)
+    unsure, novelty = (np.array([row[k] for row in rows]) for k in ("unsure", "novelty"))
+    order, words = ordered(unsure, novelty, zlib.crc32(run.encode()))
     with store.write() as db:
         db.execute("DELETE FROM next_marks WHERE run = ?", [run])
         db.table("next_marks").insert_all(

@@ -87,7 +87,7 @@ function offer(found) {
   if (found.patients < found.least)
     return 'There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”.';
   const of = found.patients === found.masks ? '' : ` of ${plural(found.patients, 'patient')}`;
-  return `${plural(found.masks, 'accepted mask')}${of}, by ${found.readers.join(', ')}.`;
+  return `${plural(found.masks, 'accepted mask')}${of}, by ${found.readers.join(', ')}. ${found.notes.join(' ')}`;
 }
 
 /** @param {ReviewView} review */

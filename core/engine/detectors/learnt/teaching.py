@@ -136,8 +136,8 @@ class Lessons:
         device = self.reader.mean.device
         maps = self.reader.maps(to_batch(images, device), STRIDES)
         part = torch.tensor([part for _, part in self.plan])
-        tensors = (torch.from_numpy(x).to(device) for x in (target, ignored, kinds))
-        return Views({s: m.half() for s, m in maps.items()}, *tensors, part)
+        whole, unknown, kind = (torch.from_numpy(x).to(device) for x in (target, ignored, kinds))
+        return Views({s: m.half() for s, m in maps.items()}, whole, unknown, kind, part)
 
     def _view(self, role: str, part: int) -> tuple[np.ndarray, ...]:
         """Image uint8 (S, S, 3), target float32, ignored bool and kinds int64 (S, S)."""
@@ -219,7 +219,7 @@ def taught(lessons: Lessons, parts: int, kinds: int, check: Check) -> list[Decod
         if step < DRAWN:
             drawn.append(lessons())
         elif step % DRAWN == 0:
-            lessons.draw.shuffle(drawn)  # type: ignore[arg-type]  # a list is one
+            lessons.draw.shuffle(drawn)
         views = drawn[step % DRAWN]
         for number, (decoder, optimiser, schedule) in enumerate(zip(decoders, optimisers, schedules, strict=True)):
             if step == 0:
