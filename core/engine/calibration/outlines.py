@@ -58,11 +58,12 @@ def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.nda
 def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
     """The level at which an image with that `peak` is outlined; the shape of `peak`.
 
-    Runs that have no share keep one level for all images, and so does an image that nowhere reaches it.
+    Runs that have no share keep one level for all images, and an image that nowhere reaches the threshold has that.
     """
     peak = np.asarray(peak, np.float64)
     if scale.share is None:
-        return np.full(peak.shape, scale.threshold)
+        level = scale.threshold if scale.level is None else scale.level
+        return np.where(peak > scale.threshold, level, scale.threshold)
     return np.where(peak > scale.threshold, scale.lo + scale.share * (peak - scale.lo), scale.threshold)
 
 

@@ -22,8 +22,9 @@ FULL = 1.5  # times as far from the usual median as a detector's own level: ther
 class PixelScale(NamedTuple):
     """lo, hi: ends of the colour scale, the same for every image. threshold: what nowhere lies above it is not marked.
 
-    share, seen: of the outline, as `outlines.py` has them: how far up to its own maximum an image is outlined (None: at
-    the threshold, whatever the image), and rows of 0 and 1, places that normal images show (None: all).
+    share, seen, level: of the outline, as `outlines.py` has them: how far up to its own maximum an image is outlined;
+    rows of 0 and 1, places that normal images show (None: all); the one level of all images, of a detector that knows
+    it, below which its parts reach. Without share and level images are outlined at the threshold.
     """
 
     lo: float
@@ -31,6 +32,12 @@ class PixelScale(NamedTuple):
     threshold: float
     share: float | None = None
     seen: tuple[str, ...] | None = None
+    level: float | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether images are outlined at another level than the threshold."""
+        return self.share is not None or self.level is not None
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
@@ -78,12 +85,17 @@ class Calibration:
             pixels = PixelScale(float(lo), float(hi), float(threshold))
         return cls(tuple(scores.tolist()), pixels)
 
-    def outlined_by(self, share: float | None, seen: tuple[str, ...] | None, level: float | None = None) -> Self:
-        """With how its images are outlined, as `outlines.py` learnt it; level: the one level that a detector knows."""
+    def outlined_by(
+        self, share: float | None, seen: tuple[str, ...] | None, level: tuple[float, float] | None = None
+    ) -> Self:
+        """With how its images are outlined, as `outlines.py` learnt it; level: what a detector knows itself, the level
+        of its outlines and the one above which each part somewhere rises.
+        """
         pixels = self.pixels and self.pixels._replace(share=share, seen=seen)
         if pixels is not None and level is not None:
-            full = max(pixels.hi, pixels.lo + FULL * (level - pixels.lo))
-            pixels = pixels._replace(threshold=level, hi=full)
+            low, high = level
+            full = max(pixels.hi, pixels.lo + FULL * (high - pixels.lo))
+            pixels = pixels._replace(threshold=high, hi=full, level=low)
         return replace(self, pixels=pixels)
 
     def percentile(self, scores: np.ndarray | float) -> np.ndarray:

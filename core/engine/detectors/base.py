@@ -123,7 +123,7 @@ class Detector(abc.ABC):
         """The prediction with other maps (N, h, w), as `image_score` is to read them."""
         return Prediction(maps, prediction.extras)
 
-    def outline_level(self) -> float | None:
+    def outline_level(self) -> tuple[float, float] | None:
         """The level of its maps at which images are outlined, for a detector that knows; None: normal images say."""
         return None
 

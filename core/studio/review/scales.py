@@ -38,7 +38,7 @@ def outline_level(row: Mapping[str, Any], scale: PixelScale) -> float:
     """The level at which a reading's heat map is outlined. row: its `outline`, None in runs of before there was one for
     each image; these keep the level of their run until they are scored anew.
     """
-    return scale.threshold if scale.share is None or row["outline"] is None else float(row["outline"])
+    return scale.threshold if not scale.apart or row["outline"] is None else float(row["outline"])
 
 
 def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:

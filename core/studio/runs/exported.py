@@ -297,7 +297,7 @@ def _reading(
             f"percentile{ending}": float(calibration.percentile(score)),
             f"flagged{ending}": bool(calibration.flagged(score, FLAG_PERCENTILE)),
         }
-    outlined = scale is not None and scale.share is not None
+    outlined = scale is not None and scale.apart
     own["extra"] = json.dumps({OUTLINE: float(level_of(row["peak"], scale))} if outlined and scale else {})
     return [{**own, "case_id": case} for case in ids]
 

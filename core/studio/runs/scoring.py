@@ -197,7 +197,7 @@ def _write(
 ) -> None:
     maps, scores, extras = seen
     scale = calibrations["roi"].pixels
-    if scale is not None and scale.share is not None:
+    if scale is not None and scale.apart:
         extras = {**extras, OUTLINE: level_of(peaks(maps, roi, scale), scale)}
     write_readings(store, run_id, case_ids, maps, scores, calibrations, extras)
 

@@ -7,10 +7,11 @@ import torch
 from core.engine.augment.medmix.donors import pasted
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
+from core.engine.calibration.outlines import level_of
 from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import FitContext, Marks
 from core.engine.detectors.learnt.config import LearntConfig
-from core.engine.detectors.learnt.learnt import Learnt, Rule, chosen_weight
+from core.engine.detectors.learnt.learnt import Learnt, Rule, chosen_spot, chosen_weight, top_of
 from core.engine.detectors.learnt.teaching import VIEW, Lessons, _moved, lesion_loss
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.progress import Stopped
@@ -109,7 +110,7 @@ def test_it_finds_what_was_marked_and_says_by_how_much(fitted, encoder, tmp_path
     assert fitted.predict(others.images[:0]).maps.shape == (0, 16, 16)
     fitted.save(tmp_path)
     again = DETECTORS.get("learnt").load(tmp_path)
-    assert again.rule == rule and again.outline_level() == rule.threshold
+    assert again.rule == rule and again.outline_level() == (rule.threshold, max(rule.spot, rule.threshold))
     same = again.predict(others.images, roi=roi)
     np.testing.assert_allclose(same.maps, found.maps, atol=1e-4)
     np.testing.assert_allclose(again.image_score(same, roi), fitted.image_score(found, roi), atol=1e-3)
@@ -161,8 +162,11 @@ def test_it_stops_when_asked_and_reports_how_far_it_is(encoder, base):
 
 def test_its_level_is_that_of_the_outlines():
     held = Calibration.of(np.zeros(4), np.random.default_rng(0).normal(size=(4, 8, 8)))
-    pixels = held.outlined_by(None, None, 4.0).pixels
-    assert pixels.threshold == 4.0 and pixels.hi > 4.0 and pixels.share is None
+    pixels = held.outlined_by(None, None, (4.0, 5.0)).pixels
+    assert pixels.threshold == 5.0 and pixels.hi > 5.0 and pixels.share is None and pixels.level == 4.0
+    assert level_of(np.array([4.5, 6.0]), pixels).tolist() == [5.0, 4.0], (
+        "where nothing rises above it, nothing is outlined"
+    )
     assert held.outlined_by(0.5, None).pixels.threshold == held.pixels.threshold
     assert Rule().interval is None
 
@@ -192,3 +196,23 @@ def test_of_large_images_a_view_is_a_part_mostly_round_a_lesion():
         assert view.shape == (VIEW, VIEW, 3) and there.shape == (VIEW, VIEW)
         held += bool(there.any())
     assert held >= 16
+
+
+def test_faint_parts_are_left_out_as_far_as_that_costs_nothing_and_normals_ask_for_it():
+    maps, truth = np.full((2, 40, 40), -5.0), np.zeros((2, 40, 40), np.uint8)
+    truth[:, 5:15, 5:15] = 1
+    maps[:, 5:15, 5:15], maps[:, 25:30, 25:30] = 6, 2  # the second part is none
+    valid = np.ones(truth.shape, bool)
+    spot, dice = chosen_spot(maps, 0.0, 9.0, truth, valid)
+    assert 2 <= spot < 6 and (dice == 1).all()
+    assert chosen_spot(maps, 0.0, 3.0, truth, valid)[0] == 3.0, "no higher than normals ask for"
+    assert chosen_spot(maps, 0.0, -1.0, truth, valid)[0] == 0.0
+
+
+def test_the_score_looks_at_as_much_of_an_image_as_lesions_are_large():
+    masks = np.zeros((2, 100, 100), np.uint8)
+    masks[:, :20, :20] = 1
+    assert top_of(masks) == pytest.approx(0.01)
+    masks[:] = 0
+    masks[:, ::10, ::10] = 1
+    assert top_of(masks) == 0.001

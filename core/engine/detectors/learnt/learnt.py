@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from safetensors.torch import load_file
@@ -25,6 +26,7 @@ from typing_extensions import Self
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.calibration.heatmap import counted, roi_at, upsample
+from core.engine.calibration.outlines import holding
 from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
@@ -44,17 +46,20 @@ WEIGHTS, ABOUT = "learnt.safetensors", "learnt.json"
 UNSEEN, MOST_UNSEEN = 0.15, 60  # normal images that scales come from: their share where the base does not say, and most
 LOGIT, BASE = (-6.0, 8.0), (-3.0, 6.0)  # ends at which the learnt logit and the base's map are cut
 SCORE = (-1.0, 8.0)  # ends at which the two parts of the image's score are cut, in deviations of held-out normals
-TOP = 0.01  # share of an image's cells whose mean is its learnt score
+TOP, TOPS = 0.25, (0.001, 0.02)  # of a usual marked lesion: so many cells make the score; ends of their share
 LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
 PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
 UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
 LOST = 0.01  # of Dice on marks left out that a larger weight may cost
+SPOTS = np.arange(0, 10.01, 0.5)  # above the level of the outline, that are tried for what a part must exceed
+FAINT, USUAL = 0.005, 0.9  # Dice that may cost; share of held-out normals in which nothing then need be outlined
 DOUBT = 4  # marks that the level without any counts as
 
 
 @dataclass(frozen=True)
 class Rule(Config):
-    """weight: of the base's map in the joined one. score_weight: of the base's score. threshold: level of the outline.
+    """weight: of the base's map in the joined one. score_weight: of the base's score. threshold: level of the outline;
+    spot: what each outlined part must somewhere exceed. top: share of an image whose highest cells are its score.
 
     images, patients: marked ones with a lesion; folds: parts left out in turn, 0 where there was too little to leave
     out. Of marked images left out: dice, and base_dice as the base outlines them, the mean difference and its 95 %
@@ -64,6 +69,8 @@ class Rule(Config):
     weight: float = 2.0
     score_weight: float = 1.0
     threshold: float = 0.0
+    spot: float = 0.0
+    top: float = 0.01
     images: int = 0
     patients: int = 0
     folds: int = 0
@@ -128,9 +135,11 @@ class Learnt(Detector):
         """The encoder as it is read in scoring."""
         return inference_copy(self.encoder)
 
-    def outline_level(self) -> float | None:
-        """The level of its map at which images are outlined, by the marks; None where it has not learnt."""
-        return self.rule.threshold if self.decoders else None
+    def outline_level(self) -> tuple[float, float] | None:
+        """The level of its map at which images are outlined and the one that each part must somewhere exceed, by the
+        marks; None where it has not learnt.
+        """
+        return (self.rule.threshold, max(self.rule.spot, self.rule.threshold)) if self.decoders else None
 
     @classmethod
     def fit(
@@ -172,6 +181,7 @@ class Learnt(Detector):
         self.names = marks.names
         self.bank = self._bank(marks, sick)
         held = rows_of(images, unseen)
+        self.rule = self.rule.replace(top=top_of(marks.masks[sick]))
         self.scales = self._scales(held, context.of(unseen).roi, check)
         self.rule = self._rule(marks, sick, of, parts, patients, held, context.of(unseen).roi, check)
         self.remarks = (self.rule.words,)
@@ -187,7 +197,7 @@ class Learnt(Detector):
         scores: dict[str, Scale] = {}
         for name, region in {"": None, "_roi": roi}.items():
             around = [None if region is None else region[i : i + 32] for i in range(0, len(held), 32)]
-            scores["top" + name] = Scale.of(_top(logits, region))
+            scores["top" + name] = Scale.of(_top(logits, region, self.rule.top))
             base = [self.base.image_score(one, r) for (_, one), r in zip(parts, around, strict=True)]
             scores["base" + name] = Scale.of(np.concatenate(base))
         return Scales(usual, max(most - usual, 1e-6), **scores)
@@ -198,6 +208,7 @@ class Learnt(Detector):
     ) -> Rule:  # fmt: skip
         """By marks that are left out, each read by the decoder that has not seen it."""
         counts: dict[str, Any] = {"images": len(sick), "patients": patients, "folds": parts}
+        counts["top"] = self.rule.top
         safe = Rule(self.config.weights[-1], 1.0, **counts)
         if not parts:
             words = (
@@ -229,9 +240,12 @@ class Learnt(Detector):
             return safe.replace(
                 words=f"Learnt from {_plural(len(sick), 'mark')}, none of them in the region of interest."
             )
-        weight, level, dice = chosen_weight(curves)
+        weight, level, _ = chosen_weight(curves)
         score_weight = self._score_weight(own, np.concatenate(scores), roi, held, held_roi, check)
-        rule = Rule(weight, score_weight, level, **counts)
+        most = self._usual_peak(weight, held, held_roi, check)
+        maps = upsample(_cut(own, LOGIT) + weight * base_maps, side)
+        spot, dice = chosen_spot(maps, level, most, truth, valid)
+        rule = Rule(weight, score_weight, level, spot, **counts)
         known = ~np.isnan(dice)
         if not known.any():
             return rule.replace(words=f"Learnt from {_plural(len(sick), 'mark')}.")
@@ -245,6 +259,15 @@ class Learnt(Detector):
         )  # fmt: skip
         return rule.replace(words=_words(rule))
 
+    def _usual_peak(self, weight: float, held: np.ndarray, roi: np.ndarray | None, check: Check) -> float:
+        """What the joined maps of a share USUAL of held-out normals nowhere exceed."""
+        peaks = []
+        for x, r in _blocks(held, roi, check):
+            logits = self._logits(x, self.decoders)[:, :, 0].mean(0)
+            maps = _cut(logits, LOGIT) + weight * self._standard(self._base(x, r).maps, logits.shape[-1])
+            peaks.append(np.where(counted(maps, r), maps, -np.inf).max((1, 2)))
+        return float(np.quantile(np.concatenate(peaks), USUAL))
+
     def _score_weight(
         self, own: np.ndarray, base: np.ndarray, roi: np.ndarray | None, held: np.ndarray,
         held_roi: np.ndarray | None, check: Check,
@@ -257,7 +280,7 @@ class Learnt(Detector):
         read = [self._base(x, r) for x, r in _blocks(held, held_roi, check)]
         around = [None if held_roi is None else held_roi[i : i + 32] for i in range(0, len(held), 32)]
         normal = np.concatenate([self.base.image_score(one, r) for one, r in zip(read, around, strict=True)])
-        tops = np.concatenate([_top(logits, held_roi), _top(own, roi)])
+        tops = np.concatenate([_top(logits, held_roi, self.rule.top), _top(own, roi, self.rule.top)])
         of_base = np.concatenate([normal, base])
         labels = np.repeat([0, 1], [len(normal), len(base)])
         name = "" if roi is None else "_roi"
@@ -372,7 +395,7 @@ class Learnt(Detector):
         base = Prediction(own.pop("maps"), own)
         small = None if roi is None else np.asarray(resized(roi, self.config.base_side or self.size))
         name = "" if roi is None else "_roi"
-        top = getattr(self.scales, "top" + name)(_top(prediction.extras["learnt"], roi))
+        top = getattr(self.scales, "top" + name)(_top(prediction.extras["learnt"], roi, self.rule.top))
         below = getattr(self.scales, "base" + name)(self.base.image_score(base, small))
         return np.asarray(_cut(top, SCORE) + self.rule.score_weight * _cut(below, SCORE), np.float32)
 
@@ -469,6 +492,24 @@ def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.nda
     return weight, *best[weight]
 
 
+def chosen_spot(
+    maps: np.ndarray, level: float, most: float, truth: np.ndarray, valid: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """(what each outlined part must somewhere exceed, Dice (m,) there) by joined maps (m, S, S) of marks left out.
+
+    The highest that costs no more than FAINT of the mean Dice, and no higher than held-out normals ask for.
+    """
+    inside, dice = (maps > level) & valid, []
+    for spot in level + SPOTS:
+        marked = np.stack([holding(part, part & (heat > spot)) for part, heat in zip(inside, maps, strict=True)])
+        dice.append(overlaps_of(marked, truth, valid)[0])
+        if spot >= most:
+            break
+    means = np.array([np.nanmean(one) if not np.isnan(one).all() else 0.0 for one in dice])
+    best = int(np.flatnonzero(means >= means.max() - FAINT).max())
+    return float(level + SPOTS[best]), dice[best]
+
+
 def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     for start in range(0, len(images), 32):
         check(start / len(images))
@@ -479,11 +520,20 @@ def _cut(x: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
     return np.clip(x, *ends)
 
 
-def _top(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Mean (N,) of the highest TOP of each map's cells that count."""
+def top_of(masks: np.ndarray) -> float:
+    """Share of an image that makes its score, by masks (m, S, S): a part of the usual connected lesion."""
+    areas: list[float] = []
+    for mask in masks:
+        count, _, found, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+        areas += (found[1:count, cv2.CC_STAT_AREA] / mask.size).tolist()
+    return float(np.clip(TOP * np.median(areas), *TOPS))
+
+
+def _top(maps: np.ndarray, roi: np.ndarray | None, share: float) -> np.ndarray:
+    """Mean (N,) of the highest cells of each map that count, a share of them."""
     inside = counted(maps, roi)
     ordered = -np.sort(-np.where(inside, maps, -np.inf).reshape(len(maps), -1), 1)
-    counts = np.maximum(1, np.round(TOP * inside.sum((1, 2)))).astype(int)
+    counts = np.maximum(1, np.round(share * inside.sum((1, 2)))).astype(int)
     return np.array([row[:n].mean() for row, n in zip(ordered, counts, strict=True)])
 
 
