@@ -1,4 +1,4 @@
-"""Look after a home: setup, doctor, jobs, bin, reader, backup, restore."""
+"""Look after a home: setup, doctor, jobs, bin, erase, reader, backup, restore."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def add(subparsers) -> None:
     _add_doctor(subparsers)
     _add_jobs(subparsers)
     _add_bin(subparsers)
+    _add_erase(subparsers)
     _add_reader(subparsers)
     _add_backup(subparsers)
     _add_restore(subparsers)
@@ -145,6 +146,34 @@ def run_bin_empty(args) -> int:
 
     count = bin.empty(open_store(args), days=0)
     return finish(args, {"deleted": count}, f"{count} deleted for good")
+
+
+def _add_erase(subparsers) -> None:
+    parser = verb(subparsers, "erase", "Say what there is of a patient, delete it, mark what learnt from it", run_erase)
+    parser.add_argument(
+        "patient", nargs="?", default="", help="as the import knew it: the table's, the pattern's, DICOM's"
+    )
+    parser.add_argument("--case", type=int, metavar="N", help="instead: the number of a case of the patient")
+    parser.add_argument("--yes", action="store_true", help="erase; without it nothing but the list is given")
+
+
+def run_erase(args) -> int:
+    from core.studio.review import erasing
+
+    store = open_store(args)
+    cases = erasing.cases_of(store, args.patient, args.case)
+    found = erasing.trace(store, cases)
+    for line in erasing.words(found):
+        say(args, line)
+    if not args.yes:
+        return finish(args, {"trace": found.to_dict(), "erased": False}, "Nothing was erased; add --yes to do it")
+    done = erasing.erase(store, cases, BY, args.patient)
+    text = (
+        f"Erased. Still named in: {', '.join(done['still'])}"
+        if done["still"]
+        else "Erased; no file of this home names it"
+    )
+    return finish(args, {"erased": True, **done}, text)
 
 
 def _add_reader(subparsers) -> None:

@@ -519,6 +519,21 @@ export interface components {
             case: components["schemas"]["CaseDetail"] | null;
             ahead: components["schemas"]["Ahead"][];
         };
+        /** @description still: files of the home in which the patient, or a file of it, is still named. */
+        Erased: {
+            /** @constant */
+            ok: true;
+            trace: components["schemas"]["Traced"];
+            event: number;
+            still: string[];
+        };
+        /** @description cases: how many were named before. */
+        Erasure: {
+            /** @default  */
+            patient: string;
+            case?: number | null;
+            cases: number;
+        };
         Evaluation: {
             auroc: number | null;
             ap: number | null;
@@ -1071,6 +1086,13 @@ export interface components {
             images: string[];
             maps: string[];
         };
+        /** @description lines: the trace in words. */
+        Named: {
+            /** @constant */
+            ok: true;
+            trace: components["schemas"]["Traced"];
+            lines: string[];
+        };
         NamedTable: {
             name: string;
             title: string;
@@ -1322,6 +1344,12 @@ export interface components {
             percentile: number;
             flagged: number;
             right: boolean;
+        };
+        /** @description patient: as the import knew it. case: the number of a case of the patient, instead. */
+        Patient: {
+            /** @default  */
+            patient: string;
+            case?: number | null;
         };
         PictureOfCase: {
             id: number;
@@ -1824,6 +1852,11 @@ export interface components {
             ok: true;
             runs: components["schemas"]["RunRow"][];
         };
+        RunThatLearnt: {
+            id: string;
+            name: string;
+            study: string;
+        };
         RunningImport: {
             /** @constant */
             ok: true;
@@ -2208,6 +2241,24 @@ export interface components {
             about: string;
             steps: components["schemas"]["TourStep"][];
         };
+        /** @description What a home holds of a patient, as core/studio/review/erasing.py has it. */
+        Traced: {
+            backups: number;
+            cases: number;
+            events: number;
+            files: string[];
+            findings: number;
+            left: number;
+            made: string[];
+            maps: string[];
+            masks: number;
+            outside: string[];
+            prepared: string[];
+            readings: number;
+            reviews: number;
+            runs: components["schemas"]["RunThatLearnt"][];
+            studies: string[];
+        };
         /** @description next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by. */
         Trail: {
             /** @constant */
@@ -2471,6 +2522,8 @@ export type EncoderRun = components['schemas']['EncoderRun'];
 export type EncoderRuns = components['schemas']['EncoderRuns'];
 export type EndedSession = components['schemas']['EndedSession'];
 export type Entered = components['schemas']['Entered'];
+export type Erased = components['schemas']['Erased'];
+export type Erasure = components['schemas']['Erasure'];
 export type Evaluation = components['schemas']['Evaluation'];
 export type Event = components['schemas']['Event'];
 export type Explained = components['schemas']['Explained'];
@@ -2528,6 +2581,7 @@ export type Matrix = components['schemas']['Matrix'];
 export type MeasureBeside = components['schemas']['MeasureBeside'];
 export type MedMixForms = components['schemas']['MedMixForms'];
 export type Missing = components['schemas']['Missing'];
+export type Named = components['schemas']['Named'];
 export type NamedTable = components['schemas']['NamedTable'];
 export type NearestCase = components['schemas']['NearestCase'];
 export type NearestCases = components['schemas']['NearestCases'];
@@ -2554,6 +2608,7 @@ export type OwnReview = components['schemas']['OwnReview'];
 export type OwnRights = components['schemas']['OwnRights'];
 export type PairAgreement = components['schemas']['PairAgreement'];
 export type PanelCase = components['schemas']['PanelCase'];
+export type Patient = components['schemas']['Patient'];
 export type PictureOfCase = components['schemas']['PictureOfCase'];
 export type Place = components['schemas']['Place'];
 export type PlainField = components['schemas']['PlainField'];
@@ -2604,6 +2659,7 @@ export type RunAction = components['schemas']['RunAction'];
 export type RunDetail = components['schemas']['RunDetail'];
 export type RunRow = components['schemas']['RunRow'];
 export type RunRows = components['schemas']['RunRows'];
+export type RunThatLearnt = components['schemas']['RunThatLearnt'];
 export type RunningImport = components['schemas']['RunningImport'];
 export type Said = components['schemas']['Said'];
 export type Sample = components['schemas']['Sample'];
@@ -2653,6 +2709,7 @@ export type TourAct = components['schemas']['TourAct'];
 export type TourState = components['schemas']['TourState'];
 export type TourStep = components['schemas']['TourStep'];
 export type TourSteps = components['schemas']['TourSteps'];
+export type Traced = components['schemas']['Traced'];
 export type Trail = components['schemas']['Trail'];
 export type Training = components['schemas']['Training'];
 export type TrainingConfig = components['schemas']['TrainingConfig'];
@@ -2764,6 +2821,7 @@ export interface Api {
   (path: `/api/study/${string}/kind${Query}`, body: object): Promise<Labels>;
   (path: `/api/study/${string}/look${Query}`, body: object): Promise<Look>;
   (path: `/api/study/${string}/next${Query}`): Promise<Next>;
+  (path: `/api/erase/find${Query}`, body: object): Promise<Named>;
   (path: `/api/review/tag${Query}`, body: object): Promise<CasesTagged>;
   (path: `/api/study/demo${Query}`, body: object): Promise<DemoJob>;
   (path: `/api/study/drop${Query}`, body: object): Promise<Drop>;
@@ -2783,6 +2841,7 @@ export interface Api {
   (path: `/api/status${Query}`): Promise<Status>;
   (path: `/api/study/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
   (path: `/api/audit${Query}`): Promise<Trail>;
+  (path: `/api/erase${Query}`, body: object): Promise<Erased>;
   (path: `/api/tour${Query}`): Promise<TourState>;
   (path: `/api/bin${Query}`): Promise<Bin>;
   (path: string, body?: unknown, options?: RequestInit): Promise<any>;
@@ -2883,6 +2942,7 @@ export interface Post {
   (path: `/api/review/undo`, body?: Params): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, body?: Params): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, body?: Params): Promise<Answer<Look>>;
+  (path: `/api/erase/find`, body?: Params): Promise<Answer<Named>>;
   (path: `/api/review/tag`, body?: Params): Promise<Answer<CasesTagged>>;
   (path: `/api/study/demo`, body?: Params): Promise<Answer<DemoJob>>;
   (path: `/api/study/drop`, body?: Params): Promise<Answer<Drop>>;
@@ -2891,6 +2951,7 @@ export interface Post {
   (path: `/api/accounts`, body?: Params): Promise<Answer<NewPassword>>;
   (path: `/api/report/${string}`, body?: Params): Promise<Answer<AskedReport>>;
   (path: `/api/learn/${string}`, body?: Params): Promise<Answer<AskedLearning>>;
+  (path: `/api/erase`, body?: Params): Promise<Answer<Erased>>;
 }
 export interface PostBytes {
   (path: `/api/clusters/maps/${string}/worklist`, params: Params, content: Uint8Array): Promise<Answer<OnWorklist>>;
@@ -2937,6 +2998,7 @@ export interface PostBytes {
   (path: `/api/review/undo`, params: Params, content: Uint8Array): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, params: Params, content: Uint8Array): Promise<Answer<Look>>;
+  (path: `/api/erase/find`, params: Params, content: Uint8Array): Promise<Answer<Named>>;
   (path: `/api/review/tag`, params: Params, content: Uint8Array): Promise<Answer<CasesTagged>>;
   (path: `/api/study/demo`, params: Params, content: Uint8Array): Promise<Answer<DemoJob>>;
   (path: `/api/study/drop`, params: Params, content: Uint8Array): Promise<Answer<Drop>>;
@@ -2945,6 +3007,7 @@ export interface PostBytes {
   (path: `/api/accounts`, params: Params, content: Uint8Array): Promise<Answer<NewPassword>>;
   (path: `/api/report/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedReport>>;
   (path: `/api/learn/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedLearning>>;
+  (path: `/api/erase`, params: Params, content: Uint8Array): Promise<Answer<Erased>>;
 }
 export interface Discard {
   (path: `/api/clusters/maps/${string}/placed/${string}`): Promise<Answer<Done>>;

@@ -7,6 +7,7 @@ import { plural } from '../../static/format.js';
 import { accounts } from './accounts.js';
 import { addForm } from './add_form.js';
 import { audit } from './audit.js';
+import { eraseForm } from './erase_form.js';
 import { labelsForm } from './labels_form.js';
 import { readersForm } from './readers_form.js';
 import { administers } from './room.js';
@@ -47,6 +48,7 @@ export function manage(root, studio, { bring, join, refresh }) {
     dealing();
   });
   $('[data-opens=accounts]').addEventListener('click', () => orToast(people.show()));
+  eraseForm($('.m-erase'), refresh);
   const trail = audit(root, studio); // its click handler runs after the one above, which opens the panel
 
   /** Sends a form; what went wrong is said, and the form keeps what was typed. What comes back is shown.

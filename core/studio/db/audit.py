@@ -81,9 +81,26 @@ def _digest_of_reviews(store: Store, span: Row) -> str:
     return digest.hexdigest()
 
 
+def sealed_again(store: Store) -> list[Row]:
+    """New seals of the reviews that came from elsewhere, as they are now: for the event of an erasure."""
+    rows = store.query("SELECT after FROM events WHERE kind = 'import' ORDER BY id")
+    spans = [(json.loads(row["after"]) or {}).get("reviews") for row in rows]
+    return [{**span, "sha256": _digest_of_reviews(store, span)} for span in spans if span]
+
+
+def _is_empty(row: Row) -> bool:
+    return (row["before"], row["after"], row["shown"]) == ("null", "null", "{}")
+
+
 def verify(store: Store) -> Row:
-    """{"ok", "events", "head", "problems": [sentences]}: the chain, and that each review has its event and back."""
+    """{"ok", "events", "head", "problems": [sentences]}: the chain, and that each review has its event and back.
+
+    Events whose content was erased with a patient keep their place and hash; the event of the erasure names them.
+    """
     problems: list[str] = []
+    altered: dict[int, bool] = {}  # by number, whether it is empty
+    erased: set[int] = set()
+    sealed: dict[tuple[int, int], str] = {}
     previous, expected = START, 1
     decided: dict[int, list[Any]] = {}
     masks: dict[int, str] = {}
@@ -94,17 +111,23 @@ def verify(store: Store) -> Row:
         if row["previous"] != previous:
             problems.append(f"event {row['id']} does not follow the event before it")
         if seal(row) != row["hash"]:
-            problems.append(f"event {row['id']} was altered")
+            altered[row["id"]] = _is_empty(row)
         previous, expected = row["hash"], row["id"] + 1
         after = json.loads(row["after"])
-        if row["kind"] == "decision":
+        if row["id"] in altered:
+            continue
+        if row["kind"] == "erase":
+            erased |= {*after["events"]}
+            sealed |= {(span["first"], span["last"]): span["sha256"] for span in after["sealed"]}
+        elif row["kind"] == "decision":
             decided[after["review"]] = [row["case_id"], row["who"], after["stage"], after["decision"], after["comment"]]
         elif row["kind"] == "mask":
             masks[after["mask"]] = after["sha256"]
         elif row["kind"] == "import" and (after or {}).get("reviews"):
             spans.append(after["reviews"])
+    problems += [f"event {i} was altered" for i, is_empty in altered.items() if not (is_empty and i in erased)]
     for span in spans:
-        if _digest_of_reviews(store, span) != span["sha256"]:
+        if _digest_of_reviews(store, span) != sealed.get((span["first"], span["last"]), span["sha256"]):
             problems.append(f"of reviews {span['first']} to {span['last']}, brought in, one was altered or is gone")
     for review in store.db.query("SELECT id, case_id, reader, stage, decision, comment FROM reviews"):
         event = decided.pop(review["id"], None)

@@ -14,7 +14,7 @@ from core.studio.ingest.donors import check_pool
 from core.studio.ingest.roots import Within
 from core.studio.jobs import queue as jobs
 from core.studio.medmix.forms import forms as strong_forms
-from core.studio.runs import bin, learnt
+from core.studio.runs import bin, learnt, marks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
 from core.studio.runs.preferred import TAUGHT, USUAL
@@ -157,8 +157,14 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
 
 
 def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
-    """Make a run again: the same configuration, queued. {"run", "job"}."""
+    """Make a run again: the same configuration, queued. {"run", "job"}.
+
+    One that has learnt from a case or a mask that is gone learns anew from what there is.
+    """
     old = runs.get_run(store, run_id)
+    if old["config"].get("base_run") and marks.fault(store, old):
+        made = learnt.learn(store, old["config"]["base_run"], old["config"]["marks"].get("reader"), start=wake)
+        return {"run": made["run"], "job": made["job"]}
     copy = runs.clone_run(store, run_id, name=f"{old['name']} again")
     if old["method"] in TAUGHT:
         steps = learnt.steps(copy, store.setting("device", "auto"))

@@ -14,7 +14,7 @@ from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
 from tests.app.routes.clients import client_of
-from tests.conftest import wait
+from tests.conftest import picture, wait, write
 from tests.studio.clusters.conftest import snapshots
 from tests.studio.review.conftest import STUDY, decide, draw_folder, save_mask
 
@@ -85,6 +85,11 @@ def ask_manage(ask: Asked, tmp_path) -> None:
     ask(f"POST /api/manage/{STUDY}/unassign", {"reader": "bob"})
     ask("POST /api/accounts", {"name": "eve", "role": "reader"})
     assert [row["name"] for row in ask(f"GET /api/accounts/{STUDY}")["accounts"]] == ["eve"]
+    ask.store.execute("UPDATE jobs SET status = 'cancelled' WHERE status IN ('queued', 'running')")
+    write(draw_folder(tmp_path / "gone", 2, 1, 1) / "test/normal/n00.png", picture(99)[0])  # of no other study
+    studies.import_study(ask.store, "gone", tmp_path / "gone", patients="^(n)")
+    for address, more in (("/find", {}), ("", {"cases": 1})):
+        assert ask(f"POST /api/erase{address}", {"patient": "n", **more})["trace"]["cases"] == 1
     for what in ("role", "password", "removed"):
         ask(f"POST /api/accounts/set/{what}", {"name": "eve", "role": "adjudicator"})
 

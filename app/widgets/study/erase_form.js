@@ -1,0 +1,61 @@
+// Erasing a patient: what there is of it is named first, and then exactly that goes.
+import { api } from '../../static/api.js';
+import { confirm, orToast, toast } from '../../static/dialogs.js';
+import { el, fill } from '../../static/dom.js';
+import { plural } from '../../static/format.js';
+import { form } from './manage_parts.js';
+
+const ABOUT =
+  'In all studies of this home: cases, masks, decisions, scores, prepared images, maps and backups. What has learnt from ' +
+  'them stays and says so. The audit trail keeps that it was done, without the name. Nothing brings it back.';
+
+/** @param {HTMLElement} panel @param {() => unknown} erased what follows */
+export function eraseForm(panel, erased) {
+  const patient = el('input', { type: 'text', 'aria-label': 'Patient', maxlength: 4096, autocomplete: 'off' });
+  const number = el('input', { type: 'number', 'aria-label': 'Number of a case', min: 1, step: 1 });
+  const said = el('div', { class: 'traced', role: 'status' });
+  const asked = () => ({ patient: patient.value, case: number.value ? Number(number.value) : null });
+
+  /** @param {ReturnType<typeof asked>} who @param {import('../../static/answers').Traced} trace */
+  async function erase(who, trace) {
+    const what = plural(trace.cases, 'case');
+    if (!(await confirm(`Erase ${what} for good?`, `Erase ${what}`, 'Keep', true))) return;
+    const { still } = await api('/api/erase', { ...who, cases: trace.cases });
+    fill(
+      said,
+      el(
+        'p',
+        {},
+        still.length ? `Erased. Still named in: ${still.join(', ')}` : 'Erased; no file of this home names it.',
+      ),
+    );
+    toast(`${what} erased.`, 'good');
+    erased();
+  }
+  async function find() {
+    fill(said);
+    const who = asked();
+    const { trace, lines } = await api('/api/erase/find', who);
+    const go = () => orToast(erase(who, trace));
+    fill(
+      said,
+      el(
+        'ul',
+        {},
+        lines.map((/** @type {string} */ line) => el('li', {}, line)),
+      ),
+      el('button', { type: 'button', class: 'danger', onclick: go }, 'Erase this'),
+    );
+  }
+  fill(
+    panel,
+    form(
+      () => orToast(find()),
+      el('label', {}, 'Patient, as the import named it', patient),
+      el('label', {}, 'or number of a case', number),
+      el('button', {}, 'Find'),
+    ),
+    said,
+    el('p', { class: 'dim' }, ABOUT),
+  );
+}
