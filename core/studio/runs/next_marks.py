@@ -13,6 +13,8 @@ import numpy as np
 
 from core.studio.db.store import Store
 from core.studio.runs import marks
+from core.studio.runs import records as runs
+from core.studio.runs.preferred import LEARNT
 
 CHANCE = 5  # every so manieth case is drawn by chance
 WORDS = {"unsure": "its outline is unsure", "novelty": "unlike what is marked", "chance": "drawn by chance"}
@@ -48,6 +50,8 @@ def keep_order(store: Store, run: str) -> int:
 
     None do where the run has not learnt from marks. Cases that it has learnt from are not among them.
     """
+    if runs.get_run(store, run)["method"] != LEARNT:
+        return 0  # nor are its readings opened, each of which holds a map
     rows = store.query(
         "SELECT r.case_id AS id, json_extract(r.extra, '$.unsure') AS unsure, json_extract(r.extra, '$.novelty') AS "
         "novelty FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test' ORDER BY c.id",
