@@ -16,6 +16,7 @@ TABS = {  # the widget of each, in app/widgets: title
     "clusters": "Clusters",
     "review": "Review",
     "results": "Results",
+    "trials": "Trials",
     "report": "Report",
 }
 BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>

@@ -21,7 +21,9 @@ DATABASE = {  # what SQLite says of the disk: what is said
     "database is locked": "Another process has kept the database locked for too long; try again",
 }
 INSTALLED = "pmsacl-studio"  # the command that `pip install` makes (pyproject.toml)
-ORDER = ("page", "studies", "training", "detectors", "models", "results", "clusters", "home")  # of the files in --help
+ORDER = (  # of the files in --help
+    "page", "studies", "training", "detectors", "models", "results", "trials", "clusters", "home",
+)  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:

@@ -22,6 +22,19 @@ def add(subparsers) -> None:
     _add_report(subparsers)
     _add_experiment(subparsers)
     _add_choose(subparsers)
+    _add_believe(subparsers)
+
+
+def _add_believe(subparsers) -> None:
+    words = "Plant lesions into held-out normals and compare new images with them: what a run's threshold misses"
+    verb(subparsers, "believe", words, run_believe).add_argument("run_id", metavar="RUN")
+
+
+def run_believe(args) -> int:
+    from core.studio.review import believe
+
+    kept = believe.measure(open_store(args), args.run_id, args.device)
+    return finish(args, {"run": args.run_id, **kept}, believe.as_text(kept))
 
 
 def _add_evaluate(subparsers) -> None:

@@ -37,7 +37,7 @@ def listed(ctx: Studio, who: Reader, request: Request, study: Name):
 def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
     """A drawing that is not saved yet, as it was kept."""
     with ctx.reading(request, number=case_id) as context:
-        context.demand_seen()
+        context.demand_open()
         found = masks.draft_body(context)
     return Response(found, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
@@ -60,5 +60,5 @@ def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
 def change(ctx: Context, request: Request, case_id: int, act) -> None:
     """Does `act` with a request's context, unless the case is hidden from the reader."""
     with ctx.writing(request, number=case_id) as context:
-        context.demand_seen()
+        context.demand_open()
         act(context)

@@ -16,12 +16,13 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 class NewFinding(Body):
-    """box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike."""
+    """box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial."""
 
     case: Id
     label: Name
     comment: Line = ""
     box: Annotated[list[Finite], Field(min_length=4, max_length=4)] | None = None
+    rating: Finite | None = None
 
 
 class Finding(Part):
@@ -45,8 +46,8 @@ def add(ctx: Studio, who: Reader, request: Request, body: NewFinding):
     """Add a finding to a case."""
     box = (body.box[0], body.box[1], body.box[2], body.box[3]) if body.box else None
     with ctx.writing(request, number=body.case) as context:
-        context.demand_seen()
-        decisions.add_finding(context, body.label, body.comment, box=box)
+        context.demand_marks()
+        decisions.add_finding(context, body.label, body.comment, box=box, rating=body.rating)
         return {"ok": True, "findings": decisions.findings_of(context, context.asked_case["id"])}
 
 
@@ -55,6 +56,6 @@ def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
     """Remove one's own finding."""
     case = decisions.case_of_finding(ctx.store(), finding, who)
     with ctx.writing(request, case_id=case) as context:
-        context.demand_seen()
+        context.demand_marks()
         decisions.remove_finding(context, finding)
         return {"ok": True, "findings": decisions.findings_of(context, case)}

@@ -65,7 +65,7 @@ async def save_mask(
 def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict) -> dict:
     label = about["label"]
     with ctx.writing(request, number=case_id, run=about["run"]) as context:
-        context.demand_seen()
+        context.demand_open()
         width, height = (context.asked_case[side] for side in ("width", "height"))
         wanted = -(-width * height // 8)
         if len(bits) != wanted:
@@ -99,5 +99,5 @@ def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
     """Save an older version of a lesion mask anew."""
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
-        context.demand_seen()
+        context.demand_open()
         return {"ok": True, **_saved(context, masks.restore(context, mask_id))}

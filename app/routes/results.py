@@ -12,7 +12,7 @@ from app.access.permissions import Sighted, Studio
 from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
 from app.routes._types import Answer, Int, Name, Part
 from core.studio.db.store import NotFound
-from core.studio.review import agreement, cases, results, sessions
+from core.studio.review import agreement, believe, cases, results, sessions
 from core.studio.review.results import scored
 
 router = APIRouter(prefix="/api/results", tags=["results"])
@@ -195,6 +195,70 @@ class ResultsOfRun(Answer):
 Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
 
 
+class ConfidentPromise(Part):
+    """The threshold that flags at most 5 % of normal images with 95 % confidence; null where too few are held out.
+    flagged: of the test's normals. paused: why it does not hold now."""
+
+    threshold: float | None
+    guarantee: str
+    held: int
+    needed: int
+    flagged: Share
+    paused: str | None
+
+
+class PlantedLesions(Part):
+    """size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity."""
+
+    size: float
+    contrast: float
+    images: int
+    flagged: int
+    area: float
+    found: Share
+
+
+class NewImages(Part):
+    """capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm."""
+
+    cases: int
+    capital: float
+    since: str | None
+
+
+class ChangedMeasure(Part):
+    day: str
+    measure: str
+    usual: float
+    new: float
+    distance: float
+    p: float
+    matters: bool
+
+
+class ReliabilityPoint(Share):
+    chance: float
+
+
+class Calibrated(Part):
+    method: str
+    cases: int
+    abnormal: int
+    points: list[ReliabilityPoint]
+    brier: float
+
+
+class Believed(Answer):
+    """planted, plain: empty until `believe RUN` measured them (made: when)."""
+
+    promise: ConfidentPromise
+    planted: list[PlantedLesions]
+    changed: list[NewImages]
+    plain: list[ChangedMeasure]
+    calibration: Calibrated | None
+    made: str | None
+
+
 @router.get("/{study}", response_model=Results)
 def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1):
     """All figures of one run; run '': the default one. A blind reader is refused (app/access/permissions.py)."""
@@ -229,3 +293,12 @@ def sizes(ctx: Studio, who: Sighted, study: str, run: Name):
     if all(r["id"] != run for r in cases.scored_runs(store, study)):
         raise NotFound(f"no run {run!r} has scored {study}")
     return {"ok": True} | results.dice_by_size(store, study, run)
+
+
+@router.get("/{study}/believe", response_model=Believed)
+def believed(ctx: Studio, who: Sighted, study: str, run: Name):
+    """What the run's threshold promises and misses, whether images have changed, and how scores are calibrated."""
+    store = ctx.store()
+    if all(r["id"] != run for r in cases.scored_runs(store, study)):
+        raise NotFound(f"no run {run!r} has scored {study}")
+    return {"ok": True} | believe.believed(store, study, run)

@@ -10,6 +10,7 @@ import re
 from importlib import metadata
 from typing import Annotated, Any, Literal
 
+from annotated_types import Interval
 from fastapi import APIRouter, Request
 from pydantic import Field
 from typing_extensions import NotRequired
@@ -60,6 +61,7 @@ class NewDecision(Body):
     run: Name | None = None
     shown: Settings | None = None
     adjudication: bool = False
+    rating: Annotated[Finite, Interval(ge=0, le=100)] | None = None
     token: Name | None = None
     list: Settings | None = None
 
@@ -196,6 +198,13 @@ class SessionRow(Part):
     created: str
 
 
+class PartOfTrial(Part):
+    """What the reader's open part of a trial asks for: a rating from 0 to 100, places."""
+
+    rated: bool
+    marks: bool
+
+
 class ReviewSetup(Answer):
     """version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader."""
 
@@ -206,6 +215,7 @@ class ReviewSetup(Answer):
     blind: bool
     blinded: bool
     session: SessionRow | None
+    trial: PartOfTrial | None
     runs: list[ScoredRun]
     labels: list[str]
     keys: Values
@@ -303,7 +313,8 @@ def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
             "blind": context.blind,
             "blinded": context.blinded,
             "session": context.session and {k: v for k, v in context.session.items() if k in SESSION},
-            "runs": cases.scored_runs(store, study),
+            "trial": context.trial and {"rated": bool(context.trial["rated"]), "marks": bool(context.trial["marks"])},
+            "runs": cases.scored_runs(store, study) if context.trial is None else cases.runs_of_trial(context),
             "labels": decisions.finding_labels(store, study),
             "keys": store.setting(f"keys:{name}", {}),
             "show": store.setting(f"show:{name}", {}),
@@ -386,7 +397,8 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
     with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
             context.demand("adjudicate")
-        blinded = context.hides(context.asked_case["id"])
+        case_id = context.asked_case["id"]
+        blinded = context.hides(case_id) and (context.trial is None or context.two_stages)
         done = decisions.decide(
             context,
             body.decision,
@@ -394,6 +406,7 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
             seconds=_seconds(body.seconds),
             shown=body.shown or {},
             adjudication=body.adjudication,
+            rating=body.rating,
             token=body.token,
         )
         number = context.names.number(done["case"])

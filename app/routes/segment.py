@@ -73,7 +73,7 @@ def _answer(mask: np.ndarray) -> Response:
 def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks):
     """One bit a pixel, as mask.bits has them; nothing is stored. Without clicks: made ready for them, and empty."""
     with ctx.reading(request, number=case_id, run=body.run) as context:
-        context.demand_seen()
+        context.demand_open()
     case = context.asked_case
     start = _mask_of(body.start, case) if body.start else None
     return _answer(pixels.readable(lambda: segment(ctx.store(), case, body.run, body.clicks, body.window, start)))

@@ -121,6 +121,17 @@ export interface components {
                 number
             ] | null;
         };
+        /** @description planted, plain: empty until `believe RUN` measured them (made: when). */
+        Believed: {
+            /** @constant */
+            ok: true;
+            promise: components["schemas"]["ConfidentPromise"];
+            planted: components["schemas"]["PlantedLesions"][];
+            changed: components["schemas"]["NewImages"][];
+            plain: components["schemas"]["ChangedMeasure"][];
+            calibration: components["schemas"]["Calibrated"] | null;
+            made: string | null;
+        };
         /** @description Whose published numbers stand beside ours, and whether they are of these images. */
         Beside: {
             dataset: string;
@@ -176,6 +187,13 @@ export interface components {
             train: number;
             holdout: number;
             test: number;
+        };
+        Calibrated: {
+            method: string;
+            cases: number;
+            abnormal: number;
+            points: components["schemas"]["ReliabilityPoint"][];
+            brier: number;
         };
         /**
          * @description Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
@@ -238,6 +256,15 @@ export interface components {
             first: components["schemas"]["Decision"];
             second: components["schemas"]["Decision"];
             label: components["schemas"]["Label"];
+        };
+        ChangedMeasure: {
+            day: string;
+            measure: string;
+            usual: number;
+            new: number;
+            distance: number;
+            p: number;
+            matters: boolean;
         };
         /** @description How a reader's second decisions differ from the first ones. */
         ChangedMind: {
@@ -349,6 +376,18 @@ export interface components {
             name: string;
             method: string;
             status: string;
+        };
+        /**
+         * @description The threshold that flags at most 5 % of normal images with 95 % confidence; null where too few are held out.
+         *     flagged: of the test's normals. paused: why it does not hold now.
+         */
+        ConfidentPromise: {
+            threshold: number | null;
+            guarantee: string;
+            held: number;
+            needed: number;
+            flagged: components["schemas"]["Share"];
+            paused: string | null;
         };
         Confusion: {
             tp: number;
@@ -1134,18 +1173,26 @@ export interface components {
             } | null;
             /** @default false */
             adjudication: boolean;
+            rating?: number | null;
             token?: string | null;
             list?: {
                 [key: string]: any;
             } | null;
         };
-        /** @description box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. */
+        /** @description box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial. */
         NewFinding: {
             case: number;
             label: string;
             /** @default  */
             comment: string;
             box?: number[] | null;
+            rating?: number | null;
+        };
+        /** @description capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm. */
+        NewImages: {
+            cases: number;
+            capital: number;
+            since: string | null;
         };
         NewLabels: {
             labels: string[];
@@ -1190,6 +1237,13 @@ export interface components {
              * @enum {string}
              */
             protocol: "paper" | "held-out";
+        };
+        /** @description trial: the one that the plan takes the place of. */
+        NewTrial: {
+            plan: {
+                [key: string]: any;
+            };
+            trial?: number | null;
         };
         /** @description guess, kept: of kinds. look: seconds that a first look takes. */
         Next: {
@@ -1249,6 +1303,12 @@ export interface components {
             ok: true;
             case: components["schemas"]["CaseDetail"];
             ahead: components["schemas"]["Ahead"][];
+        };
+        OpenedList: {
+            /** @constant */
+            ok: true;
+            session: number;
+            study: string;
         };
         /** @description roc: (false positive rate, true positive rate); null where only one kind of case is known. */
         OperatingPoint: {
@@ -1345,6 +1405,11 @@ export interface components {
             flagged: number;
             right: boolean;
         };
+        /** @description What the reader's open part of a trial asks for: a rating from 0 to 100, places. */
+        PartOfTrial: {
+            rated: boolean;
+            marks: boolean;
+        };
         /** @description patient: as the import knew it. case: the number of a case of the patient, instead. */
         Patient: {
             /** @default  */
@@ -1385,6 +1450,21 @@ export interface components {
             jobs: number[];
             scored: boolean;
         };
+        PlannedTrial: {
+            /** @constant */
+            ok: true;
+            trial: number;
+            digest: string;
+        };
+        /** @description size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity. */
+        PlantedLesions: {
+            size: number;
+            contrast: number;
+            images: number;
+            flagged: number;
+            area: number;
+            found: components["schemas"]["Share"];
+        };
         Point: [
             number,
             number | null
@@ -1419,6 +1499,11 @@ export interface components {
         };
         Points: {
             points: number[];
+        };
+        Power: {
+            readers: number;
+            cases: number;
+            power: number;
         };
         /** @description The numbers, the reader and the time only of those that readers have made; version 0 came with the studio. */
         Preset: {
@@ -1549,6 +1634,24 @@ export interface components {
             };
             note: string;
         };
+        /** @description A reader's place in a trial that goes on. opens: when a list that waits may be opened. */
+        ReaderList: {
+            trial: number;
+            study: string;
+            name: string;
+            part: number;
+            parts: number;
+            cases: number;
+            read: number;
+            /** @enum {string} */
+            state: "ready" | "open" | "waits" | "done";
+            opens: string | null;
+        };
+        ReaderLists: {
+            /** @constant */
+            ok: true;
+            lists: components["schemas"]["ReaderList"][];
+        };
         /** @description What a run says of a case. flagged: 0 or 1. */
         Reading: {
             run: string;
@@ -1588,6 +1691,14 @@ export interface components {
         Rejected: {
             path: string;
             reason: string;
+        };
+        ReliabilityPoint: {
+            value: number | null;
+            low: number | null;
+            high: number | null;
+            hits: number;
+            n: number;
+            chance: number;
         };
         Remark: {
             words: string;
@@ -1751,6 +1862,7 @@ export interface components {
             blind: boolean;
             blinded: boolean;
             session: components["schemas"]["SessionRow"] | null;
+            trial: components["schemas"]["PartOfTrial"] | null;
             runs: components["schemas"]["ScoredRun"][];
             labels: string[];
             keys: {
@@ -1887,6 +1999,11 @@ export interface components {
             label: components["schemas"]["Label"];
             width: number;
             height: number;
+        };
+        SampleSizes: {
+            /** @constant */
+            ok: true;
+            rows: components["schemas"]["Power"][];
         };
         SavedMask: {
             /** @constant */
@@ -2325,6 +2442,43 @@ export interface components {
                 [key: string]: any;
             } | null;
         };
+        /** @description plan: as `TrialPlan`. digest: of the plan with its cases and their truth. */
+        Trial: {
+            id: number;
+            name: string;
+            plan: {
+                [key: string]: any;
+            };
+            digest: string;
+            made_by: string;
+            created: string;
+            started: string | null;
+            frozen: string | null;
+            closed: string | null;
+            parts: components["schemas"]["TrialPart"][];
+        };
+        TrialPart: {
+            reader: string;
+            number: number;
+            arm: string;
+            cases: number;
+            read: number;
+            opened: string | null;
+            ended: string | null;
+        };
+        /** @description form, usual: of a new plan. readers: accounts that may read. panel: whoever has read cases of the study. */
+        Trials: {
+            /** @constant */
+            ok: true;
+            trials: components["schemas"]["Trial"][];
+            form: components["schemas"]["Group"][];
+            usual: {
+                [key: string]: any;
+            };
+            readers: string[];
+            panel: string[];
+            runs: components["schemas"]["ScoredRun"][];
+        };
         Unassign: {
             reader: string;
         };
@@ -2416,6 +2570,9 @@ export interface components {
                 };
             };
         };
+        WhichTrial: {
+            trial: number;
+        };
         Worklist: {
             /** @constant */
             ok: true;
@@ -2477,6 +2634,7 @@ export type Assign = components['schemas']['Assign'];
 export type AssignedReader = components['schemas']['AssignedReader'];
 export type Assignments = components['schemas']['Assignments'];
 export type AtSpot = components['schemas']['AtSpot'];
+export type Believed = components['schemas']['Believed'];
 export type Beside = components['schemas']['Beside'];
 export type Bin = components['schemas']['Bin'];
 export type Binned = components['schemas']['Binned'];
@@ -2485,11 +2643,13 @@ export type Bundle = components['schemas']['Bundle'];
 export type ByDecision = components['schemas']['ByDecision'];
 export type ByLabel = components['schemas']['ByLabel'];
 export type BySplit = components['schemas']['BySplit'];
+export type Calibrated = components['schemas']['Calibrated'];
 export type CaseDetail = components['schemas']['CaseDetail'];
 export type CaseOfPoint = components['schemas']['CaseOfPoint'];
 export type CaseTag = components['schemas']['CaseTag'];
 export type CasesTagged = components['schemas']['CasesTagged'];
 export type ChangedCase = components['schemas']['ChangedCase'];
+export type ChangedMeasure = components['schemas']['ChangedMeasure'];
 export type ChangedMind = components['schemas']['ChangedMind'];
 export type ChoiceField = components['schemas']['ChoiceField'];
 export type Clicks = components['schemas']['Clicks'];
@@ -2500,6 +2660,7 @@ export type Coming = components['schemas']['Coming'];
 export type Compared = components['schemas']['Compared'];
 export type ComparedRow = components['schemas']['ComparedRow'];
 export type ComparedRun = components['schemas']['ComparedRun'];
+export type ConfidentPromise = components['schemas']['ConfidentPromise'];
 export type Confusion = components['schemas']['Confusion'];
 export type Counts = components['schemas']['Counts'];
 export type Decided = components['schemas']['Decided'];
@@ -2589,17 +2750,20 @@ export type Neighbour = components['schemas']['Neighbour'];
 export type Neighbours = components['schemas']['Neighbours'];
 export type NewDecision = components['schemas']['NewDecision'];
 export type NewFinding = components['schemas']['NewFinding'];
+export type NewImages = components['schemas']['NewImages'];
 export type NewLabels = components['schemas']['NewLabels'];
 export type NewPassword = components['schemas']['NewPassword'];
 export type NewPreset = components['schemas']['NewPreset'];
 export type NewProjection = components['schemas']['NewProjection'];
 export type NewReport = components['schemas']['NewReport'];
+export type NewTrial = components['schemas']['NewTrial'];
 export type Next = components['schemas']['Next'];
 export type NumberField = components['schemas']['NumberField'];
 export type NumbersField = components['schemas']['NumbersField'];
 export type OnWorklist = components['schemas']['OnWorklist'];
 export type OpenSession = components['schemas']['OpenSession'];
 export type Opened = components['schemas']['Opened'];
+export type OpenedList = components['schemas']['OpenedList'];
 export type OperatingPoint = components['schemas']['OperatingPoint'];
 export type OthersReview = components['schemas']['OthersReview'];
 export type Outlines = components['schemas']['Outlines'];
@@ -2608,15 +2772,19 @@ export type OwnReview = components['schemas']['OwnReview'];
 export type OwnRights = components['schemas']['OwnRights'];
 export type PairAgreement = components['schemas']['PairAgreement'];
 export type PanelCase = components['schemas']['PanelCase'];
+export type PartOfTrial = components['schemas']['PartOfTrial'];
 export type Patient = components['schemas']['Patient'];
 export type PictureOfCase = components['schemas']['PictureOfCase'];
 export type Place = components['schemas']['Place'];
 export type PlainField = components['schemas']['PlainField'];
 export type Plan = components['schemas']['Plan'];
+export type PlannedTrial = components['schemas']['PlannedTrial'];
+export type PlantedLesions = components['schemas']['PlantedLesions'];
 export type Point = components['schemas']['Point'];
 export type PointDetail = components['schemas']['PointDetail'];
 export type PointIdentities = components['schemas']['PointIdentities'];
 export type Points = components['schemas']['Points'];
+export type Power = components['schemas']['Power'];
 export type Preset = components['schemas']['Preset'];
 export type PresetFile = components['schemas']['PresetFile'];
 export type PresetOfFile = components['schemas']['PresetOfFile'];
@@ -2629,10 +2797,13 @@ export type Projections = components['schemas']['Projections'];
 export type Promised = components['schemas']['Promised'];
 export type RangeField = components['schemas']['RangeField'];
 export type ReadPreset = components['schemas']['ReadPreset'];
+export type ReaderList = components['schemas']['ReaderList'];
+export type ReaderLists = components['schemas']['ReaderLists'];
 export type Reading = components['schemas']['Reading'];
 export type ReadingOfPoint = components['schemas']['ReadingOfPoint'];
 export type ReadingSession = components['schemas']['ReadingSession'];
 export type Rejected = components['schemas']['Rejected'];
+export type ReliabilityPoint = components['schemas']['ReliabilityPoint'];
 export type Remark = components['schemas']['Remark'];
 export type Repeated = components['schemas']['Repeated'];
 export type Report = components['schemas']['Report'];
@@ -2664,6 +2835,7 @@ export type RunningImport = components['schemas']['RunningImport'];
 export type Said = components['schemas']['Said'];
 export type Sample = components['schemas']['Sample'];
 export type SampleCase = components['schemas']['SampleCase'];
+export type SampleSizes = components['schemas']['SampleSizes'];
 export type SavedMask = components['schemas']['SavedMask'];
 export type SavedView = components['schemas']['SavedView'];
 export type Scene = components['schemas']['Scene'];
@@ -2715,6 +2887,9 @@ export type Training = components['schemas']['Training'];
 export type TrainingConfig = components['schemas']['TrainingConfig'];
 export type TrainingForms = components['schemas']['TrainingForms'];
 export type Travel = components['schemas']['Travel'];
+export type Trial = components['schemas']['Trial'];
+export type TrialPart = components['schemas']['TrialPart'];
+export type Trials = components['schemas']['Trials'];
 export type Unassign = components['schemas']['Unassign'];
 export type Unassigned = components['schemas']['Unassigned'];
 export type UsualDistance = components['schemas']['UsualDistance'];
@@ -2726,6 +2901,7 @@ export type Watch = components['schemas']['Watch'];
 export type WatchSettings = components['schemas']['WatchSettings'];
 export type Watched = components['schemas']['Watched'];
 export type WeakForm = components['schemas']['WeakForm'];
+export type WhichTrial = components['schemas']['WhichTrial'];
 export type Worklist = components['schemas']['Worklist'];
 export type WorklistRow = components['schemas']['WorklistRow'];
 export type YamlText = components['schemas']['YamlText'];
@@ -2756,6 +2932,7 @@ export interface Api {
   (path: `/api/bin/run/${string}/restore${Query}`, body: object): Promise<Done>;
   (path: `/api/manage/${string}/unassign${Query}`, body: object): Promise<Unassigned>;
   (path: `/api/reading/${string}/summary${Query}`): Promise<SessionSummary>;
+  (path: `/api/results/${string}/believe${Query}`): Promise<Believed>;
   (path: `/api/review/threshold${Query}`, body: object): Promise<Done>;
   (path: `/api/review/timeline/${string}${Query}`): Promise<Timeline>;
   (path: `/api/training/compare${Query}`): Promise<Compared>;
@@ -2800,6 +2977,8 @@ export interface Api {
   (path: `/api/study/${string}/sample${Query}`): Promise<Sample>;
   (path: `/api/training/run/${string}${Query}`): Promise<RunDetail>;
   (path: `/api/training/runs${Query}`): Promise<RunRows>;
+  (path: `/api/trials/${string}/close${Query}`, body: object): Promise<Done>;
+  (path: `/api/trials/${string}/start${Query}`, body: object): Promise<Done>;
   (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
   (path: `/api/medmix/probe${Query}`, body: object): Promise<Probe>;
   (path: `/api/review/boxes${Query}`, body: object): Promise<BoxesThere>;
@@ -2810,6 +2989,8 @@ export interface Api {
   (path: `/api/study/import${Query}`, body: object): Promise<Task>;
   (path: `/api/tour/prepare${Query}`, body: object): Promise<TourState>;
   (path: `/api/training/dry${Query}`, body: object): Promise<DryRun>;
+  (path: `/api/trials/lists${Query}`): Promise<ReaderLists>;
+  (path: `/api/trials/sizes${Query}`): Promise<SampleSizes>;
   (path: `/api/reading/end${Query}`, body: object): Promise<SessionNumber>;
   (path: `/api/review/list${Query}`): Promise<Worklist>;
   (path: `/api/review/open${Query}`): Promise<ReviewSetup>;
@@ -2821,6 +3002,7 @@ export interface Api {
   (path: `/api/study/${string}/kind${Query}`, body: object): Promise<Labels>;
   (path: `/api/study/${string}/look${Query}`, body: object): Promise<Look>;
   (path: `/api/study/${string}/next${Query}`): Promise<Next>;
+  (path: `/api/trials/open${Query}`, body: object): Promise<OpenedList>;
   (path: `/api/erase/find${Query}`, body: object): Promise<Named>;
   (path: `/api/review/tag${Query}`, body: object): Promise<CasesTagged>;
   (path: `/api/study/demo${Query}`, body: object): Promise<DemoJob>;
@@ -2828,6 +3010,8 @@ export interface Api {
   (path: `/api/study/${string}/add${Query}`, body: object): Promise<Task>;
   (path: `/api/tour/reset${Query}`, body: object): Promise<TourState>;
   (path: `/api/tour/steps${Query}`): Promise<TourSteps>;
+  (path: `/api/trials/of/${string}${Query}`): Promise<Trials>;
+  (path: `/api/trials/of/${string}${Query}`, body: object): Promise<PlannedTrial>;
   (path: `/api/accounts/${string}${Query}`): Promise<Accounts>;
   (path: `/api/accounts${Query}`, body: object): Promise<NewPassword>;
   (path: `/api/results/${string}${Query}`): Promise<Results>;
@@ -2854,6 +3038,7 @@ export interface Get {
   (path: `/api/clusters/maps/${string}/placed`, params?: Params): Promise<Answer<Projections>>;
   (path: `/api/study/case/${string}/outlines`, params?: Params): Promise<Answer<Outlines>>;
   (path: `/api/reading/${string}/summary`, params?: Params): Promise<Answer<SessionSummary>>;
+  (path: `/api/results/${string}/believe`, params?: Params): Promise<Answer<Believed>>;
   (path: `/api/review/timeline/${string}`, params?: Params): Promise<Answer<Timeline>>;
   (path: `/api/training/compare`, params?: Params): Promise<Answer<Compared>>;
   (path: `/api/export/${string}/warning`, params?: Params): Promise<Answer<ExportWarning>>;
@@ -2879,12 +3064,15 @@ export interface Get {
   (path: `/api/medmix/forms`, params?: Params): Promise<Answer<MedMixForms>>;
   (path: `/api/review/case/${string}`, params?: Params): Promise<Answer<Opened>>;
   (path: `/api/review/place`, params?: Params): Promise<Answer<Place>>;
+  (path: `/api/trials/lists`, params?: Params): Promise<Answer<ReaderLists>>;
+  (path: `/api/trials/sizes`, params?: Params): Promise<Answer<SampleSizes>>;
   (path: `/api/review/list`, params?: Params): Promise<Answer<Worklist>>;
   (path: `/api/review/open`, params?: Params): Promise<Answer<ReviewSetup>>;
   (path: `/api/review/step`, params?: Params): Promise<Answer<Entered>>;
   (path: `/api/status/plan`, params?: Params): Promise<Answer<Plan>>;
   (path: `/api/study/${string}/next`, params?: Params): Promise<Answer<Next>>;
   (path: `/api/tour/steps`, params?: Params): Promise<Answer<TourSteps>>;
+  (path: `/api/trials/of/${string}`, params?: Params): Promise<Answer<Trials>>;
   (path: `/api/accounts/${string}`, params?: Params): Promise<Answer<Accounts>>;
   (path: `/api/results/${string}`, params?: Params): Promise<Answer<Results>>;
   (path: `/api/manage/${string}`, params?: Params): Promise<Answer<Managed>>;
@@ -2930,6 +3118,8 @@ export interface Post {
   (path: `/api/reading/start`, body?: Params): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, body?: Params): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
+  (path: `/api/trials/${string}/close`, body?: Params): Promise<Answer<Done>>;
+  (path: `/api/trials/${string}/start`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, body?: Params): Promise<Answer<Probe>>;
   (path: `/api/review/boxes`, body?: Params): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, body?: Params): Promise<Answer<SavedMask>>;
@@ -2942,12 +3132,14 @@ export interface Post {
   (path: `/api/review/undo`, body?: Params): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, body?: Params): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, body?: Params): Promise<Answer<Look>>;
+  (path: `/api/trials/open`, body?: Params): Promise<Answer<OpenedList>>;
   (path: `/api/erase/find`, body?: Params): Promise<Answer<Named>>;
   (path: `/api/review/tag`, body?: Params): Promise<Answer<CasesTagged>>;
   (path: `/api/study/demo`, body?: Params): Promise<Answer<DemoJob>>;
   (path: `/api/study/drop`, body?: Params): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, body?: Params): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, body?: Params): Promise<Answer<TourState>>;
+  (path: `/api/trials/of/${string}`, body?: Params): Promise<Answer<PlannedTrial>>;
   (path: `/api/accounts`, body?: Params): Promise<Answer<NewPassword>>;
   (path: `/api/report/${string}`, body?: Params): Promise<Answer<AskedReport>>;
   (path: `/api/learn/${string}`, body?: Params): Promise<Answer<AskedLearning>>;
@@ -2986,6 +3178,8 @@ export interface PostBytes {
   (path: `/api/reading/start`, params: Params, content: Uint8Array): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, params: Params, content: Uint8Array): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
+  (path: `/api/trials/${string}/close`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
+  (path: `/api/trials/${string}/start`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, params: Params, content: Uint8Array): Promise<Answer<Probe>>;
   (path: `/api/review/boxes`, params: Params, content: Uint8Array): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMask>>;
@@ -2998,12 +3192,14 @@ export interface PostBytes {
   (path: `/api/review/undo`, params: Params, content: Uint8Array): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
   (path: `/api/study/${string}/look`, params: Params, content: Uint8Array): Promise<Answer<Look>>;
+  (path: `/api/trials/open`, params: Params, content: Uint8Array): Promise<Answer<OpenedList>>;
   (path: `/api/erase/find`, params: Params, content: Uint8Array): Promise<Answer<Named>>;
   (path: `/api/review/tag`, params: Params, content: Uint8Array): Promise<Answer<CasesTagged>>;
   (path: `/api/study/demo`, params: Params, content: Uint8Array): Promise<Answer<DemoJob>>;
   (path: `/api/study/drop`, params: Params, content: Uint8Array): Promise<Answer<Drop>>;
   (path: `/api/study/${string}/add`, params: Params, content: Uint8Array): Promise<Answer<Task>>;
   (path: `/api/tour/reset`, params: Params, content: Uint8Array): Promise<Answer<TourState>>;
+  (path: `/api/trials/of/${string}`, params: Params, content: Uint8Array): Promise<Answer<PlannedTrial>>;
   (path: `/api/accounts`, params: Params, content: Uint8Array): Promise<Answer<NewPassword>>;
   (path: `/api/report/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedReport>>;
   (path: `/api/learn/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedLearning>>;

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Report")
+TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Trials", "Report")
 WATCH = """window.refused = [];
 document.addEventListener('securitypolicyviolation', (e) =>
   window.refused.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));"""

@@ -12,7 +12,7 @@ from core.studio.runs.results import evaluate_run
 from tests.app.conftest import STUDY, Served
 from tests.studio.review.conftest import add_readings
 
-TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Report")
+TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Trials", "Report")
 # What reaches over the window's right edge and cannot be scrolled to, or over the edge of a box that hides it.
 CUT = """() => {
   const out = [];

@@ -3,6 +3,7 @@ import { api, questions } from '../../static/api.js';
 import { el, fill, finder } from '../../static/dom.js';
 import { day, fixed } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
+import { believed } from './believe.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
 import { agreement, changedMinds, detectors, figures, promised } from './tables.js';
@@ -82,6 +83,7 @@ export async function mount(root, studio) {
       fill(page, el('div', { class: 'panel rs-wide' }, unscored()), readers, out);
       return;
     }
+    const doubts = el('div', {}, el('p', { class: 'dim' }, 'Looking at new images…'));
     const sizes = el('div', {}, el('p', { class: 'dim' }, 'Reading masks and heat maps…'));
     fill(
       page,
@@ -92,8 +94,13 @@ export async function mount(root, studio) {
         'Predictions, from the highest score to the lowest',
         predictions(r.panel, (id) => studio.openCase(id)),
       ),
+      wide('How far it is to be believed', doubts),
       wide('Dice by lesion size, at the pixel threshold of held-out normals', sizes),
       out,
+    );
+    api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
+      (/** @type {import('../../static/answers').Believed} */ answer) => fill(doubts, believed(answer, r.run)),
+      (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
     );
     /** @type {import('../../static/answers').Sizes} */
     let found;

@@ -136,6 +136,14 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     return rows
 
 
+def runs_of_trial(context: RequestContext) -> list[dict]:
+    """Of a part of a trial: the run that its arm shows, by its title alone, or none."""
+    shown = context.trial and context.trial["arm"] in ("aided", "both")
+    wanted = context.trial["run"] if context.trial and shown else None
+    runs = [r for r in scored_runs(context.store, context.study) if r["id"] == wanted]
+    return [{**run, "first": True} for run in runs]
+
+
 def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
     """Rows of cases of the study, in the order of their own numbers."""
     rows = context.store.query(
@@ -182,7 +190,8 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         [case_id],
     )
     own = [r for r in reviews if r["reader"] == reader and r["id"] > context.first_review]
-    hidden = context.blinded and not any(r["stage"] == "first" and r["active"] for r in own)
+    committed = any(r["stage"] == "first" and r["active"] for r in own)
+    hidden = context.blinded and not committed and context.trial is None
     out = {
         "id": case_id,
         "study": case["study"],
@@ -200,6 +209,8 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
     }
     if hidden:
         return out
+    if context.trial is not None:
+        return out | _in_trial(context, case)
     runs = scored_runs(store, context.study)
     out |= {
         "frame": case["frame"],
@@ -228,6 +239,23 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         here = store.first(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)
         out |= {"frames": here["n"], "recording": here["first"]}
     return out
+
+
+def _in_trial(context: RequestContext, case: Row) -> dict:
+    """What a trial shows of a case besides its image: what its arm lets the machine say, and the reader's own marks."""
+    run = context.trial["run"] if context.trial and not context.hides(case["id"]) else None
+    return {
+        "frame": case["frame"],
+        "modality": case["modality"],
+        "spacing": spacing.of_case(case),
+        "label": "unknown",
+        "split": "test",
+        "tags": [],
+        "kinds": [],
+        "readings": _readings(context, case["id"], [run] if run else []),
+        "masks": [],
+        "findings": decisions.findings_of(context, case["id"]),
+    }
 
 
 def timeline(context: RequestContext) -> list[dict]:

@@ -17,7 +17,7 @@ from core.studio.db.store import NotFound, Row, Store
 from core.studio.ingest.records import study_row
 from core.studio.review import sessions
 from core.studio.review.people import not_allowed, rights_of
-from core.studio.review.sessions import DECIDE_FIRST, SIGHTED, Aliases, Hidden
+from core.studio.review.sessions import DECIDE_FIRST, NO_MACHINE, NOT_OPEN, SIGHTED, Aliases, Hidden
 
 _FACTS = f"""SELECT s.*,
   (SELECT role FROM readers WHERE name = :reader) AS reader_role,
@@ -29,12 +29,19 @@ _FACTS = f"""SELECT s.*,
     FROM reading_sessions h WHERE h.reader = :reader AND h.ended IS NULL AND h.study = s.id) AS reading_session,
   (SELECT json_object('id', r.id, 'kind', r.kind, 'method', r.method, 'parent', r.parent)
     FROM runs r WHERE r.id = :run AND r.study = s.id AND r.binned IS NULL) AS asked_run,
+  (SELECT json_object('id', t.id, 'run', t.run, 'rated', json_extract(t.plan, '$.scale') = 'percent',
+    'marks', json_extract(t.plan, '$.marks'), 'frozen', t.frozen, 'digest', t.digest, 'part', p.id, 'arm', p.arm,
+    'session', p.session) FROM trial_parts p JOIN trials t ON t.id = p.trial
+    WHERE p.reader = :reader AND t.study = s.id AND t.started IS NOT NULL AND t.closed IS NULL
+    ORDER BY p.session IS NOT (SELECT h.id FROM reading_sessions h WHERE h.reader = :reader AND h.ended IS NULL)
+    LIMIT 1) AS trial,
   (SELECT json_group_array(json_object('id', o.id, 'session', o.session, 'secret', o.secret, 'whole', o.whole))
     FROM neutral_orders o WHERE o.reader = :reader AND o.study = s.id) AS orders,
-  {sessions.IN_BLIND_SESSION} AS in_blind_session, {sessions.ANY_READ_BLIND} AS any_read_blind
+  {sessions.IN_BLIND_SESSION} AS in_blind_session, {sessions.ANY_READ_BLIND} AS any_read_blind,
+  EXISTS ({sessions.IN_TRIALS}) AS in_trial
   FROM studies s WHERE s.id = :study AND s.binned IS NULL"""
-_LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_run", "orders", "in_blind_session",
-          "any_read_blind")  # fmt: skip
+_LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_run", "trial", "orders",
+          "in_blind_session", "any_read_blind", "in_trial")  # fmt: skip
 
 
 class NoOrder(Exception):
@@ -56,7 +63,8 @@ class RequestContext:
     study: its id; about_study: its row. run: id of the run that was asked for; about_run: {"id", "kind", "method",
     "parent"}. case: row of the case that was asked for. session: the reader's open reading session of the study. blind:
     whether the study is read blind first, by whoever is a plain reader. reads_blind: whether the reader reads any study
-    blind. people_tags: tags that people have made.
+    blind, or in a trial. people_tags: tags that people have made. trial: of a trial that goes on, with the part that is
+    open ("arm": unaided, aided, both, repeat); who takes part in one reads the study through its parts alone.
     """
 
     store: Store
@@ -68,6 +76,7 @@ class RequestContext:
     blind: bool
     reads_blind: bool
     session: Row | None
+    trial: Row | None
     about_run: Row | None
     case: Row | None
     people_tags: frozenset[str]
@@ -108,6 +117,9 @@ class RequestContext:
             raise _no_study(store, study)
         session = json.loads(facts["reading_session"]) if facts["reading_session"] else None
         about_run = json.loads(facts["asked_run"]) if facts["asked_run"] else None
+        trial = json.loads(facts["trial"]) if facts["trial"] else None
+        if trial is not None:
+            _demand_part(store, trial, session, case, number, run)
         if run and about_run is None:
             raise NotFound(f"{study} has no run {run!r}. Reload the page.")
         blind = json.loads(facts["read_blind"] or "false")
@@ -136,8 +148,11 @@ class RequestContext:
             study=facts["id"],
             about_study={k: v for k, v in facts.items() if k not in _LAYER},
             blind=blind,
-            reads_blind=bool(facts["in_blind_session"] or (facts["any_read_blind"] and role not in SIGHTED)),
+            reads_blind=bool(
+                facts["in_blind_session"] or facts["in_trial"] or (facts["any_read_blind"] and role not in SIGHTED)
+            ),
             session=session,
+            trial=trial,
             about_run=about_run,
             case=case,
             people_tags=frozenset(json.loads(facts["people_tags"] or "[]")),
@@ -156,12 +171,18 @@ class RequestContext:
     @property
     def blinded(self) -> bool:
         """Whether the reader reads the study blind: readers of a blind study do, and whoever is in a blind session of
-        it; adjudicators and administrators do not otherwise."""
-        return bool(self.session and self.session["blind"]) or (self.blind and self.role not in SIGHTED)
+        it or takes part in a trial; adjudicators and administrators do not otherwise."""
+        return (
+            self.trial is not None
+            or bool(self.session and self.session["blind"])
+            or (self.blind and self.role not in SIGHTED)
+        )
 
     @property
     def two_stages(self) -> bool:
         """Whether a second decision on a case is kept beside the first one."""
+        if self.trial is not None:
+            return bool(self.trial["arm"] == "both")
         return self.blind or bool(self.session and self.session["blind"])
 
     @property
@@ -198,14 +219,35 @@ class RequestContext:
         return {row["case_id"] for row in rows}
 
     def hides(self, case_id: int) -> bool:
-        """True: no score, heat map, mask, label, name or other reader's word of the case may be shown."""
+        """True: no score, heat map, mask, label, name or other reader's word of the case may be shown.
+
+        In a trial False opens what the machine says, and nothing else.
+        """
+        if self.trial is not None and self.trial["arm"] != "both":
+            return bool(self.trial["arm"] != "aided")
         return self.blinded and case_id not in self.committed([case_id])
 
     def demand_seen(self, *cases: int) -> None:
         """Raises Hidden if one of the cases, or without any the one that was asked for, is hidden from the reader."""
         wanted = list(cases) or [self.asked_case["id"]]
-        if self.blinded and set(wanted) - self.committed(wanted):
+        if self.trial is not None and any(map(self.hides, wanted)):
+            raise Hidden(NO_MACHINE)
+        if self.trial is None and self.blinded and set(wanted) - self.committed(wanted):
             raise Hidden(DECIDE_FIRST)
+
+    def demand_marks(self) -> None:
+        """Raises Hidden unless findings may be noted on the case that was asked for: in a trial that wants them at any
+        time, otherwise once the case is not hidden."""
+        if self.trial is None:
+            self.demand_seen()
+        elif not self.trial["marks"]:
+            raise Hidden("This trial asks for no places.")
+
+    def demand_open(self) -> None:
+        """As `demand_seen`, of what is no part of any trial: masks, drafts, tags."""
+        if self.trial is not None:
+            raise Hidden(NO_MACHINE)
+        self.demand_seen()
 
     def demand(self, right: str) -> None:
         """Raises NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
@@ -247,6 +289,19 @@ def _named(store: Store, reader: str, number: int, sign_in: str) -> tuple[Row | 
         if sessions.is_of(number, {"secret": secret}, sign_in):
             return row, order
     return None, None
+
+
+def _demand_part(
+    store: Store, trial: Row, session: Row | None, case: Row | None, number: int | None, run: str | None
+) -> None:
+    """Raises unless the reader's part of a trial is open, has the case in its list, and shows the run."""
+    if session is None or session["id"] != trial["session"]:
+        raise Hidden(NOT_OPEN) if number is None else no_case(number)
+    listed = "SELECT 1 FROM reading_session_cases WHERE session = ? AND case_id = ?"
+    if case is not None and store.one(listed, [session["id"], case["id"]]) is None:
+        raise Hidden(NOT_OPEN) if number is None else no_case(number)
+    if run and (run != trial["run"] or trial["arm"] not in ("aided", "both")):
+        raise Hidden(NO_MACHINE)
 
 
 def _no_study(store: Store, study: str | None) -> NotFound:

@@ -24,13 +24,18 @@ def decide(
     seconds: float | None = None,
     shown: dict | None = None,
     adjudication: bool = False,
+    rating: float | None = None,
     token: str | None = None,
 ) -> dict:
     """Store a decision on the context's case durably; returns {"review", "case", "stage", "decision"}.
 
     In a blind study the first word is `first`, what follows it `second`. The run that is stored is the context's.
-    `token` names the request: sent again, it is answered as before and stores nothing.
+    rating: 0 to 100, where a trial asks for it. `token` names the request: sent again, it is answered as before and
+    stores nothing. Raises ValueError for a rating that is missing or not asked for.
     """
+    trial = context.trial
+    if (rating is None) == bool(trial and trial["rated"]):
+        raise ValueError("Rate the case from 0 to 100 first." if rating is None else "This case asks for no rating.")
     if decision not in DECISIONS:
         raise ValueError(f"a decision is one of {', '.join(DECISIONS)}, not {decision!r}")
     store, reader, case, run = context.store, context.reader, context.asked_case, context.run
@@ -46,7 +51,7 @@ def decide(
             stage = "adjudication"
         elif context.two_stages and committed:
             stage = "second"
-        if context.blinded and not committed:
+        if context.blinded and (not committed if trial is None else context.hides(case["id"])):
             shown, run = {"blind": True}, None
         row = {
             "case_id": case["id"],
@@ -74,9 +79,35 @@ def decide(
             shown=shown,
             seconds=seconds,
         )
+        if trial is not None:
+            _read_in_trial(context, trial, review or 0, decision, rating)
         answer = {"review": review, "case": case["id"], "stage": stage, "decision": decision}
         _keep(store, token, answer)
     return answer
+
+
+def _read_in_trial(context: RequestContext, trial: dict, review: int, decision: str, rating: float | None) -> None:
+    """Keep a read with its rating and the marks as they stand now; the first one of a trial freezes its plan."""
+    store = context.store
+    certain = DECISIONS.index(decision) if rating is None else rating
+    marks = [[*f["box"], f["rating"] if f["rating"] is not None else certain] for f in _marks_of(context) if f["box"]]
+    store.execute(
+        "INSERT INTO trial_reads (review, part, rating, marks) VALUES (?, ?, ?, ?)",
+        [review, trial["part"], rating, json.dumps(marks)],
+    )
+    if trial["frozen"] is None:
+        store.execute("UPDATE trials SET frozen = ? WHERE id = ? AND frozen IS NULL", [now(), trial["id"]])
+        after = {"trial": trial["id"], "digest": trial["digest"]}
+        audit.record(store, context.reader, "trial-frozen", study=context.study, after=after)
+
+
+def _marks_of(context: RequestContext) -> list[dict]:
+    rows = context.store.query(
+        "SELECT f.box, m.rating FROM findings f LEFT JOIN trial_marks m ON m.finding = f.id "
+        "WHERE f.case_id = ? AND f.reader = ? AND f.created >= ? ORDER BY f.id",
+        [context.asked_case["id"], context.reader, context.session["created"] if context.session else ""],
+    )
+    return [{**row, "box": row["box"] and json.loads(row["box"])} for row in rows]
 
 
 def _standing(context: RequestContext, case_id: int) -> list[dict]:
@@ -217,11 +248,12 @@ def add_finding(
     comment: str = "",
     mask_version: int | None = None,
     box: tuple[float, float, float, float] | None = None,
+    rating: float | None = None,
 ) -> int:
     """Record a finding on the context's case; returns its id. box: x0, y0, x1, y1 in pixels; a point has both corners
-    alike.
+    alike. rating: 0 to 100, in a trial.
 
-    Raises ValueError if the box does not lie in the image.
+    Raises ValueError if the box does not lie in the image, or for a rating outside of a trial that asks for one.
     """
     store, reader, case = context.store, context.reader, context.asked_case
     if box is not None:
@@ -230,6 +262,8 @@ def add_finding(
             raise ValueError("This place does not lie in the image.")
     if not label.strip():
         raise ValueError("a finding needs a label")
+    if rating is not None and not (context.trial and context.trial["rated"] and 0 <= rating <= 100):
+        raise ValueError("A place is rated from 0 to 100, in a trial that asks for it.")
     row = {
         "case_id": case["id"],
         "mask_version": mask_version,
@@ -245,6 +279,9 @@ def add_finding(
         number = max(time.time_ns() // 1000, last + 1)
         row = {"id": number, **row}
         db.execute(f"INSERT INTO findings ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+        if rating is not None:
+            db.execute("INSERT INTO trial_marks VALUES (?, ?)", [number, rating])
+            row["rating"] = rating
         after = {"finding": number, **row}
         audit.record(store, reader, "finding", study=context.study, case_id=case["id"], after=after)
     return number
@@ -260,6 +297,8 @@ def findings_of(context: RequestContext, case_id: int) -> list[dict]:
         [case_id],
     )
     shown = [row for row in rows if not context.blinded or row["reader"] == context.reader]
+    if context.trial is not None and context.session is not None:  # not those of the reader's other parts
+        shown = [row for row in shown if row["created"] >= context.session["created"]]
     for row in shown:
         row["box"] = row["box"] and json.loads(row["box"])
         row["mask_version"] = version_shown(context, case_id, row["mask_version"])

@@ -54,6 +54,8 @@ def drop_draft(context: RequestContext) -> None:
 
 def list_drafts(context: RequestContext) -> list[dict]:
     """[{"id": case, "updated"}] of the reader's drafts in the study, the last one first."""
+    if context.trial is not None:
+        return []
     return context.store.query(
         "SELECT d.case_id AS id, d.updated FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
         "WHERE d.reader = ? AND c.study = ? ORDER BY d.updated DESC",
@@ -87,6 +89,8 @@ def version_shown(context: RequestContext, case_id: int, version: int | None) ->
 
 
 def _shown(context: RequestContext, row: dict) -> bool:
+    if context.trial is not None:
+        return False
     return not context.blinded or row["source"] == "import" or row["reader"] == context.reader
 
 
@@ -99,13 +103,16 @@ def version(store: Store, mask_id: int) -> dict:
 
 
 def case_of(store: Store, mask_id: int, reader: str) -> int:
-    """The case of a version. NotFound if there is none; to whoever reads a study blind nothing is said of which numbers
-    there are: Hidden, as for a case that is hidden."""
-    row = store.one("SELECT case_id FROM lesion_masks WHERE id = ?", [mask_id])
-    if row is None and sessions.standing(store, reader)["blind"]:
-        raise sessions.Hidden(sessions.DECIDE_FIRST)
+    """The case of a version. NotFound if there is none; to whoever reads a study blind, or in a trial, nothing is said
+    of which numbers there are: Hidden, as for a case that is hidden."""
+    row = store.one(
+        "SELECT m.case_id, c.study FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id = ?", [mask_id]
+    )
+    hidden = sessions.standing(store, reader)["blind"]
+    if store.one(sessions.IN_TRIALS, {"reader": reader}) and (row is None or row["study"] in hidden):
+        raise sessions.Hidden(sessions.NO_MACHINE)
     if row is None:
-        raise no_mask(mask_id)
+        raise sessions.Hidden(sessions.DECIDE_FIRST) if hidden else no_mask(mask_id)
     return int(row["case_id"])
 
 

@@ -27,6 +27,8 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and what of the wor
     "against": ("What I read otherwise than the detector", {"decision": "against"}),
 }
 
+TRIAL = "A part of a trial"  # whose sessions core/studio/trials/ starts
+
 
 def _list(context: RequestContext, choice: str) -> Worklist:
     if choice not in CHOICES:
@@ -181,7 +183,7 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
         **found,
         "study": session["study"],
         "reader": session["reader"],
-        "which": CHOICES[session["choice"]][0],
+        "which": CHOICES[session["choice"]][0] if session["choice"] in CHOICES else TRIAL,
         "run": next((run for run in scored_runs(store, session["study"]) if run["id"] == session["run"]), None),
         "code": made["code"] if made else None,
         "rows": [

@@ -82,17 +82,30 @@ def start_session(
     return number
 
 
-def end_session(store: Store, reader: str) -> int | None:
-    """End the reader's open session; its number, or None if there was none."""
+# How many cases of a trial's part, if the session is one, are not read yet: in all of its stages.
+_LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WHERE o.session = p.session
+  AND (SELECT count(DISTINCT r.stage) FROM reviews r WHERE r.case_id = o.case_id AND r.reader = ? AND r.id > ?
+    AND r.active = 1 AND r.stage != 'adjudication') < CASE p.arm WHEN 'both' THEN 2 ELSE 1 END) AS n
+  FROM trial_parts p JOIN trials t ON t.id = p.trial WHERE p.session = ? AND t.closed IS NULL"""
+
+
+def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
+    """End the reader's open session; its number, or None if there was none. by: who ends it, if that is another.
+
+    Raises ValueError for a part of a trial of which something is left to read.
+    """
     with store.write() as db:
         held = open_session(store, reader)
         if held is None:
             return None
+        left = store.one(_LEFT_OF_PART, [held["reader"], held["first_review"], held["id"]])
+        if left is not None and left["n"]:
+            raise ValueError(f"Your list of a trial has {left['n']} cases left; your place in it is kept. Read on.")
         last = store.one("SELECT coalesce(max(id), 0) AS id FROM reviews")
         values = [now(), last["id"] if last else 0, held["id"]]
         db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)
         db.execute("DELETE FROM neutral_orders WHERE session = ?", [held["id"]])
-        audit.record(store, reader, "session-end", study=held["study"], after={"session": held["id"]})
+        audit.record(store, by or reader, "session-end", study=held["study"], after={"session": held["id"]})
     return held["id"]
 
 
@@ -286,6 +299,10 @@ SIGHTED = ("adjudicator", "administrator")
 DECIDE_FIRST = "This study is read blind: decide first, then the heat map, the score and the mask are shown."
 
 
+NOT_OPEN = "You take part in a trial of this study. Open your list in the room Trials; nothing else of it is shown."
+NO_MACHINE = "Nothing but your list is shown while you take part in a trial."
+
+
 class Hidden(ValueError):
     """Asked for what a blind study hides until the reader has committed."""
 
@@ -307,8 +324,10 @@ def set_blind(store: Store, study: str, on: bool, by: str) -> None:
 def standing(store: Store, reader: str) -> dict:
     """{"blind": studies that the reader reads blind now, "session": {"id", "study"} of the open one, or None}."""
     held = open_session(store, reader)
+    read_blind = {row["study"] for row in store.query(IN_TRIALS, {"reader": reader})}
     keys = store.query("SELECT key FROM settings WHERE key LIKE 'blind:%' AND value = 'true' ORDER BY key")
-    read_blind = {row["key"].removeprefix("blind:") for row in keys} if role_of(store, reader) not in SIGHTED else set()
+    if keys and role_of(store, reader) not in SIGHTED:
+        read_blind |= {row["key"].removeprefix("blind:") for row in keys}
     return {
         "blind": sorted(read_blind | ({held["study"]} if held and held["blind"] else set())),
         "session": held and {"id": held["id"], "study": held["study"]},
@@ -331,10 +350,16 @@ def in_blind_session(store: Store, reader: str) -> bool:
     return bool(store.first(f"SELECT {IN_BLIND_SESSION} AS open", {"reader": reader})["open"])
 
 
+# Studies of which :reader takes part in a trial that goes on.
+IN_TRIALS = """SELECT DISTINCT t.study FROM trial_parts p JOIN trials t ON t.id = p.trial
+  JOIN studies s ON s.id = t.study WHERE p.reader = :reader AND t.started IS NOT NULL AND t.closed IS NULL
+  AND s.binned IS NULL"""
+
+
 def reads_blind(store: Store, reader: str) -> bool:
-    """Whether any study is read blind by `reader`, or a blind session of theirs is open: then the rooms that show what
-    a study holds are closed to them. A study that lies in the bin is read by nobody.
+    """Whether any study is read blind by `reader`, or in a trial, or a blind session of theirs is open: then the rooms
+    that show what a study holds are closed to them. A study that lies in the bin is read by nobody.
     """
-    query = f"SELECT {IN_BLIND_SESSION} AS open, {ANY_READ_BLIND} AS study"
+    query = f"SELECT {IN_BLIND_SESSION} OR EXISTS ({IN_TRIALS}) AS open, {ANY_READ_BLIND} AS study"
     row = store.first(query, {"reader": reader})
     return bool(row["open"] or (row["study"] and role_of(store, reader) not in SIGHTED))

@@ -359,7 +359,7 @@ class Worklist:
             }
             if self.hidden:
                 row["name"] = "Case"  # sessions.py gives the name that is shown
-            if not self.hidden or row["first"]:
+            if not self.hidden or (row["first"] and self.context.trial is None):
                 row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
                 row |= cases.tags_shown(r, self.context.people_tags)
                 row["disagreement"] = 0.0 if self.hidden else r["disagreement"] or 0.0

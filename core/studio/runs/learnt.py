@@ -172,7 +172,10 @@ def _labels(store: Store, study: str, labels: np.ndarray, cases: np.ndarray) -> 
     """1 abnormal, 0 normal, -1 unknown, int (N,): by the label, else by most readers' decisions."""
     votes = {
         row["case_id"]: int(np.sign(row["abnormal"] - row["normal"]))
-        for row in store.query("SELECT case_id, abnormal, normal FROM case_votes WHERE study = ?", [study])
+        for row in store.query(
+            f"SELECT case_id, abnormal, normal FROM case_votes WHERE study = ? AND case_id NOT IN ({marks.IN_TRIALS})",
+            [study],
+        )
     }
     said = np.array([{1: 1, -1: 0}.get(votes.get(int(case), 0), -1) for case in cases], int)
     return np.where(labels == "abnormal", 1, np.where(labels == "normal", 0, said))

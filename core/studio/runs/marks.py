@@ -2,9 +2,9 @@
 
 Accepted is a mask that a reader saved, by hand or from a heat map, on a test case that the same reader's last decision
 calls abnormal. Drafts and imported masks are not: nobody here has said that they are right. Nor is what a reader marks
-in a blind session, before it is closed. Of several readers' masks of a case the adjudicator's counts; else what all
-have marked is lesion, and what only some have is ignored. A case of which readers contradict each other (marks without
-a common place, or one calls it normal) waits for its adjudication.
+in a blind session, before it is closed, or of a trial's cases while it goes on. Of several readers' masks of a case the
+adjudicator's counts; else what all have marked is lesion, and what only some have is ignored. A case of which readers
+contradict each other (marks without a common place, or one calls it normal) waits for its adjudication.
 """
 
 from __future__ import annotations
@@ -34,9 +34,13 @@ WHOLE = 0.95  # of an image: a mask that covers more says nothing of where a les
 KIND = 5  # marks of a label that make it a kind of lesion of its own
 # alike for images of one patient, volume or recording
 _UNIT = "coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit"
+# Cases of trials that go on: nothing of them teaches before the close.
+IN_TRIALS = """SELECT k.case_id FROM trial_cases k JOIN trials t ON t.id = k.trial
+         WHERE t.started IS NOT NULL AND t.closed IS NULL"""
 # In a session that is still read blind a mark is no more than a note.
-_OPEN = """EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
-         WHERE o.case_id = c.id AND s.reader = {reader} AND s.blind = 1 AND s.ended IS NULL)"""
+_OPEN = f"""(EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
+         WHERE o.case_id = c.id AND s.blind = 1 AND s.ended IS NULL{{whose}})
+       OR c.id IN ({IN_TRIALS}))"""
 # of each case and reader the accepted masks; a reader's last decision is the second look where there is one
 _ACCEPTED = f"""
   SELECT m.id AS mask, m.case_id, m.reader, m.version, m.png, {_UNIT},
@@ -52,9 +56,9 @@ _ACCEPTED = f"""
          ORDER BY k.stage = 'adjudication' DESC, k.stage DESC LIMIT 1) = 'abnormal'
     AND NOT EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.stage = 'adjudication'
                     AND k.decision != 'abnormal')
-    AND NOT {_OPEN.format(reader="m.reader")}
+    AND NOT {_OPEN.format(whose=" AND s.reader = m.reader")}
   ORDER BY m.id"""
-_NORMAL = """
+_NORMAL = f"""
   SELECT c.id FROM cases c JOIN case_votes v ON v.case_id = c.id
   WHERE c.study = :study AND c.split = 'test'
     AND CASE WHEN EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.stage = 'adjudication')
@@ -63,8 +67,7 @@ _NORMAL = """
         ELSE v.normal = v.readers AND v.readers > 0
           AND (:reader IS NULL OR EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id
                                           AND k.reader = :reader)) END
-    AND NOT EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
-                    WHERE o.case_id = c.id AND s.blind = 1 AND s.ended IS NULL)
+    AND NOT {_OPEN.format(whose="")}
   ORDER BY c.id"""
 
 

@@ -34,6 +34,7 @@ from core.studio.ingest.masks import encode_mask
 from core.studio.jobs import queue
 from core.studio.review import cases, decisions, people, sessions
 from core.studio.runs import records as runs
+from core.studio.trials import plan
 from tests.app.routes.clients import visitor, whole_server
 from tests.studio.review.conftest import add_readings, asks, decide, draw_folder, save_mask
 
@@ -137,17 +138,18 @@ def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
 
-def labels(store, rng) -> None:
-    changed = never(store)[1:]  # not as many of the one label as of the other: their counts differ as well
+def labels(store, rng, cases: list[int] | None = None) -> None:
+    changed = never(store)[1:] if cases is None else cases  # other numbers of the one label and of the other, too
     store.execute(
         "UPDATE cases SET label = CASE label WHEN 'normal' THEN 'abnormal' ELSE 'normal' END "
         f"WHERE id IN ({_marks(len(changed))})", changed,
     )  # fmt: skip
 
 
-def scores_flags_maps(store, rng) -> None:
+def scores_flags_maps(store, rng, cases: list[int] | None = None) -> None:
+    changed = never(store) if cases is None else cases
     for row in store.query(
-        f"SELECT run, case_id, flagged FROM readings WHERE case_id IN ({_marks(len(never(store)))})", never(store)
+        f"SELECT run, case_id, flagged FROM readings WHERE case_id IN ({_marks(len(changed))})", changed
     ):
         heat = rng.integers(0, 65535, (16, 16)).astype("<u2")
         score, part, flag = rng.random(), 100 * rng.random(), 1 - (row["flagged"] or 0)
@@ -184,8 +186,8 @@ def others_masks(store, rng) -> None:
             _draw(store, case, rng, "hand", "joe")
 
 
-def imported_masks(store, rng) -> None:
-    for case in never(store):
+def imported_masks(store, rng, cases: list[int] | None = None) -> None:
+    for case in never(store) if cases is None else cases:
         store.execute("DELETE FROM lesion_masks WHERE case_id = ? AND source = 'import'", [case])
         if rng.random() < 0.5:
             _draw(store, case, rng, "import", None)
@@ -220,8 +222,8 @@ def names_and_hashes(store, rng) -> None:
         )
 
 
-def tags(store, rng) -> None:
-    for case in never(store):
+def tags(store, rng, cases: list[int] | None = None) -> None:
+    for case in never(store) if cases is None else cases:
         store.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps([f"kind {rng.integers(9)}"]), case])
     store.set_setting(f"tags:{BLIND}", ["kind 1", "kind 2", "odd"])
 
@@ -256,6 +258,31 @@ HIDDEN: dict[str, Callable] = {
     "events of others": events,
     "figures against the labels": evaluations,
 }
+
+
+def begin_trial(homes: list, arm: str, reader: str = "ann") -> None:
+    """In both homes a trial of the study, with a first list of `reader`'s in the arm: unaided, aided, or both (the
+    machine after the decision). In the second home the truth of the open cases is different as well, and what the
+    machine says: of all cases where the arm never shows it, of none where it always does.
+    """
+    given = {"name": "T", "readers": [reader, "ben"], "run": "", "washout": 0}
+    given["design"] = {"both": "sequential", "aided": "crossover"}.get(arm, arm)
+    for number, store in enumerate(homes):
+        sessions.set_blind(store, BLIND, False, "root")
+        given["run"] = store.first("SELECT min(id) AS id FROM runs WHERE study = ? AND binned IS NULL", [BLIND])["id"]
+        if number:
+            rng = np.random.default_rng(7)
+            labels(store, rng, open_cases(store)[1:])
+            imported_masks(store, rng, tested(store))
+            tags(store, rng, tested(store))
+        if number and arm == "unaided":
+            scores_flags_maps(store, rng, tested(store))
+        if number and arm == "aided":
+            store.db["readings"].delete_where()
+            store.db["readings"].insert_all(homes[0].query("SELECT * FROM readings"))
+        plans = (plan.TrialPlan.from_dict({**given, "seed": seed}) for seed in itertools.count())
+        chosen = next(one for one in plans if plan.parts_of(one)[reader][0] == arm)
+        plan.start(store, plan.make(store, BLIND, chosen, "root"), "root")
 
 
 class Pair:

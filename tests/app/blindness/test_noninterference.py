@@ -17,7 +17,7 @@ from core.studio.ingest.originals import Source
 from core.studio.jobs import queue
 from core.studio.medmix import probe
 from core.studio.review import sessions
-from tests.app.blindness.pair import BLIND, OPEN, Dice, Pair
+from tests.app.blindness.pair import BLIND, OPEN, Dice, Pair, begin_trial
 from tests.app.blindness.requests import Values, draw_request
 
 BITS = b"\x0f" * (72 * 60 // 8)
@@ -51,6 +51,7 @@ class Walk:
             "name": ["ann", "ben", "x"],
         }
         self.values = Values(pools, spec["components"]["schemas"])
+        self.decidable = pair.decidable
         self.statuses: dict[tuple, int] = {}
         functions = pair.servers[0].state.ctx.demo.fns
         self.functions = [n for n, fn in functions.items() if fn.fn is not None]
@@ -84,7 +85,7 @@ class Walk:
         if not isinstance(body, dict) or "decision" not in body or not isinstance(body.get("case"), int):
             return True
         own = self.pair.own_number(body["case"], self.reader)
-        return own is None or own in self.pair.decidable
+        return own is None or own in self.decidable
 
     def gradio(self) -> None:
         """One of Gradio's functions: asked of its address, and called as its queue calls it; and one of its pages."""
@@ -112,16 +113,21 @@ def pair(tmp_path_factory):
 
 def walk(pair: Pair, way: str, pick, steps: int) -> Walk:
     """`steps` requests of a reader: of `reader`, who reads one study blind; of `other`, who has read nothing and asks
-    of both; of `session`, in a blind session of their own where nothing else is blind."""
+    of both; of `session`, in a blind session of their own where nothing else is blind; of the arms of a trial."""
     reader = "eve" if way == "other" else "ann"
     pair.reset(reader)
     kept: tuple[str, ...] = ()
+    if way in ARMS:
+        begin_trial([server.state.ctx.store() for server in pair.servers], way)
+        pair.ask("POST", "/api/trials/open", json={"trial": 1})
     if way == "session":
         for server in pair.servers:
             sessions.set_blind(server.state.ctx.store(), BLIND, False, "root")
         pair.ask("POST", "/api/reading/start", json={"study": BLIND})
         kept = ("/api/reading/start", "/api/reading/end")  # the session goes on: ended, it may show what it hid
     made = Walk(pair, reader, pick, kept)
+    if way in ("unaided", "aided"):  # a decision opens nothing
+        made.decidable = {*pair.ids[BLIND], *pair.ids[OPEN]}
     for _ in range(steps):
         made.step()
     return made
@@ -145,7 +151,8 @@ def property_of(examples: int, steps: int, seeds: int | None = None):
     return of
 
 
-WAYS = ("reader", "other", "session")
+ARMS = ("unaided", "aided", "both")
+WAYS = ("reader", "other", "session", *ARMS)
 
 
 @pytest.mark.slow

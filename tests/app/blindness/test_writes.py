@@ -42,14 +42,17 @@ ONE_EACH = {
 # One of these events for all rows of a request.
 ONE_FOR_ALL = {
     "cases": {"tag", "untag"}, "case_tags": {"tag", "untag"}, "assignments": {"assign", "unassign"},
-    "reading_sessions": {"session-start", "session-end"}, "readers": {"invite", "role", "password-reset", "password",
+    "reading_sessions": {"session-start", "session-end", "trial-plan"}, "trial_cases": {"trial-plan"},
+    "trials": {"trial-plan", "trial-start", "trial-close", "trial-frozen"}, "trial_parts": {"trial-plan",
+    "session-start"}, "readers": {"invite", "role", "password-reset", "password",
     "account-removed"}, "studies": {"bin", "restore"}, "watches": {"watch"}, "roots": {"root"},
 }  # fmt: skip
 # What follows from another table's rows, or is a reader's own and says nothing of a case: no event. Who made a run, a
 # map, a view or an upload is kept in `owners`.
 FOLLOWS = {
     "current_reviews": "reviews", "case_votes": "reviews", "reader_words": "reviews", "undone": "reviews",
-    "answered": "reviews", "reading_session_cases": "reading_sessions",
+    "answered": "reviews", "reading_session_cases": "reading_sessions", "trial_reads": "reviews",
+    "trial_marks": "findings",
 }  # fmt: skip
 OWN = {
     "mask_drafts", "jobs", "runs", "owners", "sessions", "cluster_maps", "cluster_views", "cluster_projected",

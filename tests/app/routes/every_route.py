@@ -9,7 +9,7 @@ from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import sessions
+from core.studio.review import people, sessions
 from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
@@ -145,9 +145,31 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     assert (
         ask(f"GET /api/results/{STUDY}?run={fit}")["compared"] and ask(f"GET /api/results/{STUDY}?run={run}")["minds"]
     )
+    assert ask(f"GET /api/results/{STUDY}/believe?run={fit}")["promise"]["held"]
     assert ask("GET /api/audit")["events"] and ask(f"GET /api/results/{STUDY}/sizes?run={fit}")["of"]
     ask(f"POST /api/report/{STUDY}", {"tables": ["ssl"], "seeds": 1})
     assert ask(f"GET /api/report/{STUDY}?seeds=1")["job"]
+
+
+def ask_trials(ask: Asked, run: str) -> None:
+    for name in ("fay", "gus"):
+        people.add_reader(ask.store, name, "long enough")
+    given = {"name": "T", "readers": ["fay", "gus"], "run": run, "washout": 0, "scale": "percent", "marks": True}
+    made = ask(f"POST /api/trials/of/{STUDY}", {"plan": given})["trial"]
+    ask(f"POST /api/trials/{made}/start")
+    assert ask(f"GET /api/trials/of/{STUDY}")["trials"][0]["parts"] and ask("GET /api/trials/sizes")["rows"]
+    assert ask("GET /api/trials/lists", who="fay")["lists"][0]["state"] == "ready"
+    ask("POST /api/trials/open", {"trial": made}, "fay")
+    for part in ("open", "list", "counts", "overview"):
+        ask(f"GET /api/review/{part}?study={STUDY}", who="fay")
+    case = ask(f"GET /api/review/step?study={STUDY}", who="fay")["case"]
+    assert case["label"] == "unknown"
+    ask("POST /api/review/finding", {"case": case["id"], "label": "polyp", "box": [1, 1, 5, 5], "rating": 80}, "fay")
+    body = {"case": case["id"], "decision": "normal", "rating": 20, "list": {"study": STUDY}}
+    assert ask("POST /api/review/decide", body, "fay")["next"]
+    ask(f"POST /api/trials/{made}/close")
+    for kind in ("html", "pdf", "zip"):
+        ask(f"GET /api/trials/{made}/report/{kind}")
 
 
 def ask_learn(ask: Asked, fit: str) -> None:

@@ -32,6 +32,7 @@ def test_each_route_answers_as_its_model_says(ask, room, tmp_path):  # noqa: F81
     every.ask_manage(ask, tmp_path)
     every.ask_medmix(ask)
     every.ask_training(ask, encoder, fit)
+    every.ask_trials(ask, run)
     every.ask_learn(ask, fit)
     every.ask_clusters(ask, fit, tmp_path / "more" / "train")
     for line in ("GET /api/tour", "GET /api/tour/steps", "POST /api/tour/prepare", "POST /api/tour/reset"):

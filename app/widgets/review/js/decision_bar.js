@@ -26,6 +26,19 @@ export function decisionBar(keys, act) {
     'aria-label': 'Comment',
     maxlength: 4000,
   });
+  const rating = el('input', { type: 'range', min: 0, max: 100, step: 1, value: 50, 'aria-label': 'Rating' });
+  const rated = el('output', { class: 'num' }, '–');
+  let moved = false;
+  rating.addEventListener('input', () => {
+    moved = true;
+    rated.textContent = rating.value;
+  });
+  const scale = el(
+    'label',
+    { class: 'rv-rating', hidden: true, title: '0: surely normal; 100: surely abnormal' },
+    rating,
+    rated,
+  );
   const decisions = DECISIONS.map(([name, text]) => {
     const key = el('kbd');
     const attributes = { type: 'button', class: `rv-say ${name}`, 'data-say': name, onclick: () => act(name) };
@@ -38,8 +51,18 @@ export function decisionBar(keys, act) {
   }));
   const buttons = (/** @type {{button: HTMLButtonElement}[]} */ items) => items.map((item) => item.button);
   return {
-    element: el('div', { class: 'rv-decide' }, buttons(decisions), comment, buttons(steps)),
+    element: el('div', { class: 'rv-decide' }, scale, buttons(decisions), comment, buttons(steps)),
     comment,
+    /** From 0 to 100, where a trial asks for it and the slider was moved. @returns {number | undefined} */
+    rating: () => (scale.hidden || !moved ? undefined : Number(rating.value)),
+    /** Asks for a rating of the case that is shown now, or for none. @param {boolean} wanted @param {boolean} anew */
+    rate(wanted, anew) {
+      scale.hidden = !wanted;
+      if (!anew) return;
+      moved = false;
+      rating.value = '50';
+      rated.textContent = '–';
+    },
     /** Shows which decision stands. @param {string | undefined} decision */
     mark(decision) {
       for (const { name, button } of decisions) button.setAttribute('aria-pressed', String(name === decision));

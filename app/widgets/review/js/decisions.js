@@ -51,6 +51,7 @@ export function decide(review, decision) {
       seconds: (performance.now() - review.since) / 1000,
       list: review.list.params(),
       adjudication: review.adjudicating || undefined,
+      rating: review.rating(),
     });
     if (!answer.ok) return review.say(answer.error, 'bad');
     const { next } = answer;

@@ -26,7 +26,7 @@ export function record(review, number) {
   const inside = p && p.x >= 0 && p.y >= 0 && p.x <= picture.w && p.y <= picture.h;
   const box = place.corners || (inside ? [p.x, p.y, p.x, p.y] : null);
   return enqueue(async () => {
-    const answer = await post('/api/review/finding', { case: detail.id, label, box });
+    const answer = await post('/api/review/finding', { case: detail.id, label, box, rating: review.rating() });
     if (!answer.ok) return review.say(answer.error, 'bad');
     if (review.detail?.id !== detail.id) return;
     if (place.corners === box) place.clear(); // else the next one is placed already

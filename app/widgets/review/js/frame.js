@@ -181,6 +181,8 @@ export function frame(review, keys, act) {
     zoom.textContent = review.picture ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %` : '';
   };
   review.comment = () => bar.comment.value.trim();
+  review.rating = () => bar.rating();
+  let rated = '';
   review.named = () => {
     const d = review.detail;
     const { text, last } = standing(d);
@@ -192,6 +194,9 @@ export function frame(review, keys, act) {
     drafted.hidden = !d || !review.drafts.cases.has(d.id);
     if (d && d.id !== commented) bar.comment.value = last?.comment || '';
     commented = d?.id || 0;
+    const stage = `${d?.id} ${d?.mine.length}`;
+    bar.rate(Boolean(review.setup?.trial?.rated), stage !== rated);
+    rated = stage;
     bar.mark(last?.decision);
     captions();
   };

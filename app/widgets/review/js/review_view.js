@@ -126,6 +126,8 @@ export class ReviewView {
     /** @type {(text: string, kind: string, ms?: number) => void} */
     this.flash = () => {};
     this.comment = () => '';
+    /** @type {() => number | undefined} from 0 to 100, where a trial asks for it */
+    this.rating = () => undefined;
   }
 
   /** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */

@@ -95,8 +95,10 @@ export async function finish(review) {
   const { study } = review;
   const answer = await post('/api/reading/end', {});
   if (!answer.ok) return review.say(answer.error, 'bad');
+  const trial = review.setup?.trial;
   if (study) await anew(review, study);
-  await showSummary(review, answer.session);
+  if (trial) review.studio.openTab('trials');
+  else await showSummary(review, answer.session);
 }
 
 /** The line above the worklist: a way into a session, or how far the open one is. @param {ReviewView} review */
@@ -113,7 +115,7 @@ export function sessionBar(review) {
       }
       const { read = 0, total = 0 } = list.counts || {};
       const done = total > 0 && read === total;
-      const kind = session.blind ? 'Blind' : 'Session';
+      const kind = setup?.trial ? 'Trial' : session.blind ? 'Blind' : 'Session';
       const look = { type: 'button', class: done ? 'main' : '', onclick: () => finish(review) };
       return fill(
         element,

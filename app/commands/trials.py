@@ -1,0 +1,114 @@
+"""Reader trials: trial plan|sizes|start|status|close|report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.commands._common import BY, finish, open_store, option_flags, options_of, study_named, table, verb
+
+FLAGS = ("design", "cases", "normal", "abnormal", "seed", "washout", "repeats", "scale", "rule", "reference")
+
+
+def add(subparsers) -> None:
+    from core.studio.trials.plan import TrialPlan
+
+    parser = subparsers.add_parser(
+        "trial", help="Reader trials: does the machine help these readers, whom does it harm"
+    )
+    inner = parser.add_subparsers(dest="what", metavar="plan|sizes|start|status|close|report", required=True)
+    one = verb(inner, "plan", "Plan a trial, or change a plan on which nobody has decided yet", run_plan)
+    one.add_argument("name")
+    one.add_argument("--study", required=True)
+    one.add_argument("--readers", required=True, metavar="A,B,C", help="accounts of plain readers")
+    one.add_argument("--run", default="", dest="of_run", metavar="RUN", help="whose readings the aided arm shows")
+    one.add_argument("--panel", default="", metavar="D,E", help="who sits on the panel, for --reference panel")
+    one.add_argument("--marks", action="store_true", help="readers mark the place of each lesion")
+    one.add_argument("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan is changed")
+    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan")
+    option_flags(one, TrialPlan, *FLAGS)
+    one = verb(inner, "sizes", "The chance that so many readers and cases find a difference of areas", run_sizes)
+    one.add_argument("--difference", type=float, default=0.05)
+    one.add_argument("--area", type=float, default=0.85, help="that is expected without the machine")
+    one.add_argument("--abnormal", type=float, default=0.5, help="share of abnormal cases")
+    for name, words, run in (
+        ("start", "Open a trial for its readers", run_start),
+        ("close", "End a trial; its report can then be made", run_close),
+    ):
+        verb(inner, name, words, run).add_argument("trial", type=int)
+    one = verb(inner, "status", "Trials of a study, and how far their readers are", run_status)
+    one.add_argument("--study", required=True)
+    one = verb(
+        inner, "report", "Write the report of a closed trial: HTML, PDF, lists for iMRMC and RJafroc", run_report
+    )
+    one.add_argument("trial", type=int)
+    one.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
+
+
+def run_plan(args) -> int:
+    from core.studio.trials import plan
+
+    store = open_store(args)
+    names = lambda text: tuple(n.strip() for n in text.split(",") if n.strip())  # noqa: E731
+    values = {flag: getattr(args, flag) for flag in FLAGS if getattr(args, flag) is not None}
+    values |= {"name": args.name, "readers": names(args.readers), "panel": names(args.panel), "run": args.of_run}
+    wanted = plan.TrialPlan.from_dict({**values, "marks": args.marks, **options_of(args.set)})
+    number = plan.make(store, study_named(args, store, args.study), wanted, BY, args.in_place_of)
+    row = plan.get(store, number)
+    cases = max(part["cases"] for part in plan.progress(store, number))
+    return finish(
+        args, {"trial": number, "digest": row["digest"], "cases": cases},
+        f"Trial {number}: {len(wanted.readers)} readers, {cases} cases; digest {row['digest']}. `trial start {number}`",
+    )  # fmt: skip
+
+
+def run_sizes(args) -> int:
+    from core.studio.trials.report import sizes
+
+    rows = sizes(args.difference, args.area, args.abnormal)
+    cases = sorted({row["cases"] for row in rows})
+    lines = [
+        {
+            "readers": r,
+            **{str(n): next(x["power"] for x in rows if (x["readers"], x["cases"]) == (r, n)) for n in cases},
+        }
+        for r in sorted({row["readers"] for row in rows})
+    ]
+    return finish(args, {"rows": rows}, table(lines, ["readers", *map(str, cases)]))
+
+
+def run_start(args) -> int:
+    from core.studio.trials import plan
+
+    plan.start(open_store(args), args.trial, BY)
+    return finish(args, {"trial": args.trial}, f"Trial {args.trial} is open for its readers, in the room Trials")
+
+
+def run_close(args) -> int:
+    from core.studio.trials import plan
+
+    plan.close(open_store(args), args.trial, BY)
+    return finish(args, {"trial": args.trial}, f"Trial {args.trial} is closed; `trial report {args.trial}`")
+
+
+def run_status(args) -> int:
+    from core.studio.trials import plan
+
+    store = open_store(args)
+    rows = []
+    for one in plan.of_study(store, study_named(args, store, args.study)):
+        row = plan.get(store, one["id"])
+        state = "closed" if row["closed"] else "goes on" if row["started"] else "planned"
+        keys = ("reader", "arm", "cases", "read", "ended")
+        rows += [
+            {"trial": one["id"], "state": state, **{k: p[k] for k in keys}} for p in plan.progress(store, one["id"])
+        ]
+    return finish(args, {"rows": rows}, table(rows, ["trial", "state", "reader", "arm", "cases", "read", "ended"]))
+
+
+def run_report(args) -> int:
+    from core.studio.trials import report
+
+    store = open_store(args)
+    out = Path(args.out) if args.out else store.home.path / "trials" / str(args.trial)
+    done = report.write(store, args.trial, out)
+    return finish(args, {**done, "out": str(out)}, f"Written to {out}: {', '.join(report.FILES)}")

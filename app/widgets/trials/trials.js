@@ -1,0 +1,194 @@
+// The Trials tab: a reader's own lists; for administrators plans, sample sizes, progress and reports.
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { api, questions } from '../../static/api.js';
+import { confirm, orToast, toast } from '../../static/dialogs.js';
+import { finder } from '../../static/dom.js';
+import { Form } from '../../static/form.js';
+import { day, percent, plural } from '../../static/format.js';
+import { html, show } from '../../static/view.js';
+
+/** @typedef {import('../../static/answers').ReaderList} ReaderList */
+/** @typedef {import('../../static/answers').Trial} Trial */
+/** @typedef {import('../../static/answers').Trials} Trials */
+/** @typedef {import('../../static/answers').Power} Power */
+/** @typedef {import('../../static/types').Values} Values */
+
+const PERIOD = 8000; // milliseconds between two looks at how far readers are
+/** @type {Record<string, string>} */
+const STATE = { ready: 'Open the list', open: 'Go on reading' };
+
+/** @param {{lists: ReaderList[], open: (list: ReaderList) => void}} props */
+function Lists({ lists, open }) {
+  if (!lists.length) return null;
+  const row = (/** @type {ReaderList} */ list) => html`<tr>
+    <td class="tr-strong">${list.name}</td><td>list ${list.part} of ${list.parts}</td><td class="num">${list.read} of ${list.cases} read</td>
+    <td>${
+      STATE[list.state]
+        ? html`<button class="main" onClick=${() => open(list)}>${STATE[list.state]}</button>`
+        : list.opens
+          ? `opens on ${day(list.opens)}`
+          : 'all read, thank you'
+    }</td></tr>`;
+  return html`<section class="panel"><h2>Your lists</h2>
+    <p class="dim">While a trial goes on you see your list and nothing else of the study.</p>
+    <table>${lists.map(row)}</table></section>`;
+}
+
+/** How many readers and cases find a difference. @param {{rows: Power[]}} props */
+function Sizes({ rows }) {
+  const cases = [...new Set(rows.map((r) => r.cases))];
+  const readers = [...new Set(rows.map((r) => r.readers))];
+  const power = (/** @type {number} */ r, /** @type {number} */ n) =>
+    rows.find((x) => x.readers === r && x.cases === n)?.power ?? 0;
+  return html`<details><summary>Sample size: the chance to find that difference, by readers and cases</summary>
+    <table class="num"><tr><th>readers</th>${cases.map((n) => html`<th>${n} cases</th>`)}</tr>
+    ${readers.map(
+      (r) =>
+        html`<tr><td>${r}</td>${cases.map((n) => {
+          const chance = power(r, n);
+          return html`<td class=${chance >= 0.8 ? 'tr-strong' : 'dim'}>${percent(chance, 0)}</td>`;
+        })}</tr>`,
+    )}</table>
+    <p class="dim">For an area of 0.85, half of the cases abnormal, and the correlations of a published trial; bold from 80 %.</p></details>`;
+}
+
+/** @param {{label: string, names: string[], chosen: string[], on: (names: string[]) => void}} props */
+function Names({ label, names, chosen, on }) {
+  const turn = (/** @type {string} */ name) =>
+    on(chosen.includes(name) ? chosen.filter((n) => n !== name) : [...chosen, name]);
+  return html`<div role="group" aria-label=${label}><b>${label}</b><div class="tr-names">${names.map(
+    (name) =>
+      html`<label class="check"><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => turn(name)} />${name}</label>`,
+  )}${!names.length && html`<span class="dim">Nobody yet: see “Accounts” in Study.</span>`}</div></div>`;
+}
+
+/** @param {{about: Trials, sizes: Power[], plan: import('@preact/signals').Signal<Values>, keep: () => void, resize: () => void}} props */
+function NewPlan({ about, sizes, plan, keep, resize }) {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const form = new Form(about.form, plan.peek(), (key, value) => {
+      plan.value = { ...plan.peek(), [key]: value };
+      if (key === 'difference') resize();
+    });
+    place.current?.replaceChildren(form.element);
+  }, [about.form]);
+  const set = (/** @type {string} */ key) => (/** @type {any} */ value) => {
+    plan.value = { ...plan.peek(), [key]: value };
+  };
+  const given = plan.value;
+  const option = (/** @type {{id: string, title: string, name: string}} */ r) =>
+    html`<option value=${r.id} selected=${r.id === given.run}>${r.title} · ${r.name}</option>`;
+  return html`<section class="panel"><h2>Plan a trial</h2>
+    <${Names} label="Readers" names=${about.readers} chosen=${given.readers} on=${set('readers')} />
+    <label>The aided arm shows <select aria-label="Run" onChange=${(/** @type {any} */ e) => set('run')(e.target.value)}>
+      <option value="">nothing</option>${about.runs.map(option)}</select></label>
+    <div ref=${place}></div>
+    ${given.reference === 'panel' && html`<${Names} label="Panel" names=${about.panel} chosen=${given.panel} on=${set('panel')} />`}
+    <${Sizes} rows=${sizes} />
+    <div class="tr-acts"><button class="main" onClick=${keep}>Keep the plan</button></div></section>`;
+}
+
+/** @param {{trial: Trial, act: (trial: Trial, what: 'start' | 'close') => void}} props */
+function OneTrial({ trial, act }) {
+  const { parts } = trial;
+  const state = trial.closed
+    ? `closed ${day(trial.closed)}`
+    : trial.frozen
+      ? `goes on; plan frozen ${day(trial.frozen)}`
+      : trial.started
+        ? 'open for its readers; no decision yet'
+        : 'planned';
+  const file = (/** @type {string} */ kind, /** @type {string} */ title) =>
+    html`<a href=${`/api/trials/${trial.id}/report/${kind}`} target="_blank" rel="noopener">${title}</a>`;
+  return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${state}. ${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}.</p>
+    <table class="num"><tr><th>reader</th><th>list</th><th>arm</th><th>read</th><th></th></tr>
+    ${parts.map(
+      (
+        p,
+      ) => html`<tr><td>${p.reader}</td><td>${p.number + 1}</td><td>${p.arm === 'both' ? 'unaided, then aided' : p.arm}</td>
+        <td>${p.read} of ${p.cases}</td><td class="dim">${p.ended ? `ended ${day(p.ended)}` : p.opened ? 'open' : ''}</td></tr>`,
+    )}</table>
+    <p class="dim">Digest of the plan <span class="tr-digest">${trial.digest}</span></p>
+    <div class="tr-acts">
+      ${!trial.started && html`<button onClick=${() => act(trial, 'start')}>Start</button>`}
+      ${trial.started && !trial.closed && html`<button onClick=${() => act(trial, 'close')}>Close …</button>`}
+      ${trial.closed && [file('html', 'Report'), file('pdf', 'PDF'), file('zip', 'Everything (ZIP)')]}
+    </div></section>`;
+}
+
+/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+export async function mount(root, studio) {
+  const lists = signal(/** @type {ReaderList[]} */ ([]));
+  const about = signal(/** @type {Trials | null} */ (null));
+  const sizes = signal(/** @type {Power[]} */ ([]));
+  const plan = signal(/** @type {Values} */ ({}));
+  const said = signal('');
+  const question = questions();
+  let shown = '';
+
+  const resize = () =>
+    api(`/api/trials/sizes?difference=${plan.peek().difference}`).then(
+      (/** @type {{rows: Power[]}} */ answer) => (sizes.value = answer.rows),
+      () => {},
+    );
+
+  async function look(force = false) {
+    const { study } = studio;
+    if (!studio.shown(root) || (!force && shown === study)) return;
+    shown = study || '';
+    const newest = question();
+    const mine = await api('/api/trials/lists').catch(() => ({ lists: [] }));
+    let found = null;
+    let why = '';
+    try {
+      found = study ? await api(`/api/trials/of/${encodeURIComponent(study)}`) : null;
+    } catch (error) {
+      why = error.message;
+    }
+    if (!newest()) return;
+    const before = about.peek();
+    lists.value = mine.lists;
+    about.value = found;
+    said.value = found || mine.lists.length ? '' : why || 'Choose a study.';
+    if (found && !before) {
+      plan.value = { ...found.usual, run: found.runs[0]?.id ?? '' };
+      resize();
+    }
+  }
+
+  const open = (/** @type {ReaderList} */ list) =>
+    orToast(
+      api('/api/trials/open', { trial: list.trial }).then(async (/** @type {{study: string}} */ { study }) => {
+        await studio.renewStatus();
+        if (study !== studio.study) studio.chooseStudy(study);
+        studio.openTab('review');
+      }),
+    );
+  const keep = () =>
+    orToast(
+      api(`/api/trials/of/${encodeURIComponent(studio.study || '')}`, { plan: plan.peek() }).then(() => {
+        toast('The plan is kept. Start it when its readers may begin.');
+        return look(true);
+      }),
+    );
+  async function act(/** @type {Trial} */ trial, /** @type {'start' | 'close'} */ what) {
+    const question = `Close “${trial.name}”? Its readers see the study again, and what is not read stays unread.`;
+    if (what === 'close' && !(await confirm(question, 'Close'))) return;
+    orToast(api(`/api/trials/${trial.id}/${what}`, {}).then(() => look(true)));
+  }
+
+  function Page() {
+    const found = about.value;
+    return html`<${Lists} lists=${lists.value} open=${open} />
+      ${found?.trials.map((/** @type {Trial} */ trial) => html`<${OneTrial} key=${trial.id} trial=${trial} act=${act} />`)}
+      ${found && html`<${NewPlan} about=${found} sizes=${sizes.value} plan=${plan} keep=${keep} resize=${resize} />`}
+      ${said.value && html`<p class="panel dim">${said.value}</p>`}`;
+  }
+  show(finder(root)('.tr-page'), Page);
+  studio.on('study', () => look(true));
+  studio.on('tab', (tab) => tab === 'trials' && look(true));
+  new ResizeObserver(() => look()).observe(root);
+  setInterval(() => about.peek()?.trials.some((t) => t.started && !t.closed) && look(true), PERIOD);
+  look();
+}

@@ -1,0 +1,185 @@
+"""How far a run's threshold and scores are to be believed: what it promises, what it misses, whether images changed.
+
+`measure` plants lesions and compares images, which takes predictions, and keeps the outcome with the run; `believed`
+joins it with what the database alone tells.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from core.engine.calibration import drift
+from core.engine.calibration.conformal import by_images
+from core.engine.calibration.planted import sensitivity
+from core.studio.db.store import Store, now
+from core.studio.ingest.cache import load_arrays
+from core.studio.ingest.patients import patients_of
+from core.studio.review.results import Scored, scored, truth_of, wilson
+from core.studio.runs import records as runs
+from core.studio.runs.readings import size_of
+from core.studio.runs.scoring import load_detector, look
+
+ALPHA, CONFIDENCE = 0.05, 0.95
+KEPT = "believe"  # in the run's summary
+ENOUGH = 30  # decided cases of each kind, from which scores are calibrated
+MANY = 500  # from which isotonic regression takes the place of Platt's
+BINS = 10
+PAUSED = "Images have changed since {day}: what is promised of images like the held-out ones does not hold for these."
+
+
+def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
+    """Plant lesions into held-out normals and compare new images with the normals learnt from; kept with the run.
+
+    {"threshold", "planted": rows of `Planted`, "groups": {day of import: rows of `Changed`}, "made"}. The threshold is
+    the promise's, or the run's own where too few are held out for one.
+    """
+    run = runs.get_run(store, run_id)
+    arrays = load_arrays(store, run["study"], size_of(store, run))
+    held = arrays.index("holdout", label="normal")
+    detector = load_detector(store, run_id, device)
+    threshold = _promise(scored(store, run["study"], run_id))["threshold"]
+    threshold = run["summary"]["threshold_roi"] if threshold is None else threshold
+    rows = sensitivity(
+        lambda images, roi: look(detector, images, roi)[1]["roi"],
+        np.asarray(arrays.images[held]), np.asarray(arrays.roi[held]), threshold,
+    )  # fmt: skip
+    usual = drift.measures(np.asarray(arrays.images[held]))
+    place = {int(case): k for k, case in enumerate(arrays.case_ids)}
+    groups = {}
+    for day, cases in _new(store, run["study"], run_id).items():
+        images = np.stack([np.asarray(arrays.images[place[c]]) for c in cases if c in place][-200:])
+        compared = drift.compare(usual, drift.measures(images))
+        groups[day] = [{**row._asdict(), "matters": row.matters} for row in compared]
+    kept = {"threshold": threshold, "planted": [row._asdict() for row in rows], "groups": groups, "made": now()}
+    runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: kept})
+    return kept
+
+
+def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
+    """{"promise", "planted", "changed", "calibration"} of a run, each None or empty where there is too little."""
+    cases = scored(store, study, run_id)
+    kept = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
+    changed = alarms(store, study, run_id, cases)
+    since = min((row["since"] for row in changed if row["since"]), default=None)
+    promise = _promise(cases)
+    normals = cases.test.where(cases.test.label == "normal")
+    flagged = 0 if promise["threshold"] is None else int((normals.scores > promise["threshold"]).sum())
+    promise |= {"flagged": wilson(flagged, len(normals)), "paused": since and PAUSED.format(day=since[:10])}
+    planted = [{**row, "found": wilson(row["flagged"], row["images"])} for row in kept.get("planted", [])]
+    plain = [{"day": day, **row} for day, rows in kept.get("groups", {}).items() for row in rows if row["matters"]]
+    return {
+        "promise": promise,
+        "planted": planted,
+        "changed": changed,
+        "plain": plain,
+        "calibration": calibration(store, study, cases),
+        "made": kept.get("made"),
+    }
+
+
+def _promise(cases: Scored) -> dict[str, Any]:
+    held = np.sort(cases.scores[(cases.split == "holdout") & (cases.label == "normal")])
+    bound = by_images(held, ALPHA, CONFIDENCE)
+    threshold = float(bound.threshold) if np.isfinite(bound.threshold) else None
+    return {"threshold": threshold, "guarantee": bound.guarantee, "held": bound.held, "needed": bound.needed}
+
+
+# Drift: cases that nobody calls abnormal, in the order in which they came, by day of import.
+
+
+def _new(store: Store, study: str, run_id: str) -> dict[str, list[int]]:
+    """Test cases that came after the day of the study's first import and are called normal, by day of import: by their
+    readers' last word, else by the run's flag."""
+    rows = store.query(
+        "SELECT c.id, substr(c.added, 1, 10) AS day, (SELECT k.decision FROM current_reviews k WHERE k.case_id = c.id "
+        "ORDER BY k.stage = 'adjudication' DESC, k.stage = 'second' DESC, k.review_id DESC LIMIT 1) AS said, "
+        "coalesce(r.flagged_roi, r.flagged) AS flagged "
+        "FROM cases c JOIN readings r ON r.case_id = c.id AND r.run = ? WHERE c.study = ? AND c.split = 'test' "
+        "AND substr(c.added, 1, 10) > (SELECT substr(min(added), 1, 10) FROM cases WHERE study = ?) "
+        "ORDER BY c.added, c.id",
+        [run_id, study, study],
+    )
+    out: dict[str, list[int]] = {}
+    for row in rows:
+        if row["said"] == "normal" or (row["said"] is None and not row["flagged"]):
+            out.setdefault(row["day"], []).append(row["id"])
+    return out
+
+
+def alarms(store: Store, study: str, run_id: str, cases: Scored) -> list[dict[str, Any]]:
+    """Of each group of imports (all days together, in order): {"cases", "capital", "since"}; since: the day of the
+    image at which the capital of the test by betting reached the alarm, None if it never did.
+
+    Normal cases alone are compared with held-out normals; that the flagged ones are left out takes the highest scores
+    away, so held-out ones above the run's threshold are left out too.
+    """
+    groups = _new(store, study, run_id)
+    if not groups:
+        return []
+    score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
+    held = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged).scores
+    order = [(day, case) for day in sorted(groups) for case in groups[day] if case in score]
+    if not order or len(held) < drift.LEAST:
+        return []
+    capital = drift.jumper(drift.online_p_values(held, np.array([score[case] for _, case in order])))
+    at = drift.first_alarm(capital)
+    since = None if at is None else order[at][0]
+    return [{"cases": len(order), "capital": float(capital.max()), "since": since}]
+
+
+# Calibration of the score by what readers decided.
+
+
+def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
+    """How often cases of a score were decided abnormal: {"method", "cases", "abnormal", "points", "brier"}; None below
+    ENOUGH of each kind.
+
+    Each case's probability comes of a fit to other patients' cases (isotonic regression from MANY cases, else Platt's
+    logistic one). points: of each bin the mean probability, the share decided abnormal, and the number of cases.
+    """
+    tests = cases.test
+    known, sick = truth_of(store, study, tests, "readers")
+    tests, sick = tests.where(known), sick[known]
+    if min(int(sick.sum()), int((~sick).sum())) < ENOUGH:
+        return None
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    patients = patients_of(store, study, tests.ids)
+    groups = np.arange(len(tests)) if patients is None else patients
+    isotonic = len(tests) >= MANY
+    scale = max(float(tests.scores.std()), 1e-12)
+    x = ((tests.scores - tests.scores.mean()) / scale)[:, None]
+    chance = np.zeros(len(tests))
+    for train, rest in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(x, sick, groups):
+        if isotonic:
+            fit = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(x[train, 0], sick[train])
+            chance[rest] = fit.predict(x[rest, 0])
+        else:
+            chance[rest] = LogisticRegression().fit(x[train], sick[train]).predict_proba(x[rest])[:, 1]
+    bins = np.minimum((chance * BINS).astype(int), BINS - 1)
+    points = [
+        {"chance": float(chance[bins == b].mean()), **wilson(int(sick[bins == b].sum()), int((bins == b).sum()))}
+        for b in np.unique(bins)
+    ]
+    return {
+        "method": "isotonic regression" if isotonic else "Platt's logistic regression",
+        "cases": len(tests),
+        "abnormal": int(sick.sum()),
+        "points": points,
+        "brier": float(((chance - sick) ** 2).mean()),
+    }
+
+
+def as_text(kept: dict[str, Any]) -> str:
+    """What `measure` kept, as lines for a terminal."""
+    lines = [f"At the threshold {kept['threshold']:.4g}, of planted lesions are flagged:"]
+    for row in kept["planted"]:
+        lines.append(f"  size {row['size']:.2f}, contrast {row['contrast']:.1f}: {row['flagged']} of {row['images']}")
+    for day, rows in kept["groups"].items():
+        told = [f"{r['measure']} {r['usual']:.3f} to {r['new']:.3f}" for r in rows if r["matters"]]
+        lines.append(f"Images of {day}: {'; '.join(told) or 'as before'}")
+    return "\n".join(lines)

@@ -1,0 +1,328 @@
+"""The plan of a reader trial, its cases with their reference standard, and the parts that each reader reads.
+
+A plan may be changed until the first decision is stored; then it is frozen, and its digest stands in the audit trail
+(core/studio/review/decisions.py). What a reader may see meanwhile: core/studio/review/context.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from core.engine.config import BadConfig, Config, option
+from core.studio.db import audit
+from core.studio.db.store import NotFound, Row, Store, now
+from core.studio.ingest.records import study_row
+from core.studio.review import people, sessions
+from core.studio.review.agreement import opinions
+from core.studio.trials.localised import RULES
+
+DESIGNS = {
+    "crossover": "without and with the machine, apart in time; half of the readers begin with it",
+    "sequential": "each case without the machine, then at once with it",
+    "unaided": "without the machine alone",
+}
+ARMS = {"crossover": ("unaided", "aided"), "sequential": ("both",), "unaided": ("unaided",)}
+READ_AS = {"repeat": "unaided"}  # a part that is read like another one
+
+
+@dataclass(frozen=True)
+class TrialPlan(Config):
+    """What a trial is to be."""
+
+    name: str = option("", "What the trial is called.", label="Name")
+    readers: tuple[str, ...] = option((), "Accounts of plain readers.", label="Readers", control="hidden")
+    design: str = option("crossover", "How each reader reads.", choices=tuple(DESIGNS), names=DESIGNS, label="Arms")
+    run: str = option("", "Whose scores and heat maps the aided arm shows.", label="Run", control="hidden")
+    cases: str = option("all", "Every test case with a known truth, or a draw.", choices=("all", "drawn"))
+    normal: int = option(20, "Normal cases of a draw.", low=2, high=100_000, label="Normal cases")
+    abnormal: int = option(20, "Abnormal cases of a draw.", low=2, high=100_000, label="Abnormal cases")
+    seed: int = option(0, "Of the draw, of every reader's order, and of who begins with the machine.", low=0)
+    washout: int = option(28, "Between a reader's parts.", unit="days", low=0, high=3650, label="Wash-out")
+    repeats: int = option(0, "Cases that each reader reads once more at the end, without the machine.", low=0)
+    scale: str = option(
+        "decisions", "What is asked of a case: normal, unsure or abnormal; or a rating from 0 to 100 as well.",
+        choices=("decisions", "percent"), label="Scale",
+    )  # fmt: skip
+    marks: bool = option(False, "Readers mark the place of each lesion by a point or a box.", label="Places")
+    rule: str = option(
+        "centre", "A mark hits if its centre lies in the lesion, or if its box and the lesion overlap by IoU 0.1.",
+        choices=RULES, label="A mark hits by",
+    )  # fmt: skip
+    reference: str = option(
+        "labels", "The truth: labels as imported, or what a panel of readers said.", choices=("labels", "panel")
+    )
+    panel: tuple[str, ...] = option(
+        (), "Who sits on the panel; their decisions on the cases are there already.", control="hidden"
+    )
+    blind_to: str = option(
+        "the machine and each other", "What the panel did not see, in words.", label="Panel blind to"
+    )
+    disagreement: str = option(
+        "majority", "How the panel's disagreements end: its majority, adjudication, or the case is left out.",
+        choices=("majority", "adjudication", "left out"),
+    )  # fmt: skip
+    difference: float = option(0.05, "Difference of areas that the trial is to find.", above=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.name.strip():
+            raise BadConfig("A trial has a name.")
+        if len(set(self.readers)) != len(self.readers) or len(self.readers) < 2:
+            raise BadConfig("A trial takes two readers or more, each once.")
+        if set(self.readers) & set(self.panel):
+            raise BadConfig("Whoever sits on the panel does not read in the trial.")
+        if self.reference == "panel" and not self.panel:
+            raise BadConfig("A panel has members: name them.")
+        if self.design != "unaided" and not self.run:
+            raise BadConfig("An aided arm shows a run: name it.")
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that are compared."""
+        return ("unaided",) if self.design == "unaided" else ("unaided", "aided")
+
+
+def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
+    """Keep a plan as a new trial, or in place of a trial's own; its number. Its cases and their truth are of today.
+
+    Raises ValueError for readers who see more than readers do, a run that has not scored every case, no two cases of
+    each kind, or a trial that is frozen.
+    """
+    study_row(store, study)
+    for reader in plan.readers:
+        if people.role_of(store, reader) != "reader":
+            raise ValueError(f"{reader} is no plain reader with an account: others see what a trial hides.")
+    rows = _with_truth(store, study, plan)
+    draw = random.Random(f"cases {plan.seed}")
+    kinds = {kind: [r for r in rows if r["truth"] == kind] for kind in ("normal", "abnormal")}
+    wanted = {"normal": plan.normal, "abnormal": plan.abnormal} if plan.cases == "drawn" else {}
+    for kind, number in wanted.items():
+        if len(kinds[kind]) < number:
+            raise ValueError(f"There are {len(kinds[kind])} {kind} test cases with a known truth, not {number}.")
+        kinds[kind] = draw.sample(kinds[kind], number)
+    if min(map(len, kinds.values())) < 2:
+        raise ValueError("A trial takes two normal and two abnormal test cases whose truth is known, or more.")
+    chosen = sorted(kinds["normal"] + kinds["abnormal"], key=lambda r: r["id"])
+    _check_run(store, study, plan, [r["id"] for r in chosen])
+    if plan.repeats > len(chosen):
+        raise ValueError(f"The trial has {len(chosen)} cases: no more can be read again.")
+    again = set(draw.sample(range(len(chosen)), plan.repeats))
+    digest = _digest(plan, chosen, again)
+    with store.write() as db:
+        row = {"study": study, "name": plan.name.strip(), "plan": plan.to_json(), "run": plan.run or None,
+               "digest": digest, "made_by": by, "created": now()}  # fmt: skip
+        if trial is None:
+            trial = db.execute(
+                f"INSERT INTO trials ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
+            ).lastrowid
+        else:
+            if get(store, trial)["frozen"]:
+                raise ValueError("The plan is frozen: a reader has decided. Plan another trial.")
+            _withdraw(store, trial)
+            changes = ", ".join(f"{name} = ?" for name in row)
+            db.execute(f"UPDATE trials SET {changes}, started = NULL WHERE id = ?", [*row.values(), trial])
+        listed = ((trial, i, r["id"], r["truth"], r["mask"], int(i in again)) for i, r in enumerate(chosen))
+        db.conn.executemany("INSERT INTO trial_cases VALUES (?, ?, ?, ?, ?, ?)", listed)
+        parts = ((trial, reader, n, arm) for reader, arms in parts_of(plan).items() for n, arm in enumerate(arms))
+        db.conn.executemany("INSERT INTO trial_parts (trial, reader, number, arm) VALUES (?, ?, ?, ?)", parts)
+        audit.record(store, by, "trial-plan", study=study, after={"trial": trial, "digest": digest})
+    return int(trial or 0)
+
+
+def parts_of(plan: TrialPlan) -> dict[str, list[str]]:
+    """The arms of each reader's parts, in order: who begins with the machine is drawn, half of them."""
+    drawn = list(plan.readers)
+    random.Random(f"readers {plan.seed}").shuffle(drawn)
+    repeats = ["repeat"] * bool(plan.repeats)
+    return {reader: [*ARMS[plan.design]][:: 1 if place % 2 else -1] + repeats for place, reader in enumerate(drawn)}
+
+
+def _with_truth(store: Store, study: str, plan: TrialPlan) -> list[Row]:
+    """Test cases whose truth is known: id, sha256, truth, mask (number of the lesion mask, if there is one)."""
+    rows = store.query(
+        "SELECT c.id, c.sha256, c.label AS truth, (SELECT m.id FROM lesion_masks m WHERE m.case_id = c.id "
+        "AND (m.source = 'import' OR m.reader IN (SELECT value FROM json_each(?))) "
+        "ORDER BY m.source = 'import', m.version DESC LIMIT 1) AS mask "
+        "FROM cases c WHERE c.study = ? AND c.split = 'test' ORDER BY c.id",
+        [json.dumps(plan.panel), study],
+    )
+    if plan.reference == "panel":
+        said = opinions(store, study, "last")
+        query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
+        settled = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
+        ends = {r["case_id"]: r["decision"] for r in settled} if plan.disagreement == "adjudication" else {}
+        for row in rows:
+            votes = [said.get(row["id"], {}).get(member) for member in plan.panel]
+            row["truth"] = _of_panel(votes, plan.disagreement, ends.get(row["id"]))
+    known = [row for row in rows if row["truth"] in ("normal", "abnormal")]
+    if plan.marks and not any(row["mask"] for row in known if row["truth"] == "abnormal"):
+        raise ValueError("Places are asked for, and no abnormal case has a lesion mask to hold them against.")
+    return [row for row in known if row["mask"] or row["truth"] == "normal" or not plan.marks]
+
+
+def _of_panel(votes: list[str | None], disagreement: str, settled: str | None) -> str | None:
+    if None in votes:
+        return None  # not every member has read it
+    if len(set(votes)) == 1:
+        return votes[0]
+    if disagreement == "adjudication":
+        return settled
+    ill, well = votes.count("abnormal"), votes.count("normal")
+    return None if disagreement == "left out" or ill == well else "abnormal" if ill > well else "normal"
+
+
+def _check_run(store: Store, study: str, plan: TrialPlan, cases: list[int]) -> None:
+    if not plan.run:
+        return
+    if store.one("SELECT 1 FROM runs WHERE id = ? AND study = ? AND binned IS NULL", [plan.run, study]) is None:
+        raise NotFound(f"{study} has no run {plan.run!r}.")
+    query = "SELECT count(*) AS n FROM readings WHERE run = ? AND score IS NOT NULL AND case_id IN (SELECT value FROM "
+    if store.first(f"{query}json_each(?))", [plan.run, json.dumps(cases)])["n"] < len(cases):
+        raise ValueError(f"The run {plan.run} has not scored every case of the trial; score it first.")
+
+
+def _digest(plan: TrialPlan, cases: list[Row], again: set[int]) -> str:
+    """SHA-256 of the plan and of each case's file, truth and lesion mask: orders and draws follow from them."""
+    listed = [[r["id"], r["sha256"], r["truth"], r["mask"], i in again] for i, r in enumerate(cases)]
+    text = json.dumps({"plan": plan.to_dict(), "cases": listed}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _withdraw(store: Store, trial: int) -> None:
+    """Take back a trial's cases and parts; lists that are open, without a decision, end."""
+    ends = "UPDATE reading_sessions SET ended = ?, last_review = first_review WHERE ended IS NULL AND id IN "
+    store.execute(f"{ends}(SELECT session FROM trial_parts WHERE trial = ?)", [now(), trial])
+    for table in ("trial_cases", "trial_parts"):
+        store.execute(f"DELETE FROM {table} WHERE trial = ?", [trial])
+
+
+# From the start to the close.
+
+
+def get(store: Store, trial: int) -> dict[str, Any]:
+    """A trial's row, with its plan as a `TrialPlan`. Raises NotFound."""
+    row = store.one("SELECT * FROM trials WHERE id = ?", [trial])
+    if row is None:
+        raise NotFound(f"There is no trial {trial}.")
+    return {**row, "plan": TrialPlan.from_dict(json.loads(row["plan"]))}
+
+
+def of_study(store: Store, study: str) -> list[Row]:
+    """[{"id"}] of the study's trials, the newest first."""
+    study_row(store, study)
+    return store.query("SELECT id FROM trials WHERE study = ? ORDER BY id DESC", [study])
+
+
+def usual() -> dict[str, Any]:
+    """The values that a form of a plan begins with."""
+    return {f.name: f.default for f in fields(TrialPlan)}
+
+
+def start(store: Store, trial: int, by: str) -> None:
+    """Open a trial for its readers; they then see nothing of the study but their lists.
+
+    Raises ValueError where one of them takes part in another trial of the study, or no longer is a plain reader.
+    """
+    with store.write() as db:
+        row = get(store, trial)
+        if row["started"]:
+            raise ValueError("The trial has started already.")
+        for reader in row["plan"].readers:
+            if people.role_of(store, reader) != "reader":
+                raise ValueError(f"{reader} is no plain reader with an account: others see what a trial hides.")
+            if row["study"] in {r["study"] for r in store.query(sessions.IN_TRIALS, {"reader": reader})}:
+                raise ValueError(f"{reader} takes part in another trial of this study that goes on.")
+        db.execute("UPDATE trials SET started = ? WHERE id = ?", [now(), trial])
+        audit.record(store, by, "trial-start", study=row["study"], after={"trial": trial, "digest": row["digest"]})
+
+
+def close(store: Store, trial: int, by: str) -> None:
+    """End a trial: its report can be made, and its readers see the study again. What is not read stays unread."""
+    with store.write() as db:
+        row = get(store, trial)
+        if not row["started"] or row["closed"]:
+            raise ValueError("Only a trial that goes on can be closed.")
+        db.execute("UPDATE trials SET closed = ? WHERE id = ?", [now(), trial])
+        going = "SELECT p.reader FROM trial_parts p JOIN reading_sessions h ON h.id = p.session "
+        for part in store.query(f"{going}WHERE p.trial = ? AND h.ended IS NULL", [trial]):
+            sessions.end_session(store, part["reader"], by)
+        audit.record(store, by, "trial-close", study=row["study"], after={"trial": trial, "digest": row["digest"]})
+
+
+_PARTS = """SELECT p.id, p.reader, p.number, p.arm, p.session, h.created AS opened, h.ended,
+  (SELECT count(*) FROM trial_cases c WHERE c.trial = p.trial AND (p.arm != 'repeat' OR c.repeated)) AS cases,
+  (SELECT count(DISTINCT r.case_id) FROM trial_reads t JOIN reviews r ON r.id = t.review AND r.active
+    WHERE t.part = p.id) AS read
+  FROM trial_parts p LEFT JOIN reading_sessions h ON h.id = p.session WHERE p.trial = ? ORDER BY p.reader, p.number"""
+
+
+def progress(store: Store, trial: int) -> list[Row]:
+    """Each reader's parts: arm, how many cases and how many read, when opened and ended."""
+    return store.query(_PARTS, [trial])
+
+
+def lists_of(store: Store, reader: str) -> list[dict[str, Any]]:
+    """Of each trial that the reader takes part in and that goes on: {"trial", "study", "name", "part", "parts",
+    "cases", "read", "state", "opens"}; state: open, ready, waits (until `opens`) or done. Nothing of arms to come."""
+    query = (
+        "SELECT DISTINCT t.id, t.study, t.name, t.plan FROM trials t JOIN trial_parts p ON p.trial = t.id "
+        "WHERE p.reader = ? AND t.started IS NOT NULL AND t.closed IS NULL ORDER BY t.id"
+    )
+    return [{"trial": t["id"], "study": t["study"], "name": t["name"], **_next(store, t, reader)} for t in
+            store.query(query, [reader])]  # fmt: skip
+
+
+def _next(store: Store, trial: Row, reader: str) -> dict[str, Any]:
+    parts = [p for p in progress(store, trial["id"]) if p["reader"] == reader]
+    part = next((p for p in parts if p["ended"] is None), parts[-1])
+    ended = next((p["ended"] for p in reversed(parts) if p["ended"] and p["number"] < part["number"]), None)
+    days = json.loads(trial["plan"])["washout"]
+    opens = _later(ended, days) if ended else None
+    state = "done" if part["ended"] else "open" if part["session"] else "waits" if opens and opens > now() else "ready"
+    out = {"part": part["number"] + 1, "parts": len(parts), "cases": part["cases"], "read": part["read"]}
+    return out | {"state": state, "opens": opens if state == "waits" else None}
+
+
+def _later(when: str, days: int) -> str:
+    moment = datetime.fromisoformat(when.replace("Z", "+00:00")) + timedelta(days=days)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def open_part(store: Store, trial: int, reader: str) -> int:
+    """Open the reader's next list, in an order of its own; the reading session's number.
+
+    Raises ValueError before the wash-out is over, or where nothing is left.
+    """
+    with store.write() as db:
+        here = next((row for row in lists_of(store, reader) if row["trial"] == trial), None)
+        if here is None:
+            raise NotFound("You take part in no such trial.")
+        if here["state"] == "done":
+            raise ValueError("You have read all of your lists. Thank you.")
+        if here["state"] == "waits":
+            raise ValueError(f"Your next list opens on {here['opens'][:10]}.")
+        part = next(p for p in progress(store, trial) if p["reader"] == reader and p["number"] == here["part"] - 1)
+        if part["session"]:
+            return int(part["session"])
+        row = get(store, trial)
+        which = " AND repeated" if part["arm"] == "repeat" else ""
+        (cases,) = store.columns(f"SELECT case_id FROM trial_cases WHERE trial = ?{which} ORDER BY position", [trial])
+        order = list(cases)
+        random.Random(f"order {row['plan'].seed} {reader} {part['number']}").shuffle(order)
+        number = sessions.start_session(
+            store, row["study"], reader, order, blind=True, choice="trial",
+            run=row["run"] if part["arm"] in ("aided", "both") else None,
+        )  # fmt: skip
+        db.execute("UPDATE trial_parts SET session = ? WHERE id = ?", [number, part["id"]])
+    return number
+
+
+def finish_part(store: Store, reader: str) -> None:
+    """End the reader's list if all of it is read. Raises ValueError with what is left otherwise."""
+    if sessions.end_session(store, reader) is None:
+        raise ValueError("No list of yours is open.")

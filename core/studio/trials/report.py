@@ -1,0 +1,451 @@
+"""What is handed in of a trial: a report as one HTML page and as a PDF, lists for iMRMC and RJafroc, the plan.
+
+Readers are R1, R2, ... and cases 1, 2, ... in the order of the plan: neither names nor numbers of the studio leave it.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.studio.db.store import Store, now
+from core.studio.trials import analysis, mrmc, plan
+from core.studio.trials.analysis import Reads
+
+FILES = ("report.html", "report.pdf", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Paul Tol's bright
+LINES = {"unaided": "--", "aided": "-"}
+Table = tuple[str, str, list[str], list[list[str]]]  # title, note, head, rows
+
+STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}
+table{border-collapse:collapse;margin:.4rem 0 1.2rem;font-variant-numeric:tabular-nums}
+th,td{padding:.2rem .7rem;text-align:left;border-bottom:1px solid #ddd}th{font-weight:600}h2{margin:1.8rem 0 .3rem}
+p.note{color:#555;margin:.1rem 0}img{max-width:100%}@media print{h2{break-after:avoid}table,img{break-inside:avoid}}"""
+
+
+def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
+    """Write all of FILES into the folder; {"trial", "digest", "files"}. ValueError before the trial is closed."""
+    row = plan.get(store, trial)
+    if not row["closed"]:
+        raise ValueError("The report is made when the trial is closed: until then nothing of it may reach a reader.")
+    reads, found = analysis.collect(store, trial), analysis.figures(store, trial)
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = drawn(found, row["plan"].marks)
+    (folder / "report.html").write_text(page(row, found, pictures), "utf-8")
+    _pdf(folder / "report.pdf", row, found, pictures)
+    for name, text in lists(store, reads).items():
+        (folder / name).write_text(text, "utf-8")
+    about = {"digest": row["digest"], **{k: row[k] for k in ("created", "started", "frozen", "closed")}}
+    (folder / "plan.json").write_text(json.dumps({"plan": row["plan"].to_dict(), **about}, indent=1) + "\n")
+    (folder / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
+    return {"trial": trial, "digest": row["digest"], "files": list(FILES)}
+
+
+def bundled(folder: Path) -> bytes:
+    """The files of a folder as one zip."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name in FILES:
+            file.write(folder / name, name)
+    return out.getvalue()
+
+
+# Lists in the columns that iMRMC and RJafroc read.
+
+
+def lists(store: Store, reads: Reads) -> dict[str, str]:
+    """imrmc.csv: readerID, caseID, modalityID, score, with the truth as reader -1. truth.csv, fp.csv, tp.csv: the
+    sheets TRUTH, FP and TP of RJafroc's workbook. Complete cases alone, as the analysis takes them."""
+    kept = np.flatnonzero(reads.complete)
+    imrmc = [[-1, k + 1, "truth", int(reads.truth[k])] for k in kept]
+    for i, arm in enumerate(reads.arms):
+        for j in range(len(reads.readers)):
+            imrmc += [[f"R{j + 1}", k + 1, arm, _number(reads.ratings[i, j, k])] for k in kept]
+    tables = {"imrmc.csv": (["readerID", "caseID", "modalityID", "score"], imrmc)}
+    places = analysis.marked(store, reads)
+    truth: list[list] = []
+    hit: list[list] = []
+    missed: list[list] = []
+    codes = [f"R{j + 1}" for j in range(len(reads.readers))]
+    for place, k in enumerate(kept):
+        lesions = len(places[0][0][place].lesions) if places else int(reads.truth[k])
+        for n in range(max(lesions, 1)):
+            weight = 1 / lesions if lesions else 0
+            about = [", ".join(codes), ", ".join(reads.arms), "FROC" if places else "ROC"]
+            truth.append([k + 1, n + 1 if lesions else 0, _number(weight), *about])
+        for i, arm in enumerate(reads.arms):
+            for j, code in enumerate(codes):
+                if places:
+                    read = places[i][j][place]
+                    missed += [[code, arm, k + 1, _number(v)] for v in read.misses]
+                    hit += [[code, arm, k + 1, n + 1, _number(v)] for n, v in enumerate(read.lesions) if np.isfinite(v)]
+                elif reads.truth[k]:
+                    hit.append([code, arm, k + 1, 1, _number(reads.ratings[i, j, k])])
+                else:
+                    missed.append([code, arm, k + 1, _number(reads.ratings[i, j, k])])
+    tables["truth.csv"] = (["CaseID", "LesionID", "Weight", "ReaderID", "ModalityID", "Paradigm"], truth)
+    tables["fp.csv"] = (["ReaderID", "ModalityID", "CaseID", "FP_Rating"], missed)
+    tables["tp.csv"] = (["ReaderID", "ModalityID", "CaseID", "LesionID", "TP_Rating"], hit)
+    return {name: _csv(head, rows) for name, (head, rows) in tables.items()}
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _csv(head: list[str], rows: list[list]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+# Tables, as text; both page and PDF are made of them.
+
+
+def _f(value: float | None, places: int = 3) -> str:
+    return "–" if value is None else f"{value:.{places}f}"
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _with(row: dict | None) -> str:
+    """A value with its interval."""
+    if row is None or row["value"] is None:
+        return "–"
+    return f"{row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
+
+
+def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
+    """Every table of the report."""
+    given = row["plan"]
+    codes = [f"R{j + 1}" for j in range(len(found["readers"]))]
+    out: list[Table] = [_of_plan(row), _of_flow(found, codes)]
+    if not found["enough"]:
+        return out
+    truth = "labels as imported" if given.reference == "labels" else f"a panel of {len(given.panel)}"
+    against = f"Reference standard: {truth}, of {row['created'][:10]}."
+    if found["analysis"]:
+        rows = []
+        for measure, result in found["analysis"].items():
+            for test in result["tests"].values():
+                df = f"{test['df1']:g}, {'∞' if test['df2'] is None else format(test['df2'], '.2f')}"
+                rows.append([
+                    measure, test["generalises"], f"{-test['difference']:+.4f}",
+                    f"{-test['high']:+.4f} to {-test['low']:+.4f}", _f(test["error"], 4), _f(test["statistic"], 3), df,
+                    _p(test["p"]),
+                ])  # fmt: skip
+        head = ["Measure", "Holds for", "Aided less unaided", "95 % interval", "Standard error", "F", "df", "p"]
+        note = f"Obuchowski-Rockette with Hillis' degrees of freedom; covariances by {found['method']}. {against}"
+        out.append(("Does the machine help these readers?", note, head, rows))
+        rows = [
+            [name, arm, f"{a['mean']:.4f} ({a['low']:.4f} to {a['high']:.4f})"]
+            for name, result in found["analysis"].items()
+            for arm, a in zip(found["arms"], result["arms"], strict=True)
+        ]
+        out.append(
+            (
+                "Each arm",
+                f"Mean over readers, readers and cases random. {against}",
+                ["Measure", "Arm", "Mean (95 %)"],
+                rows,
+            )
+        )
+        rows = [
+            [name, *(f"{result['components'][k]:.6f}" for k in ("error", "cov1", "cov2", "cov3")),
+             f"{result['reader_variance']:.6f}", f"{result['interaction_variance']:.6f}"]
+            for name, result in found["analysis"].items()
+        ]  # fmt: skip
+        head = ["Measure", "Error", "Cov1", "Cov2", "Cov3", "Reader", "Arm x reader"]
+        out.append(("Variance components", "For the planning of another trial.", head, rows))
+    rows = []
+    for arm, each in zip(found["arms"], found["by_reader"], strict=True):
+        for code, one in zip(codes, each, strict=True):
+            fit = one["binormal"]
+            rows.append([
+                code, arm, _with(one["area"]), "–" if fit is None else f"{fit['area']:.3f} ({fit['error']:.3f})",
+                _f(one.get("jafroc")), _with(one["sensitivity"]), _with(one["specificity"]),
+            ])  # fmt: skip
+    head = ["Reader", "Arm", "Area (95 %)", "Binormal (SE)", "JAFROC", "Sensitivity", "Specificity"]
+    note = f"Unsure counts as abnormal. A dash under binormal: no such curve fits. {against}"
+    out.append(("Each reader", note, head, rows))
+    if "machine" in found:
+        m = found["machine"]
+        out.append(
+            (
+                "The machine alone",
+                against,
+                ["Sensitivity", "Specificity"],
+                [[_with(m["sensitivity"]), _with(m["specificity"])]],
+            )
+        )
+    if "changes" in found:
+        rows = [
+            [code, str(c["both_right"]), str(c["helped"]), str(c["harmed"]), str(c["both_wrong"]), _p(c["p"]),
+             _share(c.get("corrected")), _share(c.get("misled"))]
+            for code, c in zip(codes, found["changes"], strict=True)
+        ]  # fmt: skip
+        head = ["Reader", "Right in both", "Helped", "Harmed", "Wrong in both", "McNemar p", "Corrected", "Misled"]
+        note = (
+            "Helped: wrong without the machine, right with it; harmed: the other way round. Corrected: of decisions "
+            "that were wrong where the machine is right; misled: of those that were right where it is wrong."
+        )
+        out.append(("Who was helped and who was harmed", note, head, rows))
+    return out + _of_agreement(found, codes)
+
+
+def _share(row: dict | None) -> str:
+    return "–" if row is None or not row["n"] else f"{row['hits']} of {row['n']}"
+
+
+def _of_plan(row: dict[str, Any]) -> Table:
+    given = row["plan"]
+    rows = [
+        ["Arms", f"{given.design}: {plan.DESIGNS[given.design]}"],
+        ["Readers", str(len(given.readers))],
+        ["Cases", "every test case with a known truth" if given.cases == "all" else
+         f"drawn: {given.normal} normal, {given.abnormal} abnormal"],
+        ["Wash-out", f"{given.washout} days"],
+        ["Cases read twice", str(given.repeats)],
+        ["Scale", ("0 to 100, and " if given.scale == "percent" else "") + "normal, unsure, abnormal"],
+        ["Places", f"marked; a mark hits by {given.rule}" if given.marks else "not asked for"],
+        ["Run of the aided arm", given.run or "none"],
+        ["Reference standard", "labels as imported" if given.reference == "labels" else
+         f"panel of {len(given.panel)}, blind to {given.blind_to}; disagreements: {given.disagreement}"],
+        ["Its date", row["created"]],
+        ["Seed", str(given.seed)],
+        ["To be found", f"a difference of {given.difference:g}"],
+        ["Started, frozen, closed", " / ".join((row[k] or "–")[:19] for k in ("started", "frozen", "closed"))],
+        ["Digest of the plan", row["digest"]],
+    ]  # fmt: skip
+    return ("The plan", "As it stood when the first decision was stored.", ["", ""], rows)
+
+
+def _of_flow(found: dict[str, Any], codes: list[str]) -> Table:
+    flow = found["flow"]
+    patients = flow["patients"]
+    rows = [
+        ["Test cases of the study", str(flow["in_study"])],
+        ["In the trial", f"{flow['in_trial']} ({flow['normal']} normal, {flow['abnormal']} abnormal)"],
+        *([["Of patients", f"{patients}; images of one patient are not independent, and count as if they were"]]
+          if patients is not None and patients < flow["in_trial"] else []),
+        *([f"Read by {code}", ", ".join(f"{arm} {n}" for arm, n in read.items())]
+          for code, read in zip(codes, flow["read"].values(), strict=True)),
+        ["Left out: not read by everyone in every arm", str(flow["left_out"])],
+        ["Analysed", f"{flow['analysed']['normal']} normal, {flow['analysed']['abnormal']} abnormal"],
+    ]  # fmt: skip
+    return ("Flow of cases", "", ["", ""], rows)
+
+
+def _of_agreement(found: dict[str, Any], codes: list[str]) -> list[Table]:
+    names = dict(zip(found["readers"], codes, strict=True))
+    rows = [
+        [arm, " and ".join(names[r] for r in pair["readers"]), _kappa(pair)]
+        for arm, pairs in found["kappa"]["between"].items()
+        for pair in pairs
+    ]
+    rows += [["read twice", names[name], _kappa(one)] for name, one in found["kappa"]["within"].items()]
+    out: list[Table] = [
+        ("Agreement", "Cohen's kappa of normal, unsure, abnormal.", ["Arm", "Readers", "Kappa (95 %)"], rows)
+    ]
+    rows = [
+        [names[name], *(f"{t['median']:.1f} ({t['low']:.1f} to {t['high']:.1f})" if t else "–" for t in arms.values())]
+        for name, arms in found["seconds"]["by_reader"].items()
+    ]
+    ratio = found["seconds"]["ratio"]
+    note = "Seconds a case: median and quartiles."
+    if ratio:
+        note += f" With the machine {ratio['ratio']:.2f} times as long ({ratio['low']:.2f} to {ratio['high']:.2f})."
+    out.append(("Time", note, ["Reader", *found["arms"]], rows))
+    return out
+
+
+def _kappa(row: dict) -> str:
+    return "–" if row["kappa"] is None else f"{row['kappa']:.3f} ({row['low']:.3f} to {row['high']:.3f}), n {row['n']}"
+
+
+# Pictures, page and PDF.
+
+
+def drawn(found: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
+    """(title, matplotlib figure): the flow of cases, ROC curves, and FROC and AFROC where places were asked for."""
+    out = [("Flow of cases", _flow_figure(found))]
+    if found["enough"]:
+        curves = [[one["points"] for one in arm] for arm in found["by_reader"]]
+        out.append(("ROC curves", _curves(found, curves, "False positive share", "Sensitivity", fits=True)))
+    if marks and "froc" in found:
+        for kind, x in (("froc", "Misses an image"), ("afroc", "Share of normal cases with a miss")):
+            turned = [[np.array(one).T.tolist() for one in arm] for arm in found[kind]]
+            out.append((f"{kind.upper()} curves", _curves(found, turned, x, "Lesions that are hit", fits=False)))
+    return out
+
+
+def _figure(width: float, height: float, count: int = 1):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure((width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(1, count, squeeze=False)[0]
+
+
+def _flow_figure(found: dict[str, Any]):
+    flow = found["flow"]
+    read = [f"R{j + 1}: {', '.join(f'{a} {n}' for a, n in r.items())}" for j, r in enumerate(flow["read"].values())]
+    boxes = [
+        f"{flow['in_study']} test cases of the study",
+        f"{flow['in_trial']} in the trial\n{flow['normal']} normal, {flow['abnormal']} abnormal",
+        "Read\n" + "\n".join(read),
+        f"Analysed\n{flow['analysed']['normal']} normal, {flow['analysed']['abnormal']} abnormal",
+    ]
+    aside = {
+        1: f"{flow['in_study'] - flow['in_trial']} not in the trial",
+        3: f"{flow['left_out']} not read by everyone in every arm",
+    }
+    figure, (axes,) = _figure(7, 2.6 + 0.22 * len(read) + 1.4)
+    axes.axis("off")
+    axes.set(xlim=(0, 10), ylim=(-3.6, 0.7))
+    style = {"boxstyle": "round,pad=0.5", "fc": "white", "ec": "#444"}
+    for i, text in enumerate(boxes):
+        axes.text(3.2, -i * 1.05, text, ha="center", va="center", fontsize=8.5, bbox=style, zorder=2)
+        if i:
+            axes.annotate(
+                "",
+                (3.2, -i * 1.05),
+                (3.2, -(i - 1) * 1.05),
+                arrowprops={"arrowstyle": "-|>", "color": "#444"},
+                zorder=0,
+            )
+        if i in aside:
+            y = -(i - 0.5) * 1.05
+            axes.annotate("", (6.1, y), (3.2, y), arrowprops={"arrowstyle": "-|>", "color": "#444"}, zorder=0)
+            axes.text(6.2, y, aside[i], ha="left", va="center", fontsize=8.5, bbox=style)
+    return figure
+
+
+def _curves(found: dict[str, Any], curves: list[list], x: str, y: str, fits: bool):
+    from scipy import stats
+
+    figure, every = _figure(4.2 * len(found["arms"]), 4.2, len(found["arms"]))
+    for i, (axes, arm) in enumerate(zip(every, found["arms"], strict=True)):
+        for j, curve in enumerate(curves[i]):
+            at, colour = np.array(curve), COLOURS[j % len(COLOURS)]
+            axes.plot(at[:, 0], at[:, 1], "o-", ms=3, lw=1.3, color=colour, label=f"R{j + 1}")
+            fit = found["by_reader"][i][j]["binormal"] if fits else None
+            if fit:
+                grid = np.linspace(1e-4, 1 - 1e-4, 300)
+                axes.plot(grid, stats.norm.cdf(fit["a"] + fit["b"] * stats.norm.ppf(grid)), ":", lw=1, color=colour)
+        axes.set(
+            xlabel=x, ylabel=y, title=arm, ylim=(-0.02, 1.02), xlim=(-0.02, 1.02) if "share" in x.lower() else None
+        )
+        axes.legend(loc="lower right", fontsize=8, frameon=False)
+        axes.grid(alpha=0.25)
+    return figure
+
+
+CAPTIONS = {"ROC curves": "Solid: empirical. Dotted: binormal, where it fits."}
+
+
+def page(row: dict[str, Any], found: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
+    """The report as one HTML page that loads nothing."""
+    escape = html.escape
+    parts = [
+        f"<h1>{escape(row['name'])}</h1><p class=note>A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}</p>"
+    ]
+    shown = dict(pictures)
+    for title, note, head, rows in tables(row, found):
+        parts.append(f"<h2>{escape(title)}</h2>" + (f"<p class=note>{escape(note)}</p>" if note else ""))
+        if title in shown:
+            parts.append(_image(title, shown.pop(title)))
+        top = "".join(f"<th>{escape(c)}</th>" for c in head) if any(head) else ""
+        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in rows)
+        parts.append(f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>")
+    for title, figure in shown.items():
+        parts.append(f"<h2>{escape(title)}</h2><p class=note>{CAPTIONS.get(title, '')}</p>{_image(title, figure)}")
+    title = escape(row["name"])
+    top = f"<meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"
+    return f"<!doctype html><html lang=en>{top}{''.join(parts)}</html>\n"
+
+
+WARNING = "For research; not a medical device."
+
+
+def _image(title: str, figure) -> str:
+    out = io.BytesIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    return (
+        f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{base64.b64encode(out.getvalue()).decode()}">'
+    )
+
+
+def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[tuple[str, Any]]) -> None:
+    """Tables down A4 pages, then a page for each picture."""
+    import textwrap
+
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    with PdfPages(path, metadata={"Title": row["name"], "CreationDate": None}) as file:
+        figure: Any = None
+        axes: Any = None
+        y = 0.0
+
+        def fresh():
+            nonlocal figure, axes, y
+            if figure is not None:
+                file.savefig(figure)
+            figure, (axes,) = _figure(8.27, 11.69)
+            axes.axis("off")
+            axes.set(xlim=(0, 1), ylim=(0, 1))
+            y = 0.99
+
+        def line(text: str, size: float, weight: str = "normal", step: float = 1.35) -> None:
+            nonlocal y
+            if axes is None or y < 0.03:
+                fresh()
+            axes.text(0, y, text, fontsize=size, weight=weight, va="top", parse_math=False)
+            y -= step * size / (11.2 * 72)
+
+        line(row["name"], 15, "bold", 1.6)
+        line(f"A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}", 8)
+        for title, note, head, rows in tables(row, found):
+            if y < 0.12:
+                fresh()
+            y -= 0.012
+            line(title, 11, "bold", 1.5)
+            for words in textwrap.wrap(note, 120):
+                line(words, 7.5)
+            lines = ([head] if any(head) else []) + rows
+            widths = [max(len(cell[i]) for cell in lines) for i in range(len(head))]
+            total = sum(min(w, 70) + 2 for w in widths)
+            size = min(8.0, 8.0 * 112 / total)
+            for k, cells in enumerate(lines):
+                bold = "bold" if k == 0 and any(head) else "normal"
+                wrapped = [textwrap.wrap(cell, 70) or [""] for cell in cells]
+                for n in range(max(map(len, wrapped))):
+                    if y < 0.03:
+                        fresh()
+                    at = 0.0
+                    for w, part in zip(widths, wrapped, strict=True):
+                        text = part[n] if n < len(part) else ""
+                        axes.text(at, y, text, fontsize=size, weight=bold, va="top", parse_math=False)
+                        at += (min(w, 70) + 2) / total * min(1.0, total * size / 8.0 / 112)
+                    y -= 1.4 * size / (11.2 * 72)
+        file.savefig(figure)
+        for _, picture in pictures:
+            file.savefig(picture)
+
+
+def sizes(difference: float, area: float, abnormal: float) -> list[dict]:
+    """The sample-size table: power of so many readers and cases, before a trial starts."""
+    return mrmc.sample_sizes(difference, mrmc.Expected(area=area, abnormal=abnormal))

@@ -1,0 +1,75 @@
+"""What a threshold promises and misses, alarms of changed images, and the calibration of scores by decisions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.engine.calibration.planted import SIZES
+from core.studio.review import believe
+from core.studio.review.results import scored
+from tests.conftest import scored_padim
+from tests.studio.review.conftest import fill
+
+
+def scores(store, cases: list[int], values: np.ndarray) -> None:
+    with store.write() as db:
+        for case, value in zip(cases, values, strict=True):
+            row = ["r", case, float(value), float(value), int(value > 2), int(value > 2)]
+            db.execute("DELETE FROM readings WHERE run = 'r' AND case_id = ?", [case])
+            db.execute(
+                "INSERT INTO readings (run, case_id, score, score_roi, flagged, flagged_roi, percentile, created) "
+                "VALUES (?, ?, ?, ?, ?, ?, 0, '')",
+                row,
+            )
+
+
+@pytest.fixture
+def large(store):
+    """A study of 240 cases: 60 held out, 60 of the first day, 120 that came later; scores evenly drawn."""
+    cases = fill(store, 240)
+    store.execute("UPDATE cases SET added = '2026-01-01T00:00:00', label = 'normal'")
+    store.execute("UPDATE cases SET split = 'holdout' WHERE id IN (SELECT id FROM cases ORDER BY id LIMIT 60)")
+    later = "(SELECT id FROM cases ORDER BY id LIMIT 120 OFFSET 120)"
+    store.execute(f"UPDATE cases SET added = '2026-03-12T00:00:00' WHERE id IN {later}")
+    return store, cases
+
+
+def test_the_same_images_raise_no_alarm_and_others_do(large):
+    store, cases = large
+    rng = np.random.default_rng(0)
+    values = np.clip(rng.normal(size=240), None, 1.9)
+    scores(store, cases, values)
+    found = believe.believed(store, "large", "r")
+    assert found["changed"][0]["since"] is None and found["promise"]["paused"] is None
+    assert found["promise"]["held"] == 60 and "95 % confidence" in found["promise"]["guarantee"]
+    scores(store, cases, np.where(np.arange(240) >= 120, values - 1.0, values))
+    found = believe.believed(store, "large", "r")
+    assert found["changed"][0]["since"] == "2026-03-12" and "since 2026-03-12" in found["promise"]["paused"]
+
+
+def test_scores_are_calibrated_by_decisions_once_there_are_enough(large):
+    store, cases = large
+    rng = np.random.default_rng(1)
+    sick = rng.random(240) < 0.5
+    values = rng.normal(size=240) + 2 * sick
+    scores(store, cases, values)
+    assert believe.calibration(store, "large", scored(store, "large", "r")) is None
+    from tests.studio.review.conftest import decide
+
+    for case, ill in list(zip(cases, sick, strict=True))[60:]:
+        decide(store, case, "ann", "abnormal" if ill else "normal")
+    found = believe.calibration(store, "large", scored(store, "large", "r"))
+    assert found["method"].startswith("Platt") and found["cases"] == 180 and found["brier"] < 0.18
+    assert all(p["low"] - 0.15 <= p["chance"] <= p["high"] + 0.15 for p in found["points"])
+
+
+@pytest.mark.slow
+def test_lesions_are_planted_into_held_out_normals(tiny_study, store):
+    _, fit = scored_padim(store, tiny_study)
+    kept = believe.measure(store, fit, "cpu")
+    assert {row["size"] for row in kept["planted"]} == set(SIZES) and kept["groups"] == {}
+    found = believe.believed(store, tiny_study, fit)
+    assert len(found["planted"]) == len(kept["planted"]) and found["made"] and found["changed"] == []
+    assert all(0 <= row["found"]["value"] <= 1 for row in found["planted"])
+    assert "planted lesions" in believe.as_text(kept)

@@ -1,0 +1,328 @@
+"""A trial from plan to figures: who reads what, what is frozen, what the arms hide, what the reads come to."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from core.engine.config import BadConfig
+from core.studio.db.store import NotFound
+from core.studio.review import cases, decisions, people, session_report, sessions
+from core.studio.review.sessions import Hidden
+from core.studio.review.worklist import Query, Worklist
+from core.studio.runs import marks
+from core.studio.trials import analysis, mrmc, plan, report, roc
+from core.studio.trials.plan import TrialPlan
+from tests.studio.review.conftest import STUDY, asks, decide, room, save_mask  # noqa: F401
+
+READERS = ("ann", "ben", "cleo")
+
+
+@pytest.fixture
+def staffed(room):  # noqa: F811
+    """(store, run), with accounts of three plain readers and of root, who administers."""
+    store, run = room
+    for name in READERS:
+        people.add_reader(store, name, "long enough")
+    people.add_reader(store, "root", "long enough", "administrator")
+    return store, run
+
+
+def planned(run: str, **more) -> TrialPlan:
+    return TrialPlan.from_dict({"name": "T", "readers": READERS, "run": run, "washout": 0, "seed": 1, **more})
+
+
+def begun(store, run, **more) -> int:
+    trial = plan.make(store, STUDY, planned(run, **more), "root")
+    plan.start(store, trial, "root")
+    return trial
+
+
+def truth_of(store, trial) -> dict[int, str]:
+    return {r["case_id"]: r["truth"] for r in store.query("SELECT * FROM trial_cases WHERE trial = ?", [trial])}
+
+
+def test_a_plan_says_what_is_wrong_with_it(staffed):
+    store, run = staffed
+    for wrong, words in (
+        ({"name": " "}, "has a name"),
+        ({"readers": ("ann",)}, "two readers"),
+        ({"run": ""}, "shows a run"),
+        ({"reference": "panel"}, "has members"),
+        ({"panel": ("ann",)}, "sits on the panel"),
+        ({"washout": -1}, "at least 0|within"),
+        ({"rule": "touch"}, "is one of"),
+    ):
+        with pytest.raises(BadConfig, match=words):
+            planned(**{"run": run, **wrong})
+    for wrong, words in (
+        ({"readers": ("ann", "root")}, "no plain reader"),
+        ({"readers": ("ann", "nobody")}, "no plain reader"),
+        ({"cases": "drawn", "normal": 500}, "known truth, not 500"),
+        ({"repeats": 400}, "no more can be read again"),
+        ({"run": "nothing"}, "no run"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            plan.make(store, STUDY, planned(**{"run": run, **wrong}), "root")
+    assert store.query("SELECT 1 FROM trials") == []
+
+
+def test_orders_draws_and_first_arms_follow_from_the_seed(staffed):
+    store, run = staffed
+    arms = plan.parts_of(planned(run, repeats=2))
+    assert sorted(a[0] for a in arms.values()) in (["aided", "aided", "unaided"], ["aided", "unaided", "unaided"])
+    assert all(sorted(a[:2]) == ["aided", "unaided"] and a[2] == "repeat" for a in arms.values())
+    drawn = [
+        plan.make(store, STUDY, planned(run, cases="drawn", normal=2, abnormal=3, seed=s), "root") for s in (5, 5, 6)
+    ]
+    listed = [truth_of(store, trial) for trial in drawn]
+    assert listed[0] == listed[1] != listed[2] and sorted(listed[0].values()) == ["abnormal"] * 3 + ["normal"] * 2
+    digests = [plan.get(store, trial)["digest"] for trial in drawn]
+    assert digests[0] == digests[1] != digests[2]
+    plan.start(store, drawn[0], "root")
+    orders = []
+    for reader in READERS:
+        plan.open_part(store, drawn[0], reader)
+        orders.append(tuple(r["id"] for r in Worklist(asks(store, reader, study=STUDY), Query()).page()["rows"]))
+    assert {frozenset(o) for o in orders} == {frozenset(listed[0])} and len(set(orders)) > 1
+
+
+def test_a_reader_sees_the_list_and_nothing_else(staffed):
+    store, run = staffed
+    trial = begun(store, run, cases="drawn", normal=3, abnormal=3)
+    inside = next(iter(truth_of(store, trial)))
+    outside = store.first(
+        "SELECT id FROM cases WHERE id NOT IN (SELECT case_id FROM trial_cases) AND study = ?", [STUDY]
+    )
+    for asked in ({"study": STUDY}, {"case_id": inside}, {"study": STUDY, "run": run}):
+        with pytest.raises(Hidden, match="in the room Trials"):
+            asks(store, "ann", **asked)
+    with pytest.raises(NotFound):
+        asks(store, "ann", number=inside)
+    assert asks(store, "root", study=STUDY).trial is None and not asks(store, "root", study=STUDY).blinded
+    assert sessions.reads_blind(store, "ann") and not sessions.reads_blind(store, "root")
+    assert sessions.standing(store, "ann")["blind"] == [STUDY]
+    plan.open_part(store, trial, "ann")
+    context = asks(store, "ann", study=STUDY)
+    assert context.blinded and context.names.covers
+    with pytest.raises(NotFound):
+        asks(store, "ann", number=context.names.number(outside["id"]))
+    with pytest.raises(ValueError, match="6 cases left"):
+        sessions.end_session(store, "ann")
+    plan.close(store, trial, "root")
+    assert not sessions.reads_blind(store, "ann") and asks(store, "ann", study=STUDY).trial is None
+
+
+@pytest.mark.parametrize("design", ["crossover", "sequential"])
+def test_an_arm_shows_what_it_shows_and_no_truth(staffed, design):
+    store, run = staffed
+    trial = begun(store, run, design=design, marks=True)
+    truth = truth_of(store, trial)
+    sick = next(i for i, t in truth.items() if t == "abnormal")
+    for reader, arms in plan.parts_of(planned(run, design=design)).items():
+        plan.open_part(store, trial, reader)
+        context = asks(store, reader, case_id=sick)
+        machine = arms[0] == "aided"
+        shown = cases.detail(context)
+        assert (shown["label"], shown["split"], shown["tags"], shown["masks"]) == ("unknown", "test", [], [])
+        assert list(shown["readings"]) == ([run] if machine else []) and context.hides(sick) is not machine
+        assert not {"others", "about", "frames"} & set(shown)
+        if arms[0] == "unaided":
+            with pytest.raises(Hidden):
+                asks(store, reader, case_id=sick, run=run)
+        decisions.add_finding(context, "lesion", box=(5, 5, 5, 5))
+        assert decide(store, sick, reader, "normal")["stage"] == "first"
+        after = cases.detail(asks(store, reader, case_id=sick))
+        assert list(after["readings"]) == ([run] if machine or arms[0] == "both" else [])
+        assert (after["label"], after["masks"]) == ("unknown", []) and len(after["findings"]) == 1
+        rows = Worklist(asks(store, reader, study=STUDY), Query()).page()["rows"]
+        assert not any({"score", "flagged", "tags", "disagreement"} & set(row) for row in rows)
+        stage = decide(store, sick, reader, "abnormal")["stage"]
+        assert stage == ("second" if arms[0] == "both" else "first")
+
+
+def test_the_first_decision_freezes_the_plan_with_its_digest_in_the_trail(staffed):
+    store, run = staffed
+    trial = begun(store, run)
+    plan.open_part(store, trial, "ann")
+    plan.make(store, STUDY, planned(run, repeats=2), "root", trial)  # nothing was decided: still open to change
+    assert sessions.open_session(store, "ann") is None and plan.get(store, trial)["started"] is None
+    plan.start(store, trial, "root")
+    plan.open_part(store, trial, "ann")
+    first = next(iter(truth_of(store, trial)))
+    decide(store, first, "ann", "normal")
+    decide(store, first, "ann", "abnormal")
+    events = store.query("SELECT * FROM events WHERE kind = 'trial-frozen'")
+    assert [json.loads(e["after"])["digest"] for e in events] == [plan.get(store, trial)["digest"]]
+    with pytest.raises(ValueError, match="frozen"):
+        plan.make(store, STUDY, planned(run), "root", trial)
+    other = plan.make(store, STUDY, planned(run, name="other"), "root")
+    with pytest.raises(ValueError, match="another trial"):
+        plan.start(store, other, "root")
+
+
+def read_all(store, trial, reader, say) -> None:
+    """The reader's next list: say(case, arm) -> (decision, rating)."""
+    plan.open_part(store, trial, reader)
+    context = asks(store, reader, study=STUDY)
+    for row in Worklist(context, Query()).page(limit=500)["rows"]:
+        for arm in ("unaided", "aided") if context.trial["arm"] == "both" else (context.trial["arm"],):
+            decision, rating = say(row["id"], arm)
+            decide(store, row["id"], reader, decision, rating=rating, seconds=2.0 if arm == "aided" else 1.0)
+    plan.finish_part(store, reader)
+
+
+@pytest.mark.parametrize("design", ["crossover", "sequential"])
+def test_reads_come_to_figures(staffed, design):
+    store, run = staffed
+    trial = begun(store, run, design=design, scale="percent", repeats=4)
+    truth = truth_of(store, trial)
+    wrong = sorted(truth)[0]
+
+    def say(case: int, arm: str) -> tuple[str, float]:
+        sick = (truth[case] == "abnormal") != (arm != "aided" and case == wrong)
+        return ("abnormal", 80.0) if sick else ("normal", 20.0)
+
+    with pytest.raises(ValueError, match="0 to 100 first"):
+        plan.open_part(store, trial, "ann")
+        decide(store, wrong, "ann", "normal")
+    for reader, arms in plan.parts_of(planned(run, design=design, repeats=4)).items():
+        for _ in arms:
+            read_all(store, trial, reader, say)
+        with pytest.raises(ValueError, match="Thank you"):
+            plan.open_part(store, trial, reader)
+    found = analysis.figures(store, trial)
+    n = len(truth)
+    assert found["flow"]["analysed"]["normal"] + found["flow"]["analysed"]["abnormal"] == n == found["flow"]["in_trial"]
+    assert found["by_reader"][1][0]["area"]["value"] == 1 > found["by_reader"][0][0]["area"]["value"]
+    assert [c["helped"] for c in found["changes"]] == [1, 1, 1] and not any(c["harmed"] for c in found["changes"])
+    assert found["seconds"]["ratio"]["ratio"] == pytest.approx(2)
+    assert set(found["kappa"]["within"]) == set(READERS)
+    assert all(k["kappa"] == 1 for k in found["kappa"]["within"].values())
+    test = found["analysis"]["Area under the ROC curve"]["tests"]["both"]
+    assert test["difference"] < 0
+    json.dumps(found)
+
+
+def test_places_are_held_against_lesions(staffed):
+    store, run = staffed
+    trial = begun(store, run, marks=True, scale="percent")
+    truth = truth_of(store, trial)
+    masks = {r["case_id"]: r["mask"] for r in store.query("SELECT * FROM trial_cases WHERE trial = ?", [trial])}
+    arms = plan.parts_of(planned(run))
+    for part in range(2):
+        for reader in READERS:
+            plan.open_part(store, trial, reader)
+            aided = arms[reader][part] == "aided"
+            for case, kind in truth.items():
+                context = asks(store, reader, case_id=case)
+                if kind == "abnormal":
+                    lesion = analysis.lesions(store, masks[case])[0]
+                    ys, xs = np.nonzero(lesion)
+                    k = len(ys) // 2
+                    at = (float(xs[k]), float(ys[k])) if aided else (0.0, 0.0)
+                    decisions.add_finding(context, "lesion", box=(*at, *at), rating=70)
+                decide(store, case, reader, kind, rating=70 if kind == "abnormal" else 10)
+            plan.finish_part(store, reader)
+    found = analysis.figures(store, trial)
+    values = np.array(found["analysis"]["Weighted JAFROC"]["values"])
+    assert (values[1] > values[0]).all() and (values[0] <= 0.5).all()
+    assert np.array(found["froc"][1][0])[1].max() > 0 == np.array(found["froc"][0][0])[1].max()
+
+
+def test_a_wash_out_is_waited_for(staffed):
+    store, run = staffed
+    trial = begun(store, run, washout=28)
+    read_all(store, trial, "ann", lambda case, arm: ("normal", None))
+    (mine,) = plan.lists_of(store, "ann")
+    assert (mine["part"], mine["state"], mine["read"]) == (2, "waits", 0)
+    with pytest.raises(ValueError, match="opens on"):
+        plan.open_part(store, trial, "ann")
+    store.execute("UPDATE reading_sessions SET ended = '2020-01-01T00:00:00.000Z' WHERE reader = 'ann'")
+    assert plan.lists_of(store, "ann")[0]["state"] == "ready" and plan.open_part(store, trial, "ann")
+
+
+def test_nothing_of_a_trial_teaches_before_it_is_closed(staffed):
+    store, run = staffed
+    sick, well = (
+        store.first("SELECT * FROM cases WHERE study = ? AND label = ? AND split = 'test'", [STUDY, label])
+        for label in ("abnormal", "normal")
+    )
+    drawn = np.zeros((sick["height"], sick["width"]), np.uint8)
+    drawn[10:30, 10:30] = 1
+    save_mask(store, sick["id"], drawn, "dora")  # not even what others have marked on its cases before
+    decide(store, sick["id"], "dora", "abnormal")
+    decide(store, well["id"], "dora", "normal")
+
+    def taught() -> tuple[list[int], list[int]]:
+        return [r["case_id"] for r in marks.accepted(store, STUDY)], marks.normal_cases(store, STUDY)
+
+    assert taught() == ([sick["id"]], [well["id"]])
+    trial = plan.make(store, STUDY, planned(run), "root")
+    assert taught() == ([sick["id"]], [well["id"]])  # planned, not begun
+    plan.start(store, trial, "root")
+    assert taught() == ([], [])
+    for reader in READERS:
+        read_all(store, trial, reader, lambda case, arm: ("abnormal" if case == sick["id"] else "normal", None))
+    assert taught() == ([], [])  # each reader's list is closed, the trial is not
+    plan.close(store, trial, "root")
+    assert taught()[0] == [sick["id"]] and len(taught()[1]) > 1
+
+
+def test_a_panel_is_a_reference(staffed):
+    store, run = staffed
+    ids = [r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test' ORDER BY id", [STUDY])]
+    for place, case in enumerate(ids):
+        decide(store, case, "dora", "abnormal" if place % 2 else "normal")
+        decide(store, case, "emil", "abnormal" if place % 2 or place == 0 else "normal")
+    made = {"reference": "panel", "panel": ("dora", "emil"), "disagreement": "left out"}
+    truth = truth_of(store, plan.make(store, STUDY, planned(run, **made), "root"))
+    assert ids[0] not in truth and truth == {i: ("abnormal" if k % 2 else "normal") for k, i in enumerate(ids) if k}
+    decide(store, ids[0], "root", "abnormal", adjudication=True)
+    made["disagreement"] = "adjudication"
+    assert truth_of(store, plan.make(store, STUDY, planned(run, **made), "root"))[ids[0]] == "abnormal"
+
+
+def test_a_summary_of_a_trials_list_can_be_read_once_it_is_closed(staffed):
+    store, run = staffed
+    trial = begun(store, run)
+    read_all(store, trial, "ann", lambda case, arm: ("normal", None))
+    plan.close(store, trial, "root")
+    number = store.first("SELECT session FROM trial_parts WHERE session IS NOT NULL")["session"]
+    held = sessions.get_session(store, number, "ann")
+    assert session_report.sheet(store, held, True)["which"] == session_report.TRIAL
+
+
+def test_the_report_holds_the_figures_and_lists_that_others_read(staffed, tmp_path):
+    store, run = staffed
+    trial = begun(store, run, repeats=2)
+    truth = truth_of(store, trial)
+    for reader, arms in plan.parts_of(planned(run, repeats=2)).items():
+        for _ in arms:
+            read_all(store, trial, reader, lambda case, arm: ("unsure" if arm == "unaided" else truth[case], None))
+    with pytest.raises(ValueError, match="closed"):
+        report.write(store, trial, tmp_path / "out")
+    plan.close(store, trial, "root")
+    done = report.write(store, trial, tmp_path / "out")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(report.FILES)
+    page = (tmp_path / "out/report.html").read_text()
+    assert done["digest"] in page and "Who was helped" in page and not any(f">{name}<" in page for name in READERS)
+    assert (tmp_path / "out/report.pdf").read_bytes().startswith(b"%PDF")
+    with (tmp_path / "out/imrmc.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["readerID", "caseID", "modalityID", "score"]
+    assert {r["caseID"]: r["score"] for r in rows if r["modalityID"] == "truth"} == {
+        str(k + 1): str(int(t == "abnormal")) for k, t in enumerate(truth.values())
+    }
+    # Read back, the list gives the same analysis.
+    n = len(truth)
+    cells = {(r["modalityID"], r["readerID"], int(r["caseID"])): float(r["score"]) for r in rows}
+    ratings = [[[cells[a, f"R{j + 1}", k + 1] for k in range(n)] for j in range(3)] for a in ("unaided", "aided")]
+    again = mrmc.analyse(roc.area(np.array(ratings), np.array([t == "abnormal" for t in truth.values()])))
+    figures = json.loads((tmp_path / "out/figures.json").read_text())["analysis"]["Area under the ROC curve"]
+    assert again.tests["both"].p == figures["tests"]["both"]["p"]
+    with (tmp_path / "out/truth.csv").open() as file:
+        assert sum(r["LesionID"] == "1" for r in csv.DictReader(file)) == sum(t == "abnormal" for t in truth.values())
