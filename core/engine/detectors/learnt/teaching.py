@@ -38,8 +38,8 @@ class Decoder(nn.Module):
     """Maps of strides 4 to 32, fused top down, to logits (B, 1 + kinds, S/4, S/4): lesion or not, then which kind. The
     finest level, which holds most of the cells, has half the width.
 
-    A map is taken as it is, but for one factor for all of its channels, LOUD: each of them brought to one deviation,
-    the coarse map has as much to say as the fine ones, and few marks are learnt by heart from it. While it learns,
+    A map is taken at the scale that EfficientNet-lite0 gives it, LOUD, by one factor for all of its channels: with each
+    channel, or all of them, at deviation 1, outlines were 0.04 to 0.05 Dice worse on few marks. While it learns,
     channels are dropped and shifted at random. mean{s}, deviation{s}: of each channel over the first views.
     """
 
