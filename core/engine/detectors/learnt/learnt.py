@@ -497,8 +497,8 @@ def chosen_spot(
 ) -> tuple[float, np.ndarray]:
     """(what each outlined part must somewhere exceed, Dice (m,) there) by joined maps (m, S, S) of marks left out.
 
-    Half the way to the highest that costs no more than FAINT of the mean Dice and is no higher than held-out normals ask
-    for: few marks cannot tell at which level the first lesion is lost.
+    Half the way to the highest that costs no more than FAINT of the mean Dice and is no higher than held-out normals
+    ask for: few marks cannot tell at which level the first lesion is lost.
     """
     inside, dice = (maps > level) & valid, []
     for spot in level + SPOTS:
