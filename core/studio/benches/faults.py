@@ -9,13 +9,13 @@ import logging
 import tempfile
 from pathlib import Path
 
-from core.studio.benches import _fault_backup, _fault_data, _fault_files
+from core.studio.benches import _fault_backup, _fault_data, _fault_files, _fault_work
 from core.studio.benches._fault import Place
 
 TRIES, QUICK = 30, 2
 FAULTS = {
     fault.__name__.replace("_", "-"): fault
-    for module in (_fault_data, _fault_files, _fault_backup)
+    for module in (_fault_data, _fault_files, _fault_backup, _fault_work)
     for fault in module.FAULTS
 }
 

@@ -6,9 +6,11 @@ import pytest
 
 from core.studio.benches import faults
 
+TRAINS = ("disk-full-in-training",)
+EACH = [pytest.param(name, marks=pytest.mark.long if name in TRAINS else pytest.mark.slow) for name in faults.FAULTS]
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", faults.FAULTS)
+
+@pytest.mark.parametrize("name", EACH)
 def test_nothing_is_lost_and_nothing_leaks(name):
     (row,) = faults.run(quick=True, only=(name,))["faults"]
     assert row["tries"] >= faults.QUICK and (row["lost"], row["leaked"]) == (0, 0), row
