@@ -67,10 +67,11 @@ function Names({ label, names, chosen, on }) {
 function NewPlan({ about, sizes, plan, keep, resize }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
-    const form = new Form(about.form, plan.peek(), (key, value) => {
+    const changed = (/** @type {string} */ key, /** @type {any} */ value) => {
       plan.value = { ...plan.peek(), [key]: value };
       if (key === 'difference') resize();
-    });
+    };
+    const form = new Form(about.form, plan.peek(), changed, { open: 3 });
     place.current?.replaceChildren(form.element);
   }, [about.form]);
   const set = (/** @type {string} */ key) => (/** @type {any} */ value) => {
@@ -80,10 +81,10 @@ function NewPlan({ about, sizes, plan, keep, resize }) {
   const option = (/** @type {{id: string, title: string, name: string}} */ r) =>
     html`<option value=${r.id} selected=${r.id === given.run}>${r.title} · ${r.name}</option>`;
   return html`<section class="panel"><h2>Plan a trial</h2>
-    <${Names} label="Readers" names=${about.readers} chosen=${given.readers} on=${set('readers')} />
+    <div class="tr-who"><${Names} label="Readers" names=${about.readers} chosen=${given.readers} on=${set('readers')} />
     <label>The aided arm shows <select aria-label="Run" onChange=${(/** @type {any} */ e) => set('run')(e.target.value)}>
-      <option value="">nothing</option>${about.runs.map(option)}</select></label>
-    <div ref=${place}></div>
+      <option value="">nothing</option>${about.runs.map(option)}</select></label></div>
+    <div class="tr-form" ref=${place}></div>
     ${given.reference === 'panel' && html`<${Names} label="Panel" names=${about.panel} chosen=${given.panel} on=${set('panel')} />`}
     <${Sizes} rows=${sizes} />
     <div class="tr-acts"><button class="main" onClick=${keep}>Keep the plan</button></div></section>`;

@@ -34,16 +34,24 @@ READ_AS = {"repeat": "unaided"}  # a part that is read like another one
 class TrialPlan(Config):
     """What a trial is to be."""
 
-    name: str = option("", "What the trial is called.", label="Name")
+    name: str = option("", "What the trial is called.", label="Name", group="Trial")
     readers: tuple[str, ...] = option((), "Accounts of plain readers.", label="Readers", control="hidden")
     design: str = option("crossover", "How each reader reads.", choices=tuple(DESIGNS), names=DESIGNS, label="Arms")
     run: str = option("", "Whose scores and heat maps the aided arm shows.", label="Run", control="hidden")
-    cases: str = option("all", "Every test case with a known truth, or a draw.", choices=("all", "drawn"))
+    cases: str = option(
+        "all", "Every test case with a known truth, or a draw.", choices=("all", "drawn"),
+        label="Cases", group="Cases and reading",
+    )  # fmt: skip
     normal: int = option(20, "Normal cases of a draw.", low=2, high=100_000, label="Normal cases")
     abnormal: int = option(20, "Abnormal cases of a draw.", low=2, high=100_000, label="Abnormal cases")
-    seed: int = option(0, "Of the draw, of every reader's order, and of who begins with the machine.", low=0)
+    seed: int = option(
+        0, "Of the draw, of every reader's order, and of who begins with the machine.", low=0, label="Seed"
+    )
     washout: int = option(28, "Between a reader's parts.", unit="days", low=0, high=3650, label="Wash-out")
-    repeats: int = option(0, "Cases that each reader reads once more at the end, without the machine.", low=0)
+    repeats: int = option(
+        0, "Cases that each reader reads once more at the end, without the machine.", low=0,
+        label="Cases read again",
+    )  # fmt: skip
     scale: str = option(
         "decisions", "What is asked of a case: normal, unsure or abnormal; or a rating from 0 to 100 as well.",
         choices=("decisions", "percent"), label="Scale",
@@ -54,8 +62,9 @@ class TrialPlan(Config):
         choices=RULES, label="A mark hits by",
     )  # fmt: skip
     reference: str = option(
-        "labels", "The truth: labels as imported, or what a panel of readers said.", choices=("labels", "panel")
-    )
+        "labels", "The truth: labels as imported, or what a panel of readers said.", choices=("labels", "panel"),
+        label="Truth", group="Truth and size",
+    )  # fmt: skip
     panel: tuple[str, ...] = option(
         (), "Who sits on the panel; their decisions on the cases are there already.", control="hidden"
     )
@@ -64,9 +73,11 @@ class TrialPlan(Config):
     )
     disagreement: str = option(
         "majority", "How the panel's disagreements end: its majority, adjudication, or the case is left out.",
-        choices=("majority", "adjudication", "left out"),
+        choices=("majority", "adjudication", "left out"), label="Disagreements",
     )  # fmt: skip
-    difference: float = option(0.05, "Difference of areas that the trial is to find.", above=0, below=1)
+    difference: float = option(
+        0.05, "Difference of areas that the trial is to find.", above=0, below=1, label="Difference to find",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
