@@ -20,6 +20,13 @@ T = TypeVar("T")
 APP = Path(__file__).parent
 SINGLE_USER = "reader"
 _LOCK = threading.Lock()
+BEARER = "bearer "
+
+
+def token_of(request) -> str:
+    """The token that a program shows (`Authorization: Bearer ...`); "" without one."""
+    given = str((getattr(request, "headers", None) or {}).get("authorization") or "")
+    return given[len(BEARER) :].strip() if given.lower().startswith(BEARER) else ""
 
 
 @dataclass
@@ -57,6 +64,10 @@ class Context:
         state = (getattr(request, "scope", None) or {}).get("state") or {}
         if "user" in state:  # set by Guard, once for each request
             return state["user"]
+        if token := token_of(request):
+            from core.studio.review import people
+
+            return people.reader_of_token(self.store(), token)
         cookies = getattr(request, "cookies", None) or {}
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
 
@@ -76,7 +87,8 @@ class Context:
         return context.writing(self.store(), self.user_of(request) or "", **self._who(request), **asked)
 
     def _who(self, request) -> dict[str, Any]:
-        sign_in = "" if self.sessions is None else (request.cookies or {}).get(self.sessions.COOKIE, "")
+        cookie = "" if self.sessions is None else (request.cookies or {}).get(self.sessions.COOKIE, "")
+        sign_in = token_of(request) or cookie
         return {"sign_in": sign_in, "single_user": self.single_user}
 
     def demand(self, request, right: str) -> str:

@@ -7,6 +7,7 @@ import json
 import gradio as gr
 
 from app.context import APP, Context
+from app.endpoints import Routes, add_endpoints
 from app.theme import PALETTE, variables
 
 TABS = {  # the widget of each, in app/widgets: title
@@ -23,7 +24,7 @@ BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt
 <span class="research">research use, not a medical device</span>
 <button id="at-work" hidden title="What is being worked on; click for the Training tab"></button></div>"""
 
-OUT = """<a href="/password">Password</a>
+OUT = """<a href="/tokens" title="For programs that sign in as you">Tokens</a> <a href="/password">Password</a>
 <form method="post" action="/sign-out"><button>Sign out</button></form>"""
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
 kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
@@ -124,4 +125,5 @@ def build_page(ctx: Context) -> gr.Blocks:
             show_progress="hidden",
             queue=False,
         )
+        add_endpoints(ctx.held(Routes))
     return demo

@@ -30,7 +30,9 @@ from app.access.guard import LOOPBACK, Guard
 from app.access.password import password_router
 from app.access.sessions import Sessions
 from app.access.sign_in import sign_in_router
+from app.access.tokens import tokens_router
 from app.context import APP, Context
+from app.endpoints import Routes
 from app.page import build_page, head
 from app.routes import errors
 from app.theme import theme
@@ -72,6 +74,7 @@ def build(home, single_user: bool = True) -> FastAPI:
     door = Door(ctx)
     server.include_router(sign_in_router(door))
     server.include_router(password_router(door))
+    server.include_router(tokens_router(ctx))
     routes.include_all(server, ctx)
     demo = build_page(ctx)
     gr.mount_gradio_app(
@@ -84,7 +87,9 @@ def build(home, single_user: bool = True) -> FastAPI:
         enable_monitoring=False,
         theme=theme(),
         ssr_mode=False,
+        mcp_server=True,
     )
+    ctx.held(Routes).server = server
     server.add_middleware(Guard, ctx=ctx, head=head())
     return server
 

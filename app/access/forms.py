@@ -25,9 +25,30 @@ PASSWORD = """<p class="note">Password of <strong>{name}</strong></p>
 CHANGED = """<p role="status">The password of <strong>{name}</strong> is changed. Every other browser is signed out.</p>
 <a href="/">Back to the studio</a>"""
 
+TOKENS = """<p class="note">Programs sign in as <strong>{name}</strong> by a token, in the header
+<code>Authorization: Bearer ...</code>. Whoever has it may do what you may. A new password ends all tokens.</p>
+<label>What a new token is for<input name="name" maxlength="64" autofocus></label>
+<p role="alert">{message}</p>
+<button name="act" value="make">Make a token</button>
+<!--rows-->
+<a href="/">Back to the studio</a>"""
+TOKEN = """<p class="note">Token for <strong>{purpose}</strong>. It is shown only now: put it where nobody else
+reads it.</p>
+<input readonly aria-label="Token" value="{token}" autofocus>
+<a href="/tokens">All tokens</a>"""
+TOKEN_ROW = """<div class="row"><span>{name}<br><small>made {created}</small></span>
+<button class="plain" name="revoke" value="{id}" formnovalidate aria-label="Revoke {name}">Revoke</button></div>"""
 
-def page(title: str, form: str, status: int = 200, headers: dict | None = None, **values: object) -> HTMLResponse:
-    """`form` with `values` in its braces, each escaped, in the frame that all these pages have."""
-    inner = form.format(**{key: html.escape(str(value)) for key, value in values.items()})
+
+def filled(form: str, **values: object) -> str:
+    """`form` with `values` in its braces, each escaped."""
+    return form.format(**{key: html.escape(str(value)) for key, value in values.items()})
+
+
+def page(
+    title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
+) -> HTMLResponse:
+    """`form` with `values` in its braces, in the frame that all these pages have. rows: HTML for its place of rows."""
+    inner = filled(form, **values).replace("<!--rows-->", rows)
     text = FRAME.replace("/*variables*/", variables()).replace("<!--title-->", title).replace("<!--form-->", inner)
     return HTMLResponse(text, status, headers)

@@ -19,11 +19,15 @@ from app.access.limits import BodyLimit
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
 OPEN = ("/sign-in", "/page/static/", "/favicon")
-OWN_PAGES = ("/sign-in", "/password", "/tour")
+OWN_PAGES = ("/sign-in", "/password", "/tokens", "/tour")
 CORS = b"access-control-"
 GRADIO = "/gradio_api/"
-USED = ("queue/join", "queue/data", "run/predict", "heartbeat/", "startup-events", "info", "app_id", "reset", "cancel")
-"""What the page asks of Gradio, below GRADIO. All else is closed: uploads, files, calls by name, streams."""
+USED = {
+    *("queue/join", "queue/data", "run/predict", "startup-events", "info", "app_id", "reset", "cancel"),
+    *("mcp", "mcp/"),  # tools for programs: app/endpoints.py
+}
+"""What the page and programs ask of Gradio, below GRADIO. All else is closed: uploads, files, calls by name."""
+HEARTBEAT = "heartbeat/"
 BUILT = "/assets/"  # Gradio's scripts and style sheets: a new version has a new name
 
 
@@ -117,9 +121,9 @@ class Guard:
 
 
 def _closed(path: str) -> JSONResponse | None:
-    """404 for what Gradio would answer and the page never asks."""
+    """404 for what Gradio would answer and neither the page nor a program asks."""
     below = path.removeprefix(GRADIO)
-    if below == path or below in USED or below.startswith(tuple(name for name in USED if name.endswith("/"))):
+    if below == path or below in USED or below.startswith(HEARTBEAT):
         return None
     return JSONResponse({"ok": False, "error": "There is nothing at this address."}, 404)
 

@@ -13,13 +13,14 @@ Message = MutableMapping[str, Any]
 KB, MB, GB = 2**10, 2**20, 2**30
 USUAL = 2 * MB
 LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first that fits the path
-    (re.compile(r"/(sign-(in|out)|password)$"), 16 * KB),
+    (re.compile(r"/(sign-(in|out)|password|tokens)$"), 16 * KB),
     (re.compile(r"/api/study/drop/[^/]+$"), 8 * GB),  # readers: less, see app/routes/studies.py
     (re.compile(r"/api/export/bundle$"), 8 * GB),
     (re.compile(r"/api/review/mask/[^/]+$"), 64 * MB),
     (re.compile(r"/api/review/segment/[^/]+$"), 33 * MB),  # with a mask that clicks correct
     (re.compile(r"/api/review/draft/[^/]+$"), 9 * MB),
     (re.compile(r"/api/review/settings$"), 256 * KB),
+    (re.compile(r"/api/programs/score$|/gradio_api/(queue/join|mcp/?)$"), 17 * MB),  # with an image as base64
 )
 
 

@@ -27,7 +27,8 @@ class AccountRole(Account):
 
 
 class KeptAccount(Part):
-    """seen: when last known to be here, or null. last: the only administrator there is. The numbers are of one study's
+    """seen: when last known to be here, or null. last: the only administrator there is. tokens: by which
+    programs sign in as the reader. The other numbers are of one study's
     cases; read: of those assigned."""
 
     name: str
@@ -35,6 +36,7 @@ class KeptAccount(Part):
     created: str
     seen: str | None
     last: bool
+    tokens: int
     assigned: int
     read: int
     read_in_all: int
@@ -88,6 +90,13 @@ def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
     response.headers.update(ONCE)
     password = people.reset_password(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name, "password": password}
+
+
+@router.post("/set/tokens", response_model=KeptAccountName)
+def revoke(ctx: Studio, who: Administrator, body: Account):
+    """Take back all tokens of an account: programs that sign in by them are refused from then on."""
+    people.revoke_tokens(ctx.store(), body.name, who)
+    return {"ok": True, "name": body.name}
 
 
 @router.post("/set/removed", response_model=KeptAccountName)

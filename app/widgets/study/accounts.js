@@ -10,7 +10,7 @@ import { form } from './manage_parts.js';
 /** @typedef {import('../../static/answers').NewPassword} NewPassword */
 
 const ROLES = /** @type {const} */ (['reader', 'adjudicator', 'administrator']);
-const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last seen', '', ''];
+const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last seen', 'tokens', '', ''];
 const OF =
   'The numbers are cases of this study. Last seen: the latest decision, or the latest sign-in that was not signed out.';
 const how = () => [
@@ -94,6 +94,14 @@ export function accounts(panel, studio, changed) {
     await again();
   }
 
+  /** @param {Account} row */
+  async function revoke(row) {
+    const question = `Take back all tokens of ${row.name}? Programs that sign in by them are refused from now on.`;
+    if (!(await confirm(question, `Revoke the tokens of ${row.name}`, 'Keep them', true))) return;
+    await api('/api/accounts/set/tokens', { name: row.name });
+    await again();
+  }
+
   /** @param {string} label @param {string} chosen @param {Record<string, unknown>} [more] */
   const roles = (label, chosen, more = {}) =>
     el(
@@ -132,6 +140,7 @@ export function accounts(panel, studio, changed) {
       el('td', {}, role),
       numbers.map((n) => el('td', { class: 'num' }, String(n))),
       el('td', { class: 'dim' }, row.seen ? moment(row.seen) : '–'),
+      el('td', {}, row.tokens ? button(`Revoke ${row.tokens}`, () => revoke(row), false) : '–'),
       el(
         'td',
         {},

@@ -13,24 +13,20 @@ import numpy as np
 import pandas as pd
 from typing_extensions import Self
 
-from core.engine.calibration.percentiles import Calibration
 from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.db import store as stores
 from core.studio.db.home import Home
-from core.studio.ingest.resize import prepare
 from core.studio.ingest.studies import import_study, list_studies, slug
 from core.studio.jobs import here
 from core.studio.jobs import queue as jobs
+from core.studio.programs import looks
 from core.studio.review import context
 from core.studio.review.decisions import decide
 from core.studio.review.worklist import Query, Worklist
 from core.studio.runs import learnt, pipeline, results
 from core.studio.runs import records as runs
-from core.studio.runs.readings import FLAG_PERCENTILE, size_of
-from core.studio.runs.scoring import load_detector, look
-
-BATCH = 32
+from core.studio.runs.scoring import load_detector
 
 
 class Studio:
@@ -158,22 +154,11 @@ class Studio:
         return np.concatenate([maps for maps, _ in self._looked(run, images)])
 
     def _score_arrays(self, run: str, images: Sequence[np.ndarray]) -> pd.DataFrame:
-        scores = np.concatenate([found["roi"] for _, found in self._looked(run, images)] or [np.zeros(0)])
-        frame = pd.DataFrame({"score": scores})
-        kept = runs.get_run(self.store, run)["summary"].get("calibration")
-        if kept:
-            calibration = Calibration.from_dict(kept["roi"])
-            frame["percentile"] = calibration.percentile(scores)
-            frame["flagged"] = calibration.flagged(scores, FLAG_PERCENTILE)
-        return frame
+        return looks.scored(self.store, run, [scores["roi"] for _, scores in self._looked(run, images)])
 
     def _looked(self, run: str, images: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         detector = load_detector(self.store, run, self.device)
-        size = size_of(self.store, runs.get_run(self.store, run))
-        for start in range(0, len(images), BATCH):
-            pairs = [prepare(_image(image), size) for image in images[start : start + BATCH]]
-            shown, roi = (np.stack(part) for part in zip(*pairs, strict=True))
-            yield look(detector, shown, roi)[:2]
+        return looks.looked(self.store, detector, run, [_image(image) for image in images])
 
     def evaluate(self, run: str, roi: bool = True, bootstrap: int = 1000) -> dict[str, Any]:
         """AUROC, sensitivity, Dice and the rest of a scored run, with intervals; as `evaluate` prints them."""

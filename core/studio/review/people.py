@@ -50,8 +50,61 @@ def end_sign_in(store: Store, secret: str) -> None:
 
 
 def end_sign_ins(store: Store, reader: str) -> None:
-    """End each session of a reader: a new password, or the account's removal."""
+    """End each session and each token of a reader: a new password, or the account's removal."""
     store.execute("DELETE FROM sessions WHERE reader = ?", [reader])
+    store.execute("DELETE FROM tokens WHERE reader = ?", [reader])
+
+
+# Tokens: what a program shows in the place of a session's cookie, until its reader or an administrator takes it back.
+
+TOKEN = "pmsacl_"  # how each begins, so that one that lies in a file is known for what it is
+MOST_TOKENS = 20  # of one reader
+
+
+def make_token(store: Store, reader: str, name: str) -> str:
+    """A token of the reader's account; it is returned here and kept nowhere. name: what it is for, 1 to 64 letters.
+
+    Raises ValueError for a name that is none, or if the reader has MOST_TOKENS of them.
+    """
+    name = name.strip()
+    if not 1 <= len(name) <= 64 or not name.isprintable():
+        raise ValueError("Say in 1 to 64 letters what the token is for.")
+    secret = TOKEN + secrets.token_urlsafe(32)
+    with store.write() as db:
+        if len(list_tokens(store, reader)) >= MOST_TOKENS:
+            raise ValueError(f"A reader has {MOST_TOKENS} tokens at most: revoke one that is not used any more.")
+        row = {"hash": _hash(secret), "reader": reader, "name": name, "created": now()}
+        db.table("tokens").insert(row)
+        audit.record(store, reader, "token", after={"reader": reader, "name": name})
+    return secret
+
+
+def list_tokens(store: Store, reader: str) -> list[Row]:
+    """[{"id", "name", "created"}] of a reader, the newest first."""
+    return store.query("SELECT id, name, created FROM tokens WHERE reader = ? ORDER BY id DESC", [reader])
+
+
+def reader_of_token(store: Store, secret: str) -> str | None:
+    """Whose token it is; None if it is unknown, or the account has no password any more."""
+    row = store.one(
+        "SELECT t.reader FROM tokens t JOIN readers r ON r.name = t.reader AND r.password_hash IS NOT NULL "
+        "WHERE t.hash = ?",
+        [_hash(secret)],
+    )
+    return row["reader"] if row else None
+
+
+def revoke_tokens(store: Store, reader: str, by: str, number: int | None = None) -> int:
+    """Take back one token of a reader, or all of them; returns how many. Raises NotFound if it is not the reader's."""
+    with store.write() as db:
+        query, which = "DELETE FROM tokens WHERE reader = ?", [reader]
+        if number is not None:
+            query, which = query + " AND id = ?", [reader, number]
+        gone = int(db.execute(query, which).rowcount)
+        if number is not None and not gone:
+            raise NotFound("There is no such token; it may have been revoked already.")
+        audit.record(store, by, "tokens-revoked", before={"reader": reader, "tokens": gone})
+    return gone
 
 
 # Readers' accounts: a name, a role, and a password kept only as an Argon2id hash (argon2-cffi, its defaults).
@@ -402,7 +455,8 @@ def remove_account(store: Store, name: str, by: str) -> None:
 
 
 def list_accounts(store: Store, study: str) -> list[Row]:
-    """[{"name", "role", "created", "seen", "last", "assigned", "read", "read_in_all"}], by name: all who can sign in.
+    """[{"name", "role", "created", "seen", "last", "tokens", "assigned", "read", "read_in_all"}], by name: all who can
+    sign in.
 
     seen: the latest decision, or sign-in that is still open, ISO 8601; None without one. last: the only administrator.
     The last three are numbers of the study's cases, as `readers.dealt` has them.
@@ -410,6 +464,7 @@ def list_accounts(store: Store, study: str) -> list[Row]:
     progress = {row["name"]: row for row in dealt(store, study)["readers"]}
     found = store.query(
         "SELECT name, role, created, (SELECT max(s.created) FROM sessions s WHERE s.reader = name) AS entered, "
+        "(SELECT count(*) FROM tokens t WHERE t.reader = readers.name) AS tokens, "
         # By stage, because the index is: no scan of all that somebody ever decided.
         "(SELECT max(at) FROM (SELECT (SELECT max(k.created) FROM current_reviews k WHERE k.reader = name AND "
         "k.stage = t.stage) AS at FROM (SELECT 'first' AS stage UNION SELECT 'second' UNION SELECT 'adjudication') t)) "
@@ -422,6 +477,7 @@ def list_accounts(store: Store, study: str) -> list[Row]:
             "created": row["created"],
             "seen": max((at for at in (row["entered"], row["decided"]) if at), default=None),
             "last": _administrators(store) == [row["name"]],
+            "tokens": row["tokens"],
             **{key: progress[row["name"]][key] for key in ("assigned", "read", "read_in_all")},
         }
         for row in found

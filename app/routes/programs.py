@@ -1,0 +1,69 @@
+"""What programs ask beside what the page does: the score of an image that is in no study. Nothing of it is kept."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import cv2
+import numpy as np
+from fastapi import APIRouter
+from pydantic import StringConstraints
+
+from app.access.permissions import Sighted, Studio
+from app.routes._types import Answer, Body, Name
+from core.studio.ingest.decode import read_image
+from core.studio.programs.looks import Looks
+
+router = APIRouter(prefix="/api/programs", tags=["programs"])
+
+
+class OneImage(Body):
+    """image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64,"
+    before it. heat_map: whether its heat map is wanted."""
+
+    run: Name
+    image: Annotated[str, StringConstraints(max_length=16 << 20)]
+    heat_map: bool = False
+
+
+class Look(Answer):
+    """percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on
+    the detector's own grid, as a data address; low and high: what its 0 and 65535 stand for."""
+
+    score: float
+    percentile: float | None
+    flagged: bool | None
+    heat_map: str | None
+    low: float | None
+    high: float | None
+
+
+@router.post("/score", response_model=Look)
+def score(ctx: Studio, who: Sighted, body: OneImage):
+    """The score of an image that is in no study by a finished fit."""
+    try:
+        data = base64.b64decode(body.image.rpartition(",")[2], validate=True)
+    except binascii.Error:
+        raise ValueError("The image is not base64.") from None
+    with tempfile.NamedTemporaryFile(dir=ctx.store().home.cache) as file:
+        Path(file.name).write_bytes(data)
+        image = read_image(file.name)
+    reading, heat = ctx.held(Looks, ctx.store()).at(body.run, image)
+    low, high = float(heat.min()), float(heat.max())
+    return {
+        "ok": True,
+        **reading,
+        "heat_map": data_address(heat, low, high) if body.heat_map else None,
+        "low": low if body.heat_map else None,
+        "high": high if body.heat_map else None,
+    }
+
+
+def data_address(heat: np.ndarray, low: float, high: float) -> str:
+    """A heat map (h, w) as a PNG of 16 bits in a data address."""
+    codes = np.round((heat - low) / max(high - low, 1e-12) * 65535).astype(np.uint16)
+    return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1]).decode()

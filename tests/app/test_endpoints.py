@@ -1,0 +1,186 @@
+"""Programs: `gradio_client` and an MCP client call the endpoints as nobody, as a reader, as an administrator."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import cv2
+import numpy as np
+import pytest
+from gradio_client import Client
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+from core.studio.db import store as stores
+from core.studio.ingest import studies
+from core.studio.programs.studio import Studio
+from core.studio.review import people, sessions
+from tests.app.conftest import Served
+from tests.conftest import plain_folder
+
+pytestmark = pytest.mark.slow
+STUDY, PASSWORD = "tiny", "a long password"
+NAMES = {
+    *("studies", "runs", "score_image", "explain", "worklist", "decide", "medmix_preview", "train", "job", "stop"),
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """(server with accounts, {role: token}, a scored fit, an image as base64)."""
+    base = tmp_path_factory.mktemp("programs")
+    with Studio(base / "home", device="cpu") as studio:
+        studies.import_study(studio.store, STUDY, plain_folder(base / "images", 8, 2, 2))
+        run = studio.fit(studio.pretrained(STUDY, arch="resnet18", size=32, init="random"), "padim")
+        studio.score(run)
+    store = stores.open(str(base / "home"))
+    tokens = {}
+    for name, role in {"ann": "reader", "root": "administrator"}.items():
+        people.add_reader(store, name, PASSWORD, role)
+        tokens[name] = people.make_token(store, name, "tests")
+    store.close()
+    image = cv2.imencode(".png", np.random.default_rng(0).integers(0, 255, (48, 40, 3), np.uint8))[1]
+    served = Served(base / "home", "--readers")
+    yield served, tokens, run, base64.b64encode(image).decode()
+    served.stop()
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def client(served, token: str) -> Client:
+    return Client(served.url, headers=bearer(token), verbose=False, download_files=False)
+
+
+def asked_by_mcp(served, token: str, calls: list[tuple[str, dict]]) -> tuple[set, list]:
+    """Names of the tools, and what each call gave: its answer, or its error's sentence."""
+
+    async def ask():
+        async with (
+            streamablehttp_client(f"{served.url}gradio_api/mcp/", headers=bearer(token)) as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            tools = {tool.name for tool in (await session.list_tools()).tools}
+            told = [await session.call_tool(name, values) for name, values in calls]
+            return tools, [(one.isError, one.content[0].text) for one in told]
+
+    return asyncio.run(ask())
+
+
+def test_each_endpoint_is_listed_with_its_types_and_answers_a_reader(programs):
+    served, tokens, run, image = programs
+    ann = client(served, tokens["ann"])
+    listed = ann.view_api(return_format="dict")["named_endpoints"]
+    assert {name.lstrip("/") for name in listed} == NAMES
+    assert listed["/score_image"]["parameters"][0]["type"] == {"type": "string"}
+    assert all(one["description"] and one["returns"][0]["type"]["type"] == "object" for one in listed.values())
+    assert ann.predict(api_name="/studies")["studies"] == [STUDY]
+    assert run in {row["id"] for row in ann.predict(STUDY, api_name="/runs")["runs"]}
+    rows = ann.predict(STUDY, run=run, api_name="/worklist")["rows"]
+    assert len(rows) == 4
+    score = ann.predict(image, run, heat_map=True, api_name="/score_image")
+    assert 0 <= score["percentile"] <= 100 and score["heat_map"].startswith("data:image/png;base64,")
+    why = ann.predict(rows[0]["id"], run, heat_map=True, api_name="/explain")
+    assert len(why["cases"]) > 1 and why["patch"] is None and "nearest patches" in why["no_patch"]
+    assert why["heat_map"].startswith("data:image/png;base64,")
+    done = ann.predict(rows[0]["id"], "abnormal", run=run, comment="by a program", api_name="/decide")
+    assert done["decision"] == "abnormal" and done["case"] == rows[0]["id"]
+    again = ann.predict(STUDY, run=run, decision="abnormal", api_name="/worklist")["rows"]
+    assert [row["id"] for row in again] == [rows[0]["id"]]
+    assert ann.predict(STUDY, k=2, samples=1, size=64, api_name="/medmix_preview")["picture"].startswith("data:image/")
+    assert ann.predict(STUDY, api_name="/job")["jobs"] == []
+
+
+def test_a_training_is_queued_and_stopped_by_name(programs):
+    served, tokens, _, _ = programs
+    ann = client(served, tokens["ann"])
+    started = ann.predict(STUDY, preset="quick", detectors=["padim"], name="by a program", api_name="/train")
+    jobs = ann.predict(STUDY, api_name="/job")["jobs"]
+    assert jobs and started
+    with pytest.raises(Exception, match="Only an administrator"):
+        ann.predict(jobs[0], api_name="/stop")
+    for job in jobs:
+        client(served, tokens["root"]).predict(job, api_name="/stop")
+    assert ann.predict(STUDY, api_name="/job")["jobs"] == []
+
+
+def test_nobody_gets_in_and_errors_are_sentences(programs):
+    served, tokens, run, image = programs
+    for headers in ({}, bearer("pmsacl_wrong"), {"Authorization": "Basic x"}):
+        for address in ("gradio_api/info", "gradio_api/mcp/", "config", "api/status"):
+            request = urllib.request.Request(served.url + address, headers=headers)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=30)
+            assert refused.value.code == 401, (address, headers)
+    ann = client(served, tokens["ann"])
+    wrong = {
+        "There is no run": lambda: ann.predict(image, "none", api_name="/score_image"),
+        "not base64": lambda: ann.predict("???", run, api_name="/score_image"),
+        "There is no case": lambda: ann.predict(10**6, "normal", api_name="/decide"),
+        "no preset": lambda: ann.predict(STUDY, preset="best", api_name="/train"),
+    }
+    for words, call in wrong.items():
+        with pytest.raises(Exception, match=f"(?i){words}"):
+            call()
+    _, told = asked_by_mcp(served, tokens["ann"], [("score_image", {"image": "???", "run": run}), ("no_tool", {})])
+    assert told[0][0] and "not base64" in told[0][1] and told[1][0] and "no_tool" in told[1][1]
+
+
+def test_tools_of_an_mcp_client_are_the_same_and_obey_the_same_permissions(programs):
+    served, tokens, run, image = programs
+    calls = [("worklist", {"study": STUDY, "run": run}), ("score_image", {"image": image, "run": run})]
+    tools, told = asked_by_mcp(served, tokens["root"], calls)
+    assert tools == NAMES and not any(error for error, _ in told)
+    assert "score" in told[1][1]
+    store = stores.open(str(served.home))
+    sessions.set_blind(store, STUDY, True, "root")
+    try:
+        _, told = asked_by_mcp(served, tokens["ann"], calls)
+        assert told[1][0] and "read blind" in told[1][1]  # a score of an image of one's own would be one of the study's
+        rows = client(served, tokens["ann"]).predict(STUDY, run=run, api_name="/worklist")["rows"]
+        unread = [row for row in rows if not row["decision"]]
+        assert len(unread) >= 3 and all(row.get("percentile") is row.get("label") is None for row in unread)
+        _, told = asked_by_mcp(served, tokens["root"], calls)
+        assert not any(error for error, _ in told)
+    finally:
+        sessions.set_blind(store, STUDY, False, "root")
+        store.close()
+
+
+def test_a_token_is_made_once_seen_once_revoked_and_makes_no_other(programs):
+    served, tokens, _, _ = programs
+    jar = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    form = urllib.parse.urlencode
+    jar.open(f"{served.url}sign-in", form({"name": "ann", "password": PASSWORD}).encode(), timeout=60).close()
+    page = jar.open(f"{served.url}tokens", form({"name": "a <notebook>", "act": "make"}).encode(), timeout=60)
+    token = re.search(r'value="(pmsacl_[\w-]+)"', page.read().decode())[1]
+    listed = jar.open(f"{served.url}tokens", timeout=60).read().decode()
+    assert token not in listed and "a &lt;notebook&gt;" in listed
+    answer = urllib.request.urlopen(
+        urllib.request.Request(f"{served.url}api/status", headers=bearer(token)), timeout=60
+    )
+    assert json.load(answer)["studies"] == [STUDY]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(
+            urllib.request.Request(f"{served.url}tokens", form({"name": "x"}).encode(), bearer(token)), timeout=60
+        )
+    assert refused.value.code == 403
+    number = re.search(r'name="revoke" value="(\d+)"', listed)[1]
+    jar.open(f"{served.url}tokens", form({"revoke": number}).encode(), timeout=60).close()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(f"{served.url}api/status", headers=bearer(token)), timeout=60)
+    assert refused.value.code == 401
+    store = stores.open(str(served.home))
+    (roots,) = people.list_tokens(store, "root")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        jar.open(f"{served.url}tokens", form({"revoke": roots["id"]}).encode(), timeout=60)
+    assert refused.value.code == 400 and people.list_tokens(store, "root") == [roots]
+    store.close()
