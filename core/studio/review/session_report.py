@@ -52,6 +52,7 @@ def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, see
     """Numbers of `count` cases (0: all of them); shuffled: drawn and ordered at random, else the worklist's first."""
     ids = _list(context, choice).neighbour(None, count=1_000_000)
     if shuffled:
+        ids.sort()  # not the list's order, which may follow the score: nothing of that goes into the draw
         random.Random(seed).shuffle(ids)
     return ids[:count] if count else ids
 
