@@ -829,7 +829,8 @@ export interface components {
         /** @enum {string} */
         JobStatus: "queued" | "running" | "paused" | "interrupted" | "failed" | "cancelled" | "done";
         /**
-         * @description seen: when last known to be here, or null. last: the only administrator there is. The numbers are of one study's
+         * @description seen: when last known to be here, or null. last: the only administrator there is. tokens: by which
+         *     programs sign in as the reader. The other numbers are of one study's
          *     cases; read: of those assigned.
          */
         KeptAccount: {
@@ -839,6 +840,7 @@ export interface components {
             created: string;
             seen: string | null;
             last: boolean;
+            tokens: number;
             assigned: number;
             read: number;
             read_in_all: number;
@@ -987,13 +989,6 @@ export interface components {
         LogLine: {
             at: string;
             line: string;
-        };
-        Look: {
-            /** @constant */
-            ok: true;
-            job: number;
-            encoder: string;
-            fit: string;
         };
         Managed: {
             /** @constant */
@@ -1293,6 +1288,16 @@ export interface components {
             ok: true;
             cases: number;
             left_out: number;
+        };
+        /**
+         * @description image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64,"
+         *     before it. heat_map: whether its heat map is wanted.
+         */
+        OneImage: {
+            run: string;
+            image: string;
+            /** @default false */
+            heat_map: boolean;
         };
         OpenSession: {
             id: number;
@@ -2612,6 +2617,27 @@ export interface components {
         YamlText: {
             text: string;
         };
+        /**
+         * @description percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on
+         *     the detector's own grid, as a data address; low and high: what its 0 and 65535 stand for.
+         */
+        app__routes__programs__Look: {
+            /** @constant */
+            ok: true;
+            score: number;
+            percentile: number | null;
+            flagged: boolean | null;
+            heat_map: string | null;
+            low: number | null;
+            high: number | null;
+        };
+        app__routes__studies__Look: {
+            /** @constant */
+            ok: true;
+            job: number;
+            encoder: string;
+            fit: string;
+        };
     };
     responses: never;
     parameters: never;
@@ -2729,7 +2755,6 @@ export type LesionSimilarity = components['schemas']['LesionSimilarity'];
 export type ListOverview = components['schemas']['ListOverview'];
 export type ListedSession = components['schemas']['ListedSession'];
 export type LogLine = components['schemas']['LogLine'];
-export type Look = components['schemas']['Look'];
 export type Managed = components['schemas']['Managed'];
 export type MapAbout = components['schemas']['MapAbout'];
 export type MapConfig = components['schemas']['MapConfig'];
@@ -2761,6 +2786,7 @@ export type Next = components['schemas']['Next'];
 export type NumberField = components['schemas']['NumberField'];
 export type NumbersField = components['schemas']['NumbersField'];
 export type OnWorklist = components['schemas']['OnWorklist'];
+export type OneImage = components['schemas']['OneImage'];
 export type OpenSession = components['schemas']['OpenSession'];
 export type Opened = components['schemas']['Opened'];
 export type OpenedList = components['schemas']['OpenedList'];
@@ -2905,6 +2931,8 @@ export type WhichTrial = components['schemas']['WhichTrial'];
 export type Worklist = components['schemas']['Worklist'];
 export type WorklistRow = components['schemas']['WorklistRow'];
 export type YamlText = components['schemas']['YamlText'];
+export type app__routes__programs__Look = components['schemas']['app__routes__programs__Look'];
+export type app__routes__studies__Look = components['schemas']['app__routes__studies__Look'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;
 
@@ -2921,6 +2949,7 @@ export interface Api {
   (path: `/api/accounts/set/removed${Query}`, body: object): Promise<KeptAccountName>;
   (path: `/api/study/case/${string}/outlines${Query}`): Promise<Outlines>;
   (path: `/api/training/run/${string}/repeat${Query}`, body: object): Promise<Repeated>;
+  (path: `/api/accounts/set/tokens${Query}`, body: object): Promise<KeptAccountName>;
   (path: `/api/clusters/maps/${string}/stop${Query}`, body: object): Promise<StatusOfJob>;
   (path: `/api/medmix/presets/read${Query}`, body: object): Promise<PresetOfFile>;
   (path: `/api/training/run/${string}/frees${Query}`, body: object): Promise<Freed>;
@@ -2952,6 +2981,7 @@ export interface Api {
   (path: `/api/manage/${string}/labels${Query}`, body: object): Promise<Labels>;
   (path: `/api/medmix/presets${Query}`): Promise<Presets>;
   (path: `/api/medmix/presets${Query}`, body: object): Promise<KeptPreset>;
+  (path: `/api/programs/score${Query}`, body: object): Promise<app__routes__programs__Look>;
   (path: `/api/results/${string}/sizes${Query}`): Promise<Sizes>;
   (path: `/api/review/finding${Query}`, body: object): Promise<Findings>;
   (path: `/api/training/check${Query}`, body: object): Promise<Done>;
@@ -3000,7 +3030,7 @@ export interface Api {
   (path: `/api/status/plan${Query}`): Promise<Plan>;
   (path: `/api/study/drop/${string}${Query}`, body: undefined, options: RequestInit & { method: 'PUT' }): Promise<Done>;
   (path: `/api/study/${string}/kind${Query}`, body: object): Promise<Labels>;
-  (path: `/api/study/${string}/look${Query}`, body: object): Promise<Look>;
+  (path: `/api/study/${string}/look${Query}`, body: object): Promise<app__routes__studies__Look>;
   (path: `/api/study/${string}/next${Query}`): Promise<Next>;
   (path: `/api/trials/open${Query}`, body: object): Promise<OpenedList>;
   (path: `/api/erase/find${Query}`, body: object): Promise<Named>;
@@ -3091,6 +3121,7 @@ export interface Post {
   (path: `/api/clusters/maps/${string}/placed`, body?: Params): Promise<Answer<JobAsked>>;
   (path: `/api/accounts/set/removed`, body?: Params): Promise<Answer<KeptAccountName>>;
   (path: `/api/training/run/${string}/repeat`, body?: Params): Promise<Answer<Repeated>>;
+  (path: `/api/accounts/set/tokens`, body?: Params): Promise<Answer<KeptAccountName>>;
   (path: `/api/clusters/maps/${string}/stop`, body?: Params): Promise<Answer<StatusOfJob>>;
   (path: `/api/medmix/presets/read`, body?: Params): Promise<Answer<PresetOfFile>>;
   (path: `/api/training/run/${string}/frees`, body?: Params): Promise<Answer<Freed>>;
@@ -3108,6 +3139,7 @@ export interface Post {
   (path: `/api/manage/${string}/assign`, body?: Params): Promise<Answer<Assignments>>;
   (path: `/api/manage/${string}/labels`, body?: Params): Promise<Answer<Labels>>;
   (path: `/api/medmix/presets`, body?: Params): Promise<Answer<KeptPreset>>;
+  (path: `/api/programs/score`, body?: Params): Promise<Answer<app__routes__programs__Look>>;
   (path: `/api/review/finding`, body?: Params): Promise<Answer<Findings>>;
   (path: `/api/training/check`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/${string}`, body?: Params): Promise<Answer<RunAction>>;
@@ -3131,7 +3163,7 @@ export interface Post {
   (path: `/api/review/redo`, body?: Params): Promise<Answer<Reverted>>;
   (path: `/api/review/undo`, body?: Params): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, body?: Params): Promise<Answer<Labels>>;
-  (path: `/api/study/${string}/look`, body?: Params): Promise<Answer<Look>>;
+  (path: `/api/study/${string}/look`, body?: Params): Promise<Answer<app__routes__studies__Look>>;
   (path: `/api/trials/open`, body?: Params): Promise<Answer<OpenedList>>;
   (path: `/api/erase/find`, body?: Params): Promise<Answer<Named>>;
   (path: `/api/review/tag`, body?: Params): Promise<Answer<CasesTagged>>;
@@ -3151,6 +3183,7 @@ export interface PostBytes {
   (path: `/api/clusters/maps/${string}/placed`, params: Params, content: Uint8Array): Promise<Answer<JobAsked>>;
   (path: `/api/accounts/set/removed`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
   (path: `/api/training/run/${string}/repeat`, params: Params, content: Uint8Array): Promise<Answer<Repeated>>;
+  (path: `/api/accounts/set/tokens`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
   (path: `/api/clusters/maps/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<StatusOfJob>>;
   (path: `/api/medmix/presets/read`, params: Params, content: Uint8Array): Promise<Answer<PresetOfFile>>;
   (path: `/api/training/run/${string}/frees`, params: Params, content: Uint8Array): Promise<Answer<Freed>>;
@@ -3168,6 +3201,7 @@ export interface PostBytes {
   (path: `/api/manage/${string}/assign`, params: Params, content: Uint8Array): Promise<Answer<Assignments>>;
   (path: `/api/manage/${string}/labels`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
   (path: `/api/medmix/presets`, params: Params, content: Uint8Array): Promise<Answer<KeptPreset>>;
+  (path: `/api/programs/score`, params: Params, content: Uint8Array): Promise<Answer<app__routes__programs__Look>>;
   (path: `/api/review/finding`, params: Params, content: Uint8Array): Promise<Answer<Findings>>;
   (path: `/api/training/check`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/${string}`, params: Params, content: Uint8Array): Promise<Answer<RunAction>>;
@@ -3191,7 +3225,7 @@ export interface PostBytes {
   (path: `/api/review/redo`, params: Params, content: Uint8Array): Promise<Answer<Reverted>>;
   (path: `/api/review/undo`, params: Params, content: Uint8Array): Promise<Answer<Reverted>>;
   (path: `/api/study/${string}/kind`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
-  (path: `/api/study/${string}/look`, params: Params, content: Uint8Array): Promise<Answer<Look>>;
+  (path: `/api/study/${string}/look`, params: Params, content: Uint8Array): Promise<Answer<app__routes__studies__Look>>;
   (path: `/api/trials/open`, params: Params, content: Uint8Array): Promise<Answer<OpenedList>>;
   (path: `/api/erase/find`, params: Params, content: Uint8Array): Promise<Answer<Named>>;
   (path: `/api/review/tag`, params: Params, content: Uint8Array): Promise<Answer<CasesTagged>>;

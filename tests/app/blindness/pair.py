@@ -6,7 +6,9 @@ that is to stay hidden gets a row here; the walk (test_noninterference.py) then 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import inspect
 import itertools
 import json
 import random
@@ -374,8 +376,9 @@ class Pair:
             fn = server.state.ctx.demo.fns[number].fn
             arguments = special_args(fn, list(data), request=asked)[0]
             try:
-                outputs.append(repr(fn(*arguments)))
-            except ValueError as error:
+                given = fn(*arguments)
+                outputs.append(repr(asyncio.run(given) if inspect.iscoroutine(given) else given))
+            except (ValueError, TypeError, gr.Error) as error:
                 outputs.append(f"refused: {error}")
         return outputs
 
