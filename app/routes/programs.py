@@ -66,4 +66,4 @@ def score(ctx: Studio, who: Sighted, body: OneImage):
 def data_address(heat: np.ndarray, low: float, high: float) -> str:
     """A heat map (h, w) as a PNG of 16 bits in a data address."""
     codes = np.round((heat - low) / max(high - low, 1e-12) * 65535).astype(np.uint16)
-    return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1]).decode()
+    return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1].tobytes()).decode()
