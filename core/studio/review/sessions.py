@@ -340,8 +340,8 @@ IN_BLIND_SESSION = (
     "WHERE h.reader = :reader AND h.ended IS NULL AND h.blind AND b.binned IS NULL)"
 )
 ANY_READ_BLIND = (
-    "EXISTS (SELECT 1 FROM studies b JOIN settings k ON k.key = 'blind:' || b.id "
-    "WHERE k.value = 'true' AND b.binned IS NULL)"
+    "EXISTS (SELECT 1 FROM settings k CROSS JOIN studies b ON b.id = substr(k.key, 7) "
+    "WHERE k.key > 'blind:' AND k.key < 'blind;' AND k.value = 'true' AND b.binned IS NULL)"
 )
 
 
