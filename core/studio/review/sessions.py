@@ -336,7 +336,7 @@ def standing(store: Store, reader: str) -> dict:
 
 # 1 where a blind session of :reader is open, and where any study is read blind: on studies that are not in the bin.
 IN_BLIND_SESSION = (
-    "EXISTS (SELECT 1 FROM reading_sessions h JOIN studies b ON b.id = h.study "
+    "EXISTS (SELECT 1 FROM reading_sessions h CROSS JOIN studies b ON b.id = h.study "
     "WHERE h.reader = :reader AND h.ended IS NULL AND h.blind AND b.binned IS NULL)"
 )
 ANY_READ_BLIND = (
