@@ -55,7 +55,9 @@ def test_no_page_jump_or_count_sorts_anything_or_scans_a_table(large, sort, filt
             assert sorts <= ("trial_parts" in statement), (statement, plan)
             scanned = [line for line in plan if line.startswith("SCAN") and "j VIRTUAL TABLE" not in line]
             assert not scanned, (statement, plan)
-            if " ORDER BY " in statement:  # the scan itself opens no row: its order's index has all it needs
+            if (
+                " ORDER BY " in statement and "trial_parts" not in statement
+            ):  # the scan itself opens no row: its order's index has all it needs
                 assert "COVERING INDEX" in plan[0], (statement, plan)
 
 
