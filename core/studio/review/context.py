@@ -29,18 +29,16 @@ _FACTS = f"""SELECT s.*,
     FROM reading_sessions h WHERE h.reader = :reader AND h.ended IS NULL AND h.study = s.id) AS reading_session,
   (SELECT json_object('id', r.id, 'kind', r.kind, 'method', r.method, 'parent', r.parent)
     FROM runs r WHERE r.id = :run AND r.study = s.id AND r.binned IS NULL) AS asked_run,
-  (SELECT json_object('id', t.id, 'run', t.run, 'rated', json_extract(t.plan, '$.scale') = 'percent',
+  (SELECT json_group_array(json_object('id', t.id, 'run', t.run, 'rated', json_extract(t.plan, '$.scale') = 'percent',
     'marks', json_extract(t.plan, '$.marks'), 'frozen', t.frozen, 'digest', t.digest, 'part', p.id, 'arm', p.arm,
-    'session', p.session) FROM trial_parts p JOIN trials t ON t.id = p.trial
-    WHERE p.reader = :reader AND t.study = s.id AND t.started IS NOT NULL AND t.closed IS NULL
-    ORDER BY p.session IS NOT (SELECT h.id FROM reading_sessions h WHERE h.reader = :reader AND h.ended IS NULL)
-    LIMIT 1) AS trial,
+    'session', p.session)) FROM trial_parts p JOIN trials t ON t.id = p.trial
+    WHERE p.reader = :reader AND t.study = s.id AND t.started IS NOT NULL AND t.closed IS NULL) AS trial_parts,
   (SELECT json_group_array(json_object('id', o.id, 'session', o.session, 'secret', o.secret, 'whole', o.whole))
     FROM neutral_orders o WHERE o.reader = :reader AND o.study = s.id) AS orders,
   {sessions.IN_BLIND_SESSION} AS in_blind_session, {sessions.ANY_READ_BLIND} AS any_read_blind,
   EXISTS ({sessions.IN_TRIALS}) AS in_trial
   FROM studies s WHERE s.id = :study AND s.binned IS NULL"""
-_LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_run", "trial", "orders",
+_LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_run", "trial_parts", "orders",
           "in_blind_session", "any_read_blind", "in_trial")  # fmt: skip
 
 
@@ -117,7 +115,9 @@ class RequestContext:
             raise _no_study(store, study)
         session = json.loads(facts["reading_session"]) if facts["reading_session"] else None
         about_run = json.loads(facts["asked_run"]) if facts["asked_run"] else None
-        trial = json.loads(facts["trial"]) if facts["trial"] else None
+        wanted = session["id"] if session else None
+        parts = json.loads(facts["trial_parts"])
+        trial = next((part for part in parts if part["session"] == wanted), parts[0] if parts else None)
         if trial is not None:
             _demand_part(store, trial, session, case, number, run)
         if run and about_run is None:
@@ -125,7 +125,6 @@ class RequestContext:
         blind = json.loads(facts["read_blind"] or "false")
         role = facts["reader_role"]
         hides_names = bool(session and (session["neutral"] or session["blind"])) or (blind and role not in SIGHTED)
-        wanted = session["id"] if session else None
         kept = next((o for o in json.loads(facts["orders"]) if o["session"] == wanted), None)
         if hides_names and (kept is None or not kept["whole"]):
             if store.in_snapshot:
