@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 from fastapi import FastAPI
 
-from app.routes.programs import data_address
+from app.routes.programs import png_address
 
 CARRIED = ("authorization", "cookie")  # of the caller's request: who asks
 INSIDE = "http://localhost"
@@ -108,7 +108,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
             answer = await routes.ask(request, "GET", f"/api/case/{case}/heat", params={"run": run})
             shape = [int(n) for n in answer.headers["x-map-shape"].split(",")]
             told["low"], told["high"] = (float(n) for n in answer.headers["x-map-range"].split(","))
-            told["heat_map"] = data_address(np.frombuffer(answer.content, "<u2").reshape(shape), 0, 65535)
+            told["heat_map"] = png_address(np.frombuffer(answer.content, "<u2").reshape(shape))
         return told
 
     async def worklist(

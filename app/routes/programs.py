@@ -15,6 +15,7 @@ from pydantic import StringConstraints
 
 from app.access.permissions import Sighted, Studio
 from app.routes._types import Answer, Body, Name
+from core.engine.calibration.quantise import quantise
 from core.studio.ingest.decode import read_image
 from core.studio.programs.looks import Looks
 
@@ -53,17 +54,11 @@ def score(ctx: Studio, who: Sighted, body: OneImage):
         Path(file.name).write_bytes(data)
         image = read_image(file.name)
     reading, heat = ctx.held(Looks, ctx.store()).at(body.run, image)
-    low, high = float(heat.min()), float(heat.max())
-    return {
-        "ok": True,
-        **reading,
-        "heat_map": data_address(heat, low, high) if body.heat_map else None,
-        "low": low if body.heat_map else None,
-        "high": high if body.heat_map else None,
-    }
+    codes, low, high = quantise(heat)
+    shown = {"heat_map": png_address(codes), "low": low, "high": high} if body.heat_map else {}
+    return {"ok": True, "heat_map": None, "low": None, "high": None, **reading, **shown}
 
 
-def data_address(heat: np.ndarray, low: float, high: float) -> str:
-    """A heat map (h, w) as a PNG of 16 bits in a data address."""
-    codes = np.round((heat - low) / max(high - low, 1e-12) * 65535).astype(np.uint16)
+def png_address(codes: np.ndarray) -> str:
+    """uint16 (h, w) as a PNG in a data address."""
     return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1].tobytes()).decode()

@@ -97,10 +97,8 @@ def reader_of_token(store: Store, secret: str) -> str | None:
 def revoke_tokens(store: Store, reader: str, by: str, number: int | None = None) -> int:
     """Take back one token of a reader, or all of them; returns how many. Raises NotFound if it is not the reader's."""
     with store.write() as db:
-        query, which = "DELETE FROM tokens WHERE reader = ?", [reader, *([] if number is None else [str(number)])]
-        if number is not None:
-            query += " AND id = ?"
-        gone = int(db.execute(query, which).rowcount)
+        query = "DELETE FROM tokens WHERE reader = :reader AND id = coalesce(:number, id)"
+        gone = int(db.execute(query, {"reader": reader, "number": number}).rowcount)
         if number is not None and not gone:
             raise NotFound("There is no such token; it may have been revoked already.")
         audit.record(store, by, "tokens-revoked", before={"reader": reader, "tokens": gone})
