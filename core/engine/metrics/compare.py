@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts load when they are first used: stats takes a second
 
 
 def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -13,7 +13,7 @@ def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     the second (M,) the share of abnormal ones above a normal one. Either's mean is the AUROC.
     """
     sick, well = scores[labels == 1], scores[labels == 0]
-    ranks, own, other = stats.rankdata(scores), stats.rankdata(sick), stats.rankdata(well)
+    ranks, own, other = scipy.stats.rankdata(scores), scipy.stats.rankdata(sick), scipy.stats.rankdata(well)
     return (ranks[labels == 1] - own) / len(well), 1 - (ranks[labels == 0] - other) / len(sick)
 
 
@@ -39,7 +39,7 @@ def delong(
     variance = _variance(weights @ sick, weights @ well, labels, np.arange(len(labels)) if groups is None else groups)
     if variance <= 1e-18:
         return difference, 1.0 if abs(difference) < 1e-12 else 0.0
-    return difference, float(2 * stats.norm.sf(abs(difference) / np.sqrt(variance)))
+    return difference, float(2 * scipy.stats.norm.sf(abs(difference) / np.sqrt(variance)))
 
 
 def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts load when they are first used: stats takes a second
 
 from core.studio.trials.roc import Figure
 
@@ -153,9 +153,9 @@ def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: i
         return Test(words, difference, 0.0, difference, difference, 0.0 if same else math.inf, t - 1, df2, float(same))
     value, error = ms_t / below, math.sqrt(2 * below / r)
     if math.isinf(df2):
-        p, quantile = stats.chi2.sf(value * (t - 1), t - 1), stats.norm.ppf(0.5 + level / 2)
+        p, quantile = scipy.stats.chi2.sf(value * (t - 1), t - 1), scipy.stats.norm.ppf(0.5 + level / 2)
     else:
-        p, quantile = stats.f.sf(value, t - 1, df2), stats.t.ppf(0.5 + level / 2, df2)
+        p, quantile = scipy.stats.f.sf(value, t - 1, df2), scipy.stats.t.ppf(0.5 + level / 2, df2)
     half = float(quantile) * error
     return Test(words, difference, error, difference - half, difference + half, value, t - 1, df2, float(p))
 
@@ -165,7 +165,9 @@ def _arm(values: np.ndarray, own: Components, level: float) -> dict[str, float]:
     below = ms + r * max(own.cov2, 0.0)
     df = (below / ms) ** 2 * (r - 1) if ms > NOTHING else math.inf
     error = math.sqrt(max(below, 0.0) / r)
-    half = error * float(stats.t.ppf(0.5 + level / 2, df) if math.isfinite(df) else stats.norm.ppf(0.5 + level / 2))
+    half = error * float(
+        scipy.stats.t.ppf(0.5 + level / 2, df) if math.isfinite(df) else scipy.stats.norm.ppf(0.5 + level / 2)
+    )
     mean = float(values.mean())
     return {"mean": mean, "error": error, "df": min(df, 1e9), "low": mean - half, "high": mean + half}
 
@@ -205,7 +207,7 @@ def power(difference: float, parts: Components, interaction: float, r: int, alph
         return 1.0 if difference else alpha
     df2 = (below / own) ** 2 * (r - 1)
     away = r * difference**2 / (2 * below)
-    return float(stats.ncf.sf(stats.f.isf(alpha, 1, df2), 1, df2, away)) if away else alpha
+    return float(scipy.stats.ncf.sf(scipy.stats.f.isf(alpha, 1, df2), 1, df2, away)) if away else alpha
 
 
 def sample_sizes(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts load when they are first used: stats takes a second
 
 from core.studio.review.agreement import cohen
 from core.studio.review.results import wilson
@@ -44,7 +44,7 @@ def changes(
         "both_wrong": int((~right & ~still).sum()),
         "helped": helped,
         "harmed": harmed,
-        "p": float(stats.binomtest(helped, moved, 0.5).pvalue) if moved else 1.0,
+        "p": float(scipy.stats.binomtest(helped, moved, 0.5).pvalue) if moved else 1.0,
     }
     if machine is not None:
         bad, good = right & (machine != truth), ~right & (machine == truth)
@@ -72,6 +72,6 @@ def time_ratio(first: np.ndarray, second: np.ndarray) -> dict | None:
     means = np.array([row[np.isfinite(row)].mean() for row in logs if np.isfinite(row).any()])
     if len(means) < 2:
         return None
-    half = stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
+    half = scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
     ratio, low, high = np.exp([means.mean(), means.mean() - half, means.mean() + half])
     return {"ratio": float(ratio), "low": float(low), "high": float(high), "readers": len(means)}

@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+import scipy  # its parts load when they are first used: stats takes a second
 
 from core.engine.metrics.compare import placements
 
@@ -72,7 +72,7 @@ def interval(value: float, error: float, level: float = 0.95) -> tuple[float, fl
     """Of an area, on the logit scale, so that it stays within 0 and 1; at 0 and 1 themselves it is without width."""
     if not 0 < value < 1 or error == 0:
         return value, value
-    z = stats.norm.ppf(0.5 + level / 2) * error / (value * (1 - value))
+    z = scipy.stats.norm.ppf(0.5 + level / 2) * error / (value * (1 - value))
     centre = math.log(value / (1 - value))
     return float(1 / (1 + math.exp(z - centre))), float(1 / (1 + math.exp(-z - centre)))
 
@@ -86,7 +86,7 @@ class Binormal(NamedTuple):
     error: float
 
     def curve(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(stats.norm.cdf(self.a + self.b * stats.norm.ppf(x)))
+        return np.asarray(scipy.stats.norm.cdf(self.a + self.b * scipy.stats.norm.ppf(x)))
 
 
 def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
@@ -111,22 +111,24 @@ def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
 
     def loss(p: np.ndarray) -> float:
         a, b, cuts = split(p)
-        at = np.stack([stats.norm.cdf(cuts), stats.norm.cdf(b * cuts - a)])
+        at = np.stack([scipy.stats.norm.cdf(cuts), scipy.stats.norm.cdf(b * cuts - a)])
         shares = np.diff(at, axis=1, prepend=0.0, append=1.0)
         return float(-(counts * np.log(np.maximum(shares, 1e-12))).sum())
 
     below = (np.cumsum(counts[0])[:-1] + 0.5) / (counts[0].sum() + 1)
-    start = np.maximum.accumulate(stats.norm.ppf(below) + 1e-3 * np.arange(k - 1))
+    start = np.maximum.accumulate(scipy.stats.norm.ppf(below) + 1e-3 * np.arange(k - 1))
     first = np.concatenate([[1.0, 0.0, start[0]], np.log(np.maximum(np.diff(start), 1e-3))])
-    fit = optimize.minimize(loss, first, method="L-BFGS-B", bounds=[(-9, 9), (-3, 3), (-9, 9)] + [(-12, 3)] * (k - 2))
+    fit = scipy.optimize.minimize(
+        loss, first, method="L-BFGS-B", bounds=[(-9, 9), (-3, 3), (-9, 9)] + [(-12, 3)] * (k - 2)
+    )
     a, b, _ = split(fit.x)
     if not fit.success or abs(a) >= 8.9 or not 1 / STEEP < b < STEEP:
         return None
     slope = math.sqrt(1 + b * b)
-    value = float(stats.norm.cdf(a / slope))
+    value = float(scipy.stats.norm.cdf(a / slope))
     with np.errstate(all="ignore"):
         covariance = np.linalg.pinv(_curvature(loss, fit.x), hermitian=True)[:2, :2]
-    density = stats.norm.pdf(a / slope)
+    density = scipy.stats.norm.pdf(a / slope)
     gradient = density * np.array([1 / slope, -a * b * b / slope**3])  # the second by log b
     variance = float(gradient @ covariance @ gradient)
     if not 0 < variance < 0.25:
