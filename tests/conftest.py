@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
 import pytest
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
 # A ResNet of 0.4 million weights with a map at each stride: a step takes a seventh of ResNet-18's.
 ARCH = "test_resnet"
@@ -135,6 +139,12 @@ def wait(condition: Callable[[], object], seconds: float = 120):
             return found
         time.sleep(0.05)
     raise AssertionError("it did not come about")
+
+
+def awaited(coroutine: Coroutine[object, object, T]) -> T:
+    """What a coroutine gives, from a thread of its own: in this one Playwright's loop may run."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def quick_lessons(**settings):

@@ -36,7 +36,7 @@ TOKEN = """<p class="note">Token for <strong>{purpose}</strong>. It is shown onl
 reads it.</p>
 <input readonly aria-label="Token" value="{token}" autofocus>
 <a href="/tokens">All tokens</a>"""
-TOKEN_ROW = """<div class="row"><span>{name}<br><small>made {created}</small></span>
+TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
 <button class="plain" name="revoke" value="{id}" formnovalidate aria-label="Revoke {name}">Revoke</button></div>"""
 
 

@@ -6,7 +6,6 @@ that is to stay hidden gets a row here; the walk (test_noninterference.py) then 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import inspect
 import itertools
@@ -38,6 +37,7 @@ from core.studio.review import cases, decisions, people, sessions
 from core.studio.runs import records as runs
 from core.studio.trials import plan
 from tests.app.routes.clients import visitor, whole_server
+from tests.conftest import awaited
 from tests.studio.review.conftest import add_readings, asks, decide, draw_folder, save_mask
 
 BLIND, OPEN = "blindly", "openly"
@@ -377,7 +377,7 @@ class Pair:
             arguments = special_args(fn, list(data), request=asked)[0]
             try:
                 given = fn(*arguments)
-                outputs.append(repr(asyncio.run(given) if inspect.iscoroutine(given) else given))
+                outputs.append(repr(awaited(given) if inspect.iscoroutine(given) else given))
             except (ValueError, TypeError, gr.Error) as error:
                 outputs.append(f"refused: {error}")
         return outputs

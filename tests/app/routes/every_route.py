@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+
+import cv2
 import numpy as np
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
@@ -90,7 +93,7 @@ def ask_manage(ask: Asked, tmp_path) -> None:
     studies.import_study(ask.store, "gone", tmp_path / "gone", patients="^(n)")
     for address, more in (("/find", {}), ("", {"cases": 1})):
         assert ask(f"POST /api/erase{address}", {"patient": "n", **more})["trace"]["cases"] == 1
-    for what in ("role", "password", "removed"):
+    for what in ("role", "password", "tokens", "removed"):
         ask(f"POST /api/accounts/set/{what}", {"name": "eve", "role": "adjudicator"})
 
 
@@ -200,6 +203,8 @@ def ask_training(ask: Asked, encoder: str, fit: str) -> None:
     ask("POST /api/training/check", {"config": SMALL})
     ask("POST /api/training/dry", {"study": STUDY, "config": SMALL})
     made = ask("POST /api/training/start", {"study": STUDY, "config": SMALL, "detectors": {"padim": {}}})
+    picture_of = base64.b64encode(cv2.imencode(".png", picture(1)[0])[1].tobytes()).decode()
+    assert ask("POST /api/programs/score", {"run": fit, "image": picture_of, "heat_map": True})["heat_map"]
     cells = [
         (1, f"{name}_{i}_{j}", 1.0) for name in ("aug_confusion", "class_distances") for i in (0, 1) for j in (0, 1)
     ]
