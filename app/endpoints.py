@@ -45,14 +45,14 @@ class Routes:
     async def get(self, request: gr.Request, path: str, **asked: Any) -> dict[str, Any]:
         """The answer of a route that reads; what is None is not asked for."""
         answer = await self.ask(request, "GET", path, params={k: v for k, v in asked.items() if v is not None})
-        return _told(answer.json())
+        return _content(answer.json())
 
     async def post(self, request: gr.Request, path: str, **body: Any) -> dict[str, Any]:
         """The answer of a route that writes or computes."""
-        return _told((await self.ask(request, "POST", path, json=body)).json())
+        return _content((await self.ask(request, "POST", path, json=body)).json())
 
 
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
+def _content(answer: dict[str, Any]) -> dict[str, Any]:
     if answer.pop("ok", True) is False:
         raise _refusal(str(answer.get("error", "")))
     return answer
@@ -99,17 +99,17 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
             run: id of the fit
             heat_map: whether to answer with the case's heat map too, a PNG of 16 bits as a data address
         """
-        told = await routes.get(request, f"/api/case/{case}/nearest", run=run)
+        why = await routes.get(request, f"/api/case/{case}/nearest", run=run)
         try:
-            told["patch"] = await routes.get(request, f"/api/case/{case}/explain", run=run)
-        except gr.Error as why:  # only some detectors compare with one patch of one image
-            told |= {"patch": None, "no_patch": why.message}
+            why["patch"] = await routes.get(request, f"/api/case/{case}/explain", run=run)
+        except gr.Error as refusal:  # only some detectors compare with one patch of one image
+            why |= {"patch": None, "no_patch": refusal.message}
         if heat_map:
             answer = await routes.ask(request, "GET", f"/api/case/{case}/heat", params={"run": run})
             shape = [int(n) for n in answer.headers["x-map-shape"].split(",")]
-            told["low"], told["high"] = (float(n) for n in answer.headers["x-map-range"].split(","))
-            told["heat_map"] = png_address(np.frombuffer(answer.content, "<u2").reshape(shape))
-        return told
+            why["low"], why["high"] = (float(n) for n in answer.headers["x-map-range"].split(","))
+            why["heat_map"] = png_address(np.frombuffer(answer.content, "<u2").reshape(shape))
+        return why
 
     async def worklist(
         study: str,

@@ -9,9 +9,10 @@ from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from app.access.permissions import Sighted, Studio
+from app.context import Context
 from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
 from app.routes._types import Answer, Int, Name, Part
-from core.studio.db.store import NotFound
+from core.studio.db.store import NotFound, Store
 from core.studio.review import agreement, believe, cases, results, sessions
 from core.studio.review.results import scored
 
@@ -286,19 +287,23 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
     return out
 
 
+def _scored_by(ctx: Context, study: str, run: str) -> Store:
+    """The store. Raises NotFound unless the run has scored the study."""
+    store: Store = ctx.store()
+    if all(r["id"] != run for r in cases.scored_runs(store, study)):
+        raise NotFound(f"no run {run!r} has scored {study}")
+    return store
+
+
 @router.get("/{study}/sizes", response_model=Sizes)
 def sizes(ctx: Studio, who: Sighted, study: str, run: Name):
     """Dice by lesion size: a question of its own, since of many cases some hundred masks and maps are read."""
-    store = ctx.store()
-    if all(r["id"] != run for r in cases.scored_runs(store, study)):
-        raise NotFound(f"no run {run!r} has scored {study}")
+    store = _scored_by(ctx, study, run)
     return {"ok": True} | results.dice_by_size(store, study, run)
 
 
 @router.get("/{study}/believe", response_model=Believed)
 def believed(ctx: Studio, who: Sighted, study: str, run: Name):
     """What the run's threshold promises and misses, whether images have changed, and how scores are calibrated."""
-    store = ctx.store()
-    if all(r["id"] != run for r in cases.scored_runs(store, study)):
-        raise NotFound(f"no run {run!r} has scored {study}")
+    store = _scored_by(ctx, study, run)
     return {"ok": True} | believe.believed(store, study, run)

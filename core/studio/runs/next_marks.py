@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
+import scipy  # stats loads when it is first used: it takes a second
 
 from core.studio.db.store import Store
 from core.studio.runs import marks
@@ -26,7 +27,7 @@ def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.
     unsure, novelty (N,): of each case, larger is more. Each counts by its rank, so that neither outweighs the other.
     """
     count = len(unsure)
-    ranks = np.stack([_ranks(np.asarray(values)) for values in (unsure, novelty)])
+    ranks = np.stack([scipy.stats.rankdata(values) for values in (unsure, novelty)])
     waiting = np.argsort(-ranks.sum(0), kind="stable").tolist()
     draw = np.random.default_rng(seed)
     order, words = [], []
@@ -36,13 +37,6 @@ def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.
         order.append(case)
         words.append(WORDS["chance" if by_chance else ("unsure", "novelty")[int(ranks[:, case].argmax())]])
     return np.array(order, int), words
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks (N,) of values, from 0; ties have their mean."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts + 1) / 2)[place])
 
 
 def keep_order(store: Store, run: str) -> int:
