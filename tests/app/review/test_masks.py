@@ -85,3 +85,28 @@ def test_clicks_grow_a_region_that_undo_takes_back_and_the_brush_corrects(page, 
     page.keyboard.press("g")
     assert click(*page.evaluate(FURTHEST, 0), 3) > corrected, "a second region, beside what was corrected"
     page.locator(".rv-editing").get_by_role("button", name="Discard").click()
+
+
+def test_a_click_outside_takes_away_what_was_drawn_before_the_region_grew(page, page_url):
+    enter(page, page_url)
+    mask, steps = f"{WIDGET}.review.editor.mask", f"{WIDGET}.review.editor.history.length"
+    page.keyboard.press("f")
+    page.keyboard.press("b")
+    x, y = page.evaluate(
+        f"(() => {{ const {{ view, panes }} = {WIDGET}.review, box = panes[0].canvas.getBoundingClientRect();"
+        "return [box.x + view.dx + 24.5 * view.scale, box.y + view.dy + 24.5 * view.scale]; })()"
+    )
+    page.mouse.click(x, y)
+    page.wait_for_function(f"{steps} === 1")
+    at = f"{mask}[24 * {WIDGET}.review.editor.w + 24]"
+    assert page.evaluate(at) == 1
+    page.keyboard.press("g")
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function(f"{steps} === 2", timeout=120_000)
+    page.keyboard.down("Alt")
+    page.mouse.click(x, y)
+    page.wait_for_function(f"{steps} === 3", timeout=120_000)
+    page.keyboard.up("Alt")
+    assert page.evaluate(at) == 0
+    page.locator(".rv-editing").get_by_role("button", name="Discard").click()

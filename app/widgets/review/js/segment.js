@@ -93,7 +93,10 @@ export function grow(review, p, positive) {
 async function one(review, id, click) {
   const { editor } = review;
   if (review.detail?.id !== id || !editor.mask) return;
-  const before = grown(review);
+  const latest = grown(review);
+  // A click that takes away where the mask was drawn before the region grew begins a correction of all of it.
+  const drawn = !click.positive && latest?.base[Math.floor(click.y) * editor.w + Math.floor(click.x)];
+  const before = drawn && !latest?.corrects ? undefined : latest;
   // A click that takes away where nothing was grown corrects what was drawn.
   const corrects = before ? before.corrects : !click.positive && editor.mask.some(Boolean);
   if (!before && !click.positive && !corrects)
