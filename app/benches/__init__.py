@@ -1,4 +1,4 @@
-"""Benchmarks by name: modules in a floor's folder `benches` with `run(quick=False) -> dict`."""
+"""Benchmarks by name: functions `(quick=False, ...) -> dict` in a floor's folder `benches`, listed by the harness."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ import importlib
 import inspect
 import pkgutil
 import time
-from dataclasses import dataclass
+
+from core.engine.benches.harness import BENCHES, Aim, Bench
 
 PACKAGES = ("core.engine.benches", "core.studio.benches", "app.benches")
 
 
-def _modules() -> dict[str, str]:
-    found = {}
+def _all() -> dict[str, Bench]:
+    """Every benchmark by its name; importing the modules lists them."""
     for package in PACKAGES:
-        path = importlib.import_module(package).__path__
-        names = [m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_")]
-        found |= {name.replace("_", "-"): f"{package}.{name}" for name in names}
-    return dict(sorted(found.items()))
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            if not module.name.startswith("_"):
+                importlib.import_module(f"{package}.{module.name}")
+    return dict(sorted(BENCHES.items()))
 
 
 def titles() -> dict[str, str]:
     """name -> the first line of what the benchmark says of itself."""
-    return {name: (importlib.import_module(m).__doc__ or "").strip().split("\n")[0] for name, m in _modules().items()}
+    return {name: (listed.run.__doc__ or "").strip().split("\n")[0] for name, listed in _all().items()}
+
+
+def aims() -> dict[str, Aim]:
+    """name -> what its figure should be, of the benchmarks that have an aim."""
+    return {name: listed.aim for name, listed in _all().items() if listed.aim}
 
 
 def run(
@@ -36,11 +42,11 @@ def run(
     decisions: int | None = None,
 ) -> dict:
     """The benchmark's result with its name and seconds. ValueError names the benchmarks there are, or their parts."""
-    modules = _modules()
+    benches = _all()
     key = name.replace("_", "-")
-    if key not in modules:
-        raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(modules)}")
-    function = importlib.import_module(modules[key]).run
+    if key not in benches:
+        raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(benches)}")
+    function = benches[key].run
     options: dict = {"quick": quick}
     if "device" in inspect.signature(function).parameters:
         options["device"] = device
@@ -60,45 +66,18 @@ def run(
     return {"bench": key, **result, "seconds": round(time.monotonic() - started, 2)}
 
 
-@dataclass(frozen=True)
-class Aim:
-    """What a benchmark's figure should be: at least `value`, or at most. key: of the figure in its result."""
-
-    value: float
-    at_least: bool = False
-    key: str = "ratio"
-
-    def met(self, figure: float) -> bool:
-        return figure >= self.value if self.at_least else figure <= self.value
-
-
-AIMS = {
-    "augment": Aim(5, at_least=True),
-    "pretrain": Aim(1.10),
-    "padim-fit": Aim(10, at_least=True),
-    "padim-score": Aim(1.05),
-    "nearest-score": Aim(1.5),
-    "lesion-score": Aim(1.15),
-    "igd-score": Aim(5, at_least=True),
-    "igd-train": Aim(5, at_least=True),
-    "metrics": Aim(5, at_least=True),
-    "start": Aim(1, key="over_import"),
-    "study": Aim(1.3),
-    "gpu": Aim(0.9, at_least=True),
-}
-
-
 def run_all(quick: bool = False, device: str = "auto", only: list[str] | None = None) -> dict:
     """Every benchmark that has an aim, or those named: {"bench": "all", "benches": [{"name", "ratio", "aim", "met"}]}.
 
     figure: what the aim is about, where that is not the ratio. One that fails is listed with its error and not met.
     """
-    unknown = sorted(set(only or ()) - set(AIMS))
+    named = aims()
+    unknown = sorted(set(only or ()) - set(named))
     if unknown:
-        raise ValueError(f"no benchmark with an aim is called {unknown[0]!r}; there are: {', '.join(AIMS)}")
+        raise ValueError(f"no benchmark with an aim is called {unknown[0]!r}; there are: {', '.join(named)}")
     started, rows = time.monotonic(), []
-    for name in only or AIMS:
-        aim = AIMS[name]
+    for name in only or named:
+        aim = named[name]
         row = {"name": name, "aim": aim.value, "at_least": aim.at_least, "figure": aim.key}
         try:
             found = run(name, quick, device)

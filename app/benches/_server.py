@@ -1,21 +1,147 @@
-"""What the benches of the server share: a study of drawn images, and the server over it in a process of its own."""
+"""What the benches of the page share: the server over a drawn study, its readers, its memory, and the browser."""
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
+import os
+import random
+import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import cv2
 import numpy as np
 
-from app.benches._readers import connect
 from core.studio.db.store import Store
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
+
+STUDY = "load"
+KEPT = 3.0  # seconds; the server keeps an idle connection for 5
+
+
+@dataclass
+class Heard:
+    """What one reader measured: seconds of each call by kind, what went wrong, the reviews that were answered."""
+
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {"case": [], "picture": [], "decision": []})
+    errors: list[str] = field(default_factory=list)
+    reviews: list[int] = field(default_factory=list)
+
+
+def connect(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+
+
+def read(
+    url: str,
+    cookie: str,
+    seed: int,
+    thinks: tuple[float, float],
+    heard: Heard,
+    start: threading.Barrier,
+    stop: threading.Event,
+) -> None:
+    """Decide until `stop`: the unread cases, then all again. thinks: least and most seconds before a decision."""
+    draw = random.Random(seed)
+    connection = connect(url)
+    case, unread, listed = 0, 1, {"study": STUDY, "split": "test"}
+
+    def call(kind: str, method: str, path: str, body: dict | None = None) -> bytes:
+        started = time.monotonic()
+        head = {"Cookie": cookie, "Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), head)
+        answer = connection.getresponse()
+        content = answer.read()
+        heard.seconds[kind].append(time.monotonic() - started)
+        if answer.status != 200:
+            raise RuntimeError(f"{path} answered {answer.status}: {content[:200]!r}")
+        return content
+
+    start.wait(60)
+    while not stop.is_set():
+        try:
+            if not case:
+                asked = urlencode({**listed, "case": 0, "back": 0, "unread": unread})
+                found = json.loads(call("case", "GET", f"/api/review/step?{asked}"))["case"]
+                if not found:
+                    unread = 0
+                    continue
+                case = found["id"]
+            call("picture", "GET", f"/api/case/{case}/pack")
+            pause = draw.uniform(*thinks)
+            if stop.wait(pause):
+                return
+            if pause > KEPT:  # the server has closed the connection meanwhile: a browser would open another by itself
+                connection.close()
+            decision = draw.choice(["normal", "abnormal", "unsure"])
+            body = {"case": case, "decision": decision, "token": f"{seed}-{case}-{draw.random()}", "list": listed}
+            done = json.loads(call("decision", "POST", "/api/review/decide", body))
+            heard.reviews.append(done["review"])
+            case = (done["next"] or {}).get("id", 0)
+        except Exception as error:
+            heard.errors.append(f"{type(error).__name__}: {error}"[:200])
+            connection.close()
+            case = 0
+
+
+SAMPLES = 120  # points of a curve
+PATIENCE = 60.0  # seconds in which a server must take a decision
+Curve = list[list[float]]
+
+
+def by_time(pid: int, seconds: float) -> tuple[Curve, list[float]]:
+    """[second, MB] of a process, and the machine's load average: its mean and its most."""
+    curve, loads = [], []
+    began = time.monotonic()
+    while (now := time.monotonic() - began) <= seconds:
+        memory = memory_mb(pid)
+        if memory is not None:
+            curve.append([round(now, 1), memory])
+        if hasattr(os, "getloadavg"):
+            loads.append(os.getloadavg()[0])
+        time.sleep(min(max(seconds / SAMPLES, 0.1), max(seconds - now, 0.01)))
+    return curve, [round(statistics.mean(loads), 1), round(max(loads), 1)] if loads else []
+
+
+def by_decisions(pid: int, count: int, done: Callable[[], int]) -> Curve:
+    """[decisions, MB] of a process until it has taken `count`, or takes none for PATIENCE. done: how many it has."""
+    curve: Curve = []
+    moved, last = time.monotonic(), 0
+    while (now := done()) < count and time.monotonic() - moved < PATIENCE:
+        if now > last:
+            moved, last = time.monotonic(), now
+        memory = memory_mb(pid)
+        if memory is not None and (not curve or now - curve[-1][0] >= count / SAMPLES):
+            curve.append([now, memory])
+        time.sleep(0.05)
+    return curve
+
+
+def slope(curve: Curve, per: float) -> float | None:
+    """MB for each `per` by least squares over the second half, when what is loaded once has been loaded."""
+    half = np.array([point for point in curve if point[0] >= curve[-1][0] / 2])
+    return None if len(half) < 3 else round(float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) * per, 2)
+
+
+def memory_mb(pid: int, what: str = "VmRSS") -> float | None:
+    """What a process holds in memory ("RssAnon": without mapped files); None where the system does not say."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return round(int(next(line for line in lines if line.startswith(what)).split()[1]) / 1024, 1)
+    return None
+
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = {"size": 64, "epochs": 10_000, "batch": 8}  # outlasts any measurement
@@ -66,3 +192,23 @@ def percentiles(found: list[float]) -> dict[str, float]:
         return {}
     cuts = statistics.quantiles(found, n=20, method="inclusive") if len(found) > 1 else found * 19
     return {name: round(value, 1) for name, value in (("p50", cuts[9]), ("p95", cuts[18]), ("most", max(found)))}
+
+
+@contextlib.contextmanager
+def chromium():
+    """Playwright's Chromium, or the system's. ValueError says what to do when there is none."""
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        raise ValueError("this bench needs a browser: run `python launch.py test` once, which installs it") from None
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(args=options)
+        except Error:
+            found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+            if not found:
+                raise ValueError("this bench needs Chromium: run `python launch.py test` once") from None
+            browser = playwright.chromium.launch(executable_path=found, args=options)
+        yield browser
+        browser.close()

@@ -1,9 +1,4 @@
-"""Load: twenty readers decide case after case beside a training, for ten minutes or --seconds; in milliseconds.
-
-Each reader opens the case, fetches its picture, thinks for a moment and decides, as the page does. --soak: an hour
-with longer thoughts, for the curve of the server's memory. --decisions: so many without thoughts and training, on a
-server that ends its threads whenever they idle, for what each decision and each thread leaves in its memory.
-"""
+"""Twenty readers at once."""
 
 from __future__ import annotations
 
@@ -16,9 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from app.access.sessions import Sessions
-from app.benches import _memory as memory
-from app.benches._readers import STUDY, Heard, read
-from app.benches._server import SERVER, TRAINING, cancel, drawn_study, percentiles, serve
+from app.benches._server import (
+    SERVER,
+    STUDY,
+    TRAINING,
+    Heard,
+    by_decisions,
+    by_time,
+    cancel,
+    drawn_study,
+    percentiles,
+    read,
+    serve,
+    slope,
+)
+from core.engine.benches.harness import bench
 from core.studio.benches._fault import missing
 from core.studio.db.home import Home
 from core.studio.db.store import Store
@@ -36,10 +43,17 @@ RESTLESS = [  # idle threads end at once instead of after 10 s, as in a quiet ho
 Thinks = tuple[float, float]
 
 
-def run(
+@bench("load")
+def load(
     quick: bool = False, seconds: float | None = None, soak: bool = False, decisions: int | None = None
 ) -> dict[str, Any]:
-    """{"readers", "errors", "lost", "decisions", "decision_ms": {"p50", "p95", "most"}, "case_ms", "picture_ms",
+    """Load: twenty readers decide case after case beside a training, for ten minutes or --seconds; in milliseconds.
+
+    Each reader opens the case, fetches its picture, thinks for a moment and decides, as the page does. --soak: an hour
+    with longer thoughts, for the curve of the server's memory. --decisions: so many without thoughts and training, on a
+    server that ends its threads whenever they idle, for what each decision and each thread leaves in its memory.
+
+    {"readers", "errors", "lost", "decisions", "decision_ms": {"p50", "p95", "most"}, "case_ms", "picture_ms",
 
     "memory_mb": of the server, [second, MB] by time, "memory_mb_per_hour": its slope over the second half,
     "load_average": of the machine, [mean, most], "training": its state}.
@@ -73,9 +87,9 @@ def _train(store: Store, quick: bool) -> int:
 
 def _measure(store: Store, server, url: str, seconds: float, readers: int, thinks: Thinks, job: int) -> dict[str, Any]:
     with _reading(store, url, readers, thinks) as heard:
-        curve, loads = memory.by_time(server.pid, seconds)
+        curve, loads = by_time(server.pid, seconds)
         trained = jobs.get_job(store, job)["status"]
-    machine = {"memory_mb": curve, "memory_mb_per_hour": memory.slope(curve, 3600), "load_average": loads}
+    machine = {"memory_mb": curve, "memory_mb_per_hour": slope(curve, 3600), "load_average": loads}
     return {
         **_summed(store, heard),
         "readers": readers,
@@ -87,8 +101,8 @@ def _measure(store: Store, server, url: str, seconds: float, readers: int, think
 
 def _count(store: Store, server, url: str, decisions: int, readers: int) -> dict[str, Any]:
     with _reading(store, url, readers, AT_ONCE) as heard:
-        curve = memory.by_decisions(server.pid, decisions, lambda: sum(len(one.reviews) for one in heard))
-    found = {"memory_mb": curve, "memory_mb_per_1000": memory.slope(curve, 1000)}
+        curve = by_decisions(server.pid, decisions, lambda: sum(len(one.reviews) for one in heard))
+    found = {"memory_mb": curve, "memory_mb_per_1000": slope(curve, 1000)}
     return {**_summed(store, heard), "readers": readers, **found}
 
 

@@ -1,7 +1,4 @@
-"""Reading: from a decision's key to the next image painted, and from MedMix's slider to its repaint, in milliseconds.
-
-Each in headless Chromium on a drawn study of 512 pixels, on a quiet server and beside a training on the same machine.
-"""
+"""Reading."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from app.benches._clusters_page import chromium
-from app.benches._server import TRAINING, cancel, drawn_study, percentiles, serve
+from app.benches._server import TRAINING, cancel, chromium, drawn_study, percentiles, serve
+from core.engine.benches.harness import bench
 from core.engine.calibration.percentiles import Calibration
 from core.studio.db import journal
 from core.studio.db.home import Home
@@ -60,8 +57,14 @@ START = """async (body) => {
 }"""
 
 
-def run(quick: bool = False) -> dict[str, Any]:
-    """{"quiet" | "training": {"key_ms" | "slider_ms": {"p50", "p95", "most"}, "load_average"}, "aims", "status",
+@bench("reading")
+def reading(quick: bool = False) -> dict[str, Any]:
+    """Reading: from a decision's key to the next image, from MedMix's slider to its repaint, in milliseconds.
+
+    Each in headless Chromium on a drawn study of 512 pixels, on a quiet server and beside a training on the same
+    machine.
+
+    {"quiet" | "training": {"key_ms" | "slider_ms": {"p50", "p95", "most"}, "load_average"}, "aims", "status",
 
     "ratio"}. status: of the training when all was measured. ratio: the worst 95th percentile to its aim.
     quick: a few of each, and the training only waits in its queue.

@@ -1,9 +1,4 @@
-"""MedMix and two weak views of 256 images, batched, against a per-image pipeline of PIL, torchvision and OpenCV.
-
-Both start from decoded images in memory (ours a float tensor, theirs PIL images) and end in float tensors: two weak
-views of each image, in batches of 32. Image i is made one of class A_{i mod 4}. Both run in one process with the same
-number of threads. The pipeline's blur is OpenCV's, many times as fast as torchvision's: the harder opponent.
-"""
+"""MedMix and weak views, batched, beside a pipeline that takes an image at a time."""
 
 from __future__ import annotations
 
@@ -23,10 +18,20 @@ from torchvision.transforms import functional as TF
 from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS, MedMixConfig, WeakConfig
 from core.engine.augment.medmix.medmix import MedMix
 from core.engine.augment.weak import WeakViews
+from core.engine.benches.harness import Aim, bench
 
 
-def run(quick: bool = False) -> dict[str, Any]:
-    """{"ratio": their seconds over ours, "seconds", "baseline_seconds", ...}; `quick`: 32 images."""
+@bench("augment", Aim(5, at_least=True))
+def augment(quick: bool = False) -> dict[str, Any]:
+    """MedMix and two weak views of 256 images, batched, against a per-image pipeline of PIL, torchvision and OpenCV.
+
+    Both start from decoded images in memory (ours a float tensor, theirs PIL images) and end in float tensors: two
+    weak views of each image, in batches of 32. Image i is made one of class A_{i mod 4}. Both run in one process with
+    the same number of threads. The pipeline's blur is OpenCV's, many times as fast as torchvision's: the harder
+    opponent.
+
+    {"ratio": their seconds over ours, "seconds", "baseline_seconds", ...}; `quick`: 32 images.
+    """
     count, side = (32 if quick else 256), 256
     images = smooth_images(count, side)
     medmix, weak = MEDMIX_PRESETS["paper"], WEAK_PRESETS["simclr"]

@@ -1,8 +1,4 @@
-"""What a million training images and ten million screenings take on 1, 8 and 64 devices, from rates measured on one.
-
-Counted, not run: every rate is measured here, at 256 px and with the paper's network, and multiplied. What is not
-shared among devices today is not divided by their number: one machine imports, one process writes to the database.
-"""
+"""A million training images and ten million screenings, counted from rates measured here."""
 
 from __future__ import annotations
 
@@ -16,7 +12,8 @@ import numpy as np
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.benches import joint_step
+from core.engine.benches.harness import bench
+from core.engine.benches.steps import joint_step
 from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
@@ -34,15 +31,21 @@ TRAINING, SCREENINGS = 1_000_000, 10_000_000
 HOUR = 3600.0
 
 
-def run(quick: bool = False, device: str = "auto") -> dict[str, Any]:
-    """ "devices": {count: {"epoch_hours", "training_hours", "beside_the_network", "screening_hours", "first"}}.
+@bench("cost")
+def cost(quick: bool = False, device: str = "auto") -> dict[str, Any]:
+    """What a million training images and ten million screenings take on 1, 8 and 64 devices, counted from one.
+
+    Counted, not run: every rate is measured here, at 256 px and with the paper's network, and multiplied. What is not
+    shared among devices today is not divided by their number: one machine imports, one process writes to the database.
+
+    "devices": {count: {"epoch_hours", "training_hours", "beside_the_network", "screening_hours", "first"}}.
 
     training_hours: all epochs of the `paper` preset; beside_the_network: the part of a step that is not its passes.
     first: the slowest stage of screening. "rates": images a second of each stage, on one device.
     "disk_gib": prepared training images, and readings of all screenings. ratio: device-hours of screening on the
     largest number of devices over those on one; 1 would be perfect.
     """
-    steps = joint_step.run(quick, device)
+    steps = joint_step(quick, device)
     rates, sizes = _screening(quick, device, steps["size"])
     epochs = PRETRAIN_PRESETS["paper"].epochs
     found: dict[str, dict[str, Any]] = {}

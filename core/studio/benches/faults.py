@@ -1,7 +1,4 @@
-"""Faults, made on purpose: what was answered is there, and nothing is that must not be (0 lost, 0 leaked).
-
-Each fault is made many times in a home of its own; --only NAME (as in the list, with - for spaces) makes one of them.
-"""
+"""Faults, made on purpose."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import logging
 import tempfile
 from pathlib import Path
 
+from core.engine.benches.harness import bench
 from core.studio.benches import _fault_backup, _fault_data, _fault_files, _fault_work
 from core.studio.benches._fault import Place
 
@@ -20,8 +18,15 @@ FAULTS = {
 }
 
 
-def run(quick: bool = False, only: tuple[str, ...] = ()) -> dict:
-    """{"faults": [{"name", "tries", "lost", "leaked", "seconds" (the longest recovery)}], "lost", "leaked"}."""
+@bench("faults")
+def faults(quick: bool = False, only: tuple[str, ...] = ()) -> dict:
+    """Faults, made on purpose: what was answered is there, and nothing is that must not be (0 lost, 0 leaked).
+
+    Each fault is made many times in a home of its own; --only NAME (as in the list, with - for spaces) makes one of
+    them.
+
+    {"faults": [{"name", "tries", "lost", "leaked", "seconds" (the longest recovery)}], "lost", "leaked"}.
+    """
     unknown = sorted(set(only) - set(FAULTS))
     if unknown:
         raise ValueError(f"there is no fault {unknown[0]!r}; there are: {', '.join(FAULTS)}")

@@ -1,4 +1,4 @@
-"""What a slider of the MedMix tab waits for: 4 x 6 pictures drawn, outlined and packed, at 256 and 512 px."""
+"""The sliders of the MedMix tab."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from core.engine.augment.config import MEDMIX_PRESETS
+from core.engine.benches.harness import bench
 from core.studio.db import store
 from core.studio.ingest import studies
 from core.studio.medmix import preview as medmix_view
@@ -21,8 +22,11 @@ SHOWN = ("paper", "quick", "soft", "endoscopy", "ultrasound")
 SHORT = ("paper", "endoscopy")
 
 
-def run(quick: bool = False) -> dict:
-    """Median and slowest of several repaints per preset and side, each with another setting, as a moving slider asks.
+@bench("medmix-ui")
+def medmix_ui(quick: bool = False) -> dict:
+    """What a slider of the MedMix tab waits for: 4 x 6 pictures drawn, outlined and packed, at 256 and 512 px.
+
+    Median and slowest of several repaints per preset and side, each with another setting, as a moving slider asks.
 
     cpu_ms is what one takes of a core, and what is waited for on a machine with nothing else to do.
     "ratio": the aim of 300 ms over the slowest preset's median at 256 px; above 1 is within it.

@@ -1,8 +1,4 @@
-"""What a threshold's promise is worth: coverage over random splits, planted beside real lesions, and alarms of drift.
-
---data FOLDER holds homes, each with a study that a first look has scored; nothing in them is changed. A set's normals
-are its held-out and its test ones together; 200 times half of them, drawn by chance, set the threshold for the others.
-"""
+"""Promises of a threshold, planted lesions and drift."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import cv2
 import numpy as np
 from scipy import stats
 
+from core.engine.benches.harness import bench
 from core.engine.calibration import drift
 from core.engine.calibration.conformal import by_images
 from core.engine.calibration.planted import sensitivity
@@ -29,8 +26,16 @@ SHIFTED = 60  # images of a simulated change
 BINS = (0, 0.1, 0.2, 0.35, 1.0)  # of real lesions' sizes
 
 
-def run(quick: bool = False, data: str | None = None, device: str = "auto", only: tuple[str, ...] = ()) -> dict:
-    """ "promise", "planted", "drift": rows by set. only: of these parts."""
+@bench("promise")
+def promise(quick: bool = False, data: str | None = None, device: str = "auto", only: tuple[str, ...] = ()) -> dict:
+    """What a threshold's promise is worth: coverage over splits, planted beside real lesions, alarms of drift.
+
+    --data FOLDER holds homes, each with a study that a first look has scored; nothing in them is changed. A set's
+    normals are its held-out and its test ones together; 200 times half of them, drawn by chance, set the threshold for
+    the others.
+
+    "promise", "planted", "drift": rows by set. only: of these parts.
+    """
     if data is None:
         raise ValueError("say where the homes are: --data FOLDER")
     wanted = only or ("promise", "planted", "drift")
@@ -89,7 +94,8 @@ class _Set:
 
 def promised(normal: np.ndarray, abnormal: np.ndarray, splits: int = SPLITS) -> list[dict]:
     """By alpha: share of normals flagged over random splits, how often it exceeds alpha, how often that is expected of
-    exchangeable images, and what is found of the abnormal ones."""
+    exchangeable images, and what is found of the abnormal ones.
+    """
     rows = []
     for alpha in (0.05, 0.1, 0.2):
         rng, shares, found, kept = np.random.default_rng(0), [], [], None

@@ -4,14 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.benches import first_minute
+from app.benches import opening
 
 
 @pytest.mark.long
 def test_the_moments_come_in_their_order(tmp_path, monkeypatch):
     monkeypatch.setenv("PMSACL_PICTURES", str(tmp_path))
     with ThreadPoolExecutor(1) as thread:  # the main one may have a browser's loop already
-        found = thread.submit(first_minute.run, quick=True).result()
+        found = thread.submit(opening.run, quick=True).result()
     assert 0 < found["answer"] <= found["page"] and "card" not in found
     assert found["ratio"] == round(found["page"] / 60, 2)
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")

@@ -10,7 +10,7 @@ from app.benches import fuzz
 @pytest.mark.slow
 @pytest.mark.parametrize("name", fuzz.READERS)
 def test_nothing_breaks_a_reader(name):
-    (row,) = fuzz.run(quick=True, only=(name,))["readers"]
+    (row,) = fuzz.fuzz(quick=True, only=(name,))["readers"]
     assert row["inputs"] >= 30 and row["failed"] == 0, row
     assert row["refused"] > 0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from app.benches import _memory as memory
+from app.benches import _server as memory
 from app.benches import load
 
 
 @pytest.mark.slow
 def test_readers_decide_at_once():
-    found = load.run(quick=True)
+    found = load.load(quick=True)
     assert found["errors"] == 0, found["first_errors"]
     assert found["lost"] == 0 and found["decisions"] > 0
     assert set(found["decision_ms"]) == {"p50", "p95", "most"}
@@ -19,7 +19,7 @@ def test_readers_decide_at_once():
 
 @pytest.mark.slow
 def test_the_memory_by_decision_on_a_server_whose_threads_end():
-    found = load.run(quick=True, decisions=60)
+    found = load.load(quick=True, decisions=60)
     assert found["errors"] == 0, found["first_errors"]
     assert found["lost"] == 0 and found["decisions"] >= 60
     counts = [count for count, _ in found["memory_mb"]]

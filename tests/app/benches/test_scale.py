@@ -6,14 +6,14 @@ import cv2
 import pytest
 
 from app.benches import scale
-from app.benches._stages import STAGES
+from app.benches.scale import STAGES
 from core.studio.demo.drawing import FOLDERS, MASKS
 
 
 @pytest.mark.long
 def test_each_stage_is_measured_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(scale, "STAGES", {name: STAGES[name] for name in ("import", "prepare")})
-    found = scale.run(only=("30", "60"), quick=True)
+    found = scale.scale(only=("30", "60"), quick=True)
     assert set(found["studies"]) == {"30", "60"} and found["ratio"] > 0
     for stages in (study["stages"] for study in found["studies"].values()):
         assert all(stage["seconds"] >= 0 and stage["peak_mib"] > 50 for stage in stages.values())

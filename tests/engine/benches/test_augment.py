@@ -22,6 +22,6 @@ def test_both_pipelines_make_the_same_kind_of_batches():
 
 
 def test_the_report():
-    report = augment.run(quick=True)
+    report = augment.augment(quick=True)
     assert report["ratio"] == report["baseline_seconds"] / report["seconds"] > 0
     assert report["images"] == 32 and report["side"] == 256

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from core.engine.benches import gpu
+from core.engine.benches import steps
 
 
 @pytest.mark.slow
 def test_the_small_form_has_every_figure():
-    found = gpu.run(quick=True, device="cpu")
+    found = steps.gpu(quick=True, device="cpu")
     assert found["ratio"] == pytest.approx(found["training_images_per_second"] / found["bare_images_per_second"])
     assert found["padim_images_per_second"] > 0 and found["device"] == "cpu"
 
@@ -16,4 +16,4 @@ def test_the_small_form_has_every_figure():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_it_says_so():
     with pytest.raises(ValueError, match="there is none here"):
-        gpu.run()
+        steps.gpu()

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from core.engine.benches import memory
+from core.engine.benches import fitting
 
 
 def test_images_that_repeat_are_read_like_an_array():
     drawn = np.arange(6, dtype=np.uint8).reshape(3, 2)
-    images = memory.Repeated(drawn, 8)
+    images = fitting.Repeated(drawn, 8)
     whole = np.concatenate([drawn, drawn, drawn])[:8]
     assert len(images) == 8 and images.shape == whole.shape and images.dtype == whole.dtype
     for index in (slice(2, 7), np.array([7, 0, 4]), 5, slice(6, 99)):
@@ -17,7 +17,7 @@ def test_images_that_repeat_are_read_like_an_array():
 
 @pytest.mark.long
 def test_each_stage_has_its_peak():
-    found = memory.run(quick=True)
+    found = fitting.memory(quick=True)
     assert list(found["peak_mib"]) == ["32", "64"]
     for row in found["peak_mib"].values():
         assert 0 < row["fit"] <= row["score"]

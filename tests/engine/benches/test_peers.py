@@ -14,7 +14,7 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 def test_without_the_peers_environment_the_command_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("PMSACL_PEERS", str(tmp_path / "python"))
     with pytest.raises(ValueError, match="requirements-bench.txt"):
-        peers.run(quick=True)
+        peers.peers(quick=True)
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.benches import pretrain
+from core.engine.benches import steps
 
 
 @pytest.mark.slow
 def test_both_steps_see_as_many_images():
-    found = pretrain.run(quick=True, device="cpu")
+    found = steps.pretrain(quick=True, device="cpu")
     assert found["images_per_step"] == 4 * 4 * 2 and found["size"] == 128
     assert found["ratio"] == found["seconds"]["pmsacl"] / found["seconds"]["bare"] > 0.4  # a shared machine is noisy

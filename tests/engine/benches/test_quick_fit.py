@@ -2,11 +2,11 @@
 
 import pytest
 
-from core.engine.benches import quick_fit
+from core.engine.benches import scoring
 
 
 @pytest.mark.slow
 def test_quick_fit():
-    row = quick_fit.run(quick=True)
+    row = scoring.quick_fit(quick=True)
     assert row["images"] == 60 and 0 < row["fit_seconds"] < row["seconds_in_all"]
     assert row["cpu_seconds"] > 0 and row["folding"] > 0.5  # a shared machine is noisy

@@ -8,7 +8,7 @@ from core.studio.benches import cost
 
 @pytest.mark.slow
 def test_hours_follow_from_the_rates():
-    found = cost.run(quick=True)
+    found = cost.cost(quick=True)
     step, rates = found["step"], found["rates"]
     assert list(found["devices"]) == list(step["processes"]) == ["1", "8"]
     for name, row in found["devices"].items():

@@ -12,10 +12,10 @@ EACH = [pytest.param(name, marks=pytest.mark.long if name in TRAINS else pytest.
 
 @pytest.mark.parametrize("name", EACH)
 def test_nothing_is_lost_and_nothing_leaks(name):
-    (row,) = faults.run(quick=True, only=(name,))["faults"]
+    (row,) = faults.faults(quick=True, only=(name,))["faults"]
     assert row["tries"] >= faults.QUICK and (row["lost"], row["leaked"]) == (0, 0), row
 
 
 def test_a_fault_that_is_not_there_is_a_sentence():
     with pytest.raises(ValueError, match="there are: killed-while-deciding"):
-        faults.run(only=("rain",))
+        faults.faults(only=("rain",))

@@ -7,7 +7,7 @@ from core.studio.review import worklist
 def test_every_filter_has_its_figures(monkeypatch):
     monkeypatch.setattr(review, "SIZES", (300, 600))
     monkeypatch.setattr(worklist, "SORTS", ("percentile", "name"))
-    found = review.run()
+    found = review.review()
     assert set(found["cases"]) == {"300", "600"} and found["ratio"] > 0
     for figures in found["cases"].values():
         filters = figures["filters_ms"]
