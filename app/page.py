@@ -8,7 +8,7 @@ import gradio as gr
 
 from app.context import APP, Context
 from app.endpoints import Routes, add_endpoints
-from app.theme import PALETTE, variables
+from app.theme import variables
 
 TABS = {  # the widget of each, in app/widgets: title
     "study": "Study",
@@ -24,6 +24,8 @@ BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt
 <span class="research">research use, not a medical device</span>
 <button id="at-work" hidden title="What is being worked on; click for the Training tab"></button></div>"""
 
+THEME = """<button id="theme" type="button" title="Light or dark; the viewer stays dark" aria-label="Light or dark">
+◐</button>"""
 OUT = """<a href="/tokens" title="For programs that sign in as you">Tokens</a> <a href="/password">Password</a>
 <form method="post" action="/sign-out"><button>Sign out</button></form>"""
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
@@ -46,9 +48,11 @@ def head() -> str:
     )
     sheets = [p.relative_to(APP).as_posix() for p in [*shared, *sorted((APP / "widgets").glob("*/*.css"))]]
     links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
-    ground = f"html,body{{background:{PALETTE['ground']}!important;color:{PALETTE['text']};color-scheme:dark}}"
+    ground = "html,body{background:var(--ground)!important;color:var(--text)}"
     script = f'<script type="module" src="{Context.asset("static/studio.js")}"></script>'
-    return f'<style>{variables()}{ground}</style><link rel="icon" href="/favicon.svg">{links}{_import_map()}{script}'
+    theme = f'<script src="{Context.asset("static/theme.js")}"></script>'
+    icon = '<link rel="icon" href="/favicon.svg">'
+    return f"{theme}<style>{variables()}{ground}</style>{icon}{links}{_import_map()}{script}"
 
 
 def _import_map() -> str:
@@ -101,7 +105,7 @@ def build_page(ctx: Context) -> gr.Blocks:
                 choices=[], label="Study", container=False, filterable=False, elem_id="study-picker", interactive=True
             )
             who = "" if ctx.single_user else OUT
-            gr.HTML(f'<div id="whoami">{who}</div>', elem_id="corner", padding=False, apply_default_css=False)
+            gr.HTML(f'<div id="whoami">{THEME}{who}</div>', elem_id="corner", padding=False, apply_default_css=False)
         bridge = gr.HTML(
             "", html_template="", js_on_load="window.Studio.bridge(props, trigger)", elem_id="bridge", padding=False
         )

@@ -1,11 +1,11 @@
-"""The reading room's look: one dark theme, the same whether the machine prefers light or dark."""
+"""The look: design tokens of a dark and a light theme, once; style sheets, Gradio and charts take them from here."""
 
 from __future__ import annotations
 
 import gradio as gr
 
 # Ink and light. Every pair used for text is at least 4.5 : 1 (tests/app/test_theme.py measures them).
-PALETTE = {
+DARK = {
     "ground": "#0d1013",
     "panel": "#14181c",
     "raised": "#1b2026",
@@ -20,23 +20,76 @@ PALETTE = {
     "good": "#86c99f",
     "warn": "#e6bd6a",
     "bad": "#f0917f",
+    "normal": "#7db8e8",
+    "abnormal": "#f0a35e",
+    "unsure": "#cfc48a",
+    "draft": "#2fd6a3",
+    "on_mark": "#10151a",
+    "chosen": "#1d3a44",
+    "alarm": "#3a1d18",
+    "on_alarm": "#ffd9d0",
+    "bins": "#6f8aa0",
+    "grid": "#232a32",
+    "shade": "#000000c0",
 }
+LIGHT = {
+    "ground": "#eef1f4",
+    "panel": "#ffffff",
+    "raised": "#f4f6f8",
+    "line": "#d3dae1",
+    "edge": "#77838f",
+    "text": "#1a2026",
+    "dim": "#55606b",
+    "accent": "#0f6479",
+    "fill": "#1f6277",
+    "fill_hover": "#2a7087",
+    "on_fill": "#ffffff",
+    "good": "#1d6b3c",
+    "warn": "#80560a",
+    "bad": "#ab2f1d",
+    "normal": "#1a639f",
+    "abnormal": "#9b4706",
+    "unsure": "#6a5c10",
+    "draft": "#0b6a50",
+    "on_mark": "#ffffff",
+    "chosen": "#d5e9ef",
+    "alarm": "#fbe6e1",
+    "on_alarm": "#7c2113",
+    "bins": "#6f8aa0",
+    "grid": "#e4e9ee",
+    "shade": "#1a202655",
+}
+SERIES = {  # lines of a chart, by theme
+    "dark": ["#7cc4d4", "#e6bd6a", "#f0917f", "#86c99f", "#c3a6f0", "#9db4c9", "#f2a7cf", "#d6d36a"],
+    "light": ["#0f6479", "#8f5f0a", "#b5402d", "#22774a", "#6b4bb0", "#4d667d", "#a83a7a", "#6f6c10"],
+}
+# What lies over a picture or on the map's ground is dark in both themes.
+PICTURES = ".rv-view, .rv-picture, .scatter-room .plot, dialog.zoom, #tour-ring, body.tour"
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "DejaVu Sans", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "DejaVu Sans Mono", "Consolas", "monospace")
 
 
 def variables() -> str:
-    """The palette as CSS custom properties, for the page's own style sheets."""
-    return ":root{" + "".join(f"--{name.replace('_', '-')}:{value};" for name, value in PALETTE.items()) + "}"
+    """The tokens as CSS custom properties; the page's script says which theme by `data-theme` on the root."""
+
+    def declared(palette: dict[str, str], name: str) -> str:
+        tokens = {**palette, **{f"series-{i}": colour for i, colour in enumerate(SERIES[name])}}
+        return "".join(f"--{key.replace('_', '-')}:{value};" for key, value in tokens.items())
+
+    dark, light = declared(DARK, "dark"), declared(LIGHT, "light")
+    return (
+        f":root{{{dark}color-scheme:dark}}:root[data-theme=light]{{{light}color-scheme:light}}"
+        f":is({PICTURES}){{{dark}color:{DARK['text']};color-scheme:dark}}"
+    )
 
 
 def theme() -> gr.themes.Base:
-    """Gradio's theme with both of its modes set to the dark one, so that no first paint is white."""
-    p = PALETTE
-    grey = f"{p['text']} #d3d9df #bcc4cc {p['dim']} #8b96a2 {p['edge']} #46515c {p['line']} {p['raised']} {p['panel']}"
-    teal = f"#e3f4f7 #c9e8ee #a6d8e2 {p['accent']} #55a9bc #3a8ca0 {p['fill_hover']} {p['fill']} #1c5263 #16404d"
-    grey = gr.themes.Color(*grey.split(), p["ground"], name="room")
-    teal = gr.themes.Color(*teal.split(), "#102f39", name="teal")
+    """Gradio's theme: both of its modes take the page's tokens, which follow the theme that is chosen."""
+    p = {name: f"var(--{name.replace('_', '-')})" for name in DARK}
+    shades = ["text"] * 3 + ["dim"] * 2 + ["edge"] * 2 + ["line", "raised", "panel", "ground"]
+    blues = ["accent"] * 6 + ["fill_hover"] + ["fill"] * 3 + ["chosen"]
+    grey = gr.themes.Color(*(p[name] for name in shades), name="room")
+    teal = gr.themes.Color(*(p[name] for name in blues), name="teal")
     built = gr.themes.Base(
         primary_hue=teal,
         secondary_hue=teal,

@@ -20,10 +20,10 @@ from core.studio.review import sessions
 from core.studio.review.exports.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco, export_png
-from core.studio.review.exports.tables import export_csv, names_for
+from core.studio.review.exports.tables import export_csv, export_scores, names_for
 
 router = APIRouter(prefix="/api/export", tags=["export"])
-FORMATS = {"csv": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip"}
+FORMATS = {"csv": "csv", "scores": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip"}
 
 
 class Missing(Part):
@@ -123,6 +123,8 @@ def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, ru
     file = folder / f"{study}.{FORMATS[kind]}"
     if kind == "csv":
         done = export_csv(store, study, file, who, names, run)
+    elif kind == "scores":
+        done = export_scores(store, study, file, who, names)
     elif kind == "coco":
         done = export_coco(store, study, file, who, names)
     else:

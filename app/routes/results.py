@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from app.access.permissions import Sighted, Studio
+from app.access.permissions import Administrator, Sighted, Studio
 from app.context import Context
 from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
-from app.routes._types import Answer, Int, Name, Part
+from app.routes._types import Answer, Body, Finite, Int, Name, Part
 from core.studio.db.store import NotFound, Store
 from core.studio.review import agreement, believe, cases, results, sessions
 from core.studio.review.results import scored
+from core.studio.runs import operating
+from core.studio.runs.operating import in_force
 
 router = APIRouter(prefix="/api/results", tags=["results"])
 
@@ -23,11 +26,13 @@ Interval = tuple[float, float] | None
 
 
 class OperatingPoint(Confusion):
-    """roc: (false positive rate, true positive rate); null where only one kind of case is known."""
+    """roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only
+    one kind of case is known."""
 
     against: Literal["labels", "readers"]
     run: str
     roc: list[tuple[float, float]] | None
+    cuts: list[float]
     auroc: float | None
     point: tuple[float, float] | None
 
@@ -43,6 +48,31 @@ class Promised(Part):
     flagged: int
     normals: int
     share: Share
+
+
+class Chosen(Part):
+    """The operating point in force. threshold: null where it is the percentile of held-out normals. labels: whether
+    they were in sight when it was chosen."""
+
+    source: Literal["dragged", "learnt", "promise", "default"]
+    threshold: float | None
+    labels: bool
+    reader: str
+    created: str
+    words: str
+
+
+class ChosenAnswer(Answer):
+    chosen: Chosen
+
+
+class ChoosePoint(Body):
+    """threshold: of `dragged`; the others are worked out. off: takes the point of this source back."""
+
+    run: str
+    source: Literal["dragged", "learnt", "promise"]
+    threshold: Finite | None = None
+    off: bool = False
 
 
 class PairAgreement(Kappa):
@@ -189,6 +219,7 @@ class ResultsOfRun(Answer):
     labels: OperatingPoint
     readers: OperatingPoint
     promise: Promised | None
+    chosen: Chosen
     compared: list[ComparedRow]
     panel: list[PanelCase]
 
@@ -275,9 +306,11 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
         points = {
             one: results.operating_point(store, study, one, "labels", bool(roi), kept) for one, kept in read.items()
         }
+        kept = in_force(store, *shown)
         out |= {
             "run": chosen,
-            "verdicts": [results.verdict(r, points[r["id"]]) for r in runs if r["first"]],
+            "chosen": {**asdict(kept[chosen]), "words": kept[chosen].words},
+            "verdicts": [results.verdict(r, points[r["id"]], kept[r["id"]]) for r in runs if r["first"]],
             "labels": points[chosen],
             "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
             "promise": results.promise(store, study, read[chosen]),
@@ -293,6 +326,26 @@ def _scored_by(ctx: Context, study: str, run: str) -> Store:
     if all(r["id"] != run for r in cases.scored_runs(store, study)):
         raise NotFound(f"no run {run!r} has scored {study}")
     return store
+
+
+@router.post("/{study}/point", response_model=ChosenAnswer)
+def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
+    """Moves the operating point of a run: what is flagged in all lists and figures follows it."""
+    store = _scored_by(ctx, study, body.run)
+    threshold, labels = body.threshold, False
+    if not body.off:
+        read = scored(store, study, body.run)
+        if body.source == "promise":
+            promise = results.promise(store, study, read)
+            threshold = promise["threshold"] if promise else None
+        elif body.source == "learnt":
+            threshold = results.learnt_threshold(read.test, *results.truth_of(store, study, read.test, "readers"))
+        else:
+            labels = bool((read.test.label != "unknown").any())
+        if threshold is None:
+            raise ValueError("There is no such threshold: it takes more held-out normals, or a score to flag above.")
+    kept = operating.choose(store, study, body.run, body.source, None if body.off else threshold, who, labels)
+    return {"ok": True, "chosen": {**asdict(kept), "words": kept.words}}
 
 
 @router.get("/{study}/sizes", response_model=Sizes)

@@ -291,6 +291,33 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /** @description threshold: of `dragged`; the others are worked out. off: takes the point of this source back. */
+        ChoosePoint: {
+            run: string;
+            /** @enum {string} */
+            source: "dragged" | "learnt" | "promise";
+            threshold?: number | null;
+            /** @default false */
+            off: boolean;
+        };
+        /**
+         * @description The operating point in force. threshold: null where it is the percentile of held-out normals. labels: whether
+         *     they were in sight when it was chosen.
+         */
+        Chosen: {
+            /** @enum {string} */
+            source: "dragged" | "learnt" | "promise" | "default";
+            threshold: number | null;
+            labels: boolean;
+            reader: string;
+            created: string;
+            words: string;
+        };
+        ChosenAnswer: {
+            /** @constant */
+            ok: true;
+            chosen: components["schemas"]["Chosen"];
+        };
         /**
          * @description clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it.
          *     start: the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region.
@@ -1315,7 +1342,10 @@ export interface components {
             session: number;
             study: string;
         };
-        /** @description roc: (false positive rate, true positive rate); null where only one kind of case is known. */
+        /**
+         * @description roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only
+         *     one kind of case is known.
+         */
         OperatingPoint: {
             tp: number;
             fp: number;
@@ -1332,6 +1362,7 @@ export interface components {
                 number,
                 number
             ][] | null;
+            cuts: number[];
             auroc: number | null;
             point: [
                 number,
@@ -1824,6 +1855,7 @@ export interface components {
             labels: components["schemas"]["OperatingPoint"];
             readers: components["schemas"]["OperatingPoint"];
             promise: components["schemas"]["Promised"] | null;
+            chosen: components["schemas"]["Chosen"];
             compared: components["schemas"]["ComparedRow"][];
             panel: components["schemas"]["PanelCase"][];
         };
@@ -2678,6 +2710,9 @@ export type ChangedCase = components['schemas']['ChangedCase'];
 export type ChangedMeasure = components['schemas']['ChangedMeasure'];
 export type ChangedMind = components['schemas']['ChangedMind'];
 export type ChoiceField = components['schemas']['ChoiceField'];
+export type ChoosePoint = components['schemas']['ChoosePoint'];
+export type Chosen = components['schemas']['Chosen'];
+export type ChosenAnswer = components['schemas']['ChosenAnswer'];
 export type Clicks = components['schemas']['Clicks'];
 export type ClusterMap = components['schemas']['ClusterMap'];
 export type Column = components['schemas']['Column'];
@@ -2982,6 +3017,7 @@ export interface Api {
   (path: `/api/medmix/presets${Query}`): Promise<Presets>;
   (path: `/api/medmix/presets${Query}`, body: object): Promise<KeptPreset>;
   (path: `/api/programs/score${Query}`, body: object): Promise<app__routes__programs__Look>;
+  (path: `/api/results/${string}/point${Query}`, body: object): Promise<ChosenAnswer>;
   (path: `/api/results/${string}/sizes${Query}`): Promise<Sizes>;
   (path: `/api/review/finding${Query}`, body: object): Promise<Findings>;
   (path: `/api/training/check${Query}`, body: object): Promise<Done>;
@@ -3140,6 +3176,7 @@ export interface Post {
   (path: `/api/manage/${string}/labels`, body?: Params): Promise<Answer<Labels>>;
   (path: `/api/medmix/presets`, body?: Params): Promise<Answer<KeptPreset>>;
   (path: `/api/programs/score`, body?: Params): Promise<Answer<app__routes__programs__Look>>;
+  (path: `/api/results/${string}/point`, body?: Params): Promise<Answer<ChosenAnswer>>;
   (path: `/api/review/finding`, body?: Params): Promise<Answer<Findings>>;
   (path: `/api/training/check`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/${string}`, body?: Params): Promise<Answer<RunAction>>;
@@ -3202,6 +3239,7 @@ export interface PostBytes {
   (path: `/api/manage/${string}/labels`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
   (path: `/api/medmix/presets`, params: Params, content: Uint8Array): Promise<Answer<KeptPreset>>;
   (path: `/api/programs/score`, params: Params, content: Uint8Array): Promise<Answer<app__routes__programs__Look>>;
+  (path: `/api/results/${string}/point`, params: Params, content: Uint8Array): Promise<Answer<ChosenAnswer>>;
   (path: `/api/review/finding`, params: Params, content: Uint8Array): Promise<Answer<Findings>>;
   (path: `/api/training/check`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/${string}`, params: Params, content: Uint8Array): Promise<Answer<RunAction>>;

@@ -5,10 +5,12 @@ import uPlot from './vendor/uPlot.esm.js';
 
 /** @typedef {import('./types').Line} Line */
 
-export const COLOURS = ['#7cc4d4', '#e6bd6a', '#f0917f', '#86c99f', '#c3a6f0', '#9db4c9', '#f2a7cf', '#d6d36a'];
-const TEXT = '#a3adb8';
-const GRID = { stroke: '#232a32', width: 1 };
-const EDGE = '#66727f';
+export const COLOURS = Array.from({ length: 8 }, (_, i) => `var(--series-${i})`);
+/** A colour for the canvas, which knows no tokens. @param {string} colour */
+const ink = (colour) =>
+  colour.startsWith('var(') ? getComputedStyle(document.documentElement).getPropertyValue(colour.slice(4, -1)) : colour;
+const TEXT = 'var(--dim)';
+const EDGE = 'var(--edge)';
 const FONT = '11px system-ui, "DejaVu Sans", sans-serif';
 const DOTTED = 30; // lines of fewer points show each of them
 const STEPS = [1, 2, 5].flatMap((m) => [m, 10 * m, 100 * m, 1e3 * m, 1e4 * m, 1e5 * m, 1e6 * m]).sort((a, b) => a - b);
@@ -28,6 +30,7 @@ export class Chart {
     this.box = el('div', { class: 'plot', role: 'img', 'aria-label': options.title }, this.none);
     this.element = el('figure', { class: 'chart' }, el('figcaption', {}, this.name, this.legend), this.box);
     new ResizeObserver(() => this.draw()).observe(this.box);
+    addEventListener('theme', () => this.plot?.redraw());
   }
 
   /** @param {string} title */
@@ -67,7 +70,7 @@ export class Chart {
 
   /** @param {number} width @param {number} height @returns {uPlot.Options} */
   #look(width, height) {
-    const axis = { stroke: TEXT, font: FONT, ticks: { show: false } };
+    const axis = { stroke: () => ink(TEXT), font: FONT, ticks: { show: false } };
     return {
       width,
       height,
@@ -80,7 +83,14 @@ export class Chart {
       },
       axes: [
         { ...axis, grid: { show: false }, size: 18, gap: 2, space: 90, incrs: STEPS },
-        { ...axis, grid: GRID, size: 42, gap: 4, space: 26, values: (_, values) => values.map(label) },
+        {
+          ...axis,
+          grid: { stroke: () => ink('var(--grid)'), width: 1 },
+          size: 42,
+          gap: 4,
+          space: 26,
+          values: (_, values) => values.map(label),
+        },
       ],
       series: [{}, ...this.series.map(lineOf)],
       hooks: {
@@ -109,12 +119,12 @@ export class Chart {
     ctx.textAlign = 'right';
     for (const line of this.options.lines || []) {
       const y = plot.valToPos(line.at, 'y', true);
-      ctx.strokeStyle = EDGE;
+      ctx.strokeStyle = ink(EDGE);
       ctx.beginPath();
       ctx.moveTo(bbox.left, y);
       ctx.lineTo(bbox.left + bbox.width, y);
       ctx.stroke();
-      ctx.fillStyle = TEXT;
+      ctx.fillStyle = ink(TEXT);
       ctx.fillText(line.label, bbox.left + bbox.width - 2 * ratio, y - 4 * ratio);
     }
     ctx.restore();
@@ -138,8 +148,8 @@ export class Chart {
 
 /** @param {Line} line @returns {uPlot.Series} */
 const lineOf = ({ colour, dash, thick, points }) => ({
-  stroke: colour,
+  stroke: () => ink(colour || COLOURS[0]),
   width: thick ? 2.2 : 1.5,
   dash: dash ? [5, 4] : undefined,
-  points: { show: points.length < DOTTED, size: 4, fill: colour, width: 0 },
+  points: { show: points.length < DOTTED, size: 4, fill: () => ink(colour || COLOURS[0]), width: 0 },
 });

@@ -198,6 +198,8 @@ def open_tab(page, url: str, tab: str, study: str = STUDY) -> None:
     page.wait_for_function("window.Studio && window.Studio.started", timeout=30_000)
     page.get_by_role("tab", name=tab, exact=True).click()
     page.wait_for_selector(f".widget-{tab.lower()}[data-ready]", state="attached")
+    if tab == "Training" and page.locator(".advanced-turn[aria-expanded=false]").count():
+        page.locator(".advanced-turn").click()
 
 
 @pytest.fixture(scope="session")

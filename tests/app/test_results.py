@@ -166,3 +166,45 @@ def test_an_answer_that_comes_late_does_not_undo_a_choice(page, page_url, scored
         held[0].continue_()
     page.wait_for_timeout(200)
     assert chosen.is_visible()
+
+
+def test_the_operating_point_is_dragged_and_the_flags_of_the_list_follow(page, page_url, scored):
+    run = scored[2]["lesion-head"]
+    open_tab(page, page_url, "Results", STUDY)
+    dot = page.locator(".rs-point")
+    dot.wait_for()
+    assert "95th percentile" in page.locator(".rs-chosen").inner_text()
+    curve = page.locator(".rs-point").locator("xpath=..").bounding_box()
+    box = dot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    # To the corner at the top right: everything is flagged.
+    page.mouse.move(curve["x"] + curve["width"] * 0.95, curve["y"] + curve["height"] * 0.05, steps=4)
+    assert page.locator(".rs-said").inner_text() == "Sensitivity 100.0 %, specificity 0.0 %"
+    page.mouse.up()
+    page.get_by_text("set by hand on the ROC curve, with the labels in sight").first.wait_for()
+    found = asked(page_url, run)
+    assert found["chosen"]["source"] == "dragged" and found["labels"]["sensitivity"]["value"] == 1
+    (unflagged,) = scored[1].columns(
+        "SELECT r.case_id FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test' "
+        "AND NOT coalesce(r.flagged_roi, r.flagged)",
+        [run],
+    )
+    assert len(unflagged) == 0
+    page.get_by_role("button", name="Take back").click()
+    page.get_by_text("In force: the 95th percentile").wait_for()
+    assert asked(page_url, run)["labels"]["specificity"]["value"] > 0
+    kinds = [e["kind"] for e in scored[1].query("SELECT kind FROM events WHERE kind = 'operating-point'")]
+    assert len(kinds) == 2
+
+
+def test_exports_can_keep_names_and_hold_all_scores(page, page_url, scored):
+    open_tab(page, page_url, "Results", STUDY)
+    page.locator(".rs-named").wait_for()
+    page.locator(".rs-named").check()
+    with page.expect_download() as held:
+        page.get_by_role("button", name="All scores, CSV").click()
+    lines = Path(held.value.path()).read_text(encoding="utf-8").splitlines()
+    names = [r["name"].rsplit(".", 1)[0] for r in scored[1].query("SELECT name FROM cases WHERE split != 'train'")]
+    assert len(lines) == 1 + scored[1].first("SELECT count(*) AS n FROM readings")["n"]
+    assert {line.split(",")[0] for line in lines[1:]} == set(names)

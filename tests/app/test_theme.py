@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.theme import PALETTE, theme
+from app.theme import DARK, LIGHT, SERIES, theme
+
+THEMES = pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
 
 
 def luminance(colour: str) -> float:
@@ -19,18 +21,30 @@ def contrast(a: str, b: str) -> float:
 
 
 @pytest.mark.parametrize("ground", ["ground", "panel", "raised"])
-@pytest.mark.parametrize("ink", ["text", "dim", "accent", "good", "warn", "bad"])
-def test_text_has_aa_contrast(ink, ground):
-    assert contrast(PALETTE[ink], PALETTE[ground]) >= 4.5
+@pytest.mark.parametrize(
+    "ink", ["text", "dim", "accent", "good", "warn", "bad", "normal", "abnormal", "unsure", "draft"]
+)
+@THEMES
+def test_text_has_aa_contrast(palette, ink, ground):
+    assert contrast(palette[ink], palette[ground]) >= 4.5
 
 
-@pytest.mark.parametrize("fill", ["fill", "fill_hover"])
-def test_buttons_have_aa_contrast(fill):
-    assert contrast(PALETTE["on_fill"], PALETTE[fill]) >= 4.5
+@THEMES
+def test_words_on_colours_have_aa_contrast(palette):
+    grounds = {"on_fill": ("fill", "fill_hover"), "on_mark": ("normal", "abnormal", "unsure"), "on_alarm": ("alarm",)}
+    pairs = [(ink, ground) for ink, filled in grounds.items() for ground in filled] + [("text", "chosen")]
+    assert [pair for pair in pairs if contrast(palette[pair[0]], palette[pair[1]]) < 4.5] == []
 
 
-def test_edges_of_inputs_can_be_seen():
-    assert contrast(PALETTE["edge"], PALETTE["raised"]) >= 3
+@THEMES
+def test_edges_of_inputs_and_lines_of_charts_can_be_seen(palette):
+    series = SERIES["dark" if palette is DARK else "light"]
+    assert contrast(palette["edge"], palette["raised"]) >= 3
+    assert [colour for colour in series if contrast(colour, palette["panel"]) < 3] == []
+
+
+def test_both_themes_have_the_same_tokens():
+    assert LIGHT.keys() == DARK.keys()
 
 
 def test_light_and_dark_mode_are_the_same():

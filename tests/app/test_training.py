@@ -189,3 +189,17 @@ def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
     page.get_by_role("button", name="Archive").click()
     page.wait_for_selector(f"tr[data-run='{run}']", state="detached")
     assert runs.get_run(opened, run)["archived"]
+
+
+def test_three_ways_and_the_rest_folded(page, page_url):
+    page.goto(f"{page_url}?study=small&tab=training")
+    page.wait_for_selector(".widget-training[data-ready]")
+    ways = page.locator(".training-room .way b").all_inner_texts()
+    assert ways == ["First look", "Train PMSACL", "Everything of the paper"]
+    assert not page.locator(".training-room .detectors").is_visible()
+    page.locator(".advanced-turn").click()
+    page.locator(".training-room .detectors").wait_for()
+    page.reload()
+    page.locator(".training-room .detectors").wait_for()
+    page.locator(".go-report").click()
+    page.wait_for_function("document.querySelector('[role=tab][aria-selected=true]').innerText === 'Report'")

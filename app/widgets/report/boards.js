@@ -59,6 +59,12 @@ export function board(table, open) {
       el('td', {}, el('span', { class: 'rp-seeds' }, dots(row))),
     );
 
+  const something = (/** @type {Row} */ row) => Boolean(row.failed) || row.seeds.some((one) => one.fit);
+  const rows = table.rows.filter(something);
+  const waiting = table.rows.filter((row) => !something(row));
+  const names = waiting.map((row) => row.label).join(', ');
+  const note = waiting.length > 0 && el('p', { class: 'dim rp-waiting' }, `Not made yet: ${names}.`);
+  if (!rows.length) return el('section', { class: 'panel rp-board' }, el('h2', {}, table.title), note);
   return el(
     'section',
     { class: 'panel rp-board' },
@@ -78,7 +84,8 @@ export function board(table, open) {
           el('th', { scope: 'col' }, 'Seeds'),
         ),
       ),
-      el('tbody', {}, table.rows.map(line)),
+      el('tbody', {}, rows.map(line)),
     ),
+    note,
   );
 }

@@ -5,6 +5,7 @@ import { el, fill } from '../../static/dom.js';
 
 const KINDS = {
   csv: 'Decisions, CSV',
+  scores: 'All scores, CSV',
   coco: 'Masks, COCO',
   png: 'Masks, PNG',
   'dicom-seg': 'DICOM-SEG',
@@ -36,16 +37,32 @@ function listen() {
 
 /**
  * @param {string} study
+ * @param {string | null} run whose scores stand beside the decisions
  * @param {boolean} blind whether the study is read blind first
  * @param {(id: number, name: string) => HTMLElement} link to a case
  * @param {() => void} changed
  */
-export function exports(study, blind, link, changed) {
+export function exports(study, run, blind, link, changed) {
   listen();
+  const named = el('input', { type: 'checkbox', class: 'rs-named' });
+  const keep = el(
+    'label',
+    { class: 'check', title: 'Administrators alone; a bundle always keeps them' },
+    named,
+    'Names and dates as they are',
+  );
   const links = Object.entries(KINDS).map(([kind, text]) => {
     const action = `/api/export/${encodeURIComponent(study)}/${kind}`;
-    const button = el('button', { title: kind === 'bundle' ? KEPT : REMAPPED }, text);
-    return el('form', { method: 'post', action, target: ANSWERS }, button);
+    const button = el(
+      'button',
+      { title: kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are` },
+      text,
+    );
+    const form = el('form', { method: 'post', action, target: ANSWERS }, button);
+    form.onsubmit = () => {
+      form.action = `${action}?${new URLSearchParams({ names: String(Number(named.checked)), run: run || '' })}`;
+    };
+    return form;
   });
   const turn = async () => {
     await orToast(api('/api/review/settings', { study, blind: !blind }));
@@ -68,7 +85,7 @@ export function exports(study, blind, link, changed) {
   return el(
     'section',
     { class: 'panel rs-wide' },
-    el('div', { class: 'rs-head' }, el('h2', {}, 'Take it with you'), links, button),
+    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), keep, links, button),
     careful,
   );
 }

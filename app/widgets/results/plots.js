@@ -11,8 +11,12 @@ const text = (
   more = {},
 ) => el('text', { x, y, 'text-anchor': anchor, ...more }, what);
 
-/** The ROC curve with the operating point. @param {import('../../static/answers').OperatingPoint} figures */
-export function roc({ roc: curve, point }) {
+/**
+ * The ROC curve with the operating point, which can be dragged along it or moved by the arrow keys.
+ * @param {import('../../static/answers').OperatingPoint} figures
+ * @param {(place: number, done: boolean) => void} moved to a place of the curve; done: it is let go of
+ */
+export function roc({ roc: curve, point }, moved) {
   const [left, bottom, side] = [36, 264, 250];
   const at = (/** @type {number[]} */ [x, y]) => [left + side * x, bottom - side * y];
   const line = (/** @type {string} */ d, /** @type {string} */ stroke, more = {}) =>
@@ -28,17 +32,56 @@ export function roc({ roc: curve, point }) {
     text(161, 298, '1 − specificity'),
     text(10, 90, 'sensitivity', 'middle', { transform: 'rotate(-90 10 90)' }),
   ];
-  const drawn = { viewBox: '0 0 300 300', role: 'img', 'aria-label': 'ROC with the operating point' };
+  const drawn = { viewBox: '0 0 300 300', role: 'group', 'aria-label': 'ROC with the operating point' };
   if (!curve || !point) return el('svg', drawn, frame, text(161, 139, 'needs normal and abnormal cases'));
   const path = curve.map((p, i) => `${i ? 'L' : 'M'}${at(p).join(' ')}`).join(' ');
-  const [cx, cy] = at(point);
-  return el(
-    'svg',
-    drawn,
-    frame,
-    line(path, 'var(--accent)'),
-    el('circle', { cx, cy, r: 5.5, fill: 'var(--warn)', stroke: '#000' }),
-  );
+  const nearest = (/** @type {number} */ x, /** @type {number} */ y) => {
+    const far = curve.map((p) => Math.hypot(p[0] - x, p[1] - y));
+    return far.indexOf(Math.min(...far));
+  };
+  let place = nearest(point[0], point[1]);
+  const dot = el('circle', {
+    class: 'rs-point',
+    r: 7,
+    fill: 'var(--warn)',
+    stroke: 'var(--panel)',
+    'stroke-width': 2,
+    tabindex: 0,
+    role: 'slider',
+    'aria-label': 'Operating point',
+    'aria-valuemin': 0,
+    'aria-valuemax': curve.length - 1,
+  });
+  const put = (/** @type {number[]} */ here) => {
+    const [cx, cy] = at(here);
+    for (const [key, value] of Object.entries({ cx, cy, 'aria-valuenow': place })) dot.setAttribute(key, String(value));
+    const words = `sensitivity ${fixed(here[1], 2)}, specificity ${fixed(1 - here[0], 2)}`;
+    dot.setAttribute('aria-valuetext', words);
+  };
+  const move = (/** @type {number} */ to, /** @type {boolean} */ done) => {
+    place = Math.min(Math.max(to, 0), curve.length - 1);
+    put(curve[place]);
+    moved(place, done);
+  };
+  put(point);
+  const svg = el('svg', drawn, frame, line(path, 'var(--accent)'), dot);
+  const dragged = (/** @type {PointerEvent} */ event, done = false) => {
+    const box = svg.getBoundingClientRect();
+    const unit = 300 / box.width;
+    const x = ((event.clientX - box.left) * unit - left) / side;
+    move(nearest(x, (bottom - (event.clientY - box.top) * unit) / side), done);
+  };
+  dot.addEventListener('pointerdown', (event) => dot.setPointerCapture(event.pointerId));
+  dot.addEventListener('pointermove', (event) => dot.hasPointerCapture(event.pointerId) && dragged(event));
+  dot.addEventListener('pointerup', (event) => dot.hasPointerCapture(event.pointerId) && dragged(event, true));
+  dot.addEventListener('keydown', (event) => {
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    move(place + by, false);
+  });
+  dot.addEventListener('keyup', (event) => event.key.startsWith('Arrow') && moved(place, true));
+  return svg;
 }
 
 /** Dice of each lesion by its size, and by groups of sizes. @param {import('../../static/answers').Sizes} sizes */

@@ -1,7 +1,8 @@
 // The Results tab: figures of one run of the study, as the server worked them out.
 import { api, questions } from '../../static/api.js';
+import { orToast } from '../../static/dialogs.js';
 import { el, fill, finder } from '../../static/dom.js';
-import { day, fixed } from '../../static/format.js';
+import { day, fixed, percent } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
 import { believed } from './believe.js';
 import { exports } from './exports.js';
@@ -27,14 +28,42 @@ export async function mount(root, studio) {
     el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
 
   /** @param {import('../../static/answers').ResultsOfRun} r */
-  function operatingPoint({ labels, promise }) {
-    const dot = 'the dot is the threshold, the 95th percentile of held-out normals';
+  function operatingPoint({ run: of, labels, promise, chosen }) {
+    const said = el('p', { class: 'num rs-said', role: 'status' });
+    const keep = async (/** @type {Record<string, unknown>} */ body) => {
+      await api(`/api/results/${encodeURIComponent(studio.study || '')}/point`, { run: of, ...body });
+      await show(true);
+      studio.emit('flags');
+    };
+    const moved = (/** @type {number} */ place, /** @type {boolean} */ done) => {
+      const [x, y] = labels.roc?.[place] || [0, 0];
+      said.textContent = `Sensitivity ${percent(y)}, specificity ${percent(1 - x)}`;
+      if (done) orToast(keep({ source: 'dragged', threshold: labels.cuts[place] }));
+    };
+    const way = (/** @type {string} */ text, /** @type {string} */ title, /** @type {object} */ body) =>
+      el('button', { type: 'button', title, onclick: () => orToast(keep({ ...body })) }, text);
+    const set = chosen.source !== 'default';
     return el(
       'section',
       { class: 'panel' },
       el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')),
-      roc(labels),
-      el('p', { class: 'dim num' }, labels.auroc === null ? '' : `AUROC ${fixed(labels.auroc)}; ${dot}`),
+      roc(labels, moved),
+      said,
+      el('p', { class: 'num rs-chosen' }, `In force: ${chosen.words}.`),
+      el(
+        'p',
+        { class: 'dim num' },
+        labels.auroc === null
+          ? ''
+          : `AUROC ${fixed(labels.auroc)}. Drag the dot along the curve, or use the arrow keys; what is flagged follows in every list.`,
+      ),
+      el(
+        'div',
+        { class: 'rs-head' },
+        way('Learn it', 'The threshold that meets the readers’ decisions best', { source: 'learnt' }),
+        way('By promise', 'At most 5 % of normal images flagged', { source: 'promise' }),
+        set && way('Take back', `No longer ${chosen.words}`, { source: chosen.source, off: true }),
+      ),
       promised(promise),
     );
   }
@@ -58,7 +87,7 @@ export async function mount(root, studio) {
       detectors(r.compared, r.run, choose),
       el('h2', {}, 'Agreement of readers'),
       agreement(r.agreement, link),
-      el('h2', {}, 'Minds changed with the reading in sight'),
+      el('h2', {}, 'Decisions changed after seeing the score'),
       changedMinds(r.minds),
     );
   }
@@ -77,7 +106,7 @@ export async function mount(root, studio) {
       return;
     }
     if (!newest()) return;
-    const out = exports(study, r.blind, link, () => show(true));
+    const out = exports(study, r.run, r.blind, link, () => show(true));
     if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
       fill(page, el('div', { class: 'panel rs-wide' }, unscored()), readers, out);

@@ -198,6 +198,9 @@ export async function mount(root, studio) {
   for (const event of ['tab', 'scored']) studio.on(event, renew);
   // In the tour's frame the keys stay with the tour.
   studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
+  studio.on('flags', () => {
+    if (review.setup && review.run && opened === studio.study) review.useRun(review.run);
+  });
   studio.on('readings', (run) => {
     if (review.setup && opened === studio.study) review.useRun(run);
   });

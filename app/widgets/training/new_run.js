@@ -8,6 +8,8 @@ import { detectorForms } from './detector_forms.js';
 
 /** @typedef {import('../../static/types').Values} Values */
 
+const ADVANCED = 'training-advanced'; // whether the settings are unfolded, kept by the browser
+
 /** What of the settings comes from the MedMix tab. @param {Values} config */
 const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong, strong_options, medmix, weak, k });
 
@@ -108,6 +110,14 @@ export function newRun(root, studio, forms, started) {
     changed();
   };
 
+  const unfold = (/** @type {boolean} */ open) => {
+    $('aside').classList.toggle('open', open);
+    $('.advanced-turn').setAttribute('aria-expanded', String(open));
+    localStorage.setItem(ADVANCED, open ? 'open' : '');
+  };
+  $('.advanced-turn').onclick = () => unfold(!$('aside').classList.contains('open'));
+  unfold(Boolean(localStorage.getItem(ADVANCED)));
+
   // What the MedMix tab hands over replaces the augmentation and the weak views, and nothing else.
   /** @param {import('../../static/types').Handed | null} handed */
   function take(handed) {
@@ -119,6 +129,7 @@ export function newRun(root, studio, forms, started) {
     config.weak = structuredClone(handed.weak);
     config.k = handed.config.k;
     put();
+    unfold(true);
     $('.handed').hidden = false;
     $('.handed').textContent =
       `✓ ${forms.strong[handed.strong]} ${handed.preset ? `“${handed.preset}” ` : 'settings '}from the MedMix tab`;
@@ -129,7 +140,7 @@ export function newRun(root, studio, forms, started) {
 
   /** @param {HTMLButtonElement} button @param {string} text while it works @param {() => Promise<void>} work */
   async function busy(button, text, work) {
-    const was = button.textContent;
+    const was = [...button.childNodes];
     button.disabled = true;
     button.textContent = text;
     try {
@@ -138,7 +149,7 @@ export function newRun(root, studio, forms, started) {
       if (!complain(error.message)) toast(error.message, 'bad');
     } finally {
       button.disabled = Boolean(wrong);
-      button.textContent = was;
+      button.replaceChildren(...was);
     }
   }
   $('.dry').onclick = () =>
@@ -157,8 +168,9 @@ export function newRun(root, studio, forms, started) {
           : `${seconds(r.seconds_epoch)} an epoch, ${seconds(r.seconds_total)} in all (${r.steps} steps on ${r.images} images), ${bytes(r.memory)} of memory on ${r.device}. ${r.message}`;
       $('.estimate').dataset.done = String(Date.now());
     });
-  $('.start').onclick = () =>
-    busy($('.start'), 'Queueing…', async () => {
+  /** @param {HTMLButtonElement} button */
+  const start = (button) =>
+    busy(button, 'Queueing…', async () => {
       if (!studio.study) throw new Error('Choose a study first.');
       const made = await api('/api/training/start', {
         study: studio.study,
@@ -169,6 +181,21 @@ export function newRun(root, studio, forms, started) {
       $('.name').value = '';
       await started(made);
     });
+  $('.start').onclick = () => start($('.start'));
+  // The three ways: a look without training, the usual training, all that the paper compares.
+  $('.go-train').onclick = () => {
+    config = usual();
+    detectors.reset();
+    put();
+    return start($('.go-train'));
+  };
+  $('.go-look').onclick = () =>
+    busy($('.go-look'), 'Queueing…', async () => {
+      if (!studio.study) throw new Error('Choose a study first.');
+      await api(`/api/study/${studio.study}/look`, {});
+      await studio.renewStatus();
+    });
+  $('.go-report').onclick = () => studio.openTab('report');
 
   // Another study begins with the usual settings: what was set for the last one need not fit it.
   studio.on('study', () => {
@@ -190,6 +217,7 @@ export function newRun(root, studio, forms, started) {
         return;
       }
       config = structuredClone(run.config);
+      unfold(true);
       $('.handed').hidden = true;
       $('.name').value = `${run.name} changed`;
       put();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from core.studio.review import decisions, masks, scales
 from core.studio.review.context import RequestContext
 from core.studio.runs import certainty
 from core.studio.runs.marks import learnt_from
+from core.studio.runs.operating import strongest
 from core.studio.runs.preferred import TAUGHT, preference
 
 # Tags of cases: put on and taken off many at once; which of them may give a label away.
@@ -144,6 +146,18 @@ def runs_of_trial(context: RequestContext) -> list[dict]:
     return [{**run, "first": True} for run in runs]
 
 
+_UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{24,}|\d+(?:\.\d+){6,}", re.I)
+
+
+def name_shown(case: Mapping) -> str:
+    """A case's name for people; where that is an identifier that no one can read (a UUID, a hash, a DICOM UID), its
+    number and the day of its import."""
+    stem, sign, frame = case["name"].partition(" #")
+    if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
+        return case["name"]
+    return f"Case {case['id']}, {case['added'][:10]}" + (f" #{frame}" if sign else "")
+
+
 def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
     """Rows of cases of the study, in the order of their own numbers."""
     rows = context.store.query(
@@ -159,18 +173,22 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
     not scored the case."""
     rows = context.store.query(
         "SELECT r.run, score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map, "
-        "extra FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
+        "extra, (SELECT json_group_array(json_object('source', source, 'threshold', threshold, 'labels', labels, "
+        "'reader', reader, 'created', o.created)) FROM operating_points o WHERE o.run = r.run) AS points "
+        "FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
         [json.dumps(runs), case_id],
     )
     out: dict[str, dict | None] = dict.fromkeys(runs)
     for row in rows:
+        # A point may be chosen by others' decisions or with the labels in sight: not for whoever reads blind, or in a trial.
+        point = None if context.blinded or context.trial else strongest(json.loads(row["points"]))
         end = "_roi" if row["score_roi"] is not None else ""
         values = {k: row[k + end] for k in ("score", "percentile", "flagged")}
         out[row["run"]] = {
             "run": row["run"],
             **values,
             "has_map": bool(row["has_map"]),
-            "words": scales.in_words(values["percentile"], values["flagged"]),
+            "words": scales.in_words(values["percentile"], values["flagged"], point),
             **certainty.described(json.loads(row["extra"])),
         }
     return out
@@ -199,7 +217,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "width": case["width"],
         "height": case["height"],
         "bits": case["bits"],
-        "name": "Case" if context.blinded else case["name"],  # sessions.py gives the name that is shown
+        "name": "Case" if context.blinded else name_shown(case),  # sessions.py gives the name that is shown
         "blind": hidden,
         "mine": [
             # a review's own number would tell a blind reader how many others there are

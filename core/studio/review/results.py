@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -16,6 +17,7 @@ from core.studio.ingest.patients import patients_of
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import outline_level, pixel_scale
 from core.studio.runs.marks import learnt_from
+from core.studio.runs.operating import USUAL, OperatingPoint
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import BASELINE, conformal, evaluations
@@ -137,18 +139,21 @@ def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.
 def operating_point(
     store: Store, study: str, run: str, against: str = "labels", roi: bool = True, cases: Scored | None = None
 ) -> dict:
-    """{"roc": [[fpr, tpr]...], "auroc", "point": [fpr, tpr], confusion...}; roc is None where only one kind is
-    known, and thinned to some POINTS. cases: the run's `scored`, where they are at hand."""
+    """{"roc": [[fpr, tpr]...], "cuts" (of each the score above which it flags), "auroc", "point": [fpr, tpr],
+    confusion...}; roc is None where only one kind is known, and thinned to some POINTS. cases: the run's `scored`,
+    where they are at hand."""
     cases = (scored(store, study, run, roi) if cases is None else cases).test
     known, sick = truth_of(store, study, cases, against)
     cases, sick = cases.where(known), sick[known]
-    out = {"against": against, "run": run, "roc": None, "auroc": None, "point": None, **confusion(sick, cases.flagged)}
+    out: dict[str, Any] = {"against": against, "run": run, "roc": None, "cuts": [], "auroc": None, "point": None}
+    out |= confusion(sick, cases.flagged)
     if sick.any() and not sick.all():
         from sklearn.metrics import roc_auc_score, roc_curve
 
-        fpr, tpr, _ = roc_curve(sick, cases.scores)
+        fpr, tpr, cuts = roc_curve(sick, cases.scores)
         kept = np.unique(np.linspace(0, len(fpr) - 1, min(len(fpr), POINTS)).astype(int))
         out["roc"] = np.stack([fpr, tpr], 1)[kept].tolist()
+        out["cuts"] = between(cases.scores, cuts)[kept].tolist()
         out["auroc"] = float(roc_auc_score(sick, cases.scores))
         out["point"] = [1 - out["specificity"]["value"], out["sensitivity"]["value"]]
     return out
@@ -258,7 +263,28 @@ _SHIFTED = (
 _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you rely on it."
 
 
-def verdict(run: dict, point: dict) -> dict:
+def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """float64 (K,): for cuts (K,) that are scores and flag at or above, the middle to the next lower of scores (N,)."""
+    known = np.unique(scores)
+    place = np.searchsorted(known, np.minimum(cuts, known[-1]))
+    below = np.where(place > 0, (known[place - 1] + known[place]) / 2, known[0] - 1e-6 * (1 + abs(known[0])))
+    return np.where(np.isinf(cuts), known[-1], below)
+
+
+def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> float:
+    """The score above which readers' decisions (`truth_of` them) are met best: the largest Youden index, and of these
+    the fewest false alarms. Raises ValueError unless some of `known` (N,) are sick and some are not.
+    """
+    from sklearn.metrics import roc_curve
+
+    cases, sick = cases.where(known), sick[known]
+    if not sick.any() or sick.all():
+        raise ValueError("Readers have to call some cases normal and some abnormal before a threshold is learnt.")
+    fpr, tpr, cuts = roc_curve(sick, cases.scores)
+    return float(between(cases.scores, cuts)[np.argmax(tpr - fpr)])
+
+
+def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
     """Of a scored run, from its `results.operating_point` against the labels.
 
     {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}.
@@ -280,6 +306,8 @@ def verdict(run: dict, point: dict) -> dict:
         if min(sick, well) < FEW and point["auroc"] > 0.5:
             return {**out, "level": "warn", "words": f"{_UNTOLD}. {figures}.", "advice": _SMALL}
         return {**out, "level": "bad", "words": f"{_CHANCE}. {figures}.", "advice": _RETRAIN}
+    if chosen.source in ("dragged", "learnt"):  # who moves the threshold promises nothing
+        return {**out, "level": "good", "words": f"{figures}, at the operating point {chosen.words}.", "advice": ""}
     limit = f"{100 * PROMISED:.0f} %"
     if out["alarms"]["low"] > PROMISED:
         words = f"{figures}, where its threshold promises at most {limit}: the promise does not hold here."

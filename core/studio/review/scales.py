@@ -10,7 +10,8 @@ import numpy as np
 
 from core.engine.calibration.percentiles import PixelScale
 from core.studio.db.store import Store
-from core.studio.runs.readings import FLAG_PERCENTILE, unpack_map
+from core.studio.runs.operating import FLAG_PERCENTILE, USUAL, OperatingPoint
+from core.studio.runs.readings import unpack_map
 
 
 def pixel_scale(store: Store, run: dict) -> PixelScale:
@@ -53,10 +54,13 @@ def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
     return None
 
 
-def in_words(percentile: float | None, flagged: bool | None, threshold: float = FLAG_PERCENTILE) -> str:
-    """'Higher than 99.2 % of held-out normals; flagged, as the threshold is 95 %'."""
+def in_words(percentile: float | None, flagged: bool | None, point: OperatingPoint | None = USUAL) -> str:
+    """'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None where it is not to be shown."""
     if percentile is None:
         return "Not scored by this run yet."
     place = "all" if percentile >= 100 else f"{percentile:.1f} %"
     what = "flagged" if flagged else "not flagged"
-    return f"Higher than {place} of held-out normals; {what} (above {threshold:g} %)."
+    if point is None:
+        return f"Higher than {place} of held-out normals; {what}."
+    above = f"{FLAG_PERCENTILE:g} %" if point.threshold is None else f"a score of {point.threshold:.3f}, {point.words}"
+    return f"Higher than {place} of held-out normals; {what} (above {above})."

@@ -24,7 +24,7 @@ from core.studio.review.sessions import last_decision_sql
 
 SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement", "teaches")
 SPLITS = ("test", "holdout", "train")
-SAID = ("", "unread", "read", *DECISIONS, "against")  # filters by what the reader said
+SAID = ("", "unread", "read", *DECISIONS, "against", "differs")  # filters by what the reader said
 LABELS = ("", "normal", "abnormal", "unknown")
 PAGE = 100
 BINS = 64
@@ -150,7 +150,7 @@ class Worklist:
             query = replace(query, sort="name", descending=False)
         if self.session is not None:
             query = replace(query, splits=SPLITS, descending=False, mine=False, label="")
-        if (self.session is not None or self.hidden) and query.decision == "against":
+        if (self.session is not None or self.hidden) and query.decision in ("against", "differs"):
             query = replace(query, decision="")
         if self.hidden:
             query = replace(query, descending=False, flagged=None, has_mask=None, tag="", label="", text="")
@@ -283,6 +283,10 @@ class Worklist:
         elif decision and q.decision == "against":
             where.append(f"EXISTS ({known} AND k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END)")
             params += [reader, self.run]
+        elif decision and q.decision == "differs":
+            other = f"SELECT 1 FROM reader_words o WHERE o.case_id = {number} AND o.reader != ?"
+            where.append(f"EXISTS ({known} AND EXISTS ({other} AND o.decision != k.decision))")
+            params += [reader, reader]
         elif decision and q.decision:
             where.append(f"EXISTS ({known} AND k.decision = ?)")
             params += [reader, q.decision]
@@ -333,7 +337,7 @@ class Worklist:
         known = {
             r["id"]: r
             for r in self.store.query(
-                f"SELECT c.id, c.name, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
+                f"SELECT c.id, c.name, c.added, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
                 f"r.{flagged} AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement, "
                 "(SELECT n.why FROM next_marks n WHERE n.run = r.run AND n.case_id = c.id) AS why "
                 "FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ? "
@@ -349,7 +353,7 @@ class Worklist:
             r, mine = known[key[2]], said.get(key[2], {})
             row = {
                 "id": r["id"],
-                "name": r["name"],
+                "name": cases.name_shown(r),
                 "v": f"{r['sha256'] or ''}"[:10],
                 "decision": mine.get("second") or mine.get("first"),
                 "first": mine.get("first"),

@@ -11,8 +11,9 @@ from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.quantise import dequantise, quantise
 from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
+from core.studio.runs.operating import FLAG_PERCENTILE as FLAG_PERCENTILE
+from core.studio.runs.operating import in_force
 
-FLAG_PERCENTILE = 95.0
 OUTLINE = "outline"  # among a reading's extras: the level at which its heat map is outlined
 MOST_EXTRAS = 16  # numbers of one image that are kept under one name beside its score
 
@@ -48,12 +49,12 @@ def write_readings(
     extras: dict[str, np.ndarray],
 ) -> None:
     """One reading per case; scores and calibrations by 'plain' and 'roi'. An earlier reading of the run is replaced."""
-    columns = {}
+    columns, point = {}, in_force(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
         calibration, values = calibrations[kind], scores[kind]
         columns[f"score{ending}"] = values
         columns[f"percentile{ending}"] = np.asarray(calibration.percentile(values))
-        columns[f"flagged{ending}"] = np.asarray(calibration.flagged(values, FLAG_PERCENTILE))
+        columns[f"flagged{ending}"] = point.flagged(values, columns[f"percentile{ending}"])
     rows = []
     for i, case_id in enumerate(case_ids):  # packed before the database is locked: another process may wait to write
         row = {"run": run_id, "case_id": int(case_id), "created": now(), **pack_map(maps[i])}

@@ -246,6 +246,12 @@ def evaluations(store, rng) -> None:
         store.db["evaluations"].insert({"study": BLIND, "run": run["id"], "created": "2026-01-01", "row": row})
 
 
+def operating_points(store, rng) -> None:
+    for run in store.query("SELECT id FROM runs WHERE study = ? AND binned IS NULL", [BLIND]):
+        row = {"run": run["id"], "source": "learnt", "threshold": float(rng.random()), "labels": 0, "reader": "root"}
+        store.db["operating_points"].insert({**row, "created": "2026-01-01T00:00:00.000Z"})
+
+
 HIDDEN: dict[str, Callable] = {
     "labels": labels,
     "scores, flags and heat maps": scores_flags_maps,
@@ -259,6 +265,7 @@ HIDDEN: dict[str, Callable] = {
     "whether text is burned in": burned_in_text,
     "events of others": events,
     "figures against the labels": evaluations,
+    "where operating points are, and who set them": operating_points,
 }
 
 

@@ -46,7 +46,7 @@ class Walk:
             "size": [0, 16, 72, 192],
             "count": [0, 1, 3],
             "format": ["svg", "csv"],
-            "kind": ["csv", "coco", "png", "dicom-seg", "bundle"],
+            "kind": ["csv", "coco", "png", "dicom-seg", "bundle", "scores"],
             "choice": ["all", "unread", "assigned", "flagged", "against"],
             "name": ["ann", "ben", "x"],
         }
@@ -201,7 +201,7 @@ def test_each_entry_of_the_list_is_changed_in_the_second_home(pair):
     pair.reset()
     one, other = (server.state.ctx.store() for server in pair.servers)
     for table in ("cases", "readings", "reviews", "findings", "lesion_masks", "mask_drafts", "events", "evaluations",
-                  "case_tags"):  # fmt: skip
+                  "case_tags", "operating_points"):  # fmt: skip
         assert one.query(f"SELECT * FROM {table}") != other.query(f"SELECT * FROM {table}"), table
     for column in ("label", "name", "sha256", "path", "patient", "tags", "burned_in"):
         query = f"SELECT {column} FROM cases WHERE study = ? ORDER BY id"

@@ -110,6 +110,7 @@ def page_url(review_server):
 def enter(page, url, study=STUDY):
     page.goto(f"{url}?study={study}&tab=review")
     page.wait_for_function(f"{WIDGET}?.review?.picture", timeout=120_000)
+    page.locator(".rv-display").evaluate("display => { display.open = true; }")
 
 
 def settle(page):

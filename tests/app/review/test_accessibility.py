@@ -25,10 +25,13 @@ def axe() -> str:
     return (_scripts.MODULES / "axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-def test_no_tab_has_a_serious_fault(page, page_url, axe, size):
+def test_no_tab_has_a_serious_fault(page, page_url, axe, size, theme):
+    page.emulate_media(color_scheme=theme)
     page.set_viewport_size({"width": size[0], "height": size[1]})
     enter(page, page_url)
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
     page.evaluate(axe)
     faults = []
     for tab in TABS:

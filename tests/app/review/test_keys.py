@@ -69,7 +69,7 @@ def test_space_is_the_next_unread_case_from_the_image_and_from_a_slider(page, pa
 
 def test_space_on_a_focused_button_presses_that_button(page, page_url):
     enter(page, page_url)
-    case, toggle = page.evaluate(CASE), page.get_by_role("button", name="Contour", exact=False)
+    case, toggle = page.evaluate(CASE), page.get_by_role("button", name="Region", exact=True)
     before = toggle.get_attribute("aria-pressed")
     toggle.focus()
     page.keyboard.press(" ")

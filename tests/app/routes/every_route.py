@@ -149,6 +149,8 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
         ask(f"GET /api/results/{STUDY}?run={fit}")["compared"] and ask(f"GET /api/results/{STUDY}?run={run}")["minds"]
     )
     assert ask(f"GET /api/results/{STUDY}/believe?run={fit}")["promise"]["held"]
+    for more in ({"source": "dragged", "threshold": 0.5}, {"source": "dragged", "off": True}):
+        ask(f"POST /api/results/{STUDY}/point", {"run": fit, **more})
     assert ask("GET /api/audit")["events"] and ask(f"GET /api/results/{STUDY}/sizes?run={fit}")["of"]
     ask(f"POST /api/report/{STUDY}", {"tables": ["ssl"], "seeds": 1})
     assert ask(f"GET /api/report/{STUDY}?seeds=1")["job"]

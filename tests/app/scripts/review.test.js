@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
 import { partsOf } from '../../../app/widgets/review/js/layers.js';
+import { alike } from '../../../app/widgets/review/js/list.js';
 import { isPeak, nextPeak } from '../../../app/widgets/review/js/peaks.js';
 import { namesLabel } from '../../../app/widgets/review/js/reference.js';
 import { Shelf } from '../../../app/widgets/review/js/shelf.js';
@@ -75,4 +76,12 @@ test('names that say what an image shows are distinguished from those that do no
     assert.ok(namesLabel(name), name);
   for (const name of ['a08.png', 'IMG_2031', 'goodman 3', 'normalised 1', 'frame 12'])
     assert.ok(!namesLabel(name), name);
+});
+
+test('a column in which most stand above all held-out normals shows scores', () => {
+  const rows = (/** @type {(number | null)[]} */ values) =>
+    values.map((percentile) => /** @type {any} */ ({ percentile }));
+  assert.equal(alike(rows([100, 100, 100, 99.96, 40])), true);
+  assert.equal(alike(rows([100, 80, 60, 40, 20])), false);
+  assert.equal(alike(rows([100, null, null])), false);
 });

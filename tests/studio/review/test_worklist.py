@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from core.studio.review import decisions, sessions, worklist
+from core.studio.review import cases, decisions, sessions, worklist
 from core.studio.review.people import add_reader
 from core.studio.review.worklist import Query
-from tests.studio.review.conftest import LARGE, asks, decide, every_page, list_of
+from tests.studio.review.conftest import LARGE, STUDY, asks, decide, every_page, list_of
 
 
 def _plain(store, query):
@@ -133,3 +133,29 @@ def test_facts_follow_every_write_and_leave_with_their_case(large):
     assert [r["tag"] for r in large.query("SELECT tag FROM case_tags WHERE case_id = 10")] == ["late"]
     large.execute("DELETE FROM cases WHERE id = 137")
     assert not large.query("SELECT 1 FROM case_tags WHERE case_id = 137")
+
+
+def test_a_filter_by_what_another_reader_says_otherwise(room):
+    store, _ = room
+    first, second, third = [r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' LIMIT 3")]
+    for case, own, other in ((first, "normal", "abnormal"), (second, "normal", "normal"), (third, "abnormal", None)):
+        decide(store, case, "ann", own)
+        if other:
+            decide(store, case, "bob", other)
+    rows = list_of(store, Query(decision="differs"), study=STUDY, run=None).page()["rows"]
+    assert [r["id"] for r in rows] == [first]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1d0b0b0c-7a7b-4a4e-9d1c-0123456789ab.jpg",
+        "d41d8cd98f00b204e9800998ecf8427e.png",
+        "1.2.840.113619.2.55.3.604688119.971.1.dcm",
+    ],
+)
+def test_a_name_that_no_one_can_read_is_a_number_and_a_day(name):
+    row = {"id": 7, "name": name, "added": "2026-11-20T10:00:00Z"}
+    assert cases.name_shown(row) == "Case 7, 2026-11-20"
+    assert cases.name_shown({**row, "name": "polyp-12.png"}) == "polyp-12.png"
+    assert cases.name_shown({**row, "name": f"{name} #3"}) == "Case 7, 2026-11-20 #3"

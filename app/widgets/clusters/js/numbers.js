@@ -158,11 +158,11 @@ export class Numbers {
         role: 'img',
         'aria-label': `From ${fixed(course[0], digits)} to ${fixed(course.at(-1), digits)}`,
       },
-      ...shown.flatMap((v) => [line(v, { stroke: '#2a323b' }), text(l - 5, y(v) + 4, 'end', fixed(v, digits))]),
+      ...shown.flatMap((v) => [line(v, { stroke: 'var(--line)' }), text(l - 5, y(v) + 4, 'end', fixed(v, digits))]),
       ...(chance == null
         ? []
         : [
-            line(chance, { stroke: '#a3adb8', 'stroke-dasharray': '3 4' }),
+            line(chance, { stroke: 'var(--dim)', 'stroke-dasharray': '3 4' }),
             text(w - r, y(chance) - 4, 'end', 'chance'),
           ]),
       text(l, h - 5, 'start', `epoch ${epochs[0].epoch}`),
@@ -170,7 +170,7 @@ export class Numbers {
       el('polyline', {
         points: places.map(({ i, v }) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(' '),
         fill: 'none',
-        stroke: '#7cc4d4',
+        stroke: 'var(--accent)',
         'stroke-width': 1.8,
       }),
       ...places.map(({ i, v }) =>
@@ -178,7 +178,7 @@ export class Numbers {
           cx: x(i),
           cy: y(v),
           r: i === at ? 4.5 : 3,
-          fill: i === at ? '#fff' : '#7cc4d4',
+          fill: i === at ? 'var(--text)' : 'var(--accent)',
           'data-epoch': epochs[i].epoch,
           onclick: () => this.pane.seek(i),
         }),
@@ -211,8 +211,8 @@ export class Numbers {
     return el(
       'svg',
       { width: w, height: h, viewBox: `0 0 ${w} ${h}`, 'aria-hidden': 'true' },
-      el('polyline', { points: line, fill: 'none', stroke: '#7cc4d4', 'stroke-width': 1.5 }),
-      course[at] != null && el('circle', { cx: x(at), cy: y(course[at]), r: 2.8, fill: '#fff' }),
+      el('polyline', { points: line, fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5 }),
+      course[at] != null && el('circle', { cx: x(at), cy: y(course[at]), r: 2.8, fill: 'var(--text)' }),
     );
   }
 }

@@ -9,7 +9,7 @@ import { STEPS } from './heat.js';
 import { imageControls } from './image_controls.js';
 import { learnButton } from './learn.js';
 import { maskPanel } from './mask_panel.js';
-import { slider, toggle } from './parts.js';
+import { choice, slider, toggle } from './parts.js';
 import { percentileScale } from './scale.js';
 import { tagPanel } from './tag_panel.js';
 import { turnButtons } from './turning.js';
@@ -48,14 +48,23 @@ function heatControls(review) {
     class: 'rv-legend',
     title: 'One scale for all cases of this run; held-out normals stay in its lower half',
   });
-  const heat = toggle('Heat map', 'H', () => review.act('heat'));
-  const contour = toggle('Contour', 'O', () => review.act('contour'));
+  const overlay = choice(
+    'Heat map and contour',
+    [
+      ['off', 'Off'],
+      ['contour', 'Contour', 'Contour (O)'],
+      ['heat', 'Heat map', 'Heat map (H)'],
+      ['both', 'Both'],
+    ],
+    (key) => display.set({ heat: ['heat', 'both'].includes(key), contour: ['contour', 'both'].includes(key) }),
+    null,
+  );
   const roi = toggle('Region', 'R', () => review.act('roi'));
   roi.title = 'Heat map inside the region of interest only; off: everywhere, with the region outlined (R)';
   const outline = el('p', { class: 'dim rv-outline' });
   const nearest = toggle('Nearest', 'X', () => review.act('nearest'));
   nearest.title = 'The most similar normal training image beside the case (X)';
-  return { threshold, outline, opacity, colours, legend, heat, contour, roi, nearest };
+  return { threshold, outline, opacity, colours, legend, overlay, roi, nearest };
 }
 
 function measures() {
@@ -94,35 +103,44 @@ export function controls(review) {
     el('div', { class: 'rv-head' }, el('h3', {}, 'Reading'), learnButton(review)),
     detectors,
     scale.element,
-    el('div', { class: 'rv-head rv-toggles' }, map.heat, map.contour, map.roi, map.nearest),
-    map.opacity.row,
-    el('div', { class: 'rv-colours' }, map.colours, map.legend),
-    map.threshold.row,
-    map.outline,
-    numbers.element,
+    map.overlay.row,
+    map.legend,
     compared.element,
   );
   const blind =
     'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; ' +
     'then you may keep it or change it.';
   const veil = el('section', { class: 'rv-veil', hidden: true }, el('h3', {}, 'Blind reading'), el('p', {}, blind));
-  const picture = el(
-    'section',
-    {},
-    el('div', { class: 'rv-head' }, el('h3', {}, 'Image'), image.presets),
-    el('div', { class: 'rv-head rv-window' }, image.invert, image.keep, image.reset),
+  const ofMap = el(
+    'div',
+    { class: 'rv-of-map' },
+    el('div', { class: 'rv-head rv-toggles' }, map.roi, map.nearest, map.colours),
+    map.opacity.row,
+    map.threshold.row,
+    map.outline,
+    numbers.element,
+  );
+  const folded = el(
+    'details',
+    { class: 'rv-display', open: review.show.display },
+    el('summary', {}, el('h3', {}, 'Display')),
+    ofMap,
+    el('div', { class: 'rv-head' }, image.presets, image.invert, image.keep, image.reset),
     image.level.row,
     image.width.row,
     turnButtons(review),
   );
+  folded.addEventListener('toggle', () => {
+    if (folded.open !== review.show.display) review.display.set({ display: folded.open });
+  });
   const element = el(
     'aside',
     { class: 'rv-side panel' },
     veil,
     ai,
-    picture,
-    mask.element,
     found.element,
+    mask.element,
+    el('section', {}, folded),
     tagged.element,
     about.element,
   );
@@ -139,6 +157,8 @@ export function controls(review) {
     detectors,
     ai,
     veil,
+    folded,
+    ofMap,
     element,
   };
 }
@@ -148,8 +168,8 @@ export function reflect(side, review) {
   const { show } = review;
   const press = (/** @type {Element} */ button, /** @type {boolean} */ on) =>
     button.setAttribute('aria-pressed', String(on));
-  press(side.heat, show.heat);
-  press(side.contour, show.contour);
+  side.overlay.set(show.heat ? (show.contour ? 'both' : 'heat') : show.contour ? 'contour' : 'off');
+  if (side.folded.open !== show.display) side.folded.open = show.display;
   press(side.roi, show.inside);
   press(side.nearest, show.nearest);
   press(side.invert, show.invert);

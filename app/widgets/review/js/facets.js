@@ -12,6 +12,7 @@ const DECISIONS = [
   ['abnormal', 'Abnormal'],
   ['unsure', 'Unsure'],
   ['against', 'Against score', 'Called normal though flagged, or abnormal though not'],
+  ['differs', 'Against reader', 'Another reader says otherwise'],
 ];
 /** @type {Chip[]} */
 const FLAGS = [

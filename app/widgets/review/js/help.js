@@ -2,7 +2,7 @@
 
 import { post } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
-import { ACTS, label } from './keys.js';
+import { ACTS, GROUPS, label } from './keys.js';
 
 /** @param {import('./review_view.js').ReviewView} review @param {import('./keys.js').Keys} keys */
 export function helpSheet(review, keys) {
@@ -30,7 +30,7 @@ export function helpSheet(review, keys) {
   const draw = () =>
     fill(
       rows,
-      ACTS.map(([act, , text]) => {
+      ACTS.flatMap(([act, , text]) => {
         const button = el(
           'button',
           {
@@ -52,7 +52,8 @@ export function helpSheet(review, keys) {
           },
           label(keys.of(act)),
         );
-        return el('div', {}, button, el('span', {}, text));
+        const line = el('div', {}, button, el('span', {}, text));
+        return GROUPS[act] ? [el('h3', {}, GROUPS[act]), line] : [line];
       }),
     );
   sheet.addEventListener('cancel', (event) => keys.waiting && event.preventDefault());

@@ -17,6 +17,13 @@ import { tally } from './tally.js';
 
 const NONE = 'This study has no test cases yet.';
 
+/** Whether more than half of the rows are above all held-out normals. @param {Row[]} rows */
+export function alike(rows) {
+  const known = rows.flatMap(({ percentile }) => (percentile == null ? [] : [percentile.toFixed(1)]));
+  const most = known.filter((p) => p === '100.0').length;
+  return known.length > 3 && most > known.length / 2;
+}
+
 export class Worklist {
   /** @param {import('./review_view.js').ReviewView} review */
   constructor(review) {
@@ -30,6 +37,7 @@ export class Worklist {
     /** @type {unknown[] | null} where the next page begins; null: there is none */
     this.cursor = null;
     this.loading = false;
+    this.byScore = false; // percentiles do not tell the rows apart
     this.nonce = Symbol('load');
     this.filters = filters(
       this.asked,
@@ -77,6 +85,7 @@ export class Worklist {
     this.box.replaceChildren();
     this.box.scrollTop = 0;
     this.cursor = list.cursor;
+    this.byScore = alike(list.rows);
     this.add(list.rows);
     const { sort: _, desc: __, ...filtered } = this.asked;
     if (!list.rows.length)
@@ -141,16 +150,26 @@ export class Worklist {
       el(
         'span',
         { class: 'rv-what' },
-        el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
+        el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), /^Case \d/.test(name) ? 0 : 7)),
         chips(tagsOf(this.review, row, Boolean(row.decision)), 2),
         row.why && el('span', { class: 'dim' }, row.why),
       ),
-      el('span', { class: 'rv-pct num', title: row.flagged ? 'Flagged' : '' }, fixed(row.percentile, 1)),
+      el(
+        'span',
+        { class: 'rv-pct num', title: `${this.byScore ? 'Score' : 'Percentile'}${row.flagged ? ', flagged' : ''}` },
+        this.figure(row),
+      ),
       el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),
       this.review.drafts.cases.has(row.id) &&
         el('span', { class: 'rv-draft', title: 'A drawing that is not saved yet' }, '✎'),
       (row.disagreement || 0) > 0 && el('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'),
     );
+  }
+
+  /** The percentile; of a list where most have the same one, as above all held-out normals, the score.
+   * @param {Row} row */
+  figure({ score, percentile }) {
+    return this.byScore ? fixed(score, 2) : fixed(percentile, 1);
   }
 
   /** A decision changes its own row and the counts; nothing else moves.

@@ -43,11 +43,17 @@ const MENUS = [
       abnormal: 'Abnormal',
       unsure: 'Unsure',
       against: 'Against the score',
+      differs: 'Against another reader',
     },
   },
   { key: 'flagged', title: 'Flagged or not', options: { '': 'Any flag', yes: 'Flagged', no: 'Not flagged' } },
   { key: 'has_mask', title: 'With a lesion mask or not', options: { '': 'Any mask', yes: 'With mask', no: 'No mask' } },
   { key: 'assigned', title: 'Assigned to me', options: { '': 'Anyone’s', yes: 'Mine' } },
+];
+/** In one click. @type {[value: string, text: string, title: string][]} */
+const QUICK = [
+  ['against', '≠ score', 'Cases that you read otherwise than the run'],
+  ['differs', '≠ reader', 'Cases that you read otherwise than another reader'],
 ];
 // Keys that look like numbers would come first in an object, hence the words above.
 const SENT = /** @type {Record<string, string>} */ ({ yes: '1', no: '0' });
@@ -79,6 +85,10 @@ export function filters(asked, change, turnGrid) {
     wait = setTimeout(() => change({ text: text.value }), TYPING);
   });
   const [sort, ...rest] = menus.map((m) => m.menu);
+  const quick = QUICK.map(([value, text, title]) => {
+    const onclick = () => change({ decision: asked.decision === value ? '' : value });
+    return el('button', { type: 'button', class: 'rv-chip', 'data-value': value, title, onclick }, text);
+  });
   const grid = el(
     'button',
     {
@@ -92,17 +102,25 @@ export function filters(asked, change, turnGrid) {
     el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d: TILES })),
   );
   return {
-    element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn, grid), rest, text),
+    element: el(
+      'div',
+      { class: 'rv-filters' },
+      el('div', { class: 'rv-pair' }, sort, turn, grid),
+      rest,
+      el('div', { class: 'rv-quick' }, quick),
+      text,
+    ),
     /** Shows what is asked for, whoever chose it. */
     reflect() {
       for (const { key, menu } of menus) menu.value = String(asked[key]);
+      for (const chip of quick) chip.setAttribute('aria-pressed', String(asked.decision === chip.dataset.value));
     },
     /** @param {boolean} on whether the grid is shown */
     gridded: (on) => grid.setAttribute('aria-pressed', String(on)),
     /** A blind reader may not order or filter by what is hidden. @param {boolean} blind */
     blind(blind) {
       for (const { key, menu } of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(key);
-      turn.disabled = text.disabled = blind;
+      for (const control of [turn, text, ...quick]) control.disabled = blind;
     },
   };
 }

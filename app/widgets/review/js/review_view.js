@@ -25,7 +25,7 @@ import { View } from './view.js';
 
 /** What a reader may change of the picture. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
  *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
- *   nearest: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: what gives the label
+ *   nearest: boolean, display: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: what gives the label
  *   away is shown at once */
 export const SHOW = {
   layout: 'one',
@@ -38,6 +38,7 @@ export const SHOW = {
   invert: false,
   window: null,
   nearest: false,
+  display: false, // whether its controls are unfolded
   keepWindow: false,
   truth: false,
   listing: 'list',

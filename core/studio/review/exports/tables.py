@@ -14,6 +14,8 @@ from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in, volumes
 from core.studio.review import people
+from core.studio.review.cases import scored_runs
+from core.studio.runs.operating import in_force
 
 # De-identification: names, identifiers and dates are remapped, the same way each time for one study and secret.
 
@@ -110,20 +112,21 @@ COLUMNS = (
 def export_csv(
     store: Store, study: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Write `target`; score, percentile and flag are those of `run`, or of the run the reader saw.
+    """Write `target`; score, percentile and flag are those of `run`, else of the run the reader saw, else of the
+    one that Review opens with.
 
     {"rows", "file", "burned_in"}. A frame of a recording counts from 1; a slice of a volume has its
     instance number.
     """
-    names = Names(store, study, keep_names)
+    names, scored = Names(store, study, keep_names), [r["id"] for r in scored_runs(store, study)]
     rows = store.query(
         "SELECT v.*, c.id AS case_number, c.name, c.path, c.sha256, c.series, c.split, c.label, c.tags, "
         "coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
         "r.extra, EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
         "JOIN reviews v ON v.id = k.review_id JOIN cases c ON c.id = v.case_id "
-        "LEFT JOIN readings r ON r.case_id = c.id AND r.run = coalesce(?, v.run) WHERE c.study = ? ORDER BY v.id",
-        [run, study],
+        "LEFT JOIN readings r ON r.case_id = c.id AND r.run = coalesce(?, v.run, ?) WHERE c.study = ? ORDER BY v.id",
+        [run, next(iter(scored), None), study],
     )
     text = burned_in.among(store, study, [r["case_number"] for r in rows])
     marked, several = set(text["cases"]), volumes.parts(store, study)
@@ -133,6 +136,7 @@ def export_csv(
         for row in rows:
             row |= {
                 "case": names.case({"id": row["case_number"], "name": row["name"]}),
+                "run": run or row["run"] or next(iter(scored), None),
                 "reader": names.reader(row["reader"]),
                 "created": names.when(row["created"]),
                 "recording": names.recording(row) if row["case_number"] in several else "",
@@ -144,6 +148,32 @@ def export_csv(
             out.writerow([cell(row[c]) for c in COLUMNS])
     details = {"format": "csv", "rows": len(rows), "named": keep_names, "burned_in": len(marked)}
     audit.record(store, by, "export", study=study, after=details)
+    return {"rows": len(rows), "file": str(target), "burned_in": text}
+
+
+SCORES = ("case", "split", "label", "run", "detector", "score", "percentile", "flagged", "operating_point")
+
+
+def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
+    """Write every score of every run, one line for each case and run, by case. {"rows", "file", "burned_in"}."""
+    names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
+    points = in_force(store, *runs)
+    rows = store.query(
+        "SELECT c.id, c.name, c.split, c.label, r.run, coalesce(r.score_roi, r.score) AS score, "
+        "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged "
+        "FROM json_each(?) j JOIN readings r ON r.run = j.value JOIN cases c ON c.id = r.case_id AND c.study = ? "
+        "ORDER BY c.id, j.key",
+        [json.dumps(list(runs)), study],
+    )
+    text = burned_in.among(store, study, list(dict.fromkeys(r["id"] for r in rows)))
+    with Path(target).open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(SCORES)
+        for row in rows:
+            run = row["run"]
+            row |= {"case": names.case(row), "detector": runs[run]["title"], "operating_point": points[run].source}
+            out.writerow([cell(row[c]) for c in SCORES])
+    audit.record(store, by, "export", study=study, after={"format": "scores", "rows": len(rows), "named": keep_names})
     return {"rows": len(rows), "file": str(target), "burned_in": text}
 
 
