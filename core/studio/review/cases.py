@@ -180,7 +180,7 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
     )
     out: dict[str, dict | None] = dict.fromkeys(runs)
     for row in rows:
-        # A point may be chosen by others' decisions or with the labels in sight: not for whoever reads blind, or in a trial.
+        # Others' decisions or labels may have chosen the point: not shown in a trial or a blind reading.
         point = None if context.blinded or context.trial else strongest(json.loads(row["points"]))
         end = "_roi" if row["score_roi"] is not None else ""
         values = {k: row[k + end] for k in ("score", "percentile", "flagged")}
