@@ -150,7 +150,11 @@ export class Worklist {
       el(
         'span',
         { class: 'rv-what' },
-        el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), /^Case \d/.test(name) ? 0 : 7)),
+        el(
+          'span',
+          { class: 'rv-name' },
+          inMiddle(name.replace(/\.[a-z]{2,5}$|(?<=^Case \d+), [\d-]+/i, ''), /^Case \d/.test(name) ? 0 : 7),
+        ),
         chips(tagsOf(this.review, row, Boolean(row.decision)), 2),
         row.why && el('span', { class: 'dim' }, row.why),
       ),
