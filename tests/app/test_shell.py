@@ -1,4 +1,4 @@
-"""The shell: dark at once, nothing for strangers, one study for all tabs."""
+"""The shell: its theme at once, nothing for strangers, one study for all tabs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import urllib.request
 
 import pytest
 
+from app.theme import DARK, LIGHT
 from tests.app.conftest import STUDY, Served
 
 PRIVATE = ["config", "gradio_api/info", "api/training/forms", "api/study/small/overview", "page/widgets/study/study.js"]
@@ -19,7 +20,9 @@ def status(url: str, **headers) -> int:
         return error.code
 
 
-def test_page_is_dark_before_anything_is_painted(page, page_url):
+@pytest.mark.parametrize(("scheme", "palette"), [("dark", DARK), ("light", LIGHT)])
+def test_page_has_the_systems_theme_before_anything_is_painted(page, page_url, scheme, palette):
+    page.emulate_media(color_scheme=scheme)
     page.add_init_script(
         """window.seen = new Set();
         const look = () => {
@@ -30,7 +33,8 @@ def test_page_is_dark_before_anything_is_painted(page, page_url):
     )
     page.goto(page_url)
     page.wait_for_function("window.Studio?.started && window.seen.size")
-    assert page.evaluate("[...window.seen]") == ["rgb(13, 16, 19)"]
+    red, green, blue = (int(palette["ground"][i : i + 2], 16) for i in (1, 3, 5))
+    assert page.evaluate("[...window.seen]") == [f"rgb({red}, {green}, {blue})"]
 
 
 def test_address_opens_study_and_tab(page, page_url, go):
