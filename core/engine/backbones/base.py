@@ -12,12 +12,10 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from torch import Tensor, nn
 
 from core.engine.backbones.config import STRIDES
-from core.engine.registry import BACKBONES
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -79,26 +77,6 @@ class Backbone(abc.ABC):
     def rename(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Weights by the names of another code for the same network -> by this network's own names."""
         return state
-
-
-def is_backbone(name: str) -> bool:
-    """Whether `find` knows `name`: one of the registry's, or any model of timm where timm is installed."""
-    if name in BACKBONES.names():
-        return True
-    if find_spec("timm") is None:
-        return False
-    import timm
-
-    return timm.is_model(name)
-
-
-def find(name: str) -> Backbone:
-    """The backbone called `name`. Raises UnknownName (a ValueError), listing those of the registry."""
-    if name not in BACKBONES.names() and is_backbone(name):
-        from core.engine.backbones.timm_models import TimmBackbone
-
-        return TimmBackbone(name)
-    return BACKBONES.get(name)()
 
 
 def in_order(strides: Sequence[int]) -> bool:

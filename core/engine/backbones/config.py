@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from core.engine.config import BadConfig, Config, option
 from core.engine.registry import BACKBONES
 
 STRIDES = (2, 4, 8, 16, 32)  # of the feature maps that every backbone gives
+
+
+def is_backbone(name: str) -> bool:
+    """Whether `find` knows `name`: one of the registry's, or any model of timm where timm is installed."""
+    if name in BACKBONES.names():
+        return True
+    if find_spec("timm") is None:
+        return False
+    import timm
+
+    return timm.is_model(name)
 
 
 @dataclass(frozen=True)
@@ -36,8 +48,6 @@ class EncoderConfig(Config):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        from core.engine.backbones.base import is_backbone  # here: it takes torch
-
         super().__post_init__()
         if not is_backbone(self.arch):
             raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(BACKBONES.names())}, or timm's")

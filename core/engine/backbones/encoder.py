@@ -17,11 +17,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones import weights
-from core.engine.backbones.base import Pretrained, find, ordered
-from core.engine.backbones.config import STRIDES, EncoderConfig
+from core.engine.backbones.base import Backbone, Pretrained, ordered
+from core.engine.backbones.config import STRIDES, EncoderConfig, is_backbone
+from core.engine.backbones.timm_models import TimmBackbone
 from core.engine.files import write_json, write_tensors
+from core.engine.registry import BACKBONES
 
 WEIGHTS, ABOUT, CENTRES = "encoder.safetensors", "encoder.json", "centres.safetensors"
+
+
+def find(name: str) -> Backbone:
+    """The backbone called `name`. Raises UnknownName (a ValueError), listing those of the registry."""
+    if name not in BACKBONES.names() and is_backbone(name):
+        return TimmBackbone(name)
+    return BACKBONES.get(name)()
 
 
 class Encoder(nn.Module):
@@ -90,10 +99,35 @@ def build_encoder(config: EncoderConfig) -> Encoder:
         encoder = Encoder(config)
     found = _first_weights(encoder)
     if found is not None:
-        weights.fill(encoder, found.state, found.source)
+        fill(encoder, found.state, found.source)
         sha256 = weights.digest(encoder.net.state_dict())
         encoder.origin = {"source": found.source, "licence": found.licence, "sha256": sha256}
     return encoder
+
+
+def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
+    """Put `state` into the encoder's backbone, and into its head where names and shapes agree.
+
+    Raises weights.BadWeights, naming a layer, unless every weight of the backbone is there with its own shape.
+    """
+    own = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
+    heads = {n: v for n, v in state.items() if n.startswith("head.")}
+    state = encoder.arch.rename(weights.plain(state, next(iter(own))))
+    with torch.no_grad():
+        for name, value in own.items():
+            if name not in state:
+                raise weights.BadWeights(f"{source} is not a {encoder.config.arch}: it has no {name}")
+            if state[name].shape != value.shape:
+                raise weights.BadWeights(
+                    f"{source} is not a {encoder.config.arch}: "
+                    f"its {name} is {tuple(state[name].shape)}, not {tuple(value.shape)}"
+                )
+            value.copy_(state[name])
+        head = {f"head.{name}": value for name, value in encoder.head.state_dict().items()}
+        # A head is taken whole or not at all: half of another's would be neither random nor trained.
+        if all(name in heads and heads[name].shape == value.shape for name, value in head.items()):
+            for name, value in head.items():
+                value.copy_(heads[name])
 
 
 def _first_weights(encoder: Encoder) -> Pretrained | None:

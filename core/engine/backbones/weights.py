@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from core.engine.backbones.encoder import Encoder
 
 # Names that other training codes put before ResNet's own (DataParallel, Lightning, MoCo and the like), longest first.
 PREFIXES = (
@@ -84,32 +80,7 @@ def _unnest(found: object, path: Path) -> dict[str, Tensor]:
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
-def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
-    """Put `state` into the encoder's backbone, and into its head where names and shapes agree.
-
-    Raises BadWeights, naming a layer, unless every weight of the backbone is there with its own shape.
-    """
-    own = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
-    heads = {n: v for n, v in state.items() if n.startswith("head.")}
-    state = encoder.arch.rename(_plain(state, next(iter(own))))
-    with torch.no_grad():
-        for name, value in own.items():
-            if name not in state:
-                raise BadWeights(f"{source} is not a {encoder.config.arch}: it has no {name}")
-            if state[name].shape != value.shape:
-                raise BadWeights(
-                    f"{source} is not a {encoder.config.arch}: "
-                    f"its {name} is {tuple(state[name].shape)}, not {tuple(value.shape)}"
-                )
-            value.copy_(state[name])
-        head = {f"head.{name}": value for name, value in encoder.head.state_dict().items()}
-        # A head is taken whole or not at all: half of another's would be neither random nor trained.
-        if all(name in heads and heads[name].shape == value.shape for name, value in head.items()):
-            for name, value in head.items():
-                value.copy_(heads[name])
-
-
-def _plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
+def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
     """`state` without the prefix that another training code put before the network's own names.
 
     first: a name that the network has, or one that starts with `_conv_stem`, as efficientnet_pytorch writes it.

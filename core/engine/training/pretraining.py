@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.engine import processes
 from core.engine.allocator import most_memory
+from core.engine.augment.strong import Share
 from core.engine.backbones.encoder import build_encoder
 from core.engine.losses.pmsacl import loss_of_a_constant
 from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.config import EQUIDISTANT, RANDOM, REESTIMATED, PretrainConfig
+from core.engine.progress import Stopped
 from core.engine.registry import OBJECTIVES
 from core.engine.tensors import autocast, gains_by_bf16, to_batch
 from core.engine.training.base import CENTRES, ORDER, STEP, Training, generator
-from core.engine.training.centres import equidistant_centres, estimated_centres, random_centres
+from core.engine.training.centres import equidistant_centres, estimate_centres, random_centres
 from core.engine.training.collapse import CollapseWatch, feature_state, remedies
-from core.engine.training.joint import JointStep
+from core.engine.training.joint import JointBatchNorm, JointStep
 from core.engine.training.schedule import (
     build_optimiser,
     learning_rate,
@@ -194,3 +200,43 @@ class Pretraining(Training):
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
         self.centres = tensors["centres"].to(self.device) if "centres" in tensors else None
+
+
+SAY = 5.0  # seconds between two reports
+
+
+def estimated_centres(training: Pretraining, draws: torch.Generator) -> Tensor:
+    """Estimates the centres c_n from a pre-training's images (PMSACL Eq. 2), with progress.
+
+    The encoder is taken as it is, with the statistics of each batch (as in training), which leave no trace in it.
+
+    Each image is passed once for each class. Several processes share each batch. Raises Stopped when asked to stop.
+    """
+    t, world = training, processes.world()
+    count, wanted = len(t.data.images), t.config.centre_images or len(t.data.images)
+    chosen = torch.randperm(count, generator=draws)[:wanted].numpy()
+    parts = min(math.ceil(len(chosen) / t.per_step), len(chosen) // world)
+    if not parts:
+        raise ValueError(f"centres of {len(chosen)} images cannot be estimated by {world} processes; give more images")
+    encoder = train_mode(copy.deepcopy(t.encoder), t.still)
+
+    def features(images: Tensor) -> Tensor:
+        with autocast(t.device, t.half):
+            return encoder(images.contiguous(memory_format=t.format)).float()
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        done, said = 0, time.monotonic()
+        for part in np.array_split(chosen, parts):
+            if t.should_stop is not None and t.should_stop():
+                raise Stopped("pre-training was stopped while its centres were estimated; it begins with them anew")
+            if t.report is not None and time.monotonic() - said >= SAY:
+                message = f"Estimating centres: {done} of {len(chosen)} images"
+                t.report({"step": t.step, "steps": t.steps, "message": message})
+                said = time.monotonic()
+            x, inside = t.data.batch(part, t.device)
+            share = Share.of(len(part), processes.rank(), world) if world > 1 else None
+            yield t.objective.samples(x, draws, inside, t.config.centre_weak, share)
+            done += len(part)
+
+    with JointBatchNorm():
+        return estimate_centres(features, batches(), t.objective.classes)

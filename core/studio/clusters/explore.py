@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -18,7 +17,7 @@ from core.engine.metrics.vectors import nearest
 from core.engine.rows import Rows
 from core.studio.clusters.features import NAMES, finish, kept_features
 from core.studio.clusters.library import Map
-from core.studio.clusters.points import group_name
+from core.studio.clusters.points import Projected, group_name
 from core.studio.db.store import NotFound, Store
 from core.studio.ingest import cache, resize
 from core.studio.ingest.masks import get_mask
@@ -29,9 +28,6 @@ from core.studio.runs import records as runs
 from core.studio.runs.preferred import preference
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.snapshots import Snapshot
-
-if TYPE_CHECKING:
-    from core.studio.clusters.projected import Projected
 
 _open: dict[tuple, Rows] = {}
 

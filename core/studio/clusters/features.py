@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 from core.engine.losses.centred import centred
 from core.engine.rows import Rows
 from core.studio.clusters.config import MapConfig
-from core.studio.clusters.points import PointImages, PointSet
+from core.studio.clusters.points import Patches, PointImages, PointSet
 from core.studio.db import seals
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
@@ -129,23 +129,6 @@ def _save(file: Path, values: np.ndarray) -> None:
 
 
 NAMES = ("no lesion", "lesion", "\u2013")
-
-
-@dataclass
-class Patches:
-    """P places of each of N images. place int64 (N, P): flat cells of a grid x grid lattice.
-
-    lesion int64 (N, P): 1 in a lesion, 0 outside, -1 where nobody knows (an abnormal image without a mask).
-    """
-
-    grid: int
-    place: np.ndarray
-    lesion: np.ndarray
-
-    def box(self, cell: int) -> list[float]:
-        """x0, y0, x1, y1 of a cell, in 0 .. 1 of the image."""
-        row, col = divmod(int(cell), self.grid)
-        return [col / self.grid, row / self.grid, (col + 1) / self.grid, (row + 1) / self.grid]
 
 
 def covered(mask: np.ndarray, grid: int) -> np.ndarray:

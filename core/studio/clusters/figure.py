@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -15,11 +15,9 @@ from PIL import Image
 from core.engine.registry import OBJECTIVES
 from core.studio.clusters.explore import NONE
 from core.studio.clusters.library import Map
+from core.studio.clusters.points import Projected
 from core.studio.db.store import Store
 from core.studio.runs.records import get_run
-
-if TYPE_CHECKING:
-    from core.studio.clusters.projected import Projected
 
 FORMATS = ("svg", "pdf", "png")
 COLOURS = {  # darker than on the page: these lie on white

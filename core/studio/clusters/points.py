@@ -10,16 +10,13 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from core.engine.rows import Rows
 from core.studio.clusters.config import PointsConfig
 from core.studio.db.home import Home
-
-if TYPE_CHECKING:
-    from core.studio.clusters.features import Patches
 
 REAL = ("Normal, training", "Normal, held out", "Normal, test", "Abnormal, test", "Unlabelled, test")
 BATCH = 32  # images mixed together: a donor is another image of the same batch (Sec. MedMix)
@@ -29,6 +26,23 @@ _SUBSCRIPT = str.maketrans("0123456789", "\u2080\u2081\u2082\u2083\u2084\u2085\u
 def group_name(lesions: int) -> str:
     """How the class A_n is called on the map and in its legend."""
     return f"A{str(lesions).translate(_SUBSCRIPT)}, {lesions} pasted lesion{'s' if lesions > 1 else ''}"
+
+
+@dataclass
+class Patches:
+    """P places of each of N images. place int64 (N, P): flat cells of a grid x grid lattice.
+
+    lesion int64 (N, P): 1 in a lesion, 0 outside, -1 where nobody knows (an abnormal image without a mask).
+    """
+
+    grid: int
+    place: np.ndarray
+    lesion: np.ndarray
+
+    def box(self, cell: int) -> list[float]:
+        """x0, y0, x1, y1 of a cell, in 0 .. 1 of the image."""
+        row, col = divmod(int(cell), self.grid)
+        return [col / self.grid, row / self.grid, (col + 1) / self.grid, (row + 1) / self.grid]
 
 
 @dataclass
@@ -212,3 +226,21 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
             masks[at] = np.packbits(mixed.masks.numpy().reshape(stop - start, -1), axis=1)
     out.flush()
     np.save(folder / "mixed_masks.npy", masks)
+
+
+@dataclass
+class Projected:
+    """M images on a map of E epochs. coords float32 (E, M, 2); near int64 and distance float32 (E, M, k), nearest
+    first; out_of_support bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs."""
+
+    key: str
+    map: str
+    about: dict  # title, names, cases, paths, frames, left_out
+    coords: np.ndarray
+    near: np.ndarray
+    distance: np.ndarray
+    out_of_support: np.ndarray
+    images: np.ndarray  # uint8 (M, S, S, 3), as the encoder saw them
+
+    def __len__(self) -> int:
+        return len(self.about["names"])

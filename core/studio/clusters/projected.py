@@ -20,6 +20,7 @@ from core.engine.tensors import pick_device
 from core.studio.clusters import explore
 from core.studio.clusters.features import saved_centres
 from core.studio.clusters.library import Map, map_folder, open_map, under_way
+from core.studio.clusters.points import Projected
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import resize, roots, studies
 from core.studio.ingest.decode import read_image
@@ -117,24 +118,6 @@ def request(store: Store, key: str, config: ProjectionConfig, device: str = "aut
 def folder_of(store: Store, map_key: str, key: str) -> Path:
     """Inside the map's own folder: it goes when the map goes."""
     return map_folder(store, map_key) / "placed" / key  # the folder's name in homes of every version
-
-
-@dataclass
-class Projected:
-    """M images on a map of E epochs. coords float32 (E, M, 2); near int64 and distance float32 (E, M, k), nearest
-    first; out_of_support bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs."""
-
-    key: str
-    map: str
-    about: dict  # title, names, cases, paths, frames, left_out
-    coords: np.ndarray
-    near: np.ndarray
-    distance: np.ndarray
-    out_of_support: np.ndarray
-    images: np.ndarray  # uint8 (M, S, S, 3), as the encoder saw them
-
-    def __len__(self) -> int:
-        return len(self.about["names"])
 
 
 def list_projected(store: Store, map_key: str) -> list[dict]:

@@ -14,9 +14,8 @@ import torch
 from safetensors.torch import save_file
 
 from core.engine.backbones import weights
-from core.engine.backbones.base import find, is_backbone
-from core.engine.backbones.config import STRIDES, EncoderConfig
-from core.engine.backbones.encoder import build_encoder, load_encoder, save_encoder
+from core.engine.backbones.config import STRIDES, EncoderConfig, is_backbone
+from core.engine.backbones.encoder import build_encoder, fill, find, load_encoder, save_encoder
 from core.engine.config import BadConfig
 from core.engine.registry import BACKBONES
 
@@ -65,7 +64,7 @@ def test_lite_names_fit_the_published_code(number):
             if p.is_floating_point():
                 p.uniform_(0.5, 1.5)
     encoder = build_encoder(EncoderConfig(arch=f"efficientnet-lite{number}")).eval()
-    weights.fill(encoder, theirs.state_dict(), "the package")
+    fill(encoder, theirs.state_dict(), "the package")
     assert (bundled is not None) or number
     side = find(f"efficientnet-lite{number}").size
     x = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
