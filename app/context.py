@@ -72,7 +72,7 @@ class Context:
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
 
     def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """What a request knows (core/studio/review/context.py), and the transaction in which it reads.
+        """Reads what a request knows (core/studio/review/context.py), in the transaction in which it reads.
 
         asked: study, number (of a case as the page knows it) or case_id, run, as far as the request names them.
         """
@@ -81,7 +81,7 @@ class Context:
         return context.reading(self.store(), self.user_of(request) or "", **self._who(request), **asked)
 
     def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """As `reading`, of a request that writes: what it knows stays true until it has written."""
+        """Reads as `reading` does for a request that writes: what it knows stays true until it has written."""
         from core.studio.review import context
 
         return context.writing(self.store(), self.user_of(request) or "", **self._who(request), **asked)
@@ -114,7 +114,7 @@ class Context:
         roots.demand(self.store(), path, self.single_user)
 
     def files_of(self, reader: str) -> Any:
-        """Where the files may lie that the reader names, as `ingest.roots.Within`; None for readers: nowhere."""
+        """Finds where the files may lie that the reader names, as `ingest.roots.Within`; None for readers: nowhere."""
         from core.studio.ingest import roots
         from core.studio.review import people
 

@@ -197,7 +197,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.post(request, "/api/training/start", **body)
 
     async def job(study: str, request: gr.Request) -> dict[str, Any]:
-        """What jobs make for a study, stage by stage, and the seconds until all is done.
+        """Lists what jobs make for a study, stage by stage, and the seconds until all is done.
 
         Parameters:
             study: the study's id

@@ -42,7 +42,7 @@ FULL = ("clusters", "review")  # fill the window: the bar above them says what t
 
 
 def head() -> str:
-    """What must be in the page's head before anything is painted: colours, style sheets, the page's own script."""
+    """Writes what the page's head needs before anything is painted: colours, style sheets, the page's own script."""
     shared = sorted(
         (APP / "static").rglob("*.css"), key=lambda p: (p.parent.name != "vendor", p.name != "studio.css", p)
     )

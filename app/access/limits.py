@@ -48,7 +48,7 @@ class BodyLimit:
         self._size, self._answered, self._refused = 0, False, False
 
     def declared_too_large(self, length: str | None) -> bool:
-        """By the request's Content-Length; one that is no number is too large as well."""
+        """Says whether the request's Content-Length is too large; one that is no number counts as too large."""
         return length is not None and (not length.isdecimal() or int(length) > self._limit)
 
     async def receive(self) -> Message:

@@ -80,7 +80,7 @@ def _signed_in(request: Request) -> str:
 
 
 def owner_of(kind: str, parameter: str) -> Any:
-    """Of a route that changes or deletes something that a reader made: its maker, or an administrator."""
+    """Permits the maker of what a route changes or deletes, or an administrator."""
     return Security(May(OWNER, kind, parameter), scopes=[f"{OWNER} of the {kind}"])
 
 
@@ -91,7 +91,7 @@ Administrator = Annotated[str, Security(May(ADMINISTRATOR), scopes=[ADMINISTRATO
 
 
 def permission_of(route: APIRoute) -> May | None:
-    """What a route declares, or None."""
+    """Finds the permission that a route declares, or None."""
     waiting: list[Dependant] = [route.dependant]
     while waiting:
         dependant = waiting.pop()

@@ -21,7 +21,7 @@ ANSWER = f"default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; 
 
 
 def of_own_page(html: bytes) -> str:
-    """For a page of the studio's own: scripts from its files alone, and the style elements that are in it."""
+    """Makes the policy of a page of the studio's own: scripts from its files alone, and the style elements in it."""
     digests = (base64.b64encode(hashlib.sha256(s).digest()).decode() for s in _STYLE.findall(html))
     styles = " ".join(f"'sha256-{d}'" for d in digests)
     sources = f"script-src 'self'; style-src 'self' {styles}".strip()
@@ -29,7 +29,7 @@ def of_own_page(html: bytes) -> str:
 
 
 def of_gradio(nonce: str) -> str:
-    """For Gradio's page, whose script elements have been given the nonce."""
+    """Makes the policy of Gradio's page, whose script elements have been given the nonce."""
     sources = f"script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
     return f"default-src 'self'; {sources}; {_DATA}; {_FRAMES}"
 

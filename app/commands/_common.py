@@ -62,7 +62,7 @@ def open_store(args):
 
 
 def say(args, text: str = "") -> None:
-    """For people: on stdout, or on stderr when stdout is kept for JSON."""
+    """Prints to people: on stdout, or on stderr when stdout is kept for JSON."""
     print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
 
 

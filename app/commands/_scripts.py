@@ -71,7 +71,7 @@ def install() -> int:
 
 
 def generated() -> str:
-    """What app/static/answers.d.ts holds: openapi-typescript's types of the models, and overloads by path."""
+    """Generates what app/static/answers.d.ts holds: openapi-typescript's types of the models, and overloads by path."""
     from app import routes  # here: the other checks need no server
 
     document = routes.openapi()

@@ -130,7 +130,7 @@ def _add_test(subparsers) -> None:
 
 
 def run_test(args) -> int:
-    """What is named is run whole, but for --quick."""
+    """Runs the tests: what is named is run whole, but for --quick."""
     if not (ROOT / "tests").is_dir():
         raise UserError("the tests come with the source, not with the installed package; clone it and run them there")
     named = bool(args.paths or args.k)

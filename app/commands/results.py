@@ -79,7 +79,7 @@ def run_evaluate(args) -> int:
 
 
 def as_csv(rows: list[dict]) -> str:
-    """Every plain value of the rows; an interval takes two columns."""
+    """Takes every plain value of the rows; an interval takes two columns."""
     from core.studio.review.exports.tables import cell
 
     flat = []

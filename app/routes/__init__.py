@@ -16,7 +16,7 @@ REFUSALS = {"4XX": {"model": Failed, "description": "One sentence on what is wro
 
 
 def routers() -> list[APIRouter]:
-    """Those of the modules of this folder, in the order of their names."""
+    """Collects the routers of this folder's modules, in the order of their names."""
     names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return [module.router for module in modules if hasattr(module, "router")]
@@ -36,7 +36,7 @@ def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) 
 
 
 def openapi() -> dict:
-    """What openapi.json says, without a server."""
+    """Makes openapi.json without a server."""
     server = FastAPI(title="PMSACL Studio")
     include_all(server, None)
     return server.openapi()

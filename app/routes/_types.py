@@ -99,7 +99,7 @@ _CURSOR: TypeAdapter[tuple[Id, str | int | float | None, Id]] = TypeAdapter(tupl
 
 
 def read_cursor(text: str) -> tuple:
-    """Where a page of the worklist ended: (part, value, case id) from JSON. Raises ValueError for another text."""
+    """Reads where a page of the worklist ended: (part, value, case id) from JSON. ValueError for another text."""
     try:
         return _CURSOR.validate_json(text)
     except ValidationError:

@@ -77,7 +77,7 @@ def open_case(ctx: Context, request: Request, number: int, run: str = "") -> Req
 
 
 def seen(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """As `open_case`, of a case that is not hidden from the reader."""
+    """Opens a case as `open_case` does, if it is not hidden from the reader."""
     with ctx.reading(request, number=number, run=run) as context:
         context.demand_seen()
         return context

@@ -321,7 +321,7 @@ def forget(ctx: Studio, who: Annotated[str, owner_of("map", "key")], key: str):
 
 @router.get("/maps/{key}", response_model=MapAbout)
 def about(ctx: Studio, who: Sighted, key: str):
-    """What is known of a map, its points' identities and the runs whose readings can colour it."""
+    """Describes a map, its points' identities and the runs whose readings can colour it."""
     store, m = opened(ctx, who, key)
     points = m.points
     identity = {"case_id": points.case_id.tolist(), "lesions": points.lesions.tolist()}
@@ -340,13 +340,13 @@ def coords(ctx: Studio, who: Sighted, key: str):
 
 @router.get("/maps/{key}/columns", response_model=Columns)
 def colours(ctx: Studio, who: Sighted, key: str, fit: str | None = None):
-    """What can colour the map's points: categories and numbers."""
+    """Lists what can colour the map's points: categories and numbers."""
     return {"ok": True, "columns": explore.columns(*opened(ctx, who, key), fit)}
 
 
 @router.get("/maps/{key}/points/{point}", response_model=PointDetail)
 def point(ctx: Studio, who: Sighted, key: str, point: Id, fit: str | None = None):
-    """What is known of one point: its case, reading and reviews."""
+    """Describes one point: its case, reading and reviews."""
     return {"ok": True, **explore.describe(*opened(ctx, who, key), point, fit)}
 
 

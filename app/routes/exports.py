@@ -60,7 +60,7 @@ def exportable(ctx: Context, request: Request, study: str) -> Store:
 
 @router.get("/{study}/warning", response_model=ExportWarning)
 def warning(ctx: Studio, who: Reader, request: Request, study: str):
-    """What to know before anything goes out: likely burned-in text, in words and as the cases to look at."""
+    """Warns before anything goes out of likely burned-in text, in words and as the cases to look at."""
     store = exportable(ctx, request, study)
     found = burned_in.among(store, study, look=False)
     return {"ok": True, "text": burned_in.warning(found), "cases": found["cases"][:200]}

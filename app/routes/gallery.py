@@ -80,7 +80,7 @@ def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 1
 
 @router.get("/api/review/overview", response_model=ListOverview)
 def overview(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
-    """What stands round the list: how many rows, how their scores are spread, tags to filter by."""
+    """Describes what stands round the list: how many rows, how their scores are spread, tags to filter by."""
     with ctx.reading(request, study=study, run=run) as context:
         listed = Worklist(context, Query.from_values(request.query_params))
         return {

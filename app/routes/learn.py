@@ -128,7 +128,7 @@ class AskedLearning(Answer):
 
 @router.get("/{study}", response_model=Learning)
 def show(ctx: Studio, who: Sighted, study: str):
-    """What there is to learn from, what was learnt, and how it compares."""
+    """Shows what there is to learn from, what was learnt, and how it compares."""
     store = ctx.store()
     study_row(store, study)
     fits = [r for r in scored_runs(store, study) if r["method"] not in TAUGHT]

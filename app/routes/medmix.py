@@ -239,7 +239,7 @@ class GridHead(Part):
 
 
 def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
-    """Where the images lie that were dropped for a scene; None without any."""
+    """Finds the folder of the images that were dropped for a scene; None without any."""
     return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None
 
 

@@ -75,7 +75,7 @@ def opened(ctx: Context, who: str, key: str) -> Store:
 
 @router.get("", response_model=Projections)
 def placed_on(ctx: Studio, who: Sighted, key: str):
-    """What lies on the map besides its own points, and what is on its way there."""
+    """Lists what lies on the map besides its own points, and what is on its way there."""
     store = opened(ctx, who, key)
     sets = []
     for row in projected.list_projected(store, key):

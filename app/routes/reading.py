@@ -144,13 +144,13 @@ def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict,
 
 
 def about(row: dict) -> dict:
-    """What is said of a session that has ended."""
+    """Describes a session that has ended."""
     return {k: row[k] for k in ("id", "blind", "neutral", "shuffled", "choice", "created", "ended", "reader")}
 
 
 @router.get("", response_model=Sessions)
 def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
-    """What a session could hold, and the sessions that are over: the reader's, for administrators everyone's."""
+    """Lists what a session could hold, and the sessions that are over: the reader's, for administrators everyone's."""
     with ctx.reading(request, study=study, run=default_run(ctx, study)) as context:
         everyone = context.rights["administer"]
         return {
@@ -192,14 +192,14 @@ def end(ctx: Studio, who: Reader):
 
 @router.get("/{session}/summary", response_model=SessionSummary)
 def summary(ctx: Studio, who: Reader, request: Request, session: Id):
-    """What a session came to: times, decisions, and figures where they may be known."""
+    """Sums a session up: times, decisions, and figures where they may be known."""
     row, hidden = asked(ctx, request, who, session)
     return {"ok": True, "session": about(row), **session_report.visible(ctx.store(), row, hidden)}
 
 
 @router.get("/{session}/report", response_model=SessionReport)
 def report(ctx: Studio, who: Reader, request: Request, session: Id):
-    """What is printed of a session that has ended: a reader's own, or anyone's for administrators."""
+    """Prints a session that has ended: a reader's own, or anyone's for administrators."""
     row, hidden = asked(ctx, request, who, session)
     found = session_report.sheet(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), "version": version(), **found}

@@ -357,6 +357,6 @@ def sizes(ctx: Studio, who: Sighted, study: str, run: Name):
 
 @router.get("/{study}/believe", response_model=Believed)
 def believed(ctx: Studio, who: Sighted, study: str, run: Name):
-    """What the run's threshold promises and misses, whether images have changed, and how scores are calibrated."""
+    """Tells what the run's threshold promises and misses, whether images changed, how scores are calibrated."""
     store = _scored_by(ctx, study, run)
     return {"ok": True} | believe.believed(store, study, run)

@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 @functools.cache
 def version() -> str:
-    """Of the studio: as it was installed, else as pyproject.toml beside it says."""
+    """Finds the studio's version: as it was installed, else as pyproject.toml beside it says."""
     try:
         return metadata.version("pmsacl-studio")
     except metadata.PackageNotFoundError:
@@ -301,7 +301,7 @@ class Reverted(Answer):
 
 @router.get("/open", response_model=ReviewSetup)
 def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
-    """What the tab needs once: runs, labels, settings, counts, rights."""
+    """Gives the tab what it needs once: runs, labels, settings, counts, rights."""
     with ctx.reading(request, study=study) as context:
         store, name = context.store, context.reader
         return {
@@ -472,7 +472,7 @@ def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
 
 @router.get("/timeline/{case_id}", response_model=Timeline)
 def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """What a run says of the other frames of a recording, or slices of a volume."""
+    """Lists what a run says of the other frames of a recording, or slices of a volume."""
     with ctx.reading(request, number=case_id, run=run) as context:
         frames = cases.timeline(context)
         context.names.prepare(frame["id"] for frame in frames)

@@ -60,7 +60,7 @@ class Plan(Answer):
 
 @router.get("", response_model=Status)
 def status(ctx: Studio, who: Reader):
-    """Which studies there are, what is at work, and where new cases came in."""
+    """Lists the studies, what is at work, and where new cases came in."""
     store = ctx.store()
     reading = sessions.standing(store, who)
     return {"ok": True, **live.now(store), "arrived": watch.changes(store), "reading": reading}
@@ -68,7 +68,7 @@ def status(ctx: Studio, who: Reader):
 
 @router.get("/plan", response_model=Plan)
 def planned(ctx: Studio, who: Reader, study: Line = ""):
-    """What jobs make for a study, stage by stage, and how long it still takes."""
+    """Lists what jobs make for a study, stage by stage, and how long it still takes."""
     return {"ok": True, **plan.plan(ctx.store(), study or None)}
 
 

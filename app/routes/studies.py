@@ -371,13 +371,13 @@ def draw_demo(ctx: Studio, who: Administrator):
 
 @router.get("/{study}/overview", response_model=Overview)
 def show(ctx: Studio, who: Sighted, study: str):
-    """What a study holds: counts, sizes, the report of its import."""
+    """Shows what a study holds: counts, sizes, the report of its import."""
     return {"ok": True, **overview.overview(ctx.store(), study)}
 
 
 @router.get("/{study}/next", response_model=Next)
 def what_next(ctx: Studio, who: Sighted, study: str):
-    """What can be done with a study that has just come in, and the kind of image that it seems to hold."""
+    """Lists what can be done with a study that has just come in, and the kind of image that it seems to hold."""
     store = ctx.store()
     studies.study_row(store, study)
     return {

@@ -109,7 +109,7 @@ class PlannedTrial(Answer):
 
 @router.get("/lists", response_model=ReaderLists)
 def lists(ctx: Studio, who: Reader):
-    """What the reader has to read in trials that go on."""
+    """Lists what the reader has to read in trials that go on."""
     return {"ok": True, "lists": plan.lists_of(ctx.store(), who)}
 
 

@@ -66,7 +66,7 @@ class Option:
         return list(self.aliases[value]) if value in self.aliases else value.split("+")
 
     def fault(self, value: Any) -> str:
-        """What is wrong with a value, as the end of a sentence that begins with the option's name; "" if nothing."""
+        """Says what is wrong with a value, to end a sentence that begins with the option's name; "" if nothing."""
         if value is None:
             return ""
         if self.choices:
@@ -213,7 +213,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """From `to_dict` of this version, or of an earlier one. BadConfig for unknown keys and values out of bounds."""
+        """Reads `to_dict` of this or an earlier version. BadConfig for unknown keys and values out of bounds."""
         kinds, values = types_of(cls), cls.converted(values)
         unknown = sorted(set(values) - set(kinds))
         if unknown:

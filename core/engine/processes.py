@@ -36,7 +36,7 @@ def join(device: torch.device | str = "cpu") -> None:
 
 
 def place(device: torch.device | str) -> torch.device:
-    """This process's device: of several that share a machine with GPUs, each takes its own."""
+    """Chooses this process's device: of several that share a machine with GPUs, each takes its own."""
     device = torch.device(device)
     if device.type == "cuda" and wanted() > 1:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -62,7 +62,7 @@ def world() -> int:
 
 
 def rank() -> int:
-    """This one's number, from 0."""
+    """Gives this process's number, from 0."""
     return dist.get_rank() if joined() else 0
 
 
@@ -72,7 +72,7 @@ def is_first() -> bool:
 
 
 def from_first(value: Any = None) -> Any:
-    """What the first process gives; the others' argument is not looked at. Serves as a barrier."""
+    """Gives all what the first process gives; the others' argument is not looked at. Serves as a barrier."""
     if world() == 1:
         return value
     kept = [value]
@@ -81,7 +81,7 @@ def from_first(value: Any = None) -> Any:
 
 
 def first_before_others(work: Callable[[], Result]) -> Result:
-    """What `work()` gives on each process; the first has done it before the others begin, who find what it has made."""
+    """Runs `work()` on each process; the first has done it before the others begin, who find what it has made."""
     if not is_first():
         from_first()
     result = work()
@@ -114,7 +114,7 @@ def total(x: Tensor) -> Tensor:
 
 
 def collect(value: Any) -> list[Any]:
-    """What each process gives, by rank, as objects."""
+    """Collects what each process gives, by rank, as objects."""
     if world() == 1:
         return [value]
     found: list[Any] = [None] * world()

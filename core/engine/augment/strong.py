@@ -75,7 +75,7 @@ class Strong(abc.ABC):
         )
 
     def whole(self, x: Tensor, images: Tensor, counts: Tensor) -> Mixed:
-        """For augmentations of the whole image: all of it is marked where n > 0."""
+        """Marks all of an image where n > 0, for augmentations of the whole image."""
         mixed = self.blank(x, counts)
         hit = to_device(counts > 0, x.device)
         mixed.images = images

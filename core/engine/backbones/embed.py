@@ -206,7 +206,7 @@ class Memory:
         self.digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def maps(self, encoder: Encoder, images: np.ndarray, strides: set[int], compute: Compute) -> dict[int, Tensor]:
-        """What `compute(images, strides)` gives for images uint8 (B, S, S, 3), {stride: (B, C, h, w)}."""
+        """Gives what `compute(images, strides)` gives for images uint8 (B, S, S, 3), {stride: (B, C, h, w)}."""
         if not strides <= set(STRIDES):
             return compute(images, strides)
         if encoder not in self.digests:

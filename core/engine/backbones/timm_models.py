@@ -172,7 +172,7 @@ class EfficientNetLite(TimmBackbone):
         )
 
     def rename(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """From the names of efficientnet_pytorch (`_blocks.4._expand_conv.weight`) to timm's."""
+        """Renames weights from efficientnet_pytorch's names (`_blocks.4._expand_conv.weight`) to timm's."""
         if "_conv_stem.weight" not in state:
             return state
         places = [(stage, i) for stage, count in enumerate(BLOCKS[self.number]) for i in range(count)]

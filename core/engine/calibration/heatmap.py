@@ -67,7 +67,7 @@ def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Which cells of maps (N, h, w) count: those inside roi uint8 (N, S, S), or all. bool (N, h, w).
+    """Finds which cells of maps (N, h, w) count: those inside roi uint8 (N, S, S), or all. bool (N, h, w).
 
     An empty region says nothing, so all of such a map counts.
     """

@@ -87,7 +87,7 @@ def outlined(
 
 
 def holding(parts: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """Of the connected parts of a mask bool (H, W), those that hold one of the `spots` bool (H, W)."""
+    """Keeps the connected parts of a mask bool (H, W) that hold one of the `spots` bool (H, W)."""
     _, labels = cv2.connectedComponents(parts.astype(np.uint8), connectivity=8)
     return np.asarray(np.isin(labels, np.unique(labels[spots & parts])) & parts)
 

@@ -113,7 +113,7 @@ class Calibration:
         return float(_quantile(np.asarray(self.scores), q))
 
     def flagged(self, scores: np.ndarray | float, q: float = 95.0) -> np.ndarray:
-        """Which scores lie above `threshold(q)`; the same as percentile(scores) >= q."""
+        """Finds which scores lie above `threshold(q)`; the same as percentile(scores) >= q."""
         return np.asarray(scores) > self.threshold(q)
 
     def to_dict(self) -> dict[str, Any]:

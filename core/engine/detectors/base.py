@@ -138,7 +138,7 @@ class Detector(abc.ABC):
 
     @abc.abstractmethod
     def save(self, folder: Path) -> None:
-        """Everything needed to score, encoder included: safetensors and JSON, written atomically."""
+        """Saves everything needed to score, encoder included: safetensors and JSON, written atomically."""
 
     @classmethod
     @abc.abstractmethod
@@ -149,7 +149,7 @@ class Detector(abc.ABC):
 
 
 def predict_shared(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Prediction:
-    """What `detector.predict(images, roi=roi)` gives; all of torchrun's processes call it with the same images."""
+    """Predicts as `detector.predict(images, roi=roi)`; all of torchrun's processes call it with the same images."""
     rows = Share.of(len(images), processes.rank(), processes.world()).rows
     own = detector.predict(images[rows], roi=None if roi is None else roi[rows])
     parts: list[Prediction] = processes.collect(own)

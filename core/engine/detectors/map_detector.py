@@ -57,7 +57,7 @@ class MapDetector(Detector):
 
     @abc.abstractmethod
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """What the detector says of a batch, given the encoder's maps at least at the strides of its configuration.
+        """Reads a batch, given the encoder's maps at least at the strides of the detector's configuration.
 
         roi: uint8 (B, S, S), for a detector that has something to say of the region of interest as a whole.
         """
@@ -114,7 +114,7 @@ def fit_together(
 def predict_together(
     detectors: Sequence[MapDetector], images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None
 ) -> list[Prediction]:
-    """What each of several detectors on one encoder says of images uint8 (N, S, S, 3), in one pass of the encoder.
+    """Predicts by several detectors on one encoder for images uint8 (N, S, S, 3), in one pass of the encoder.
 
     The first one's encoder is used. Raises ValueError if a detector was fitted at another size.
     """

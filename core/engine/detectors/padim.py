@@ -145,7 +145,7 @@ class PaDiMFitting:
 
 
 def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torch.device) -> dict[int, Tensor]:
-    """Which channels of each stride are kept: `channels` of all, without replacement; a stride with none drops out."""
+    """Draws the channels of each stride that are kept: `channels` in all; a stride may keep none."""
     total = sum(widths.values())
     if channels > total:
         raise ValueError(f"PaDiM cannot keep {channels} channels of {total}; set channels to {total} or fewer")

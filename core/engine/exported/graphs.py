@@ -101,7 +101,7 @@ class _OfMaps(Part):
         return self.read(self.encoder.maps(floats(images), self.strides), roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
-        """As the detector's own `read` and `image_score`, of maps (N, C, h, w) by stride."""
+        """Reads as the detector's own `read` and `image_score` do, of maps (N, C, h, w) by stride."""
         raise NotImplementedError
 
 

@@ -21,7 +21,7 @@ Comparison = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
-    """As many of the first levels as an image of this side has room for, their weights again adding up to the same.
+    """Takes as many of the first levels as an image of this side has room for, their weights summing to the same.
 
     The five usual levels with a window of 11 take 176 pixels; 64 pixels leave three. ValueError if not one level fits.
     """

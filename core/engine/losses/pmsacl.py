@@ -109,7 +109,7 @@ def position_loss(logits: Tensor, places: Tensor) -> Tensor:
 def draw_corners(
     count: int, side: int, patch: int, jitter: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Where to cut `count` pairs of neighbouring patches in images of side x side pixels.
+    """Draws where to cut `count` pairs of neighbouring patches in images of side x side pixels.
 
     The direction is drawn first, evenly, then a place where both patches fit. Both are then moved by up to `jitter`
     pixels, as far as the image has room, so that the seam between them does not reveal the place.

@@ -23,7 +23,7 @@ NAMES = {
 
 
 def draw(n: int, sample: int, seed: int) -> np.ndarray:
-    """At most `sample` of n indices, in order, the same for the same seed."""
+    """Draws at most `sample` of n indices, in order, the same for the same seed."""
     if n <= sample:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, sample, replace=False))
@@ -110,7 +110,7 @@ def map_quality(
     seed: int = 0,
     trustworthiness: float | None = None,
 ) -> dict[str, Any]:
-    """Everything said beside one map: `cluster_metrics` of the features, trustworthiness, and the map's own silhouette.
+    """Computes all that is said beside a map: `cluster_metrics` of the features, trustworthiness, the map's silhouette.
 
     `trustworthiness`: the trustworthiness of the whole map, where these are only some of its points.
     `plain`: the features before each class's own centre was taken from them; centring knows the class, so it may part

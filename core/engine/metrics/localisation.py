@@ -37,7 +37,7 @@ def overlaps(
 def overlaps_of(
     marked: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `overlaps`, of what is marked, bool (N, S, S); nothing is marked that is not valid."""
+    """Computes `overlaps` of what is marked, bool (N, S, S); nothing is marked that is not valid."""
     masks = masks > 0 if valid is None else (masks > 0) & valid
     both, one, other = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -163,7 +163,7 @@ class Pixels:
     roi: Rows | None = None
 
     def read(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of images `index` (n,): maps float32 (n, S, S), lesion bool (n, S, S), valid bool (n, S, S).
+        """Reads images `index` (n,): maps float32 (n, S, S), lesion bool (n, S, S), valid bool (n, S, S).
 
         Raises CannotEvaluate if a map holds a value that is not finite.
         """

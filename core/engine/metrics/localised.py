@@ -140,7 +140,7 @@ SEEN = 2000  # images whose maps' cells say where the bins end
 def by_blocks(
     pixels: Pixels, used: np.ndarray, found: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
-    """As `at_once`, within 1e-4 of it; memory does not grow with the number of images."""
+    """Computes what `at_once` does, within 1e-4 of it; memory does not grow with the number of images."""
     edges = _edges(pixels, used)
     coarse = np.arange(0, len(edges) + 1, -(-(len(edges) + 1) // boot.BINS))
     times = 0 if counts is None else len(counts)

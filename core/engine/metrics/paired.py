@@ -45,7 +45,7 @@ class Truth:
 
 
 def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """By measure: {"old", "new", "difference", "interval" (95 %, of the difference), "images", "enough"}.
+    """Compares by measure: {"old", "new", "difference", "interval" (95 %, of the difference), "images", "enough"}.
 
     Image AUROC is over all N, pixel AUROC over normal images and those with a mask, Dice (by each detector's own
     outlines) and PRO over those with a mask, inside the region of interest. A figure that cannot be had is None.

@@ -80,7 +80,7 @@ class LocalPMSACL(PMSACL):
         return draw_pairs(x, self.config, generator, roi)
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
-        """As patches side by side, those that lie mostly inside the region of interest."""
+        """Cuts patches side by side, and keeps those that lie mostly inside the region of interest."""
         p = self.config.patch
         patches = pool.unfold(2, p, p).unfold(3, p, p).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
         inside = None

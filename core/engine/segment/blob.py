@@ -43,7 +43,7 @@ def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float
 
 
 def chosen(model: BoxModel, embedding: Tensor, found: list[Corners], shape: tuple[int, int]) -> Corners:
-    """Of `boxes` the one whose mask the model expects to fit best; the usual one is left out where it is too large."""
+    """Chooses the box whose mask the model expects to fit best; the usual one is left out where it is too large."""
     fair = [box for box in found if (box[2] - box[0]) * (box[3] - box[1]) <= LARGE * shape[0] * shape[1]]
     if len(fair) < 2:
         return (fair or found)[0]

@@ -21,7 +21,7 @@ class Missing(ValueError):
 
 
 def file() -> Path | None:
-    """Where the weights lie; None where the package is not installed."""
+    """Finds where the weights lie; None where the package is not installed."""
     spec = find_spec(PACKAGE.replace("-", "_"))
     if spec is None or spec.origin is None:
         return None

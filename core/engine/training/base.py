@@ -50,7 +50,7 @@ class Training(abc.ABC):
         """
 
     def notes(self) -> dict[str, Any]:
-        """What a checkpoint keeps beside tensors, as JSON takes it."""
+        """Gives what a checkpoint keeps beside tensors, as JSON takes it."""
         return {}
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ class Training(abc.ABC):
         return
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps beside networks and optimisers; names without a dot."""
+        """Gives what a checkpoint keeps beside networks and optimisers; names without a dot."""
         return {}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:

@@ -45,7 +45,7 @@ def save(folder: Path, about: dict[str, Any], tensors: dict[str, Tensor], lines:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """What `save` was given last, or None if there is no checkpoint. BadCheckpoint if it cannot be read."""
+    """Loads what `save` was given last, or None if there is no checkpoint. BadCheckpoint if it cannot be read."""
     about = _read(folder)
     if about is None:
         return None

@@ -14,7 +14,7 @@ from core.engine.objectives.config import REESTIMATED, PretrainConfig
 
 
 def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
-    """What the watch looks at, of one step's features z (V, D) and their classes (V,).
+    """Computes what the watch looks at, of one step's features z (V, D) and their classes (V,).
 
     spread: root of the mean squared distance to the mean of all. class_means (classes, D).
     class_distances (classes, classes): between class means; class_distance: their mean. All in the units of Z.
@@ -32,7 +32,7 @@ def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
 
 
 def remedies(config: PretrainConfig) -> str:
-    """What to change of `config` after a collapse, most likely cause first."""
+    """Lists what to change of `config` after a collapse, most likely cause first."""
     found = ["frozen centres"] if config.centres == REESTIMATED else []
     found.append(f"a learning rate below {config.lr:g}")
     if config.w_ctr > 0.1:
@@ -114,7 +114,7 @@ class CollapseWatch:
         return f" The class of an image is found {seen:.0%} of the time (guessing: {1 / self.classes:.0%})."
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Gives what a checkpoint keeps."""
         return {**{name: getattr(self, name) for name in _KEPT}, "recent": list(self.recent)}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -99,7 +99,7 @@ class Group:
         return count - count % self.world
 
     def part(self, count: int) -> Part:
-        """This process's rows of a step of `count` images; None for all. Raises ValueError if shares are not even."""
+        """Gives this process's rows of a step of `count` images; None for all. ValueError if shares are uneven."""
         if count % self.world:
             world = self.world
             raise ValueError(f"a step of {count} images is not shared evenly by {world} processes: change the batch")

@@ -132,7 +132,7 @@ class Pretraining(Training):
         self.centres, self.centred = found.to(self.device), self.step
 
     def views(self) -> Views:
-        """This step's input, or this process's share of it."""
+        """Makes this step's input, or this process's share of it."""
         x, inside = self.data.batch(self.rows(self.step), self.device)
         with torch.no_grad():
             return self.objective.views(x, generator(self.config.seed, STEP, self.step), inside, self.joint.share)

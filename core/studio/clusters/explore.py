@@ -259,7 +259,7 @@ def _reviews(store: Store, points, own: np.ndarray, study: str) -> list[dict]:
 
 
 def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
-    """Everything said of one point: the case, its class, its reading by run `fit`, the latest reviews, outlines."""
+    """Describes one point: the case, its class, its reading by run `fit`, the latest reviews, outlines."""
     check(m, point)
     case_id, lesions = int(m.points.case_id[point]), int(m.points.lesions[point])
     case = store.one("SELECT id, name, split, label, width, height, tags FROM cases WHERE id = ?", [case_id])
@@ -284,7 +284,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
 
 
 def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
-    """What run `fit` says of a case, without its heat map's values."""
+    """Reads what run `fit` says of a case, without its heat map's values."""
     if not fit:
         return None
     return store.one(

@@ -105,7 +105,7 @@ def features_of(
 
 
 def finish(found: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
-    """What is kept is f; centring it is a subtraction, done when it is read."""
+    """Centres kept features f where the map asks for it: a subtraction, done when they are read."""
     if config.feature != "centred":
         return np.asarray(found)
     centres = saved_centres(snapshot)

@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
-    """What a map of `config` of a run would be; its key is the same whenever its content is."""
+    """Plans a map of `config` of a run; its key is the same whenever its content is."""
     from core.engine.augment.config import MedMixConfig
     from core.studio.runs.readings import size_of
 

@@ -166,7 +166,7 @@ def pca_start(features: np.ndarray) -> np.ndarray:
 
 
 def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Of each new feature (M, D) its k nearest among features (N, D): indices int64 and Euclidean distances, (M, k)."""
+    """Finds the k nearest of features (N, D) to each new one (M, D): int64 indices and Euclidean distances, (M, k)."""
     distance, index = NearestNeighbors(n_neighbors=min(k, len(features))).fit(features).kneighbors(new)
     return index, distance
 
@@ -179,7 +179,7 @@ def weighted_mean(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -
 
 
 def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
-    """Where new features (M, D) belong on a finished map: float32 (M, 2), the map itself untouched.
+    """Places new features (M, D) on a finished map: float32 (M, 2), the map itself untouched.
 
     Between their k nearest neighbours in feature space (`weighted_mean`); one that coincides with a point lies on it.
     UMAP's own `transform` begins at such a mean too (umap-learn, `init_graph_transform`) and then lets the new points

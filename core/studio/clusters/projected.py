@@ -121,7 +121,7 @@ def folder_of(store: Store, map_key: str, key: str) -> Path:
 
 
 def list_projected(store: Store, map_key: str) -> list[dict]:
-    """What was projected onto a map, or is being projected, oldest first, each with its job's state."""
+    """Lists what was projected onto a map, or is being projected, oldest first, each with its job's state."""
     rows = store.query(
         "SELECT p.key, p.title, p.images, p.job, j.status AS job_status, j.progress, j.message FROM cluster_projected p"
         " LEFT JOIN jobs j ON j.id = p.job WHERE p.map = ? ORDER BY p.created",

@@ -69,7 +69,7 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
 
 
 def backups(folder: Path) -> list[Backup]:
-    """Those in a folder that are described, newest first."""
+    """Lists the backups in a folder that are described, newest first."""
     found = []
     for about in folder.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, TypeError):

@@ -78,5 +78,5 @@ class Home:
 
     @property
     def files(self) -> Path:
-        """Where `study import --copy` and the demo keep their images, one folder per study."""
+        """Names the folder where `study import --copy` and the demo keep their images, one folder per study."""
         return self.path / "files"

@@ -22,7 +22,7 @@ class Damaged(ValueError):
 
 
 def seal_of(file: Path) -> Path:
-    """Where a file's seal lies."""
+    """Names the file of a file's seal."""
     return file.with_name(file.name + SUFFIX)
 
 
@@ -45,7 +45,7 @@ def is_sealed(file: Path) -> bool:
 
 
 def problem(file: Path, full: bool = False) -> str | None:
-    """What is wrong with a file, or None if it is sound, or was never sealed. full: look at every block."""
+    """Says what is wrong with a file, or None if it is sound, or was never sealed. full: look at every block."""
     try:
         kept = json.loads(seal_of(file).read_text())
         size, block, blocks = int(kept["bytes"]), int(kept["block"]), list(kept["blocks"])
@@ -70,7 +70,7 @@ def problem(file: Path, full: bool = False) -> str | None:
 
 
 def problems(files: Iterable[Path], full: bool = False) -> list[str]:
-    """What is wrong with any of the files."""
+    """Says what is wrong with any of the files."""
     return [found for found in (problem(file, full) for file in files) if found]
 
 

@@ -103,7 +103,7 @@ class Store:
 
     @property
     def db(self) -> sqlite_utils.Database:
-        """This thread's connection."""
+        """Gives this thread's connection."""
         db = getattr(self._local, "db", None)
         if db is None:
             if not self._opened:

@@ -78,7 +78,7 @@ def make_demo(
 
 
 def shown_detectors() -> list[str]:
-    """Those of DETECTORS_SHOWN that there are."""
+    """Names those of DETECTORS_SHOWN that there are."""
     from core.engine.registry import DETECTORS
 
     return [name for name in DETECTORS_SHOWN if name in DETECTORS.names()]

@@ -34,7 +34,7 @@ def trained() -> list[Arm]:
 
 
 def headed() -> list[Arm]:
-    """What a lesion head adds to the blend, what both owe to PMSACL, and how much its map counts; --size 224."""
+    """Tries what a lesion head adds to the blend, what both owe to PMSACL, and how much its map counts; --size 224."""
     arms = [arm.replace(closer=True) for arm in _on_encoders({"Blend": "blend", HEADED: "blend-head"})]
     further = [arms[6].replace(label=f"{HEADED}, weight {w:g}", fit={"weight": w}) for w in (0.25, 0.5, 2.0)]
     return [arms[1], arms[2], arms[5], arms[6], *further]
@@ -50,7 +50,7 @@ def sides() -> list[Arm]:
 
 
 def overfitting() -> list[Arm]:
-    """What may keep a head on ImageNet's features from knowing its fakes alone; meant for --size 224."""
+    """Tries what may keep a head on ImageNet's features from knowing its fakes alone; meant for --size 224."""
     tries: dict[str, dict] = {
         "frozen": {},
         "frozen, with distances": {"distances": True},
@@ -87,7 +87,7 @@ def members() -> list[Arm]:
 
 
 def pasted() -> list[Arm]:
-    """What PMSACL learns from when it starts from ImageNet: round lesions, the paper's, those of a kind of image."""
+    """Tries what PMSACL learns from, starting from ImageNet: round lesions, the paper's, those of a kind of image."""
     return [
         Arm(f"{title}, {preset}", detector, preset="imagenet", sized=False, pretrain={"medmix": medmix(preset)})
         for preset in ("quick", "paper", "endoscopy", "fundus", "xray", "varied")
@@ -96,7 +96,7 @@ def pasted() -> list[Arm]:
 
 
 def shortcut() -> list[Arm]:
-    """What may take from l_PMSACL its shortcut (one constant feature for all images lowers it), and what it brings."""
+    """Tries what takes from l_PMSACL its shortcut (one constant feature lowers it), and what that brings."""
     tries: dict[str, dict] = {
         "as printed": {},
         "centres far apart": {"centres": "equidistant", "centre_scale": 5.0},

@@ -31,7 +31,7 @@ def padim() -> list[Arm]:
 
 
 def ablation() -> list[Arm]:
-    """What the head owes to pre-training, to how the encoder is trained with it, and to what is pasted."""
+    """Tries what the head owes to pre-training, to how the encoder is trained with it, and to what is pasted."""
     hard = {"families": ["medmix:paper"]}
     return [
         Arm("pre-trained, fine-tuned", "lesion-head"),
@@ -43,7 +43,7 @@ def ablation() -> list[Arm]:
 
 
 def families() -> list[Arm]:
-    """What is pasted while learning: every preset of the lesion head, and the paper's rectangles."""
+    """Tries what is pasted while learning: every preset of the lesion head, and the paper's rectangles."""
     presets = ("quick", "fundus", "xray", "ultrasound")
     return [Arm(preset, "lesion-head", fit_preset=preset) for preset in presets] + [
         Arm("hard rectangles", "lesion-head", fit={"families": ["medmix:paper"]})

@@ -71,7 +71,7 @@ def _limits(declared: Option) -> dict[str, float | None]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """What the docstrings of a class and its bases say of its fields in sentences of the form 'name: words.'."""
+    """Reads what the docstrings of a class and its bases say of its fields, in the form 'name: words.'."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if dataclasses.is_dataclass(base):

@@ -112,7 +112,7 @@ def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str
 
 
 def folders(home: Home) -> list[Path]:
-    """Every set of prepared images that is there, of any study and size."""
+    """Lists every set of prepared images that is there, of any study and size."""
     found = sorted(meta.parent for meta in home.cache.glob("*/*/meta.json"))
     return [folder for folder in found if (parts_of(folder)[0] / "images.npy").exists()]
 

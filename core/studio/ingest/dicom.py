@@ -11,7 +11,7 @@ from core.studio.ingest.unreadable import Unreadable, limit
 
 
 def is_dicom(path: Path) -> bool:
-    """By its preamble, or by its suffix (some devices leave the preamble out)."""
+    """Tells a DICOM file by its preamble, or by its suffix (some devices leave the preamble out)."""
     with path.open("rb") as file:
         head = file.read(132)
     return head[128:] == b"DICM" or (path.suffix.lower() in (".dcm", ".dicom", ".ima") and len(head) > 8)

@@ -25,7 +25,7 @@ def check_pool(store: Store, config: MedMixConfig) -> None:
 def pool_of(
     store: Store, config: PretrainConfig, on_progress: Progress | None = None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """What a pre-training cuts from: see `pool_at`; None, None if it cuts from no other study."""
+    """Opens what a pre-training cuts from: see `pool_at`; None, None if it cuts from no other study."""
     if config.strong != "medmix" or not config.medmix.pooled:
         return None, None
     return pool_at(store, config.medmix, config.size, on_progress)

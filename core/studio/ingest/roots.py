@@ -43,7 +43,7 @@ class Within:
         return self._real[parent] / path.name
 
     def refused(self, path: Path) -> Path:
-        """What to name of a path that is not held: the link inside that leads out, else the path as it was given.
+        """Names what is not held of a path: the link inside that leads out, else the path as it was given.
 
         Nothing is said of what lies outside, nor whether it is there.
         """
@@ -54,7 +54,7 @@ class Within:
 
 
 def allowed(store: Store, single_user: bool) -> Within:
-    """Where files may be imported from: the named folders, or anywhere where the studio is its owner's alone."""
+    """Lists where files may be imported from: the named folders, or anywhere where the studio is its owner's alone."""
     return Within(None if single_user else named(store))
 
 

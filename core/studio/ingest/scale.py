@@ -32,7 +32,7 @@ class Measured:
 
 
 def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
-    """Of an image of more than 8 bits; None for any other, and for a DICOM file that brings its own window.
+    """Measures an image of more than 8 bits; None for any other, and for a DICOM file that brings its own window.
 
     header: the dataset of a DICOM file. Whole numbers from 0 to 65535 ask for the container of 8, 10, 12, 14 or 16
     bits that holds them, other values for their own range without the tails.

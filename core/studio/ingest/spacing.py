@@ -24,7 +24,7 @@ class Spacing(TypedDict):
 
 
 def of_case(case: Mapping[str, Any]) -> Spacing | None:
-    """Of a case's row (path, sha256); None for what is no DICOM, says nothing, or cannot be read any more."""
+    """Finds the spacing of a case by its row (path, sha256); None for what is no DICOM, or says nothing, or is gone."""
     return _of(case["path"], case["sha256"])
 
 

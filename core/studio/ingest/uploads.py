@@ -35,7 +35,7 @@ def new_drop(home: Home) -> str:
 
 
 def drop_folder(home: Home, token: str) -> Path:
-    """Where the files of a drop lie. Raises BadDrop for a token that is not known."""
+    """Finds the folder of a drop's files. Raises BadDrop for a token that is not known."""
     folder = _folder(home, token)
     if not folder.is_dir():
         raise BadDrop("these files are no longer here; drop them again")

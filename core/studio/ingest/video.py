@@ -46,7 +46,7 @@ class Sampling:
 
     @classmethod
     def of(cls, config: dict) -> Sampling:
-        """As a study's configuration keeps it under "video"."""
+        """Reads the options that a study's configuration keeps under "video"."""
         return cls(**(config.get("video") or {}))
 
     def to_dict(self) -> dict:
@@ -67,7 +67,7 @@ class Sampling:
 
 
 def is_video(path: Path) -> bool:
-    """By its suffix."""
+    """Tells a video by its suffix."""
     return path.suffix.lower() in SUFFIXES
 
 
@@ -131,7 +131,7 @@ def _seek(capture: cv2.VideoCapture, number: int) -> None:
 
 
 def digest(image: np.ndarray) -> str:
-    """Of a frame's pixels."""
+    """Computes the digest of a frame's pixels."""
     return hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=16).hexdigest()
 
 

@@ -38,7 +38,7 @@ class Slice:
 
 
 def slice_of(ds) -> Slice | None:
-    """Of the header of a DICOM file of one frame; None if that names no series, or neither position nor number.
+    """Reads the slice from the header of a DICOM file of one frame; None if it names no series, position or number.
 
     A number alone makes no slice of a kind of image that is taken singly (STILLS).
 
@@ -99,7 +99,7 @@ def in_order(found: list) -> list:
 
 
 def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
-    """Those among `series` (one for each new case) that have two slices or more once these are in the study.
+    """Finds those among `series` (one for each new case) that have two slices or more once these are in the study.
 
     A slice that was alone so far gets the number in its name that the others will bear.
     """

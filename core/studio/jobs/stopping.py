@@ -65,7 +65,7 @@ def resume(store: Store, paused: Collection[int]) -> None:
 
 
 def sentence(store: Store, paused: Collection[int] = ()) -> str:
-    """What was paused and what goes on, and how to change that; "" where there was nothing to do."""
+    """Says what was paused and what goes on, and how to change that; "" where there was nothing to do."""
     going = [job for job in at_work(store) if job["id"] not in paused]
     parts = []
     if paused:

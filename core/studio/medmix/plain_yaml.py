@@ -15,7 +15,7 @@ class BadYaml(ValueError):
 
 
 def read_yaml(text: str) -> Any:
-    """What the text says. Raises BadYaml for anything but a small document of plain values."""
+    """Reads a small document of plain values. Raises BadYaml for anything else."""
     if len(text) > LONGEST:
         raise BadYaml(f"this file is too long: at most {LONGEST // 1024} KB are read")
     try:

@@ -91,7 +91,7 @@ def probe(store: Store, scene: Scene, run: str | None = None, lesions_hidden: bo
 
 
 def words(found: dict) -> list[dict]:
-    """What the numbers say, in sentences: [{"kind": "good"|"warn", "text"}]."""
+    """Says in sentences what the numbers mean: [{"kind": "good"|"warn", "text"}]."""
     said = []
     above = (found["accuracy"] - found["chance"]) / (1 - found["chance"])
     if above > 0.85:

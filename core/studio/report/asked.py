@@ -41,7 +41,7 @@ def settings(
 
 
 def folder(store: Store, study: str) -> Path:
-    """Where a study's report is written by default."""
+    """Names the folder where a study's report is written by default."""
     return store.home.path / "reports" / study
 
 

@@ -33,7 +33,7 @@ class Claim:
 def judged_claims(
     store: Store, tables: list[Table], cells: dict[str, list[Cell]], roi: bool, protocol: str
 ) -> list[Claim]:
-    """Every claim of the tables whose rows are there: DeLong's test for AUROC, a bootstrap for Dice.
+    """Judges every claim of the tables whose rows are there: DeLong's test for AUROC, a bootstrap for Dice.
 
     Both are of patients where these are known, else of images.
 

@@ -152,6 +152,6 @@ def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
 
 
 def dataset_of(study: str) -> str | None:
-    """Which of the paper's data sets a study is called after, or None."""
+    """Finds which of the paper's data sets a study is called after, or None."""
     plain = study.replace("-", "").replace("_", "").lower()
     return next((name for name in DATASETS if plain.startswith(name)), None)

@@ -175,7 +175,7 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
 
 
 def as_text(kept: dict[str, Any]) -> str:
-    """What `measure` kept, as lines for a terminal."""
+    """Writes what `measure` kept as lines for a terminal."""
     lines = [f"At the threshold {kept['threshold']:.4g}, of planted lesions are flagged:"]
     for row in kept["planted"]:
         lines.append(f"  size {row['size']:.2f}, contrast {row['contrast']:.1f}: {row['flagged']} of {row['images']}")

@@ -119,7 +119,7 @@ EMBEDDINGS = Embeddings()
 
 
 def missing() -> str | None:
-    """What to do to have masks from boxes; None where all is there."""
+    """Says what to do to have masks from boxes; None where all is there."""
     return None if file() else HOW
 
 

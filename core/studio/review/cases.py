@@ -139,7 +139,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 
 
 def runs_of_trial(context: RequestContext) -> list[dict]:
-    """Of a part of a trial: the run that its arm shows, by its title alone, or none."""
+    """Finds the run that the arm of a trial's part shows, by its title alone, or none."""
     shown = context.trial and context.trial["arm"] in ("aided", "both")
     wanted = context.trial["run"] if context.trial and shown else None
     runs = [r for r in scored_runs(context.store, context.study) if r["id"] == wanted]

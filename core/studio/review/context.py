@@ -50,7 +50,7 @@ class NoOrder(Exception):
 
 
 def no_case(number: int) -> NotFound:
-    """What is said of a number that is no case, or none of the request's."""
+    """Says that a number is no case, or none of the request's."""
     return NotFound(f"There is no case {number}; it may have been removed with its study. Reload the page.")
 
 
@@ -209,7 +209,7 @@ class RequestContext:
         return [known[number] for number in numbers]
 
     def committed(self, cases: list[int]) -> set[int]:
-        """Those of the cases on which the reader's first decision is on disk: in the open session, if there is one."""
+        """Finds the cases whose first decision by the reader is on disk, in the open session if there is one."""
         rows = self.store.query(
             "SELECT r.case_id FROM json_each(?) j CROSS JOIN reviews r ON r.case_id = j.value AND r.reader = ? "
             "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
@@ -243,7 +243,7 @@ class RequestContext:
             raise Hidden("This trial asks for no places.")
 
     def demand_open(self) -> None:
-        """As `demand_seen`, of what is no part of any trial: masks, drafts, tags."""
+        """Demands what `demand_seen` does of what is no part of any trial: masks, drafts, tags."""
         if self.trial is not None:
             raise Hidden(NO_MACHINE)
         self.demand_seen()

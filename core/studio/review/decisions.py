@@ -194,7 +194,7 @@ def _keep(store: Store, token: str | None, answer: dict) -> None:
 
 
 def history(store: Store, case_id: int, reader: str | None = None) -> list[dict]:
-    """Every review of the case, oldest first, undone ones included; of one reader if named."""
+    """Lists every review of the case, oldest first, undone ones included; of one reader if named."""
     query = "SELECT * FROM reviews WHERE case_id = :case AND (:reader IS NULL OR reader = :reader) ORDER BY id"
     rows = store.query(query, {"case": case_id, "reader": reader})
     return [{**row, "shown": json.loads(row["shown"])} for row in rows]

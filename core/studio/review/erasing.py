@@ -81,7 +81,7 @@ def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[R
 
 
 def trace(store: Store, cases: list[Row]) -> Trace:
-    """What a home holds of these cases."""
+    """Traces what a home holds of these cases."""
     ids, studies = [row["id"] for row in cases], sorted({row["study"] for row in cases})
     paths = sorted({row["path"] for row in cases})
     inside = [path for path in paths if Path(path).is_relative_to(store.home.path)]

@@ -117,7 +117,7 @@ def case_of(store: Store, mask_id: int, reader: str) -> int:
 
 
 def no_mask(mask_id: int) -> NotFound:
-    """What is said of a number that is no lesion mask, or none that the reader may know of."""
+    """Says that a number is no lesion mask, or none that the reader may know of."""
     return NotFound(f"There is no lesion mask {mask_id}.")
 
 

@@ -229,7 +229,7 @@ def demand(store: Store, reader: str, single_user: bool, right: str) -> None:
 
 
 def not_allowed(right: str) -> NotAllowed:
-    """What is said to whoever has not the right 'administer' or 'adjudicate'."""
+    """Says so to whoever has not the right 'administer' or 'adjudicate'."""
     who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
     return NotAllowed(f"Only {who} may do that.")
 

@@ -40,7 +40,7 @@ class Scored:
         return len(self.ids)
 
     def where(self, keep: np.ndarray) -> Scored:
-        """Those cases of which keep (N,) is True, or those at the places `keep`."""
+        """Keeps the cases of which keep (N,) is True, or those at the places `keep`."""
         return Scored(*(getattr(self, name)[keep] for name in ("ids", "scores", "flagged", "label", "split")))
 
     @property
@@ -285,7 +285,7 @@ def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> floa
 
 
 def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
-    """Of a scored run, from its `results.operating_point` against the labels.
+    """Judges a scored run by its `results.operating_point` against the labels.
 
     {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}.
     Its promise, that at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share

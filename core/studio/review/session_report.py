@@ -63,7 +63,7 @@ _INDEX = {name: i for i, name in enumerate(DECISIONS)}
 
 
 def summary(store: Store, session: dict) -> dict:
-    """Of a session that is over or open: {"cases", "read", "seconds", "changed", "point", "detector", "agreement"}.
+    """Sums up a session, over or open: {"cases", "read", "seconds", "changed", "point", "detector", "agreement"}.
 
     point: the reader's sensitivity and specificity against the labels, by last decisions, `unsure` left out. detector:
     the same of the session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other

@@ -180,7 +180,7 @@ def make_order(store: Store, study: str, reader: str, session: int | None) -> No
 
 
 def name_of(secret: bytes, case_id: int) -> str:
-    """What the page calls a case; the secret is the reading session's, or the order's with the sign-in."""
+    """Names a case for the page; the secret is the reading session's, or the order's with the sign-in."""
     digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=secret, digest_size=5).digest()
     return f"Case {base64.b32encode(digest).decode()[:6]}"
 
@@ -240,17 +240,17 @@ class Aliases:
         return BASE + (_shift(self._secret) << _PLACES) + self._places[case_id]
 
     def name(self, case_id: int) -> str:
-        """What the page calls a case whose name is hidden."""
+        """Names a case whose name is hidden, as the page calls it."""
         return name_of(self._names, case_id)
 
     def mark(self, case_id: int, sha256: str | None) -> str:
-        """Of a case's file, for addresses and ETags: its hash, or one that only this sign-in knows."""
+        """Marks a case's file for addresses and ETags: by its hash, or by a mark that only this sign-in knows."""
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
     def shown(self, row: dict) -> dict:
-        """What is said of a case (under `id`), or of something that belongs to one (`case_id`), as it may be sent."""
+        """Shows a case (under `id`), or something that belongs to one (`case_id`), as it may be sent."""
         if self.order is None:
             return row
         if "case_id" in row:
@@ -275,7 +275,7 @@ class Aliases:
 
 
 def secret_of(order: Row, sign_in: str) -> bytes:
-    """What numbers, marks and names of a sign-in are made of."""
+    """Makes the secret from which numbers, marks and names of a sign-in follow."""
     return hashlib.blake2b(sign_in.encode(), key=bytes.fromhex(order["secret"]), digest_size=32).digest()
 
 

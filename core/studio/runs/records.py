@@ -142,12 +142,12 @@ def children(store: Store, run_id: str) -> list[str]:
 
 
 def run_folder(store: Store, run_id: str) -> Path:
-    """Where the run's checkpoints lie."""
+    """Names the folder of the run's checkpoints."""
     return store.home.path / get_run(store, run_id)["folder"]
 
 
 def folder_bytes(store: Store, run_id: str) -> int:
-    """What deleting the run frees on disk."""
+    """Counts what deleting the run frees on disk, in bytes."""
     return sum(f.stat().st_size for f in run_folder(store, run_id).rglob("*") if f.is_file())
 
 

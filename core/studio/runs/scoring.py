@@ -123,7 +123,7 @@ def _outline(
 
 
 def score_beside(store: Store, run_id: str, device: str = "auto") -> None:
-    """What each of several processes does while the first does `score_run`: its share of every pass."""
+    """Does what each of several processes does while the first does `score_run`: its share of every pass."""
     arrays, *parts = _arrays(store, runs.get_run(store, run_id))  # once the first has them, what it fitted is on disk
     detector = load_detector(store, run_id, device)
     for index in parts:

@@ -58,7 +58,7 @@ def digest_of(file: Path) -> str:
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """What is known of the model in `folder`. Raises BadModel where a file is missing or not what was written."""
+    """Reads what is known of the model in `folder`. Raises BadModel where a file is missing or not what was written."""
     try:
         card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
         digests = dict(card["digests"])

@@ -36,7 +36,7 @@ def files_of(source: Path) -> list[str]:
 
 
 def schema(model: Path) -> Any:
-    """Of the Parquet that is written, with the digest of the weights that made it."""
+    """Makes the schema of the Parquet that is written, with the digest of the weights that made it."""
     import pyarrow
 
     types = {"string": pyarrow.string(), "float64": pyarrow.float64(), "int64": pyarrow.int64()}
@@ -68,7 +68,7 @@ class Scorer:
 
 
 def part_of(out: Path, number: int) -> Path:
-    """Where the rows of a batch go."""
+    """Names the file for the rows of a batch."""
     return out / f"part-{number:08d}.parquet"
 
 
@@ -101,7 +101,7 @@ def _counted(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
-    """As `screen_on_ray`, by this process alone."""
+    """Screens as `screen_on_ray` does, by this process alone."""
     todo = _todo(model, source, out)
     scorer = Scorer(str(model), str(out)) if todo else None
     return _counted([scorer(row) for row in todo] if scorer else [])

@@ -20,7 +20,7 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """Of its weights and centres."""
+        """Computes the digest of its weights and centres."""
         return "".join(_digest(f, f.stat().st_mtime_ns) for f in sorted(self.folder.glob("*.safetensors")))
 
 

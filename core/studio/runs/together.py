@@ -61,7 +61,7 @@ def steps_of(store: Store, job: int) -> list[tuple[str, str]]:
 
 
 def beside(store: Store, steps: list[tuple[str, str]], device: str) -> None:
-    """What a process does that is not the first: its share of each step. It writes no file and no row."""
+    """Does a later process's share of each step. It writes no file and no row."""
     for step, run in steps:
         if step == "pretrain":
             train_encoder(store, runs.get_run(store, run), pick_device(device))
@@ -72,6 +72,6 @@ def beside(store: Store, steps: list[tuple[str, str]], device: str) -> None:
 
 
 def execute(store: Store, job: int) -> dict:
-    """What the first process does; returns the job's row when it has ended."""
+    """Executes a job as the first process; returns the job's row when it has ended."""
     assert processes.is_first()
     return here.execute(store, job)

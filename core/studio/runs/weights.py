@@ -25,7 +25,7 @@ def seal(folder: Path) -> None:
 
 
 def problems(folder: Path, full: bool = False) -> list[str]:
-    """What is wrong with a run's files. Those of versions before 0.2 have no seals, and are not checked."""
+    """Says what is wrong with a run's files. Those of versions before 0.2 have no seals, and are not checked."""
     return seals.problems(_sealed(folder), full)
 
 
@@ -42,6 +42,6 @@ def check(store: Store, run_id: str) -> None:
 
 
 def sentence(run: Row, problem: str) -> str:
-    """What to say of a run whose files are damaged."""
+    """Says that a run's files are damaged, and what to do."""
     what = "the encoder" if run["kind"] == "pretrain" else "the detector"
     return f"{what} {run['id']} is damaged ({problem}): repeat that run, or bring its files back from a backup"

@@ -21,7 +21,7 @@ _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt)")
 
 
 def folder_of(store: Store) -> Path:
-    """Where the files lie that were added to the list."""
+    """Names the folder of the weights that were added to the list."""
     return store.home.path / "weights"
 
 

@@ -82,7 +82,7 @@ def brief(job: dict | None) -> dict | None:
 
 
 def now(store: Store) -> dict:
-    """For the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait}.
+    """Gives the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait}.
 
     beside: the short job that is at work while a training is "job", else None.
     """

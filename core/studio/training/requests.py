@@ -23,7 +23,7 @@ from core.studio.training.live import jobs_of_runs
 
 
 def training_forms(store: Store) -> dict:
-    """Everything that the form of a new run needs, defaults included."""
+    """Gives everything that the form of a new run needs, defaults included."""
     from core.engine.backbones.config import EncoderConfig
 
     strong = strong_forms()

@@ -131,7 +131,7 @@ def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
 
 
 def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, Any]:
-    """Every figure of the report, as numbers, lists and dictionaries. Differences are unaided less aided."""
+    """Computes every figure of the report, as numbers, lists and dictionaries. Differences are unaided less aided."""
     reads = collect(store, trial)
     kept = reads.complete
     truth = reads.truth[kept]

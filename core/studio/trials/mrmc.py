@@ -31,7 +31,7 @@ class Components(NamedTuple):
 
     @property
     def between_readers(self) -> float:
-        """What readers share because they read the same cases: never below 0 in a test's denominator."""
+        """Gives what readers share because they read the same cases: never below 0 in a test's denominator."""
         return max(self.cov2 - self.cov3, 0.0)
 
 
@@ -80,7 +80,7 @@ class Analysis:
 
 
 def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
-    """Of all figures (...) with each other over cases, (m, m) with m their number, in the order of a flat array.
+    """Computes covariances of all figures (...) with each other over cases, (m, m), in the order of a flat array.
 
     jackknife: leaves each case out in turn. delong: of placements (DeLong, DeLong and Clarke-Pearson 1988).
     """
@@ -189,7 +189,7 @@ class Expected:
     interaction: float = 0.0002
 
     def components(self, cases: int) -> Components:
-        """For so many cases, with the error variance of an area (Hanley and McNeil 1982)."""
+        """Gives the components for so many cases, with the error variance of an area (Hanley and McNeil 1982)."""
         n1 = max(cases * self.abnormal, 1.0)
         n0 = max(cases - n1, 1.0)
         a = self.area

@@ -54,7 +54,7 @@ def changes(
 
 
 def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
-    """By arm: {"median", "low", "high" (quartiles), "n"} of seconds a case; None where none was taken."""
+    """Computes by arm {"median", "low", "high" (quartiles), "n"} of seconds a case; None where none was taken."""
     out: dict[str, dict | None] = {}
     for arm, taken in seconds.items():
         known = np.asarray(taken, float)[np.isfinite(taken)]

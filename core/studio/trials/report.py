@@ -128,7 +128,7 @@ def _with(row: dict | None) -> str:
 
 
 def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
-    """Every table of the report."""
+    """Writes every table of the report."""
     given = row["plan"]
     codes = [f"R{j + 1}" for j in range(len(found["readers"]))]
     out: list[Table] = [_of_plan(row), _of_flow(found, codes)]

@@ -69,7 +69,7 @@ def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def interval(value: float, error: float, level: float = 0.95) -> tuple[float, float]:
-    """Of an area, on the logit scale, so that it stays within 0 and 1; at 0 and 1 themselves it is without width."""
+    """Computes an area's interval on the logit scale, so that it stays within 0 and 1; there it has no width."""
     if not 0 < value < 1 or error == 0:
         return value, value
     z = scipy.stats.norm.ppf(0.5 + level / 2) * error / (value * (1 - value))

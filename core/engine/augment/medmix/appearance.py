@@ -76,7 +76,7 @@ REACH = 0.7  # radius of a control point's lens, of half the patch's side
 
 
 def deform(group: Group) -> tuple[Tensor, Tensor]:
-    """Where each pixel of a group's windows is read, v and u (L, W, W): bulge, then fisheye, then wave."""
+    """Computes where each pixel of a group's windows is read, v and u (L, W, W): bulge, then fisheye, then wave."""
     it = group.lesions
     size = (-1, group.window, group.window)
     v, u = group.v[:, :, None].expand(size).contiguous(), group.u[:, None, :].expand(size).contiguous()

@@ -69,7 +69,7 @@ class MedMix(Strong):
     def classes(
         self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
     ) -> Mixed:
-        """As `Strong.classes`, all classes painted together, from the draws that one after another would take."""
+        """Paints all classes together, as `Strong.classes` does, from the draws that one after another would take."""
         several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
         draws = Draws.stack([several[0], *several])  # A_0 has no lesions: its draws are not looked at
         image, counts = torch.arange(len(x)).repeat_interleave(k + 1), torch.arange(k + 1).repeat(len(x))
@@ -133,7 +133,7 @@ def paint(images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tenso
 
 
 def appearance(x: Tensor, group: Group, grey: Tensor, pool: Tensor | None) -> Tensor:
-    """What each lesion of a group looks like, (L, 3, W, W), before it is blended in.
+    """Makes the look of each lesion of a group, (L, 3, W, W), before it is blended in.
 
     grey bool (L,): whether it goes into a grey image, and so must be grey.
     """

@@ -39,7 +39,7 @@ def medmix(D: Array, i: int, lesions: Iterable[Any], roi: Array | None = None) -
 
 
 def deform(v: Array, u: Array, a: Any) -> tuple[Array, Array]:
-    """Where each pixel of the box is read: a bulge, the fisheye of each control point in turn, the horizontal wave."""
+    """Computes where each pixel of the box is read: a bulge, the fisheye of each control point, the horizontal wave."""
     pull = 1 - a.bulge * (1 - v * v - u * u).clip(0)
     v, u = v * pull, u * pull
     for (pv, pu), strength in zip(a.points, a.fisheye, strict=True):

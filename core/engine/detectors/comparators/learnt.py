@@ -69,11 +69,11 @@ class NetTraining(Training, abc.ABC):
         self.optimisers = self.build_optimisers()
 
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """By the name that a checkpoint keeps them under; Adam over all networks unless a member says otherwise."""
+        """Builds optimisers by their names in a checkpoint; Adam over all networks unless a member differs."""
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
     def inputs(self, images: np.ndarray) -> Any:
-        """What `learn` is given of images uint8 (B, S, S, 3): x in [0, 1] unless a member says otherwise."""
+        """Makes what `learn` is given of images uint8 (B, S, S, 3): x in [0, 1] unless a member says otherwise."""
         return to_batch(images, self.device)
 
     @abc.abstractmethod
@@ -123,7 +123,7 @@ class Learnt(Detector):
         """All networks, for images of side `size`; `encoder` is a copy, to be used or left."""
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """What scoring needs of the normal images uint8 (N, S, S, 3) beside the networks, such as a memory."""
+        """Keeps what scoring needs of the normal images uint8 (N, S, S, 3) beside the networks, such as a memory."""
         return {}
 
     @abc.abstractmethod

@@ -213,7 +213,7 @@ class Ensemble(Detector):
         return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, other).astype(np.float32)
 
     def part(self, prediction: Prediction, name: str) -> Prediction:
-        """What member `name`, which has a reading, said of the same images."""
+        """Gives what member `name`, which has a reading, said of the same images."""
         own = {k.removeprefix(f"{name}."): v for k, v in prediction.extras.items() if k.startswith(f"{name}.")}
         return Prediction(own.pop("maps"), own)
 

@@ -153,7 +153,7 @@ class CombinedConfig(Named):
         return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """What looks pasted, and what looks unlike any normal image at that place; on a grid of half the image's side.
+        """Joins what looks pasted with what is unlike normal images at its place, on a grid of half the image's side.
 
         The weights are learnt, and stay equal unless others are clearly better: even families that the head was not
         trained on favour what knows synthetic lesions.
@@ -199,7 +199,7 @@ class HeadsConfig(Named):
 
 
 def of_version_02(folder: Path) -> dict[str, Any]:
-    """What version 0.2 kept of an ensemble in `folder`, as `Ensemble.save` writes it now.
+    """Reads what version 0.2 kept of an ensemble in `folder`, as `Ensemble.save` writes it now.
 
     Raises ValueError if none of its four files is there.
     """

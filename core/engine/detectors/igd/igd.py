@@ -91,7 +91,7 @@ class IGD(Detector):
 
     @property
     def remarks(self) -> list[str]:
-        """What whoever reads a fit's log should know."""
+        """Lists what whoever reads a fit's log should know."""
         if self.local is None or self.config.local_encoder:
             return []
         return ["The local model took the global encoder's weights: no local_encoder was given."]

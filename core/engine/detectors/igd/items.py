@@ -55,7 +55,7 @@ class Items:
         return x[rows, which].flatten(0, 1), h
 
     def all(self, batch: int) -> Iterator[Tensor]:
-        """Every item once, in order: (batch * P, 3, s, s)."""
+        """Gives every item once, in order: (batch * P, 3, s, s)."""
         for start in range(0, len(self), batch):
             x = to_batch(self.images[start : start + batch], self.device)
             yield x if self.grid is None else self.grid.cut(x).flatten(0, 1)

@@ -70,7 +70,7 @@ class IGDModel(nn.Module):
         return self.reconstruction(x, back), gauss(z, self.centre, self.sigma), self.reconstruction.map(x, back)
 
     def kept(self) -> dict[str, Tensor]:
-        """What the weights file must hold: all but a frozen encoder, which is saved as an encoder."""
+        """Names what the weights file must hold: all but a frozen encoder, which is saved as an encoder."""
         return {k: v for k, v in self.state_dict().items() if self.tuned or not k.startswith("encoder.")}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:

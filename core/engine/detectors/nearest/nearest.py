@@ -113,7 +113,7 @@ class Nearest(MapDetector):
     def explain(
         self, images: np.ndarray, points: np.ndarray | None = None, roi: np.ndarray | None = None, batch: int = 32
     ) -> list[Match]:
-        """What one patch of each image was compared with. images uint8 (N, S, S, 3).
+        """Shows what one patch of each image was compared with. images uint8 (N, S, S, 3).
 
         points: (N, 2) pixels (x, y) whose patches are asked for; None takes each image's peak, inside `roi` if given.
         """

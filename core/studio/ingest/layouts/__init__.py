@@ -59,7 +59,7 @@ class Entry:
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Every file that may be an image, in a steady order. Hidden files and known documents are passed over."""
+    """Lists every file that may be an image, in a steady order. Hidden files and known documents are passed over."""
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         for name in sorted(names):

@@ -66,7 +66,7 @@ def labels_of(store: Store, study: str) -> dict[tuple[int, int], str]:
 
 
 def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> str:
-    """What a mask (a row of `newest_masks`) shows: its finding's label, else a note that is one of the study's."""
+    """Finds what a mask (a row of `newest_masks`) shows: its finding's label, else a note of the study's."""
     named = found.get((row["id"], row["version"]))
     return named or (row["note"] if row["note"] in known else DEFAULT)
 
