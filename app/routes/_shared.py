@@ -84,7 +84,8 @@ class Rights(Part):
 
 
 class ScoredRun(Part):
-    """first: whether the run is the newest of its detector. encoder: the method of the run that it is a fit on."""
+    """first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it
+    is a fit on. adopted: whether somebody put it first."""
 
     id: str
     name: str
@@ -93,6 +94,7 @@ class ScoredRun(Part):
     encoder: str | None
     created: str
     first: bool
+    adopted: bool
 
 
 class SampleCase(Part):

@@ -8,12 +8,12 @@ from fastapi import APIRouter
 
 from app.access.permissions import Sighted, Studio
 from app.routes._shared import Job
-from app.routes._types import Answer, Body, Name, Part
+from app.routes._types import Answer, Body, Done, Name, Part
 from core.studio.db import owners
 from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row
 from core.studio.review.cases import scored_runs
-from core.studio.runs import learnt, marks
+from core.studio.runs import learnt, marks, preferred
 from core.studio.runs import records as runs
 from core.studio.runs.preferred import TAUGHT
 from core.studio.training import live
@@ -154,6 +154,23 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
     made = learnt.learn(store, body.fit, device=store.setting("device", "auto"))
     owners.set_owner(store, "run", [made["run"]], who)
     return {"ok": True, **made}
+
+
+class Adopted(Body):
+    """run: the scored fit to put first; "" rolls back."""
+
+    run: Name = ""
+
+
+@router.post("/{study}/adopt", response_model=Done)
+def adopt(ctx: Studio, who: Sighted, study: str, body: Adopted):
+    """Put a run first among the study's detectors, for all its readers, or take that back."""
+    store = ctx.store()
+    study = study_row(store, study)["id"]
+    if body.run and body.run not in {r["id"] for r in scored_runs(store, study)}:
+        raise ValueError(f"{body.run} has not scored this study: it cannot be adopted")
+    preferred.adopt(store, study, body.run or None, who)
+    return {"ok": True}
 
 
 def _learnt(store: Store, run: dict, job: dict | None) -> dict:

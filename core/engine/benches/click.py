@@ -15,6 +15,7 @@ import numpy as np
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, build_encoder
+from core.engine.benches._boxes import boxes_of_sets
 from core.engine.benches.harness import bench
 from core.engine.segment.fit import clicked, fit_weights
 from core.engine.segment.lattice import Box, Lattice, lattice
@@ -90,6 +91,8 @@ def click(quick: bool = False, data: str | None = None, only: Sequence[str] = ()
     """
     if data is None:
         raise ValueError("say where the images are: --data FOLDER, which holds hyperkvasir and idrid")
+    if "boxes" in only:
+        return boxes_of_sets(Path(data), quick)
     encoder = inference_copy(build_encoder(EncoderConfig(arch="efficientnet-lite0", init="imagenet")).eval())
     learn = "fit" in only
     part = slice(0, None, 4) if learn else slice(1, None, 2)

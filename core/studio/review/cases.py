@@ -15,7 +15,7 @@ from core.studio.db.store import Row, Store
 from core.studio.ingest import dicom, spacing, video, volumes
 from core.studio.review import decisions, masks, scales
 from core.studio.review.context import RequestContext
-from core.studio.runs import certainty
+from core.studio.runs import certainty, preferred
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.operating import strongest
 from core.studio.runs.preferred import TAUGHT, preference
@@ -118,9 +118,10 @@ LEARNT_FROM = "The detector has learnt from this case, or from one like it: this
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
-    """Runs with readings: [{"id", "name", "method", "created", "encoder", "title", "first"}], the default first.
+    """Runs with readings: [{"id", "name", "method", "created", "encoder", "title", "first", "adopted"}], default first.
 
-    First the newest run of the default detector, else the newest of any; then the newest of each other detector.
+    First the one that was adopted, if there is one; then the newest run of the default detector, else the newest of
+    any; then the newest of each other detector.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder FROM runs f LEFT JOIN runs p ON p.id = f.parent "
@@ -129,9 +130,11 @@ def scored_runs(store: Store, study: str) -> list[dict]:
         "ORDER BY f.created DESC, f.id",
         [study],
     )
-    rows.sort(key=lambda r: (r["encoder"] == "untrained", preference(r["method"])))
+    adopted = preferred.adopted(store, study)
+    rows.sort(key=lambda r: (r["id"] != adopted, r["encoder"] == "untrained", preference(r["method"])))
     seen: set[str] = set()
     for row in rows:
+        row["adopted"] = row["id"] == adopted
         row["first"] = row["method"] not in seen
         seen.add(row["method"])
         row["title"] = DETECTORS.title(row["method"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from core.studio.db import audit
+from core.studio.db.store import Store
+
 AT_ONCE = "blend"  # for a first look: no training
 USUAL = "blend-head"  # on an encoder that was trained
 PREFERRED = (USUAL, AT_ONCE, "lesion-head")
@@ -17,3 +20,20 @@ def preference(method: str) -> int:
     if method in TAUGHT:
         return len(PREFERRED) + 1
     return PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)
+
+
+def adopted(store: Store, study: str) -> str | None:
+    """The run that somebody adopted as the study's first detector; None where nobody did."""
+    found: str | None = store.setting(f"adopted:{study}")
+    return found
+
+
+def adopt(store: Store, study: str, run: str | None, reader: str) -> None:
+    """Put a run first among the study's detectors, for all its readers; None rolls that back. The runs stay.
+
+    The choice and who made it are in the audit trail.
+    """
+    with store.write():
+        before = adopted(store, study)
+        store.set_setting(f"adopted:{study}", run)
+        audit.record(store, reader, "adopted", study=study, before={"run": before}, after={"run": run})

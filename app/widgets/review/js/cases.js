@@ -96,7 +96,8 @@ export class CaseLoader {
   /** The heat map of another detector than the one in use, if one has read the case. @param {CaseDetail} detail */
   async secondHeat(detail) {
     const { setup, run } = this.review;
-    const other = setup?.runs.find((r) => r.first && r.id !== run && detail.readings?.[r.id]?.has_map);
+    const others = setup?.runs.filter((r) => r.id !== run && detail.readings?.[r.id]?.has_map) || [];
+    const other = others.find((r) => r.id === this.review.beside) || others.find((r) => r.first);
     return other ? layers.heats.get(`${detail.id}/${other.id}`, detail.id, other.id) : null;
   }
 

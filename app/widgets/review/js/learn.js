@@ -59,8 +59,9 @@ function comparison(run) {
   ];
 }
 
-/** How far it is, or what came of it. @param {LearntRun} run @param {() => void} stop @param {() => void} read */
-function latest(run, stop, read) {
+/** How far it is, or what came of it.
+ * @param {LearntRun} run @param {boolean} adopted @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act */
+function latest(run, adopted, act) {
   const { job } = run;
   const going = job && underWay(job.status);
   const title = `${run.name}, ${moment(run.created)}`;
@@ -73,11 +74,30 @@ function latest(run, stop, read) {
       ? [
           el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting for its turn' : job.message),
           el('progress', { max: 1, value: job.progress, 'aria-label': 'Learning' }),
-          el('button', { type: 'button', class: 'danger', onclick: stop }, 'Stop'),
+          el('button', { type: 'button', class: 'danger', onclick: act.stop }, 'Stop'),
         ]
       : [
           comparison(run) || el('p', { class: 'rv-learn-words' }, halted || 'It was not compared.'),
-          run.comparison && el('button', { type: 'button', onclick: read }, 'Read with the new one'),
+          run.comparison && [
+            el('button', { type: 'button', onclick: act.read }, 'Read with the new one'),
+            el(
+              'button',
+              { type: 'button', title: 'Its map beside that of the old one, on any case', onclick: act.beside },
+              'Side by side',
+            ),
+            el(
+              'button',
+              {
+                type: 'button',
+                'aria-pressed': String(adopted),
+                title: adopted
+                  ? 'The old one is shown first again; this one stays in the list'
+                  : 'All readers of the study see it first; the old one stays, and one click brings it back',
+                onclick: act.adopt,
+              },
+              adopted ? 'Roll back' : 'Adopt',
+            ),
+          ],
         ],
   );
 }
@@ -126,8 +146,7 @@ async function open(review) {
     const going = underWay(run?.job?.status);
     fill(offered, offer(found));
     fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
-    if (JSON.stringify(run) !== JSON.stringify(before))
-      fill(last, run && latest(run, stopping(run.id), () => read(run.id)));
+    if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && latest(run, isAdopted(run.id), acts(run)));
     if (before && run?.comparison && before.id === run.id && !before.comparison) await renew(review, study);
     if (going && dialog.isConnected) due = setTimeout(show, EVERY);
   };
@@ -138,12 +157,25 @@ async function open(review) {
     await orToast(work);
     await show();
   };
-  const stopping = (/** @type {string} */ run) => () => act(api(`/api/training/run/${run}/cancel`, {}));
-  const read = async (/** @type {string} */ run) => {
+  const isAdopted = (/** @type {string} */ run) => Boolean(review.setup?.runs.find((r) => r.id === run)?.adopted);
+  const read = async (/** @type {LearntRun} */ run, beside = false) => {
     dialog.close();
     await renew(review, study);
-    await review.useRun(run);
+    review.beside = beside ? run.base : null;
+    await review.useRun(run.id);
+    if (beside) await review.display.setLayout('compare');
   };
+  const adopt = async (/** @type {LearntRun} */ run) => {
+    await act(api(`/api/learn/${study}/adopt`, { run: isAdopted(run.id) ? '' : run.id }));
+    await renew(review, study);
+    fill(last, latest(run, isAdopted(run.id), acts(run)));
+  };
+  const acts = (/** @type {LearntRun} */ run) => ({
+    stop: () => act(api(`/api/training/run/${run.id}/cancel`, {})),
+    read: () => read(run),
+    beside: () => read(run, true),
+    adopt: () => adopt(run),
+  });
   dialog.append(
     el('h2', {}, 'Use what readers marked'),
     offered,

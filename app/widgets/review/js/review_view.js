@@ -88,6 +88,8 @@ export class ReviewView {
     this.revealed = new Set();
     this.waits = false; // the imported mask is held back
     this.adjudicating = false;
+    /** @type {string | null} the run to compare with, where one was asked for */
+    this.beside = null;
 
     /** @type {Pane[]} */
     this.panes = [];
