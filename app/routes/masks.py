@@ -1,4 +1,4 @@
-"""The lesion masks that readers draw: save a new version, bring an older one back.
+"""What readers mark on a case: lesion masks and their versions, places called normal, and that all is marked.
 
 Every answer says `ok`; what went wrong is a sentence (errors.py).
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.access.permissions import Reader, Studio
 from app.context import Context
-from app.routes._types import Answer, Finite, Id, Line, Name, Part
+from app.routes import _pixels as pixels
+from app.routes._types import Answer, Body, Finite, Id, Line, Name, Part, binary
 from app.routes.findings import Finding
+from core.studio.db.store import NotFound
 from core.studio.review import decisions, masks
 from core.studio.review.context import RequestContext
 
@@ -31,6 +33,21 @@ class MaskVersion(Part):
     run: str | None
     threshold: float | None
     note: str | None
+
+
+class CaseMarks(Part):
+    """finished: whether the reader has said that all is marked. normal: whether places are called normal."""
+
+    finished: bool
+    normal: bool
+
+
+class SavedMarks(Answer):
+    marks: CaseMarks
+
+
+class Finished(Body):
+    finished: bool
 
 
 class RestoredMask(Answer):
@@ -66,14 +83,9 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict
     label = about["label"]
     with ctx.writing(request, number=case_id, run=about["run"]) as context:
         context.demand_open()
-        width, height = (context.asked_case[side] for side in ("width", "height"))
-        wanted = -(-width * height // 8)
-        if len(bits) != wanted:
-            raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
-        pixels = np.unpackbits(np.frombuffer(bits, np.uint8), count=width * height)
         saved = masks.save(
             context,
-            pixels.reshape(height, width),
+            _pixels(context, bits),
             source=about["source"],
             threshold=about["threshold"],
             note=(about["note"] or label)[:2000],
@@ -82,6 +94,48 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict
             decisions.add_finding(context, label, about["note"], saved["version"])
         found = decisions.findings_of(context, context.asked_case["id"])
         return {"ok": True, **_saved(context, saved), "findings": found}
+
+
+def _pixels(context: RequestContext, bits: bytes) -> np.ndarray:
+    """uint8 (H, W) of the asked case's bits. Raises ValueError unless there are as many as its image needs."""
+    width, height = (context.asked_case[side] for side in ("width", "height"))
+    wanted = -(-width * height // 8)
+    if len(bits) != wanted:
+        raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
+    return np.unpackbits(np.frombuffer(bits, np.uint8), count=width * height).reshape(height, width)
+
+
+@router.post("/finished/{case_id}", response_model=SavedMarks)
+def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finished):
+    """Say that all is marked on a case, or take it back: what is not marked then teaches as normal."""
+    with ctx.writing(request, number=case_id) as context:
+        context.demand_open()
+        return {"ok": True, "marks": masks.set_finished(context, body.finished)}
+
+
+@router.get("/normal/{case_id}", **binary("application/octet-stream"))
+def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """The places that the reader calls normal, as mask.bits gives a mask; refused where there are none."""
+    with ctx.reading(request, number=case_id) as context:
+        context.demand_open()
+        png = masks.normal_places(context)
+    if png is None:
+        raise NotFound("No place of this case is called normal.")
+    head, body = pixels.bits(masks.decode_mask(png))
+    return Response(body, media_type="application/octet-stream", headers=head)
+
+
+@router.post("/normal/{case_id}", response_model=SavedMarks)
+async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """The body holds the bits of places called normal (as mask.bits gives them); none of them set removes them."""
+    bits = await request.body()
+
+    def kept() -> dict:
+        with ctx.writing(request, number=case_id) as context:
+            context.demand_open()
+            return {"ok": True, "marks": masks.set_normal_places(context, _pixels(context, bits))}
+
+    return await run_in_threadpool(kept)
 
 
 def _saved(context: RequestContext, saved: dict) -> dict:

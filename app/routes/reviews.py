@@ -20,7 +20,7 @@ from app.context import APP, Context
 from app.routes._shared import Decision, Label, ReviewStage, Rights, ScoredRun, Split, Values
 from app.routes._types import Answer, Body, Done, Failed, Finite, Id, Int, Line, Name, Part, Settings, read_cursor
 from app.routes.findings import Finding
-from app.routes.masks import MaskVersion
+from app.routes.masks import CaseMarks, MaskVersion
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
 from core.studio.review import cases, decisions, sessions, worklist
@@ -161,6 +161,7 @@ class CaseDetail(Part):
     kinds: NotRequired[list[str]]
     readings: NotRequired[dict[str, Reading | None]]
     masks: NotRequired[list[MaskVersion]]
+    marks: NotRequired[CaseMarks]
     findings: NotRequired[list[Finding]]
     about: NotRequired[About]
     others: NotRequired[list[OthersReview]]

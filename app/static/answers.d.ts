@@ -58,6 +58,11 @@ export interface components {
             reader: string;
             decision: components["schemas"]["Decision"];
         };
+        /** @description run: the scored fit to put first; "" rolls back. */
+        Adopted: {
+            /** @default  */
+            run: string;
+        };
         Agreement: {
             stage: string;
             readers: string[];
@@ -220,11 +225,17 @@ export interface components {
                 [key: string]: components["schemas"]["Reading"] | null;
             };
             masks?: components["schemas"]["MaskVersion"][];
+            marks?: components["schemas"]["CaseMarks"];
             findings?: components["schemas"]["Finding"][];
             about?: components["schemas"]["About"];
             others?: components["schemas"]["OthersReview"][];
             frames?: number;
             recording?: number;
+        };
+        /** @description finished: whether the reader has said that all is marked. normal: whether places are called normal. */
+        CaseMarks: {
+            finished: boolean;
+            normal: boolean;
         };
         CaseOfPoint: {
             id: number;
@@ -700,6 +711,9 @@ export interface components {
             /** @constant */
             ok: true;
             findings: components["schemas"]["Finding"][];
+        };
+        Finished: {
+            finished: boolean;
         };
         Fit: {
             detectors: {
@@ -2042,6 +2056,11 @@ export interface components {
             ok: true;
             rows: components["schemas"]["Power"][];
         };
+        SavedMarks: {
+            /** @constant */
+            ok: true;
+            marks: components["schemas"]["CaseMarks"];
+        };
         SavedMask: {
             /** @constant */
             ok: true;
@@ -2074,7 +2093,10 @@ export interface components {
             hi: number;
             threshold: number | null;
         };
-        /** @description first: whether the run is the newest of its detector. encoder: the method of the run that it is a fit on. */
+        /**
+         * @description first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it
+         *     is a fit on. adopted: whether somebody put it first.
+         */
         ScoredRun: {
             id: string;
             name: string;
@@ -2083,6 +2105,7 @@ export interface components {
             encoder: string | null;
             created: string;
             first: boolean;
+            adopted: boolean;
         };
         Series: {
             [key: string]: components["schemas"]["Point"][];
@@ -2684,6 +2707,7 @@ export type Accounts = components['schemas']['Accounts'];
 export type Action = components['schemas']['Action'];
 export type Add = components['schemas']['Add'];
 export type Adjudication = components['schemas']['Adjudication'];
+export type Adopted = components['schemas']['Adopted'];
 export type Agreement = components['schemas']['Agreement'];
 export type Ahead = components['schemas']['Ahead'];
 export type AskedLearning = components['schemas']['AskedLearning'];
@@ -2703,6 +2727,7 @@ export type ByLabel = components['schemas']['ByLabel'];
 export type BySplit = components['schemas']['BySplit'];
 export type Calibrated = components['schemas']['Calibrated'];
 export type CaseDetail = components['schemas']['CaseDetail'];
+export type CaseMarks = components['schemas']['CaseMarks'];
 export type CaseOfPoint = components['schemas']['CaseOfPoint'];
 export type CaseTag = components['schemas']['CaseTag'];
 export type CasesTagged = components['schemas']['CasesTagged'];
@@ -2756,6 +2781,7 @@ export type Field = components['schemas']['Field'];
 export type Figure = components['schemas']['Figure'];
 export type Finding = components['schemas']['Finding'];
 export type Findings = components['schemas']['Findings'];
+export type Finished = components['schemas']['Finished'];
 export type Fit = components['schemas']['Fit'];
 export type FitOfMap = components['schemas']['FitOfMap'];
 export type FitOfRun = components['schemas']['FitOfRun'];
@@ -2897,6 +2923,7 @@ export type Said = components['schemas']['Said'];
 export type Sample = components['schemas']['Sample'];
 export type SampleCase = components['schemas']['SampleCase'];
 export type SampleSizes = components['schemas']['SampleSizes'];
+export type SavedMarks = components['schemas']['SavedMarks'];
 export type SavedMask = components['schemas']['SavedMask'];
 export type SavedView = components['schemas']['SavedView'];
 export type Scene = components['schemas']['Scene'];
@@ -2997,6 +3024,7 @@ export interface Api {
   (path: `/api/manage/${string}/unassign${Query}`, body: object): Promise<Unassigned>;
   (path: `/api/reading/${string}/summary${Query}`): Promise<SessionSummary>;
   (path: `/api/results/${string}/believe${Query}`): Promise<Believed>;
+  (path: `/api/review/finished/${string}${Query}`, body: object): Promise<SavedMarks>;
   (path: `/api/review/threshold${Query}`, body: object): Promise<Done>;
   (path: `/api/review/timeline/${string}${Query}`): Promise<Timeline>;
   (path: `/api/training/compare${Query}`): Promise<Compared>;
@@ -3020,6 +3048,7 @@ export interface Api {
   (path: `/api/results/${string}/point${Query}`, body: object): Promise<ChosenAnswer>;
   (path: `/api/results/${string}/sizes${Query}`): Promise<Sizes>;
   (path: `/api/review/finding${Query}`, body: object): Promise<Findings>;
+  (path: `/api/review/normal/${string}${Query}`, body: object): Promise<SavedMarks>;
   (path: `/api/training/check${Query}`, body: object): Promise<Done>;
   (path: `/api/training/forms${Query}`): Promise<TrainingForms>;
   (path: `/api/training/run/${string}/${string}${Query}`, body: object): Promise<RunAction>;
@@ -3045,6 +3074,7 @@ export interface Api {
   (path: `/api/training/runs${Query}`): Promise<RunRows>;
   (path: `/api/trials/${string}/close${Query}`, body: object): Promise<Done>;
   (path: `/api/trials/${string}/start${Query}`, body: object): Promise<Done>;
+  (path: `/api/learn/${string}/adopt${Query}`, body: object): Promise<Done>;
   (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
   (path: `/api/medmix/probe${Query}`, body: object): Promise<Probe>;
   (path: `/api/review/boxes${Query}`, body: object): Promise<BoxesThere>;
@@ -3168,6 +3198,7 @@ export interface Post {
   (path: `/api/training/run/${string}/fit`, body?: Params): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, body?: Params): Promise<Answer<Unassigned>>;
+  (path: `/api/review/finished/${string}`, body?: Params): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/review/restore/${string}`, body?: Params): Promise<Answer<RestoredMask>>;
   (path: `/api/review/settings`, body?: Params): Promise<Answer<Done>>;
@@ -3178,6 +3209,7 @@ export interface Post {
   (path: `/api/programs/score`, body?: Params): Promise<Answer<app__routes__programs__Look>>;
   (path: `/api/results/${string}/point`, body?: Params): Promise<Answer<ChosenAnswer>>;
   (path: `/api/review/finding`, body?: Params): Promise<Answer<Findings>>;
+  (path: `/api/review/normal/${string}`, body?: Params): Promise<Answer<SavedMarks>>;
   (path: `/api/training/check`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/${string}`, body?: Params): Promise<Answer<RunAction>>;
   (path: `/api/training/start`, body?: Params): Promise<Answer<Started>>;
@@ -3189,6 +3221,7 @@ export interface Post {
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/close`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/start`, body?: Params): Promise<Answer<Done>>;
+  (path: `/api/learn/${string}/adopt`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, body?: Params): Promise<Answer<Probe>>;
   (path: `/api/review/boxes`, body?: Params): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, body?: Params): Promise<Answer<SavedMask>>;
@@ -3231,6 +3264,7 @@ export interface PostBytes {
   (path: `/api/training/run/${string}/fit`, params: Params, content: Uint8Array): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, params: Params, content: Uint8Array): Promise<Answer<Unassigned>>;
+  (path: `/api/review/finished/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/review/restore/${string}`, params: Params, content: Uint8Array): Promise<Answer<RestoredMask>>;
   (path: `/api/review/settings`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
@@ -3241,6 +3275,7 @@ export interface PostBytes {
   (path: `/api/programs/score`, params: Params, content: Uint8Array): Promise<Answer<app__routes__programs__Look>>;
   (path: `/api/results/${string}/point`, params: Params, content: Uint8Array): Promise<Answer<ChosenAnswer>>;
   (path: `/api/review/finding`, params: Params, content: Uint8Array): Promise<Answer<Findings>>;
+  (path: `/api/review/normal/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMarks>>;
   (path: `/api/training/check`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/${string}`, params: Params, content: Uint8Array): Promise<Answer<RunAction>>;
   (path: `/api/training/start`, params: Params, content: Uint8Array): Promise<Answer<Started>>;
@@ -3252,6 +3287,7 @@ export interface PostBytes {
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/close`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/start`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
+  (path: `/api/learn/${string}/adopt`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, params: Params, content: Uint8Array): Promise<Answer<Probe>>;
   (path: `/api/review/boxes`, params: Params, content: Uint8Array): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMask>>;

@@ -3,7 +3,7 @@ import { get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
 import { shownCase } from '../../static/store.js';
 import { decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
-import { DRAWING, leave, save, takeTool } from './js/drawing.js';
+import { allMarked, DRAWING, leave, save, takeNormal, takeTool } from './js/drawing.js';
 import { record, takePlace } from './js/findings.js';
 import { frame } from './js/frame.js';
 import { actInGrid } from './js/grid_moves.js';
@@ -85,6 +85,8 @@ function caseActs(review) {
   for (const name of DRAWING) acts[name] = () => takeTool(review, name);
   acts.snap = () => snap(review);
   acts.box = () => takeBox(review);
+  acts.finished = () => allMarked(review);
+  acts.places = () => takeNormal(review);
   return acts;
 }
 

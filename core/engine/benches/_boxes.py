@@ -13,10 +13,10 @@ import numpy as np
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import build_encoder
+from core.engine.segment.fit import dice, next_click
 from core.engine.segment.lattice import lattice
 from core.engine.segment.lite_medsam import Corners, load
 from core.engine.segment.region import Click, refined, region
-from core.engine.segment.simulate import dice, next_click
 
 SETS = ("hyperkvasir", "brain", "idrid")
 LOOSE = 0.15  # of the lesion's width and height, on every side

@@ -124,17 +124,17 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     any; then the newest of each other detector.
     """
     rows = store.query(
-        "SELECT f.id, f.name, f.method, f.created, p.method AS encoder FROM runs f LEFT JOIN runs p ON p.id = f.parent "
+        "SELECT f.id, f.name, f.method, f.created, p.method AS encoder, f.id = (SELECT json_extract(value, '$') "
+        "FROM settings WHERE key = ?) AS adopted FROM runs f LEFT JOIN runs p ON p.id = f.parent "
         "WHERE f.study = ? AND f.archived = 0 AND f.binned IS NULL "
         "AND EXISTS (SELECT 1 FROM readings r WHERE r.run = f.id) "
         "ORDER BY f.created DESC, f.id",
-        [study],
+        [preferred.ADOPTED.format(study), study],
     )
-    adopted = preferred.adopted(store, study)
-    rows.sort(key=lambda r: (r["id"] != adopted, r["encoder"] == "untrained", preference(r["method"])))
+    rows.sort(key=lambda r: (not r["adopted"], r["encoder"] == "untrained", preference(r["method"])))
     seen: set[str] = set()
     for row in rows:
-        row["adopted"] = row["id"] == adopted
+        row["adopted"] = bool(row["adopted"])
         row["first"] = row["method"] not in seen
         seen.add(row["method"])
         row["title"] = DETECTORS.title(row["method"])
@@ -204,12 +204,15 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
     """
     store, reader, case = context.store, context.reader, case or context.asked_case
     case_id = case["id"]
-    reviews = store.query(
-        "SELECT r.*, k.review_id IS NOT NULL AS counts FROM reviews r LEFT JOIN current_reviews k "
-        "ON k.case_id = r.case_id AND k.reader = r.reader AND k.stage = r.stage AND k.review_id = r.id "
-        "WHERE r.case_id = ? ORDER BY r.id",
-        [case_id],
+    rows = store.query(  # one at least, which has the reader's marks
+        "SELECT r.*, k.review_id IS NOT NULL AS counts, (SELECT json_object('finished', a.finished, 'normal', "
+        "a.normal IS NOT NULL) FROM case_marks a WHERE a.case_id = ? AND a.reader = ?) AS marks "
+        "FROM (SELECT 1) LEFT JOIN reviews r ON r.case_id = ? LEFT JOIN current_reviews k "
+        "ON k.case_id = r.case_id AND k.reader = r.reader AND k.stage = r.stage AND k.review_id = r.id ORDER BY r.id",
+        [case_id, reader, case_id],
     )
+    said = json.loads(rows[0]["marks"] or "{}")
+    reviews = [row for row in rows if row["id"] is not None]
     own = [r for r in reviews if r["reader"] == reader and r["id"] > context.first_review]
     committed = any(r["stage"] == "first" and r["active"] for r in own)
     hidden = context.blinded and not committed and context.trial is None
@@ -242,6 +245,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         **tags_shown(case, context.people_tags),
         "readings": _readings(context, case_id, [r["id"] for r in runs if r["first"] or r["id"] == context.run]),
         "masks": masks.versions(context, case_id),
+        "marks": {"finished": bool(said.get("finished")), "normal": bool(said.get("normal"))},
         "findings": decisions.findings_of(context, case_id),
     }
     learners = {r["id"] for r in runs if r["method"] in TAUGHT}

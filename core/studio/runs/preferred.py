@@ -9,6 +9,7 @@ AT_ONCE = "blend"  # for a first look: no training
 USUAL = "blend-head"  # on an encoder that was trained
 PREFERRED = (USUAL, AT_ONCE, "lesion-head")
 LEARNT = "learnt"
+ADOPTED = "adopted:{}"  # the setting that holds a study's adopted run
 TAUGHT = (LEARNT, "marked")  # by readers' marks; "marked" is how version 0.2 did it, and is not fitted any more
 
 
@@ -22,18 +23,12 @@ def preference(method: str) -> int:
     return PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)
 
 
-def adopted(store: Store, study: str) -> str | None:
-    """The run that somebody adopted as the study's first detector; None where nobody did."""
-    found: str | None = store.setting(f"adopted:{study}")
-    return found
-
-
 def adopt(store: Store, study: str, run: str | None, reader: str) -> None:
     """Put a run first among the study's detectors, for all its readers; None rolls that back. The runs stay.
 
     The choice and who made it are in the audit trail.
     """
     with store.write():
-        before = adopted(store, study)
-        store.set_setting(f"adopted:{study}", run)
+        before = store.setting(ADOPTED.format(study))
+        store.set_setting(ADOPTED.format(study), run)
         audit.record(store, reader, "adopted", study=study, before={"run": before}, after={"run": run})

@@ -7,7 +7,7 @@ import { explained } from './explained.js';
 import { findingsPanel } from './findings.js';
 import { STEPS } from './heat.js';
 import { imageControls } from './image_controls.js';
-import { learnButton } from './learn.js';
+import { learnButton, learnOffer } from './learn.js';
 import { maskPanel } from './mask_panel.js';
 import { choice, slider, toggle } from './parts.js';
 import { percentileScale } from './scale.js';
@@ -105,6 +105,7 @@ export function controls(review) {
     scale.element,
     map.overlay.row,
     map.legend,
+    learnOffer(review),
     compared.element,
   );
   const blind =

@@ -61,6 +61,7 @@ export function decide(review, decision) {
     review.last = { case: detail.id, decision, at };
     review.drafts.decided();
     review.list.decided(detail.id, decision, seen);
+    review.marked();
     if (next) await review.cases.enter(next, answer.ahead);
     else {
       const fresh = await get(`/api/review/case/${detail.id}`, review.list.params());

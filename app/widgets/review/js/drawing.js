@@ -1,9 +1,9 @@
 // Drawing a lesion mask: tools in hand, versions on screen, saving.
-import { enqueue, post, postBytes } from '../../../static/api.js';
+import { bytes, enqueue, post, postBytes } from '../../../static/api.js';
 import * as layers from './layers.js';
 import { overlap } from './measure.js';
 import { grow, ready } from './segment.js';
-import { pack } from './shapes.js';
+import { pack, unpack } from './shapes.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 
@@ -12,8 +12,7 @@ export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
 /** Begins a drawing, unless there is one: a new version from the one on screen. @param {ReviewView} review */
 export function begin({ editor, picture, lesion }) {
   if (editor.mask || !picture) return;
-  editor.open(picture.w, picture.h, lesion?.pixels);
-  editor.origin = { source: 'hand' };
+  editor.open(picture.w, picture.h, lesion?.pixels, { source: 'hand' });
   editor.size = Math.max(3, Math.min(editor.size, Math.round(Math.min(picture.w, picture.h) / 4)));
 }
 
@@ -41,7 +40,7 @@ function takeComponent(review, p) {
   if (!heat) return;
   if (!editor.takeComponent(heat.map, heat.cut, heat.level, p))
     review.say('The heat map lies below the threshold there. Lower it, or click inside the contour.');
-  else if (!review.lesion && editor.history.length === 1)
+  else if (editor.origin?.source === 'hand' && !review.lesion && editor.history.length === 1)
     editor.origin = { source: 'run', run: review.run, threshold: heat.level };
 }
 
@@ -64,6 +63,7 @@ export function save(review, finding = '') {
     const label = finding || review.side.mask.label();
     const untouched = editor.origin?.source === 'run' && editor.history.length === 1;
     await review.drafts.sending;
+    if (editor.origin?.source === 'normal') return keepNormal(review, detail, drawn);
     const params = { ...(untouched ? editor.origin : { source: 'hand' }), label };
     const answer = await postBytes(`/api/review/mask/${detail.id}`, params, pack(drawn));
     if (!answer.ok) return review.say(answer.error, 'bad');
@@ -73,6 +73,49 @@ export function save(review, finding = '') {
     leave(review);
     await use(review, answer.mask);
     review.say(`Saved as version ${answer.version} (${answer.pixels} pixels).`, 'good');
+    review.marked();
+  });
+}
+
+/** The brush for places that are called normal: a drawing of its own, from what was called so before.
+ * @param {ReviewView} review */
+export async function takeNormal(review) {
+  const { editor, detail, picture } = review;
+  if (!picture || !detail || detail.blind) return;
+  if (editor.mask && editor.origin?.source !== 'normal') {
+    if (editor.dirty) return review.say('Save the drawn mask (S) or discard it first: it is of a lesion.');
+    leave(review);
+  }
+  if (!editor.mask) {
+    const held = detail.marks?.normal ? await bytes(`/api/review/normal/${detail.id}`) : null;
+    if (review.detail?.id !== detail.id || editor.mask) return;
+    const places = held && unpack(new Uint8Array(held.buffer), picture.w * picture.h);
+    editor.open(picture.w, picture.h, places, { source: 'normal' });
+    editor.tool = null;
+  }
+  takeTool(review, 'brush');
+}
+
+/** @param {ReviewView} review @param {import('../../../static/answers').CaseDetail} detail @param {Uint8Array} drawn */
+async function keepNormal(review, detail, drawn) {
+  const answer = await postBytes(`/api/review/normal/${detail.id}`, {}, pack(drawn));
+  if (!answer.ok) return review.say(answer.error, 'bad');
+  detail.marks = answer.marks;
+  if (review.detail?.id === detail.id) leave(review);
+  review.say(answer.marks.normal ? 'These places are kept as normal.' : 'No place is called normal any more.', 'good');
+}
+
+/** Says that all is marked on the case, or takes it back. @param {ReviewView} review */
+export function allMarked(review) {
+  return enqueue(async () => {
+    const { detail } = review;
+    if (!detail?.marks) return;
+    const answer = await post(`/api/review/finished/${detail.id}`, { finished: !detail.marks.finished });
+    if (!answer.ok) return review.say(answer.error, 'bad');
+    detail.marks = answer.marks;
+    review.redraw();
+    const said = 'All is marked here: what bears no mark teaches as normal.';
+    review.say(answer.marks.finished ? said : 'Not all is marked here: only marks teach.', 'good');
   });
 }
 

@@ -7,7 +7,8 @@ import { cut, join, paste, polygon, stroke } from './shapes.js';
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
-/** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing began from */
+/** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing began from;
+ *   source: hand, run, or normal: places called normal, no lesion */
 
 const UNDO_BYTES = 256 * 1024 * 1024;
 
@@ -59,9 +60,11 @@ export class Editor {
     this.dirty = false;
   }
 
-  /** Starts from a mask (copied) or from nothing. @param {number} w @param {number} h @param {Uint8Array | null} [mask] */
-  open(w, h, mask = null) {
+  /** Starts from a mask (copied) or from nothing.
+   * @param {number} w @param {number} h @param {Uint8Array | null} [mask] @param {Origin | null} [origin] */
+  open(w, h, mask = null, origin = null) {
     this.close();
+    this.origin = origin;
     this.w = w;
     this.h = h;
     this.mask = mask ? mask.slice() : new Uint8Array(w * h);
@@ -72,7 +75,7 @@ export class Editor {
 
   /** Takes up a drawing where it was left. @param {import('./draft_format.js').Drawing} drawing */
   reopen({ w, h, mask, ...rest }) {
-    this.open(w, h, mask);
+    this.open(w, h, mask, rest.origin);
     Object.assign(this, rest);
     this.dirty = this.history.length > 0;
     this.changed();
@@ -86,9 +89,10 @@ export class Editor {
     const bh = box.y1 - box.y0 + 1;
     const image = new ImageData(bw, bh);
     const words = new Uint32Array(image.data.buffer);
+    const ink = this.origin?.source === 'normal' ? 0x73e8b87d : 0x73a3d62f; // ABGR of a normal decision, of LINES.edit
     for (let y = 0; y < bh; y += 1) {
       const from = (box.y0 + y) * this.w + box.x0;
-      for (let x = 0; x < bw; x += 1) if (mask[from + x]) words[y * bw + x] = 0x73a3d62f; // ABGR of LINES.edit
+      for (let x = 0; x < bw; x += 1) if (mask[from + x]) words[y * bw + x] = ink;
     }
     this.canvas.getContext('2d')?.putImageData(image, box.x0, box.y0);
   }

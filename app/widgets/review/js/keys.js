@@ -40,6 +40,8 @@ export const ACTS = [
   ['polygon', 'p', 'Polygon (Enter closes it)'],
   ['take', 't', 'Take this component of the heat map'],
   ['save', 's', 'Save the drawn mask as a new version'],
+  ['finished', '=', 'All is marked on this case: the rest of it teaches as normal'],
+  ['places', '#', 'Brush for places that are normal (S keeps them)'],
   ['place', "'", 'Place of the next finding: drag for a box, click for a point'],
   ['ruler', 'w', 'Ruler: drag to measure a length'],
   ['help', '?', 'This sheet'],

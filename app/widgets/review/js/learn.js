@@ -15,7 +15,7 @@ const EVERY = 1000; // ms between two looks at how far it is
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
 const RULE =
   'Accepted is a lesion mask that a reader saved on an image and called “abnormal”. A new detector learns from them ' +
-  'beside the old one, which stays as it is and stays the first. Both are then compared on cases that the new one ' +
+  'beside the old one, which stays as it is, and stays the first until the new one is adopted. Both are then compared on cases that the new one ' +
   'has not learnt from.';
 
 /** @param {string} name @param {Measure} m */
@@ -77,7 +77,9 @@ function latest(run, adopted, act) {
           el('button', { type: 'button', class: 'danger', onclick: act.stop }, 'Stop'),
         ]
       : [
+          run.gain && el('p', { class: 'rv-learn-words' }, run.gain.words),
           comparison(run) || el('p', { class: 'rv-learn-words' }, halted || 'It was not compared.'),
+          run.fault && el('p', { class: 'warn' }, run.fault),
           run.comparison && [
             el('button', { type: 'button', onclick: act.read }, 'Read with the new one'),
             el(
@@ -197,6 +199,83 @@ async function renew(review, study) {
   if (!setup.ok || review.study !== study || !review.setup) return;
   review.setup.runs = setup.runs;
   detectors(review.side, review);
+}
+
+const PUT_AWAY = 'pmsacl.offers'; // offers to learn that this browser put away, by study
+const AGAIN = 5000; // ms between two looks at learning that goes on beside reading
+
+/** @returns {Record<string, string>} */
+function away() {
+  try {
+    return JSON.parse(localStorage.getItem(PUT_AWAY) || '{}');
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * One quiet line: that there is enough to learn from, after 3, 5, 10, 20 and 40 marked cases, or what came of it.
+ * @param {ReviewView} review
+ */
+export function learnOffer(review) {
+  const element = el('p', { class: 'rv-offer', role: 'status', hidden: true });
+  let due = 0;
+  const line = (/** @type {string} */ key, /** @type {string} */ words, /** @type {HTMLElement} */ act) => {
+    const { study } = review;
+    element.hidden = !study || away()[study] === key;
+    const put = () => {
+      element.hidden = true;
+      try {
+        localStorage.setItem(PUT_AWAY, JSON.stringify({ ...away(), [study || '']: key }));
+      } catch {
+        // this browser stores nothing: the line comes again
+      }
+    };
+    const later = el(
+      'button',
+      { type: 'button', class: 'plain', title: 'Until there is more', onclick: put },
+      'Not now',
+    );
+    fill(element, el('span', {}, words), act, later);
+  };
+  const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => unknown} */ onclick) =>
+    el('button', { type: 'button', title, onclick }, text);
+  const look = async () => {
+    clearTimeout(due);
+    const { study, setup } = review;
+    element.hidden = true;
+    if (!study || !setup?.runs.length || setup.blinded) return;
+    const found = await get(`/api/learn/${study}`);
+    if (!found.ok || study !== review.study) return; // not for whoever reads blind elsewhere
+    const [run] = found.learnt;
+    const fit = found.fits.find((f) => f.id === review.run) || found.fits[0];
+    if (underWay(run?.job?.status)) {
+      line(
+        `${run.id} goes`,
+        `Learning from ${plural(run.masks, 'mask')} …`,
+        button('Show', run.name, () => open(review)),
+      );
+      due = setTimeout(look, AGAIN);
+    } else if (found.due && fit) {
+      const start = async () => {
+        await orToast(api(`/api/learn/${study}`, { fit: fit.id }));
+        await look();
+      };
+      const takes = fit.seconds ? `${about(fit.seconds)}, ` : '';
+      const title = `Learn on from ${fit.name}, ${takes}in the background; what is read with stays`;
+      line(`${found.next}`, `${plural(found.masks, 'marked case')} to learn from.`, button('Learn', title, start));
+    } else if (run?.gain && !setup.runs.some((r) => r.id === run.id && r.adopted))
+      line(
+        run.id,
+        `Learnt: ${run.gain.words}`,
+        button('Compare', 'Old and new, side by side', () => open(review)),
+      );
+  };
+  review.marked = () => {
+    clearTimeout(due);
+    due = setTimeout(look, 500);
+  };
+  return element;
 }
 
 /** @param {ReviewView} review */

@@ -39,6 +39,10 @@ export function maskPanel(review) {
   box.title = 'Drag a box round a lesion: what lies in it becomes a mask; clicks then correct it ( / )';
   click.title = 'Click a lesion: its region grows by likeness. Click again to add, with Alt or Shift to take away (G)';
   take.title = 'Click a region of the heat map to take it at the threshold (T)';
+  const places = toggle('Normal here', '#', () => review.act('places'));
+  places.title = 'Brush for places that look odd and are normal; save them with S (#)';
+  const finished = toggle('All marked', '=', () => review.act('finished'));
+  finished.title = 'All lesions of this case are marked: the rest of it teaches as normal (=)';
   const lacks = el('p', { class: 'dim rv-lacks', hidden: true });
   const size = slider('Size', {
     min: 1,
@@ -102,6 +106,8 @@ export function maskPanel(review) {
       'div',
       { class: 'rv-head rv-tools' },
       tools.map((t) => t.button),
+      places,
+      finished,
     ),
     lacks,
     editing,
@@ -133,6 +139,11 @@ export function maskPanel(review) {
     waiting.hidden = drawing || !review.waits;
     reference.setAttribute('aria-pressed', String(review.show.truth));
     for (const { name, button } of tools) button.setAttribute('aria-pressed', String(review.editor.tool === name));
+    const normal = review.editor.origin?.source === 'normal';
+    places.setAttribute('aria-pressed', String(normal));
+    finished.setAttribute('aria-pressed', String(Boolean(review.detail?.marks?.finished)));
+    label.hidden = normal;
+    save.textContent = normal ? 'Keep as normal' : 'Save version';
     take.disabled = !review.heat;
     available((missing) => {
       snap.disabled = Boolean(missing) || !review.heat;

@@ -107,6 +107,7 @@ export class ReviewView {
     this.cases = new CaseLoader(this);
     this.threshold = new Threshold(this);
     this.display = new Display(this);
+    this.marked = () => {}; // there may be more to learn from; set by learn.js
     this.side = controls(this);
     this.frameDue = 0;
 
@@ -165,6 +166,7 @@ export class ReviewView {
     this.side.mask.freshLabels();
     detectors(this.side, this);
     this.opened();
+    this.marked();
     await this.drafts.load();
     if (this.study !== study) return;
     await this.list.load();
