@@ -1,4 +1,4 @@
-"""All marked, and places that are normal: said by a call, kept by the case, closed to a blind reader before deciding."""
+"""All marked, and places that are normal: kept by the case, closed to a blind reader until they have decided."""
 
 from __future__ import annotations
 
