@@ -1,13 +1,14 @@
-"""Use what readers marked, in the browser: said what there is, learnt beside the old one, compared, read with."""
+"""What readers mark, in the browser: marked, offered, learnt beside the old one, compared, adopted, rolled back."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from core.engine.segment import source
 from core.studio.db import store as stores
 from core.studio.ingest import studies
-from tests.app.review.conftest import WIDGET, enter, settle
+from tests.app.review.conftest import WIDGET, enter, rows, settle
 from tests.conftest import scored_padim
 from tests.studio.review.conftest import decide, draw_folder, save_mask
 
@@ -38,7 +39,38 @@ def mark(home, count: int) -> list[int]:
     return [case["id"] for case in cases]
 
 
-def test_it_is_offered_learnt_compared_and_never_in_the_old_ones_place(page, page_url, review_home, fit):
+def abnormal(home, count: int) -> list[int]:
+    """The numbers of the first abnormal cases."""
+    query = "SELECT id FROM cases WHERE study = ? AND split = 'test' AND label = 'abnormal' ORDER BY id LIMIT ?"
+    return [number for (number,) in rows(home, query, LEARNT, count)]
+
+
+def mark_here(page, case: int) -> None:
+    """A reader's way: snap (or a stroke, where the model of boxes is missing), save, all marked, abnormal."""
+    page.evaluate(f"{WIDGET}.review.goTo({case})")
+    page.wait_for_function(f"{WIDGET}.review.detail?.id === {case} && {WIDGET}.review.heat")
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    if source.file():
+        page.mouse.move(box["x"] + box["width"] + 400, box["y"])  # the hottest blob, for the pointer is elsewhere
+        page.keyboard.press(";")
+    else:
+        page.keyboard.press("b")
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2 + 60, box["y"] + box["height"] / 2 + 20, steps=4)
+        page.mouse.up()
+    page.wait_for_function(f"{WIDGET}.review.editor.history.length === 1", timeout=120_000)
+    page.keyboard.press("s")
+    page.wait_for_function(f"{WIDGET}.review.detail.masks.some((m) => m.source !== 'import')")
+    page.keyboard.press("=")
+    page.wait_for_function(f"{WIDGET}.review.detail.marks.finished")
+    assert page.get_by_role("button", name="All marked").get_attribute("aria-pressed") == "true"
+    page.keyboard.press("a")
+    page.wait_for_function(f"{WIDGET}.review.detail.id !== {case}")
+    settle(page)
+
+
+def test_marked_offered_learnt_compared_adopted_and_rolled_back(page, page_url, review_home, fit):
     enter(page, page_url, LEARNT)
     opener = page.get_by_role("button", name="Use what readers marked")
     opener.click()
@@ -47,31 +79,72 @@ def test_it_is_offered_learnt_compared_and_never_in_the_old_ones_place(page, pag
     assert dialog.get_by_role("button", name="Learn", exact=True).is_disabled()
     dialog.get_by_role("button", name="Close").click()
     dialog.wait_for(state="detached")
+    offer = page.locator(".rv-offer")
+    assert offer.is_hidden()
 
-    marked = mark(review_home, 3)
-    opener.click()
-    assert "3 accepted masks, by ann." in dialog.inner_text()
-    dialog.get_by_role("button", name="Learn", exact=True).click()
-    dialog.get_by_role("button", name="Stop").wait_for()  # while it goes on
-    table = dialog.locator(".rv-learnt table")
-    table.wait_for(timeout=180_000)
-    assert "cases that it did not learn from" in dialog.locator(".rv-learn-words").inner_text()
-    assert [table.locator("th", has_text=name).count() for name in ("Image AUROC", "PRO")] == [1, 1]
-    of = page.get_by_role("group", name="Detector").get_by_role("button")
-    of.filter(has_text="Learnt from marks").wait_for()
-    assert [of.nth(i).inner_text() for i in range(2)] == ["PaDiM", "Learnt from marks"]
+    marked = abnormal(review_home, 3)
+    for case in marked:
+        mark_here(page, case)
+    assert rows(review_home, "SELECT count(*) FROM case_marks WHERE finished = 1")[0][0] == 3
+    offer.wait_for()
+    assert "3 marked cases to learn from." in offer.inner_text()
+    offer.get_by_role("button", name="Learn").click()
+    offer.get_by_text("Learning from 3 masks").wait_for()
+    offer.get_by_text("Learnt: ").wait_for(timeout=180_000)
     assert page.evaluate(f"{WIDGET}.review.run") == fit, "nothing changes before somebody asks"
-    page.evaluate(f"{WIDGET}.review.detail.before = true")
-    dialog.get_by_role("button", name="Read with the new one").click()
+    offer.get_by_role("button", name="Compare").click()
+    table = dialog.locator(".rv-learnt table")
+    table.wait_for()
+    assert "cases that it did not learn from" in dialog.inner_text()
+    assert [table.locator("th", has_text=name).count() for name in ("Image AUROC", "PRO")] == [1, 1]
+
+    dialog.get_by_role("button", name="Side by side").click()
     dialog.wait_for(state="detached")
-    page.wait_for_function(f"!{WIDGET}.review.detail.before")  # the case is read again
-    settle(page)
-    assert page.evaluate(f"{WIDGET}.review.run") != fit
+    page.wait_for_function(f"{WIDGET}.review.second?.run === '{fit}'")
+    learnt = page.evaluate(f"{WIDGET}.review.run")
+    captions = page.locator(".rv-caption:visible").all_inner_texts()
+    assert captions == ["Learnt from marks", "PaDiM"]
     for case, seen in ((marked[0], True), (marked[-1] + 1, False)):
         page.evaluate(f"{WIDGET}.review.goTo({case})")
         page.wait_for_function(f"{WIDGET}.review.detail.id === {case}")
-        words = page.evaluate(f"{WIDGET}.review.detail.readings[{WIDGET}.review.run].words")
+        words = page.evaluate(f"{WIDGET}.review.detail.readings['{learnt}'].words")
         assert ("learnt from this case" in words) == seen
+
+    of = page.get_by_role("group", name="Detector").get_by_role("button")
+    for button, titles in (("Adopt", ["Learnt from marks", "PaDiM"]), ("Roll back", ["PaDiM", "Learnt from marks"])):
+        opener.click()
+        with page.expect_response("**/adopt"):
+            dialog.get_by_role("button", name=button, exact=True).click()
+        other = "Roll back" if button == "Adopt" else "Adopt"
+        dialog.get_by_role("button", name=other, exact=True).wait_for()
+        dialog.get_by_role("button", name="Close").click()
+        enter(page, page_url, LEARNT)  # anew, as any reader of the study finds it
+        assert of.all_inner_texts() == titles
+        assert page.evaluate(f"{WIDGET}.review.run") == (learnt if button == "Adopt" else fit)
+    kinds = "SELECT kind FROM events WHERE kind IN ('adopted', 'marks') ORDER BY id"
+    assert [kind for (kind,) in rows(review_home, kinds)] == ["marks"] * 3 + ["adopted"] * 2
+
+
+def test_places_called_normal_are_a_drawing_of_their_own_and_come_back(page, page_url, review_home, fit):
+    enter(page, page_url, LEARNT)
+    case = abnormal(review_home, 8)[-1]
+    page.evaluate(f"{WIDGET}.review.goTo({case})")
+    page.wait_for_function(f"{WIDGET}.review.detail?.id === {case}")
+    settle(page)
+    page.keyboard.press("#")
+    page.wait_for_function(f"{WIDGET}.review.editor.origin?.source === 'normal'")
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 50, y, steps=3)
+    page.mouse.up()
+    drawn = page.evaluate(f"{WIDGET}.review.editor.mask.reduce((a, b) => a + b, 0)")
+    page.get_by_role("button", name="Keep as normal").click()
+    page.wait_for_function(f"{WIDGET}.review.detail.marks.normal && !{WIDGET}.review.editor.mask")
+    assert not rows(review_home, "SELECT 1 FROM lesion_masks WHERE case_id = ? AND source != 'import'", case)
+    page.keyboard.press("#")
+    page.wait_for_function(f"{WIDGET}.review.editor.mask?.reduce((a, b) => a + b, 0) === {drawn}")
 
 
 def test_stopped_where_it_was_started(page, page_url, review_home, fit):

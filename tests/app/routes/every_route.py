@@ -116,6 +116,8 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     size = store.first("SELECT width * height AS n FROM cases WHERE id = ?", cases[:1])["n"]
     mask = ask(f"POST /api/review/mask/{cases[0]}?label=polyp", b"\xff" * -(-size // 8))
     ask(f"POST /api/review/restore/{mask['mask']}")
+    assert ask(f"POST /api/review/normal/{cases[0]}", b"\x80" * -(-size // 8))["marks"]["normal"]
+    assert ask(f"POST /api/review/finished/{cases[0]}", {"finished": True})["marks"]["finished"]
     found = ask("POST /api/review/finding", {"case": cases[0], "label": "polyp", "box": [1, 1, 5, 5]})["findings"]
     for reader, decision in (("ann", "normal"), ("bob", "abnormal"), ("cy", "unsure")):
         body = {"case": cases[1], "decision": decision, "seconds": 2.0, "list": {"study": STUDY, "run": run}}
@@ -186,6 +188,7 @@ def ask_learn(ask: Asked, fit: str) -> None:
         decide(ask.store, case["id"], "di", "abnormal")
     run = ask(f"POST /api/learn/{STUDY}", {"fit": fit})["run"]
     assert ask(f"GET /api/learn/{STUDY}")["learnt"][0]["id"] == run
+    ask(f"POST /api/learn/{STUDY}/adopt", {"run": ""})
 
 
 def ask_medmix(ask: Asked) -> None:
