@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,8 @@ def boxes_of_sets(data: Path, quick: bool = False) -> dict[str, Any]:
             rows.setdefault("loose", []).append(dice(start, truth))
             rows.setdefault("tight", []).append(dice(model.masks(embedding, [tight], truth.shape)[0], truth))
             cells = lattice(encoder, image)
-
-            def alone(clicks: Sequence[Click], cells=cells, shape=truth.shape) -> np.ndarray:
-                return region(cells, clicks, shape)
-
-            def correcting(clicks: Sequence[Click], cells=cells, start=start) -> np.ndarray:
-                return refined(cells, start, clicks)
-
+            alone = partial(region, cells, shape=truth.shape)
+            correcting = partial(refined, cells, start)
             for kind, first, answer, spent in (
                 ("clicks", np.zeros_like(truth), alone, (0, 0.0)),
                 ("box_and_clicks", start, correcting, (1, took)),
@@ -99,7 +95,8 @@ def _lesions(folder: Path, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     found = []
     for path in paths[:: max(1, len(paths) // count)][:count]:
         image = cv2.imread(str(next((folder / "test" / "abnormal").glob(f"{path.stem}.*"))))
-        _, parts, about, _ = cv2.connectedComponentsWithStats((cv2.imread(str(path), 0) > 127).astype(np.uint8))
+        lesions = np.asarray(cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)) > 127
+        _, parts, about, _ = cv2.connectedComponentsWithStats(lesions.astype(np.uint8))
         if image is not None and len(about) > 1 and about[1:, cv2.CC_STAT_AREA].max() >= LEAST * parts.size:
             largest = parts == 1 + int(np.argmax(about[1:, cv2.CC_STAT_AREA]))
             found.append((np.ascontiguousarray(image[..., ::-1]), largest))
