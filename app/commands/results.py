@@ -13,7 +13,7 @@ from typing import Any
 from app.commands._common import UserError, finish, open_store, options_of, progress, say, study_named, table, verb
 
 COLUMNS = ["encoder", "detector", "roi", "protocol", "auroc", "ap", "sensitivity", "specificity", "pixel_auroc"]
-COLUMNS += ["dice", "iou", "pro", "seconds"]
+COLUMNS += ["dice", "iou", "pro", "pro_all", "seconds"]
 
 
 def add(subparsers) -> None:

@@ -145,6 +145,8 @@ class ComparedRow(Part):
     dice_ci: Interval
     pro: float | None
     pro_ci: Interval
+    pro_all: float | None
+    pro_all_ci: Interval
     best: list[str]
 
 

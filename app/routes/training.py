@@ -67,6 +67,7 @@ class Evaluation(Part):
     dice: float | None
     iou: float | None
     pro: float | None
+    pro_all: float | None
     protocol: str | None
     roi: bool | None
 

@@ -407,6 +407,11 @@ export interface components {
                 number,
                 number
             ] | null;
+            pro_all: number | null;
+            pro_all_ci: [
+                number,
+                number
+            ] | null;
             best: string[];
         };
         ComparedRun: {
@@ -620,6 +625,7 @@ export interface components {
             dice: number | null;
             iou: number | null;
             pro: number | null;
+            pro_all: number | null;
             protocol: string | null;
             roi: boolean | null;
         };

@@ -120,7 +120,7 @@ export function changedMinds(minds) {
 export function detectors(rows, now, show) {
   const figure = (
     /** @type {import('../../static/answers').ComparedRow} */ r,
-    /** @type {'auroc' | 'pixel_auroc' | 'dice' | 'pro'} */ m,
+    /** @type {'auroc' | 'pixel_auroc' | 'dice' | 'pro' | 'pro_all'} */ m,
   ) => {
     const ci = r[`${m}_ci`];
     return {
@@ -142,8 +142,9 @@ export function detectors(rows, now, show) {
     figure(r, 'pixel_auroc'),
     figure(r, 'dice'),
     figure(r, 'pro'),
+    figure(r, 'pro_all'),
   ]);
-  const heads = ['Detector', 'Run', 'image AUROC', '95 %', 'pixel AUROC', 'Dice', 'PRO'];
+  const heads = ['Detector', 'Run', 'image AUROC', '95 %', 'pixel AUROC', 'Dice', 'PRO', 'PRO, all images'];
   const attributes = rows.map((r) => ({ 'data-run': r.run || 'baseline' }));
   return el('div', { class: 'rs-compared' }, table(heads, lines, attributes));
 }

@@ -14,6 +14,7 @@ const FIGURES = [
   ['pixel_auroc', 'pixel AUROC'],
   ['dice', 'Dice'],
   ['pro', 'PRO'],
+  ['pro_all', 'PRO, all images'],
 ];
 
 /** The figures of an evaluation by name; null where it has none. @param {Evaluation} evaluation @returns {Pair[]} */

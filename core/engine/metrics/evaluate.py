@@ -51,15 +51,16 @@ def evaluate(
     held-out normals; patients (N,): whose image each is, then intervals are of patients drawn again, not of images,
     and holdout_patients likewise, then the pixel threshold is the median over patients; outline: the scale of
     `calibration.outlines` by which images are outlined under the pixel rule "held-out" (default: one level, from the
-    held-out maps). Maps, masks and regions may
-    lie in files: where they are many, a few are read at a time. Image figures are over all N. Pixel AUROC is over the
-    normal images and those with a mask; Dice, IoU (means over images) and PRO are over the abnormal images with a
-    mask. A figure that cannot be had is None.
+    held-out maps). Maps, masks and regions may lie in files: where they are many, a few are read at a time.
 
-    Keys: auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, each with a 95 % bootstrap
-    interval under NAME_ci; threshold, pixel_threshold, outline_share, outlined (of the images with a mask, the mean
-    part that is outlined), five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal, n_localised, n_patients (None
-    where not given). Thresholds are kept as they are from draw to draw.
+    Image figures are over all N. Pixel AUROC is over the normal images and those with a mask; Dice, IoU (means over
+    images) and PRO, as in the paper, are over the abnormal images with a mask; `pro_all` counts false positives on the
+    normal images as well, as MVTec's evaluation and anomalib do. A figure that cannot be had is None.
+
+    Keys: auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, pro_all, each with a 95 %
+    bootstrap interval under NAME_ci; threshold, pixel_threshold, outline_share, outlined (of the images with a mask,
+    the mean part that is outlined), five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal, n_localised,
+    n_patients (None where not given). Thresholds are kept as they are from draw to draw.
     """
     if protocol not in PROTOCOLS or pixel_rule not in PIXEL_RULES:
         raise CannotEvaluate(f"the protocol is one of {PROTOCOLS} and the pixel rule one of {PIXEL_RULES}")

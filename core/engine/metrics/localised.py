@@ -23,7 +23,7 @@ from core.engine.metrics.localisation import (
 )
 
 GROUPS, GROUP = 5, 100  # Hyper-Kvasir's localisation figures: five random groups of 100 abnormal images
-NAMES = ("pixel_auroc", "dice", "iou", "pro")
+NAMES = ("pixel_auroc", "dice", "iou", "pro", "pro_all")
 EMPTY = dict.fromkeys(
     [*NAMES, *(f"{n}_ci" for n in NAMES), "pixel_threshold", "outline_share", "outlined", "five_groups"]
 ) | {"n_localised": 0}
@@ -54,12 +54,17 @@ def localisation(
         "dice": float(measured.dice.mean()),
         "iou": float(measured.iou.mean()),
         "pro": measured.pro,
+        "pro_all": measured.pro_all,
         "five_groups": _five_groups(pixels, used[found], measured.dice, measured.iou, seed),
     }
     if kept is not None:
         for name, values in (("dice", measured.dice), ("iou", measured.iou)):
             row[f"{name}_ci"] = boot.interval(boot.means(values, kept[:, found]))
-        for name, draws in (("pro", measured.pros), ("pixel_auroc", measured.pixel_aurocs)):
+        for name, draws in (
+            ("pro", measured.pros),
+            ("pro_all", measured.pros_all),
+            ("pixel_auroc", measured.pixel_aurocs),
+        ):
             row[f"{name}_ci"] = None if draws is None else boot.interval(draws)
     levels = {"pixel_threshold": float(scale.threshold), "outline_share": scale.share}
     return row | levels | {"outlined": float(measured.share.mean()), "n_localised": int(found.sum())}
@@ -92,7 +97,8 @@ def _five_groups(
 @dataclass(frozen=True)
 class Measured:
     """dice, iou (n,): of each image with a lesion that counts; share (n,): of its valid pixels, those outlined.
-    pixel_aurocs, pros (times,): of each draw, or None.
+    pro: false positives are those of the images with a lesion (PMSACL); pro_all: of all images, normal ones too, as
+    MVTec's evaluation has it. pixel_aurocs, pros, pros_all (times,): of each draw, or None.
     """
 
     dice: np.ndarray
@@ -100,8 +106,10 @@ class Measured:
     share: np.ndarray
     pixel_auroc: float | None
     pro: float | None
+    pro_all: float | None
     pixel_aurocs: np.ndarray | None = None
     pros: np.ndarray | None = None
+    pros_all: np.ndarray | None = None
 
 
 def at_once(
@@ -116,15 +124,20 @@ def at_once(
     marked = pixels.outlined(used[sick], its_maps, its_valid, scale)
     dice, iou = overlaps_of(marked, its_lesion, its_valid)
     share = marked.sum((1, 2)) / its_valid.sum((1, 2))
-    exact = (pixel_auroc(maps, lesion, None if pixels.roi is None else valid), pro(its_maps, its_lesion, its_valid))
+    exact = (
+        pixel_auroc(maps, lesion, None if pixels.roi is None else valid),
+        pro(its_maps, its_lesion, its_valid),
+        pro(maps, lesion, valid),
+    )
     if counts is None:
         return Measured(dice, iou, share, *exact)
     weights, regions = region_weights(lesion, valid)
     heavy, light = boot.histograms(maps, weights, valid & ~lesion)
     its = counts[:, sick]
-    pros = boot.pros(its @ heavy[sick], its @ regions[sick].astype(np.float32), its @ light[sick])
+    parts, drawn, everywhere = its @ heavy[sick], its @ regions[sick].astype(np.float32), counts @ light
+    pros, pros_all = (boot.pros(parts, drawn, healthy) for healthy in (its @ light[sick], everywhere))
     heavy = boot.histograms(maps, (lesion & valid).astype(np.float32), valid & ~lesion)[0]
-    return Measured(dice, iou, share, *exact, boot.aurocs(counts @ light, counts @ heavy), pros)
+    return Measured(dice, iou, share, *exact, boot.aurocs(everywhere, counts @ heavy), pros, pros_all)
 
 
 # The figures of more heat maps than memory holds: one pass, a few images at a time.
@@ -168,15 +181,18 @@ def by_blocks(
             drawn += its @ np.add.reduceat(binned, coarse, axis=2)
             regions_drawn += its[:, sick] @ of_each[sick]
     light, heavy, its_light, weight = (row[None] for row in total)
+    count = np.array([regions])
     figures = (
         float(boot.aurocs(light, heavy)[0]) if light.any() and heavy.any() else None,
-        float(boot.pros(weight, np.array([regions]), its_light)[0]) if regions and its_light.any() else None,
+        float(boot.pros(weight, count, its_light)[0]) if regions and its_light.any() else None,
+        float(boot.pros(weight, count, light)[0]) if regions and light.any() else None,
     )
     measured = Measured(np.concatenate(dice), np.concatenate(iou), np.concatenate(share), *figures)
     if counts is None:
         return measured
     light, heavy, its_light, weight = drawn
-    draws = (boot.aurocs(light, heavy), boot.pros(weight, regions_drawn, its_light))
+    of_sick, of_all = (boot.pros(weight, regions_drawn, healthy) for healthy in (its_light, light))
+    draws = (boot.aurocs(light, heavy), of_sick, of_all)
     return Measured(measured.dice, measured.iou, measured.share, *figures, *draws)
 
 

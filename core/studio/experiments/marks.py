@@ -45,7 +45,7 @@ from core.studio.runs.sides import ARCH, SIZE, side_for, side_for_marks
 
 COUNTS = (0, 3, 5, 10, 20, 40)
 ANY = 0.002  # share of a normal image: an outline of less is none
-MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_abnormal", "any_normal", "seconds")
+MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all", "any_normal", "seconds")
 Report = Callable[[str], None]
 
 
@@ -116,8 +116,8 @@ def sets_of(store: Store, study: str, side: int) -> Sets:
 def run_marks(
     store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print
 ) -> list[dict]:
-    """One row per arm and seed with MEASURES: PRO is over all test images, `pro_abnormal` over abnormal ones as the
-    paper has it, `any_normal` the share of normal images with any outline; `cases`: Dice of each tested lesion image.
+    """One row per arm and seed with MEASURES: `pro` is over the abnormal test images as in the paper, `pro_all` over
+    all of them, `any_normal` the share of normal images with any outline; `cases`: Dice of each tested lesion image.
     """
     from core.studio.experiments.runner import _encoder
 
@@ -219,8 +219,8 @@ def measured(detector: Detector, sets: Sets, test: np.ndarray) -> tuple[dict[str
         "auroc": auroc(detector.image_score(prediction, roi), labels),
         "pixel_auroc": pixel_auroc(maps, truth, valid),
         "dice": np.nanmean(dice),
-        "pro": pro(maps, truth, valid),
-        "pro_abnormal": pro(maps[labels == 1], truth[labels == 1], valid[labels == 1]),
+        "pro": pro(maps[labels == 1], truth[labels == 1], valid[labels == 1]),
+        "pro_all": pro(maps, truth, valid),
         "any_normal": (marked[labels == 0].sum((1, 2)) > ANY * valid[labels == 0].sum((1, 2))).mean(),
     }
     return {name: float(value) for name, value in figures.items()}, dice

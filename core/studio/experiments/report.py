@@ -13,6 +13,7 @@ METRICS = (
     "dice_best",
     "iou",
     "pro",
+    "pro_all",
     "specificity",
     "sensitivity",
     *SYNTHETIC,
@@ -20,7 +21,7 @@ METRICS = (
 )
 HEADS = {
     "auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "dice_best": "best Dice", "iou": "IoU",
-    "pro": "PRO", "specificity": "specificity", "sensitivity": "sensitivity",
+    "pro": "PRO", "pro_all": "PRO, all images", "specificity": "specificity", "sensitivity": "sensitivity",
     "synthetic_auroc": "synthetic image AUROC", "synthetic_pixel_auroc": "synthetic pixel AUROC",
     "dice_one_level": "Dice, one level", "outlined": "outlined", "outlined_one_level": "outlined, one level",
     "outlined_normal": "outlined of normal", "outlined_normal_one_level": "outlined of normal, one level",

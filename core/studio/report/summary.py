@@ -13,7 +13,7 @@ from core.studio.report.tables import Table
 
 HEADS = {
     "auroc": "AUROC", "specificity": "Specificity", "sensitivity": "Sensitivity", "accuracy": "Accuracy", "iou": "IoU",
-    "dice": "Dice", "pro": "PRO",
+    "dice": "Dice", "pro": "PRO", "pro_all": "PRO, all images",
 }  # fmt: skip
 
 

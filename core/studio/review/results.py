@@ -327,15 +327,16 @@ def _auroc_low(auroc: float, sick: int, well: int) -> float:
 
 # All scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
 
-MEASURES = ("auroc", "pixel_auroc", "dice", "pro")
+MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all")
 
 
 def compared(store: Store, study: str, runs: list[dict], roi: bool = True) -> list[dict]:
     """[{"run", "title", "name", "encoder", and of each measure the value and its 95 % interval, "best"}].
 
     runs: as `cases.scored_runs` gives them; the order is theirs, the baseline (run None) last. Measures: image AUROC,
-    pixel AUROC, Dice at the threshold of held-out normals, PRO; None where a run has not been evaluated, or has no
-    lesion masks to be measured by. best: names of the measures in which no other row is better.
+    pixel AUROC, Dice at the threshold of held-out normals, PRO over abnormal images (the paper) and over all
+    (MVTec); None where a run has not been evaluated, or has no lesion masks to be measured by. best: names of the
+    measures in which no other row is better.
     """
     kept = {r["run"]: r for r in evaluations(store, study) if r["roi"] == roi and r["protocol"] == "held-out"}
     rows = [{k: r[k] for k in ("title", "name", "encoder")} | {"run": r["id"]} for r in runs]

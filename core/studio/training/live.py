@@ -144,8 +144,8 @@ def evaluation(store: Store, run: str) -> dict | None:
     chosen = next((r for r in found if r.get("roi")), found[0] if found else None)
     if chosen is None:
         return None
-    keys = ("auroc", "ap", "sensitivity", "specificity", "pixel_auroc", "dice", "iou", "pro", "protocol", "roi")
-    return {k: chosen.get(k) for k in keys}
+    keys = ("auroc", "ap", "sensitivity", "specificity", "pixel_auroc", "dice", "iou", "pro", "pro_all")
+    return {k: chosen.get(k) for k in (*keys, "protocol", "roi")}
 
 
 def total_steps(store: Store, run: dict) -> dict:

@@ -47,8 +47,10 @@ def test_figures_are_those_of_all_at_once(with_roi, shift):
     assert np.array_equal(exact.share, binned.share) and 0 < exact.share.mean() < 1
     assert binned.pixel_auroc == pytest.approx(exact.pixel_auroc, abs=1e-4)
     assert binned.pro == pytest.approx(exact.pro, abs=1e-4)
+    assert binned.pro_all == pytest.approx(exact.pro_all, abs=1e-4)
     assert binned.pixel_aurocs == pytest.approx(exact.pixel_aurocs, abs=1e-3)
     assert binned.pros == pytest.approx(exact.pros, abs=5e-3)
+    assert binned.pros_all == pytest.approx(exact.pros_all, abs=5e-3)
 
 
 def test_maps_of_few_values_have_their_ties_counted_half():
@@ -59,6 +61,7 @@ def test_maps_of_few_values_have_their_ties_counted_half():
     exact, binned = (measure(pixels, used, found, PixelScale(0.5, 0.5, 0.5)) for measure in (at_once, by_blocks))
     assert binned.pixel_auroc == pytest.approx(exact.pixel_auroc, abs=1e-12)
     assert binned.pro == pytest.approx(exact.pro, abs=1e-12)
+    assert binned.pro_all == pytest.approx(exact.pro_all, abs=1e-12)
     assert binned.pros is None and binned.pixel_aurocs is None
 
 

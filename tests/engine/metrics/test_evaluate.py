@@ -10,7 +10,7 @@ from core.engine.metrics.detection import auroc, most_accurate, validation_draw
 from core.engine.metrics.evaluate import CannotEvaluate, evaluate
 from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc, pro
 
-NAMES = ("auroc", "ap", "sensitivity", "specificity", "accuracy", "pixel_auroc", "dice", "iou", "pro")
+NAMES = ("auroc", "ap", "sensitivity", "specificity", "accuracy", "pixel_auroc", "dice", "iou", "pro", "pro_all")
 
 
 def study(n=40, side=32, seed=0):
@@ -44,6 +44,7 @@ def test_the_row_holds_the_figures_each_inside_its_interval():
     assert row["auroc"] == auroc(given["scores"], given["labels"])
     assert row["pixel_auroc"] == pixel_auroc(up, given["masks"])  # normal images included
     assert row["pro"] == pro(up[sick], given["masks"][sick])  # abnormal ones alone
+    assert row["pro_all"] == pro(up, given["masks"]) != row["pro"]  # as MVTec has it: normal ones too
     assert row["dice"] == pytest.approx(overlaps(up[sick], given["masks"][sick], row["pixel_threshold"])[0].mean())
     assert (row["n_normal"], row["n_abnormal"], row["n_localised"]) == (20, 20, 20)
     assert row["protocol"] == row["pixel_rule"] == "held-out" and row["roi"] is False
@@ -91,7 +92,7 @@ def test_what_lies_outside_the_region_does_not_touch_the_pixel_figures():
     hot[:, :3] = 50  # well away from the edge, that upsampling does not carry it inside
     same = evaluate(**(given | {"maps": hot}), roi=roi, bootstrap=50)
     assert row["roi"] is True
-    for name in ("pixel_auroc", "dice", "iou", "pro"):
+    for name in ("pixel_auroc", "dice", "iou", "pro", "pro_all"):
         assert same[name] == pytest.approx(row[name], abs=1e-12)
     assert evaluate(**(given | {"maps": hot}), bootstrap=0)["pro"] < row["pro"]
 
@@ -110,7 +111,7 @@ def test_without_masks_localisation_is_none():
     given = study()
     row = evaluate(**(given | {"masks": np.zeros_like(given["masks"])}), bootstrap=20)
     assert row["auroc_ci"] is not None
-    assert all(row[n] is None and row[f"{n}_ci"] is None for n in ("pixel_auroc", "dice", "iou", "pro"))
+    assert all(row[n] is None and row[f"{n}_ci"] is None for n in ("pixel_auroc", "dice", "iou", "pro", "pro_all"))
     assert row["five_groups"] is None and row["n_localised"] == 0
 
 
