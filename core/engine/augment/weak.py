@@ -42,24 +42,42 @@ class WeakViews:
 
     @overload
     def __call__(
-        self, x: Tensor, generator: torch.Generator, masks: None = None, share: Share | None = None
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        masks: None = None,
+        share: Share | None = None,
+        lesions: Tensor | None = None,
     ) -> Tensor: ...
 
     @overload
     def __call__(
-        self, x: Tensor, generator: torch.Generator, masks: Tensor, share: Share | None = None
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        masks: Tensor,
+        share: Share | None = None,
+        lesions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]: ...
 
     def __call__(
-        self, x: Tensor, generator: torch.Generator, masks: Tensor | None = None, share: Share | None = None
+        self,
+        x: Tensor,
+        generator: torch.Generator,
+        masks: Tensor | None = None,
+        share: Share | None = None,
+        lesions: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """x (B, 3, S, S) in [0, 1] -> the same shape; masks (B, S, S) -> warped by the same crop and flip.
 
-        A grey image (three equal channels) gives a grey view. share: which rows of a joint batch x holds.
+        A grey image (three equal channels) gives a grey view. share: which rows of a joint batch x holds. lesions:
+        boxes (B, k, 4) as in `Mixed` that each crop has to show, see `crops_with`.
         """
         drawn = self.draw(len(x) if share is None else share.total, x.shape[-1], generator)
         if share is not None:
             drawn = WeakDraws(**{f.name: own(getattr(drawn, f.name), share) for f in fields(WeakDraws)})
+        if lesions is not None:
+            drawn.box = crops_with(to_device(drawn.box, x.device), lesions, x.shape[-1])
         images = apply_weak(x, drawn)
         return images if masks is None else (images, warp_masks(masks, drawn))
 
@@ -77,12 +95,29 @@ REACH = 3  # standard deviations; where the blur's kernel ends
 class WeakDraws:
     """What was drawn for B images, on the CPU."""
 
-    box: Tensor  # (B, 4) the crop, y0, x0, h, w in pixels, not rounded
+    box: Tensor  # (B, 4) the crop, y0, x0, h, w in pixels, not rounded; on the images' device where lesions are kept
     flip: Tensor  # (B,) bool
     factors: Tensor  # (B, 4) brightness, contrast, saturation, hue
     order: Tensor  # (B, 4) of the four
     grey: Tensor  # (B,) bool
     sigma: Tensor  # (B,) pixels; 0 for no blur
+
+
+def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
+    """Crops (B, 4) moved, and widened where they must be, until each shows the middle half of each side of each lesion.
+
+    box: y0, x0, h, w in pixels; lesions (B, k, 4): y0, x0, y1, x1, with no area where there is none. A crop that shows
+    them already stays as it is; each lesion then has at least 9 / 16 of its box in sight.
+    """
+    low, high = lesions[..., :2].to(box.dtype), lesions[..., 2:].to(box.dtype)
+    there = (high > low).all(-1, keepdim=True)
+    quarter = (high - low) / 4
+    first = torch.where(there, low + quarter, side).amin(1)  # (B, 2): what has to be in sight, of all lesions together
+    last = torch.where(there, high - quarter, 0).amax(1)
+    start, size = box[:, :2], torch.maximum(box[:, 2:], last - first)
+    moved = torch.minimum(torch.maximum(start, last - size), first).clamp(min=0)
+    moved = torch.where(there.any(1), torch.minimum(moved, side - size), start)
+    return torch.cat([moved, size], 1)
 
 
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
@@ -98,10 +133,9 @@ def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
     # by strength of blur: a chunk's kernel is as wide as its widest needs
     order = drawn.sigma.argsort()
     widest = [int(reach[part].max()) for part in torch.split(order, chunk)]
-    rows, cols, matrix, offset, kernel = (
-        to_device(t[order], x.device) for t in (*_reading(drawn, side), grey @ matrix, grey @ offset, kernel)
-    )
+    matrix, offset, kernel = (to_device(t[order], x.device) for t in (grey @ matrix, grey @ offset, kernel))
     order = to_device(order, x.device)
+    rows, cols = (to_device(t, x.device).index_select(0, order) for t in _reading(drawn, side))
     stays_grey = grey_images(x)[order]
     matrix, offset = keep_grey(matrix, stays_grey), keep_grey(offset, stays_grey)
     for start, most in zip(range(0, len(x), chunk), widest, strict=True):
@@ -122,10 +156,10 @@ def _put(out: Tensor, rows: Tensor, views: Tensor) -> None:
 
 def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
     """Rows and columns (B, S) at which the S x S view reads, in pixels, within the image."""
-    at = (torch.arange(side) + 0.5) / side
+    at = (torch.arange(side, device=drawn.box.device) + 0.5) / side
     rows = drawn.box[:, 0, None] + at * drawn.box[:, 2, None] - 0.5
     cols = drawn.box[:, 1, None] + at * drawn.box[:, 3, None] - 0.5
-    cols = torch.where(drawn.flip[:, None], cols.flip(1), cols)
+    cols = torch.where(to_device(drawn.flip, cols.device)[:, None], cols.flip(1), cols)
     return rows.clamp_(0, side - 1), cols.clamp_(0, side - 1)
 
 

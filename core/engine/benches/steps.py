@@ -118,9 +118,10 @@ def _joint_parts(trainer: Pretraining, pixels: np.ndarray, count: int, rounds: i
         return trainer.objective.views(x, draws, None, share)
 
     own, dim = views(), trainer.config.encoder.dim
-    rows = len(own.labels)
-    apart = rows * torch.arange(count, device=trainer.device)[:, None]
-    joint = Views(own.images, own.labels.repeat(count), (own.partners + apart).flatten(), None)
+    rows = len(own.images)
+    apart = len(own.labels) * torch.arange(count, device=trainer.device)[:, None]
+    strong = None if own.strong is None else own.strong.repeat(count)
+    joint = Views(own.images, own.labels.repeat(count), (own.partners + apart).flatten(), None, strong)
     h = torch.randn(rows * count, trainer.encoder.features, device=trainer.device, requires_grad=True)
     z = torch.randn(rows * count, dim, device=trainer.device, requires_grad=True)
 

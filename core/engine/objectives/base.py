@@ -23,23 +23,35 @@ from core.engine.objectives.config import PretrainConfig
 
 @dataclass
 class Views:
-    """One step's input. M images, the first len(labels) of which are views of classes; others may follow.
+    """One step's input. M images, the first V of which are weak views of classes; others may follow.
 
     images: float32 (M, 3, S, S). labels: (V,) class of each view. partners: (V,) index of the same mixed image's other
-    view. places: (P,) class of each pair of patches, for l_pos; the pairs are images[V:V+P] and images[V+P:V+2P].
+    view. strong: (Q,) class of each strongly augmented image without a weak view over it, images[V:V+Q]; None for none.
+    places: (P,) class of each pair of patches, for l_pos; the pairs are the last 2 P images, all first ones and then
+    all second ones.
     """
 
     images: Tensor
     labels: Tensor
     partners: Tensor
     places: Tensor | None = None
+    strong: Tensor | None = None
+
+    @property
+    def classed(self) -> tuple[slice, Tensor]:
+        """Which images l_ctr and l_aug see, and their classes: the strong ones where there are any, else the views."""
+        count = len(self.labels)
+        if self.strong is None:
+            return slice(count), self.labels
+        return slice(count, count + len(self.strong)), self.strong
 
 
 @dataclass
 class Outcome:
     """loss: float32 scalar to minimise. terms: its unweighted parts by name (l_ctr, l_con, l_aug, l_pos), detached.
 
-    z: (V, D) features of the views, detached. logits: (V, k+1) of the class head, detached, or None if there is none.
+    z: (V, D) features of the views, detached. logits: (Q or V, k+1) of the class head on `Views.classed`, detached, or
+    None if there is none.
     """
 
     loss: Tensor

@@ -77,7 +77,7 @@ class CCD(PMSACL):
     always_places = True
 
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
-        return {"l_con": nt_xent(z, views.partners, self.config.tau)}
+        return {"l_con": nt_xent(z[: len(views.labels)], views.partners, self.config.tau)}
 
 
 # Rot-Net: by how many quarters was an image turned? (Gidaris et al. 2018, "Unsupervised Representation Learning by

@@ -231,6 +231,13 @@ class Losses(Config):
         step=0.1,
         label="Weight of l_var",
     )
+    class_views: str = option(
+        "weak",
+        "strong, as printed: images a(x), a of A_n alone (PMSACL Eqs. 3 and 8), a third image each. weak: the two weak "
+        "views of l_PMSACL, as in CCD.",
+        choices=("weak", "strong"),
+        label="l_ctr and l_aug see",
+    )
     aug_on: str = option(
         "z",
         "z as printed; features, those of the backbone, as in CCD's released code.",
@@ -261,8 +268,14 @@ class Centres(Config):
     )
     centre_weak: bool = option(
         True,
-        "Whether a weak view lies over the strong augmentation then too, as it does in training.",
+        "Whether a weak view lies over the strong augmentation then too; not as printed (PMSACL Eq. 2).",
         label="Through weak views",
+    )
+    keep_lesions: bool = option(
+        False,
+        "Crops of weak views move, or widen, until the middle half of each pasted lesion is in sight; else some show "
+        "fewer than n.",
+        label="Crops keep lesions in sight",
     )
 
 

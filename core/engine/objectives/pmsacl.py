@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +27,7 @@ class PMSACL(ClassViews):
         super().__init__(config, encoder)
         # f_beta, one fully connected layer.
         self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
+        self.shows_strong = config.class_views == "strong"
         self.place = place_head(config, encoder) if config.pos_global or self.always_places else None
 
     def views(
@@ -38,21 +41,21 @@ class PMSACL(ClassViews):
         return logits
 
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
-        """l_ctr and l_PMSACL of z (V, D), unweighted."""
+        """l_ctr and l_PMSACL of z (M, D), unweighted."""
         assert centres is not None  # `uses_centres`
-        c = self.config
+        c, own, (seen, classes) = self.config, z[: len(views.labels)], views.classed
         return {
-            "l_ctr": centring_loss(z, views.labels, centres),
+            "l_ctr": centring_loss(z[seen], classes, centres),
             "l_con": pmsacl_loss(
-                z, views.labels, views.partners, centres, c.tau, c.alpha, centring=c.centring, positives=c.positives
+                own, views.labels, views.partners, centres, c.tau, c.alpha, centring=c.centring, positives=c.positives
             ),
         }
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        c, count = self.config, len(views.labels)
-        own = z[:count].float()
-        logits = self.classify(h[:count].float(), own)
-        terms = {**self.contrast(own, views, centres), "l_aug": augmentation_loss(logits, views.labels)}
+        c, (seen, classes) = self.config, views.classed
+        own = z[: len(views.labels)].float()
+        logits = self.classify(h[seen].float(), z[seen].float())
+        terms = {**self.contrast(z.float(), views, centres), "l_aug": augmentation_loss(logits, classes)}
         if c.w_var:
             terms["l_var"] = variance_loss(own, views.labels)
         weights = {"l_ctr": c.w_ctr, "l_con": c.w_con, "l_aug": c.w_aug, "l_var": c.w_var}
@@ -97,7 +100,7 @@ class LocalPMSACL(PMSACL):
         patches, inside, places = self.pairs(x, generator, roi)
         views = super(PMSACL, self).views(patches[0], generator, inside, share)  # the pairs are drawn already
         pairs = [own(side, share) for side in patches]
-        return Views(torch.cat([views.images, *pairs]), views.labels, views.partners, own(places, share))
+        return replace(views, images=torch.cat([views.images, *pairs]), places=own(places, share))
 
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None

@@ -6,7 +6,7 @@ from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS
 from core.engine.objectives.config import PretrainConfig
 
 PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
-    "paper": PretrainConfig(),
+    "paper": PretrainConfig(class_views="strong", centre_weak=False),
     # Weak views that keep the lesion in sight, and a l_ctr that does not pull four classes to all but one point. Many
     # small steps: with 32 source images a step (256 views) l_aug stayed at chance for as many views.
     "quick": PretrainConfig(
@@ -23,6 +23,7 @@ PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
         centre_images=512,
         w_ctr=0.01,
         aug_on="features",
+        keep_lesions=True,
         snapshot_every=1,
     ),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.engine.augment.strong import Part, Share, Strong, make_classes, own
+from core.engine.augment.strong import Mixed, Part, Share, Strong, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
@@ -29,6 +30,8 @@ def build_strong(config: PretrainConfig) -> Strong:
 class ClassViews(Objective):
     """Each image: one strong augmentation per class n in 0..k, then two weak views (l in {0, 1}) of each."""
 
+    shows_strong = False  # whether the strongly augmented images are seen without a weak view, too
+
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
         self.strong: Any = build_strong(config)  # a Strong; MedMix has a pool too
@@ -39,27 +42,30 @@ class ClassViews(Objective):
 
     def mixed(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None, share: Share | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """x^(n) of each image: (B (k+1), 3, S, S), classes 0..k running fastest, and their labels (B (k+1),)."""
-        images, _ = make_classes(self.strong, x, self.config.k, generator, roi, share)
-        return images.flatten(0, 1), torch.arange(self.classes, device=x.device).repeat(len(images))
+    ) -> tuple[Mixed, Tensor]:
+        """x^(n) of each image: B (k+1) images, classes 0..k running fastest, and their labels (B (k+1),)."""
+        mixed = self.strong.classes(x, self.config.k, generator, roi, share)
+        return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
-    def _weak(self, mixed: Tensor, generator: torch.Generator, share: Share | None) -> Tensor:
-        return self.weak(mixed, generator, share=share and share.times(self.classes))
+    def _weak(self, mixed: Mixed, generator: torch.Generator, share: Share | None) -> Tensor:
+        lesions = mixed.boxes if self.config.keep_lesions else None
+        return self.weak(mixed.images, generator, share=share and share.times(self.classes), lesions=lesions)
 
     def views(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
     ) -> Views:
         mixed, labels = self.mixed(x, generator, roi, share)
-        images = torch.cat([self._weak(mixed, generator, share) for _ in range(2)])  # x^(n,0), then x^(n,1)
+        parts = [self._weak(mixed, generator, share) for _ in range(2)]  # x^(n,0), then x^(n,1)
         partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
-        return Views(images, labels.repeat(2), partners)
+        if not self.shows_strong:
+            return Views(torch.cat(parts), labels.repeat(2), partners)
+        return Views(torch.cat([*parts, mixed.images]), labels.repeat(2), partners, strong=labels)
 
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
-        images, labels = self.mixed(x, generator, roi, share)
-        return self._weak(images, generator, share) if weak else images, labels
+        mixed, labels = self.mixed(x, generator, roi, share)
+        return self._weak(mixed, generator, share) if weak else mixed.images, labels
 
 
 # l_pos for any objective: pairs of neighbouring patches, and the head f_gamma: where does the second lie?
@@ -115,13 +121,13 @@ def with_pairs(
     patches, places = torch.stack([own(side, share) for side in patches]), own(places, share)
     side = views.images.shape[-1]
     enlarged = F.interpolate(patches.flatten(0, 1), (side, side), mode="bilinear", align_corners=False)
-    return Views(torch.cat([views.images, enlarged]), views.labels, views.partners, places)
+    return replace(views, images=torch.cat([views.images, enlarged]), places=places)
 
 
 def add_position(outcome: Outcome, head: nn.Module, z: Tensor, views: Views, config: PretrainConfig) -> Outcome:
-    """`outcome` with l_pos of the pairs behind the views, weighted by w_pos. z (V + 2 P, D)."""
+    """`outcome` with l_pos of the pairs behind all other images, weighted by w_pos. z (M, D)."""
     assert views.places is not None  # the objective's `views` makes them
-    first, second = z[len(views.labels) :].float().chunk(2)
+    first, second = z[len(z) - 2 * len(views.places) :].float().chunk(2)
     pair = torch.cat([first, second], 1) if config.pos_on == "pair" else first - second
     term = position_loss(head(pair), views.places)
     outcome.terms["l_pos"] = term.detach()

@@ -57,24 +57,24 @@ class JointStep:
             return *self.features(own.images), own
         with self.group.norms():
             h, z = self.network(own.images)
-        count = len(own.labels)
         views = Views(
             own.images,
             self.group.gather(own.labels),
             self.group.places(own.partners),
             None if own.places is None else self.group.gather(own.places),
+            None if own.strong is None else self.group.gather(own.strong),
         )
-        return _in_order(processes.gather(h), count), _in_order(processes.gather(z), count), views
+        return _in_order(processes.gather(h), own), _in_order(processes.gather(z), own), views
 
     def after_backward(self) -> None:
         """Take the mean of the heads' gradients, which the encoder's hooks do not see."""
         self.group.mean_gradients(self.objective.parameters())
 
 
-def _in_order(x: Tensor, count: int) -> Tensor:
-    """x (P, M, D) by process -> (P M, D): the views of all, then all first patches of pairs, then all second ones."""
-    pairs = (x.shape[1] - count) // 2
-    return torch.cat([part.flatten(0, 1) for part in x.split([count, pairs, pairs], 1)])
+def _in_order(x: Tensor, own: Views) -> Tensor:
+    """x (P, M, D) by process -> (P M, D): as a joint batch's `Views` has them, each kind of all processes together."""
+    views, strong, pairs = (0 if part is None else len(part) for part in (own.labels, own.strong, own.places))
+    return torch.cat([part.flatten(0, 1) for part in x.split([views, strong, pairs, pairs], 1)])
 
 
 # What a step needs where several processes do it as one: each works on its rows of the joint batch.

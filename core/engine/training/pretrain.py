@@ -253,7 +253,7 @@ def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None 
                 sums[name] = sums.get(name, 0.0) + float(value) * len(rows) / len(chosen)
             if outcome.logits is not None:
                 logits.append(outcome.logits.float().cpu())
-                labels.append(views.labels.cpu())
+                labels.append(views.classed[1].cpu())
     finally:
         encoder.train(), objective.train()
     found = {f"val_{name}": value for name, value in sums.items()}

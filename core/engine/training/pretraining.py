@@ -166,9 +166,9 @@ class Pretraining(Training):
                 c, mean = self.config, outcome.z.mean(0)
                 tensors["l_con_constant"] = loss_of_a_constant(mean, labels, self.centres, c.tau, c.alpha)
         if outcome.logits is not None:
-            said = outcome.logits.argmax(1)
-            tensors["aug_accuracy"] = (said == labels).float().mean()
-            tensors["aug_confusion"] = torch.bincount(labels * classes + said, minlength=classes**2).float()
+            said, truth = outcome.logits.argmax(1), views.classed[1]
+            tensors["aug_accuracy"] = (said == truth).float().mean()
+            tensors["aug_confusion"] = torch.bincount(truth * classes + said, minlength=classes**2).float()
         flat = torch.cat([t.reshape(-1).float() for t in tensors.values()]).tolist()
         found: dict[str, Any] = {}
         for name, tensor in tensors.items():

@@ -111,9 +111,22 @@ def shortcut() -> list[Arm]:
     ]
 
 
+def views() -> list[Arm]:
+    """Which views l_ctr and l_aug see (as printed: strongly augmented images alone), and crops that keep lesions."""
+    tries: dict[str, dict] = {
+        "weak views": {"keep_lesions": False},
+        "weak views, lesions kept": {},
+        "as printed": {"class_views": "strong", "centre_weak": False, "keep_lesions": False},
+    }
+    return [
+        Arm(f"Mahalanobis, {label}", "mahalanobis", preset="imagenet", sized=False, pretrain=changes)
+        for label, changes in tries.items()
+    ]
+
+
 EXPERIMENTS = {
     "look": look, "pretrained": pretrained, "trained": trained, "headed": headed, "sides": sides, "members": members,
-    "pasted": pasted, "shortcut": shortcut, "overfitting": overfitting,
+    "pasted": pasted, "shortcut": shortcut, "views": views, "overfitting": overfitting,
 }  # fmt: skip
 CLAIMS = {  # pairs (better, than) that are tested on the same images
     "pretrained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in QUICK],

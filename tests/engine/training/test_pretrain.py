@@ -36,7 +36,7 @@ def test_what_is_said_and_kept(tmp_path):
         "images_per_second",
     ):
         assert isinstance(seen[0][key], float), key
-    assert len(seen[0]["centre_distance"]) == 2 and np.sum(seen[0]["aug_confusion"]) == 12
+    assert len(seen[0]["centre_distance"]) == 2 and np.sum(seen[0]["aug_confusion"]) == 6
     assert {"val_loss", "val_l_aug", "val_accuracy", "val_auroc"} <= set(seen[2]) and "val_loss" not in seen[1]
     assert (seen[2]["epoch"], seen[3]["epoch"], seen[0]["steps"], seen[0]["epochs"]) == (1, 2, 6, 2)
     assert [p.name for p in sorted((tmp_path / "epochs").iterdir())] == ["0000", "0001", "0002"]
