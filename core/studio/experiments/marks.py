@@ -38,6 +38,7 @@ from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs.marks import diameters
+from core.studio.runs.next_marks import ordered
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import run_folder
 from core.studio.runs.scoring import SEEN_SIDE
@@ -45,16 +46,17 @@ from core.studio.runs.sides import ARCH, SIZE, side_for, side_for_marks
 
 COUNTS = (0, 3, 5, 10, 20, 40)
 ANY = 0.002  # share of a normal image: an outline of less is none
+ORDERS = ("what teaches most", "score")  # of the later half of the marks, where not by chance
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all", "any_normal", "seconds")
 Report = Callable[[str], None]
 
 
-OWN = ("marks", "apart")  # of an arm's settings, those of the experiment; the rest are the detector's
+OWN = ("marks", "apart", "order")  # of an arm's settings, those of the experiment; the rest are the detector's
 
 
 def marks() -> list[Arm]:
-    """By the number of marks; without pasted lesions; on PMSACL's encoder; and with small lesions marked alone, tested
-    on the others.
+    """By the number of marks; without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on
+    the others; and with the later half of the marks in an order that a detector gives which has learnt from the first.
     """
     arms = [_arm(f"{count} marks", count) for count in COUNTS]
     arms += [
@@ -64,6 +66,9 @@ def marks() -> list[Arm]:
         ),
         _arm("the smaller half marked, the larger tested: 0", 0, apart=True),
         _arm("the smaller half marked, the larger tested: 20", 20, apart=True),
+    ]
+    arms += [
+        _arm(f"{count} marks, the later half by {order}", count, order=order) for count in (10, 20) for order in ORDERS
     ]
     return arms
 
@@ -159,25 +164,40 @@ def run_arm(
     sets: Sets, encoder: Encoder, base: Path, seen: int, fit: dict[str, Any], seed: int, device: str = "cpu"
 ) -> dict[str, Any]:
     """MEASURES of one arm, means over the halves. fit: "marks", how many; "apart": whether the smaller lesions are
-    marked and the larger tested; what else LearntConfig takes.
+    marked and the larger tested; "order": of ORDERS; what else LearntConfig takes. seconds: of the last fit.
     """
     settings = {k: v for k, v in fit.items() if k not in OWN}
     config = LearntConfig(base="blend", base_run=str(base), base_side=seen, seed=seed).replace(**settings)
     found, cases = [], []
     for may, test in halves(sets, fit.get("apart", False)):
-        some = np.sort(np.random.default_rng(seed).permutation(may)[: fit["marks"]])
-        marked = sets.sick.of(some)
-        marks = Marks(marked.images, marked.masks, marked.roi, marked.patients) if len(some) else None
+        drawn, count = np.random.default_rng(seed).permutation(may), fit["marks"]
+        if "order" in fit:
+            first, others = np.split(drawn, [count // 2])
+            detector = _learnt(sets, first, encoder, config, device)
+            drawn = np.concatenate([first, others[_order(detector, sets.sick.of(others), fit["order"], seed)]])
         started = time.monotonic()
-        context = FitContext(
-            sets.train.roi, pick_device(device), patients=sets.train.patients if sets.known else None, marks=marks
-        )
-        detector = Learnt.fit(encoder, sets.train.images, config, context)
+        detector = _learnt(sets, drawn[:count], encoder, config, device)
         seconds = time.monotonic() - started
         one, dice = measured(detector, sets, test)
         found.append({**one, "seconds": seconds})
         cases.append(dice)
     return {m: float(np.mean([one[m] for one in found])) for m in MEASURES} | {"cases": np.concatenate(cases).tolist()}
+
+
+def _learnt(sets: Sets, some: np.ndarray, encoder: Encoder, config: LearntConfig, device: str) -> Learnt:
+    marked = sets.sick.of(np.sort(some))
+    marks = Marks(marked.images, marked.masks, marked.roi, marked.patients) if len(some) else None
+    patients = sets.train.patients if sets.known else None
+    context = FitContext(sets.train.roi, pick_device(device), patients=patients, marks=marks)
+    return Learnt.fit(encoder, sets.train.images, config, context)
+
+
+def _order(detector: Learnt, others: Images, order: str, seed: int) -> np.ndarray:
+    """Places of the images in an order, of ORDERS, of what to mark next."""
+    prediction = detector.predict(others.images, roi=others.roi)
+    if order == "score":
+        return np.argsort(-detector.image_score(prediction, others.roi), kind="stable")
+    return ordered(prediction.extras["unsure"], prediction.extras["novelty"], seed)[0]
 
 
 def halves(sets: Sets, apart: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray]]:

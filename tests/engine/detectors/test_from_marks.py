@@ -11,7 +11,15 @@ from core.engine.calibration.outlines import level_of
 from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import FitContext, Marks
 from core.engine.detectors.learnt.config import LearntConfig
-from core.engine.detectors.learnt.learnt import Learnt, Rule, chosen_spot, chosen_weight, top_of
+from core.engine.detectors.learnt.learnt import (
+    SCORE_WEIGHTS,
+    Learnt,
+    Rule,
+    chosen_score_weight,
+    chosen_spot,
+    chosen_weight,
+    pooled_odds,
+)
 from core.engine.detectors.learnt.teaching import VIEW, Lessons, _moved, lesion_loss
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.progress import Stopped
@@ -57,16 +65,49 @@ def fitted(encoder, base):
 
 
 def test_a_lesion_is_pasted_in_its_own_outline_inside_the_region():
-    under, donor = np.full((64, 64, 3), 90, np.uint8), np.full((64, 64, 3), 200, np.uint8)
+    under, donor = np.full((64, 64, 3), 90, np.uint8), np.full((64, 64, 3), 120, np.uint8)
     mask, roi = np.zeros((64, 64), np.uint8), np.zeros((64, 64), np.uint8)
     mask[26:38, 26:38], roi[:, 20:] = 1, 1
-    for seed in range(8):
-        image, there = pasted(under, roi, donor, mask, np.random.default_rng(seed))
-        assert there.sum() == mask.sum() and (there & roi).sum() >= 0.8 * there.sum()
+    donor[mask > 0] = 200
+    pastes = [pasted(under, roi, donor, mask, np.random.default_rng(seed)) for seed in range(8)]
+    for image, there in pastes:
+        assert 12 <= there.sum() <= mask.sum() and (there & roi).sum() >= 0.8 * there.sum()
         changed = np.abs(image.astype(int) - under).max(2)
         assert changed[there > 0].mean() > 4 * changed[there == 0].mean()
+    assert np.mean([there.sum() for _, there in pastes]) > 0.8 * mask.sum(), "mostly whole"
     image, there = pasted(under, roi, donor, np.zeros_like(mask), np.random.default_rng(0))
     assert (image == under).all() and not there.any()
+    image, there = pasted(under, np.zeros_like(roi), donor, mask, np.random.default_rng(0))
+    assert (image == under).all() and not there.any(), "no place in the region"
+
+
+def test_a_pasted_lesion_goes_where_it_looks_at_home_and_takes_on_the_colour_there():
+    under, donor = np.full((64, 64, 3), 20, np.uint8), np.full((64, 64, 3), 120, np.uint8)
+    under[:, 32:] = 110  # like what surrounds the donor's lesion
+    mask = np.zeros((64, 64), np.uint8)
+    mask[28:36, 28:36] = 1
+    donor[mask > 0] = 160
+    right = 0
+    for seed in range(16):
+        image, there = pasted(under, None, donor, mask, np.random.default_rng(seed))
+        at_home = there[:, 34:].sum() > 0.9 * there.sum()
+        right += bool(at_home)
+        if at_home:
+            assert 148 <= image[there > 0].max() <= 155, (
+                "40 above its surroundings, as in its own image, for the most part"
+            )
+    assert right >= 13
+
+
+def test_no_mirrored_lesion_is_cut_from_a_donor():
+    image, mask = np.zeros((SIDE, SIDE, 3), np.uint8), np.zeros((SIDE, SIDE), np.uint8)
+    mask[2:12, 2:12] = 1  # near the corner, where what comes in is mirrored from inside
+    for seed in range(12):
+        view, there = _moved(image, (mask,), np.random.default_rng(seed), mask, donor=True)
+        rows, columns = np.nonzero(there)
+        assert there.sum() < 1.4**2 * mask.sum() * 1.1 and abs(rows.mean() - SIDE / 2) < 3 > abs(
+            columns.mean() - SIDE / 2
+        )
 
 
 def test_what_is_ignored_has_no_part_in_the_loss():
@@ -209,10 +250,21 @@ def test_faint_parts_are_left_out_as_far_as_that_costs_nothing_and_normals_ask_f
     assert chosen_spot(maps, 0.0, -1.0, truth, valid)[0] == 0.0
 
 
-def test_the_score_looks_at_as_much_of_an_image_as_lesions_are_large():
-    masks = np.zeros((2, 100, 100), np.uint8)
-    masks[:, :20, :20] = 1
-    assert top_of(masks) == pytest.approx(0.01)
-    masks[:] = 0
-    masks[:, ::10, ::10] = 1
-    assert top_of(masks) == 0.001
+def test_the_score_pools_odds_inside_the_region():
+    maps, roi = np.full((3, 16, 16), -4.0, np.float32), np.ones((3, 64, 64), np.uint8)
+    maps[0, 2:4, 2:4], maps[1, :8], maps[2, :4] = 6, 2, 9
+    roi[2, :16] = 0
+    sure, wide, outside = pooled_odds(maps, roi)
+    assert sure == pytest.approx(np.log((4 * np.exp(6) + 252 * np.exp(-4)) / 256), abs=1e-5)
+    assert wide == pytest.approx(np.log((np.exp(2) + np.exp(-4)) / 2), abs=1e-5) and outside == pytest.approx(
+        -4, abs=1e-5
+    )
+    assert pooled_odds(maps, None)[2] > 7
+
+
+def test_the_base_has_as_large_a_part_in_the_score_as_costs_nothing():
+    normal, sick = np.linspace(-2, 2, 40), np.linspace(1, 4, 20)
+    pooled = [normal, sick]
+    assert chosen_score_weight(pooled, [np.zeros(40), np.zeros(20)]) == SCORE_WEIGHTS[-1]
+    assert chosen_score_weight(pooled, [-normal, -sick]) < SCORE_WEIGHTS[-1], "the base tells the other way round"
+    assert chosen_score_weight(pooled, [normal, 3 + sick]) == SCORE_WEIGHTS[-1]

@@ -5,6 +5,7 @@ import pytest
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
+from core.engine.detectors.base import Prediction
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.studio.experiments import marks
 from tests.conftest import ARCH
@@ -39,6 +40,23 @@ def test_no_patient_is_marked_and_tested(sets):
     [(small, large)] = marks.halves(sets, apart=True)
     areas = sets.sick.masks.sum((1, 2))
     assert areas[small].max() <= np.median(areas) and len(small) + len(large) == 12
+
+
+class Doubtful:
+    """Stands for a detector: undecided of the first images, highest scores for the last."""
+
+    def predict(self, images, roi):
+        falling = np.arange(len(images))[::-1].astype(float)
+        return Prediction(np.zeros((len(images), 4, 4), np.float32), {"unsure": falling, "novelty": falling})
+
+    def image_score(self, prediction, roi):
+        return np.arange(len(prediction))
+
+
+def test_what_to_mark_next_is_asked_of_the_detector(sets):
+    teaching, score = (marks._order(Doubtful(), sets.sick, order, 0) for order in marks.ORDERS)
+    assert sorted(teaching) == sorted(score) == list(range(12))
+    assert teaching[:4].tolist() == [0, 1, 2, 3] and score.tolist() == list(range(12))[::-1]
 
 
 @pytest.mark.slow

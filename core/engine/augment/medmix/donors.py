@@ -8,8 +8,9 @@ import numpy as np
 LEAST = 12  # pixels of a lesion that is worth pasting
 RING = 15  # side in pixels of the square by which a lesion is widened: its surroundings, whose colour is fitted
 SOFT = (1.0, 4.0)  # sigma of the edge, in pixels at 224 x 224
-AWAY = 0.27  # of the side, how far a lesion is moved either way
-TRIES = 4
+AWAY = 0.4  # of the side, how far a lesion is moved either way
+TRIES = 6
+MATCH = (0.5, 1.0)  # how far the lesion takes on the colour of its new place
 
 
 def pasted(
@@ -17,24 +18,33 @@ def pasted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The image `under` with the donor's lesion, and where it is now.
 
-    under, donor uint8 (S, S, 3); roi, mask uint8 (S, S), 1 inside. The lesion is cut along its own mask, moved to where
-    most of it lies inside roi, joined by a soft edge, and in half of the cases given the colour of its new place. A
-    lesion of fewer than LEAST pixels leaves the image as it is.
+    under, donor uint8 (S, S, 3); roi, mask uint8 (S, S), 1 inside. The lesion is cut along its own mask and moved, of
+    some places where most of it lies inside roi, to that whose surroundings are most like its own, takes on the colour
+    there for the most part, and is joined by a soft edge. A lesion of fewer than LEAST pixels leaves the image as it
+    is, as does one that finds no place.
     """
     side = len(under)
-    for _ in range(TRIES):
-        moved = np.array(
-            [[1, 0, draw.uniform(-AWAY, AWAY) * side], [0, 1, draw.uniform(-AWAY, AWAY) * side]], np.float32
-        )
+    own = _around(donor, mask)
+    best: tuple[float, np.ndarray] | None = None
+    for _ in range(TRIES if mask.sum() >= LEAST else 0):
+        away = draw.uniform(-AWAY, AWAY, 2) * side
+        moved = np.array([[1, 0, away[0]], [0, 1, away[1]]], np.float32)
         there = cv2.warpAffine(mask, moved, (side, side), flags=cv2.INTER_NEAREST)
-        if there.sum() >= LEAST and (roi is None or (there & roi).sum() >= 0.8 * there.sum()):
-            break
-    if there.sum() < LEAST:
+        if there.sum() < LEAST or (roi is not None and (there & roi).sum() < 0.8 * there.sum()):
+            continue
+        unlike = float(np.abs(_around(under, there) - own).sum())
+        if best is None or unlike < best[0]:
+            best = unlike, moved
+    if best is None:
         return under, np.zeros_like(mask)
-    over = cv2.warpAffine(donor, moved, (side, side)).astype(np.float32)
-    ring = (cv2.dilate(there, np.ones((RING, RING), np.uint8)) > 0) & (there == 0)
-    match = draw.uniform(0.5, 1.0) if draw.random() < 0.5 else 0.0
-    if match and ring.any():
-        over = over + match * (under[ring].mean(0) - over[ring].mean(0))
+    there = cv2.warpAffine(mask, best[1], (side, side), flags=cv2.INTER_NEAREST)
+    over = cv2.warpAffine(donor, best[1], (side, side), borderMode=cv2.BORDER_REFLECT_101).astype(np.float32)
+    over += draw.uniform(*MATCH) * (_around(under, there) - own)
     alpha = cv2.GaussianBlur(there.astype(np.float32), (0, 0), draw.uniform(*SOFT) * side / 224)[..., None]
     return np.clip(under * (1 - alpha) + over * alpha, 0, 255).astype(np.uint8), there
+
+
+def _around(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Mean colour (3,) of what surrounds a mask; of the image where nothing does."""
+    ring = (cv2.dilate(mask, np.ones((RING, RING), np.uint8)) > 0) & (mask == 0)
+    return np.asarray(image[ring].mean(0) if ring.any() else image.mean((0, 1)), np.float32)

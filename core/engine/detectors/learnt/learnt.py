@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 from safetensors.torch import load_file
@@ -45,8 +44,8 @@ from core.engine.rows import resized, rows_of
 WEIGHTS, ABOUT = "learnt.safetensors", "learnt.json"
 UNSEEN, MOST_UNSEEN = 0.15, 60  # normal images that scales come from: their share where the base does not say, and most
 LOGIT, BASE = (-6.0, 8.0), (-3.0, 6.0)  # ends at which the learnt logit and the base's map are cut
-SCORE = (-1.0, 8.0)  # ends at which the two parts of the image's score are cut, in deviations of held-out normals
-TOP, TOPS = 0.25, (0.001, 0.02)  # of a usual marked lesion: so many cells make the score; ends of their share
+SCORE = (-1.0, 8.0)  # ends at which the base's part of the image's score is cut, in deviations of held-out normals
+SCORE_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of that part, that are tried
 LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
 PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
 UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
@@ -59,7 +58,7 @@ DOUBT = 4  # marks that the level without any counts as
 @dataclass(frozen=True)
 class Rule(Config):
     """weight: of the base's map in the joined one. score_weight: of the base's score. threshold: level of the outline;
-    spot: what each outlined part must somewhere exceed. top: share of an image whose highest cells are its score.
+    spot: what each outlined part must somewhere exceed.
 
     images, patients: marked ones with a lesion; folds: parts left out in turn, 0 where there was too little to leave
     out. Of marked images left out: dice, and base_dice as the base outlines them, the mean difference and its 95 %
@@ -70,7 +69,6 @@ class Rule(Config):
     score_weight: float = 1.0
     threshold: float = 0.0
     spot: float = 0.0
-    top: float = 0.01
     images: int = 0
     patients: int = 0
     folds: int = 0
@@ -85,13 +83,13 @@ class Rule(Config):
 @dataclass(frozen=True)
 class Scales(Config):
     """Of held-out normals. usual, spread: 99 % of the base's cells, and how far 99.9 % lie above. The others: of the
-    scores, in the region of interest and of the whole image.
+    joined map's pooled score and of the base's, in the region of interest and of the whole image.
     """
 
     usual: float = 0.0
     spread: float = 1.0
-    top: Scale = Scale()
-    top_roi: Scale = Scale()
+    joined: Scale = Scale()
+    joined_roi: Scale = Scale()
     base: Scale = Scale()
     base_roi: Scale = Scale()
 
@@ -99,6 +97,18 @@ class Scales(Config):
     def from_dict(cls, values: dict[str, Any]) -> Self:
         named: dict[str, Any] = {k: Scale.from_dict(v) if isinstance(v, dict) else v for k, v in values.items()}
         return cls(**named)
+
+
+@dataclass
+class Read:
+    """What is read of N images: logits (N, h, w) of the decoders' mean, the base's maps (N, h', w') and its scores (N,)
+    by region of interest, '' and '_roi', which is None where there is none.
+    """
+
+    logits: np.ndarray
+    maps: np.ndarray
+    scores: dict[str, np.ndarray]
+    roi: np.ndarray | None
 
 
 @DETECTORS.register("learnt", title="Learnt from marks", listed=False)
@@ -180,35 +190,38 @@ class Learnt(Detector):
         check = progress("Joining with the detector before")
         self.names = marks.names
         self.bank = self._bank(marks, sick)
-        held = rows_of(images, unseen)
-        self.rule = self.rule.replace(top=top_of(marks.masks[sick]))
-        self.scales = self._scales(held, context.of(unseen).roi, check)
-        self.rule = self._rule(marks, sick, of, parts, patients, held, context.of(unseen).roi, check)
+        held = self._held(rows_of(images, unseen), context.of(unseen).roi, check)
+        cells = held.maps if held.roi is None else held.maps[roi_at(held.roi, held.maps.shape[1:])]
+        usual, most = (float(np.quantile(cells, q)) for q in (0.99, 0.999))
+        base = {f"base{name}": Scale.of(scores) for name, scores in held.scores.items()}
+        self.scales = Scales(usual, max(most - usual, 1e-6), **base)
+        self.rule = self._rule(marks, sick, of, parts, patients, held, check)
+        maps = self._joined(held.logits, held.maps, self.rule.weight)
+        pooled = {f"joined{n}": Scale.of(pooled_odds(maps, held.roi if n else None)) for n in held.scores}
+        self.scales = self.scales.replace(**pooled)
         self.remarks = (self.rule.words,)
         return self
 
-    def _scales(self, held: np.ndarray, roi: np.ndarray | None, check: Check) -> Scales:
-        self.scales = Scales()
-        parts = [(self._logits(x, self.decoders), self._base(x, r)) for x, r in _blocks(held, roi, check)]
-        maps = np.concatenate([base.maps for _, base in parts])
-        cells = maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
-        usual, most = (float(np.quantile(cells, q)) for q in (0.99, 0.999))
-        logits = np.concatenate([m.mean(0)[:, 0] for m, _ in parts])
-        scores: dict[str, Scale] = {}
-        for name, region in {"": None, "_roi": roi}.items():
-            around = [None if region is None else region[i : i + 32] for i in range(0, len(held), 32)]
-            scores["top" + name] = Scale.of(_top(logits, region, self.rule.top))
-            base = [self.base.image_score(one, r) for (_, one), r in zip(parts, around, strict=True)]
-            scores["base" + name] = Scale.of(np.concatenate(base))
-        return Scales(usual, max(most - usual, 1e-6), **scores)
+    def _held(self, images: np.ndarray, roi: np.ndarray | None, check: Check) -> Read:
+        parts = []
+        for x, r in _blocks(images, roi, check):
+            base = self._base(x, r)
+            scores = {"": self.base.image_score(base, None), "_roi": self.base.image_score(base, r)}
+            parts.append((self._logits(x, self.decoders)[:, :, 0].mean(0), base.maps, scores))
+        every = {name: np.concatenate([part[2][name] for part in parts]) for name in ("", "_roi")}
+        return Read(
+            np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), every, roi
+        )
+
+    def _joined(self, logits: np.ndarray, base: np.ndarray, weight: float) -> np.ndarray:
+        """The map (N, h, w) of both: logits (N, h, w) and the base's map, as it gives it."""
+        return _cut(logits, LOGIT) + weight * self._standard(base, logits.shape[-1])
 
     def _rule(
-        self, marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int, patients: int, held: np.ndarray,
-        held_roi: np.ndarray | None, check: Check,
-    ) -> Rule:  # fmt: skip
+        self, marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int, patients: int, held: Read, check: Check
+    ) -> Rule:
         """By marks that are left out, each read by the decoder that has not seen it."""
         counts: dict[str, Any] = {"images": len(sick), "patients": patients, "folds": parts}
-        counts["top"] = self.rule.top
         safe = Rule(self.config.weights[-1], 1.0, **counts)
         if not parts:
             words = (
@@ -241,15 +254,20 @@ class Learnt(Detector):
                 words=f"Learnt from {_plural(len(sick), 'mark')}, none of them in the region of interest."
             )
         weight, level, _ = chosen_weight(curves)
-        score_weight = self._score_weight(own, np.concatenate(scores), roi, held, held_roi, check)
-        most = self._usual_peak(weight, held, held_roi, check)
-        maps = upsample(_cut(own, LOGIT) + weight * base_maps, side)
+        normal = self._joined(held.logits, held.maps, weight)
+        cells = _cut(own, LOGIT) + weight * base_maps
+        name = "" if roi is None else "_roi"
+        below = [getattr(self.scales, "base" + name)(x) for x in (held.scores[name], np.concatenate(scores))]
+        pooled = [pooled_odds(normal, held.roi), pooled_odds(cells, roi)]
+        score_weight = chosen_score_weight([Scale.of(pooled[0])(x) for x in pooled], below)
+        peaks = np.where(counted(normal, held.roi), normal, -np.inf).max((1, 2))
+        maps, most = upsample(cells, side), float(np.quantile(peaks, USUAL))
         spot, dice = chosen_spot(maps, level, most, truth, valid)
         rule = Rule(weight, score_weight, level, spot, **counts)
         known = ~np.isnan(dice)
         if not known.any():
             return rule.replace(words=f"Learnt from {_plural(len(sick), 'mark')}.")
-        before = self._before(marks, sick, valid, held, held_roi, check)
+        before = self._before(marks, sick, valid, held, check)
         gain = (dice - before)[known]
         rows = tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in np.flatnonzero(known))
         interval = _interval(gain, None if marks.patients is None else marks.patients[sick][known])
@@ -259,51 +277,11 @@ class Learnt(Detector):
         )  # fmt: skip
         return rule.replace(words=_words(rule))
 
-    def _usual_peak(self, weight: float, held: np.ndarray, roi: np.ndarray | None, check: Check) -> float:
-        """What the joined maps of a share USUAL of held-out normals nowhere exceed."""
-        peaks = []
-        for x, r in _blocks(held, roi, check):
-            logits = self._logits(x, self.decoders)[:, :, 0].mean(0)
-            maps = _cut(logits, LOGIT) + weight * self._standard(self._base(x, r).maps, logits.shape[-1])
-            peaks.append(np.where(counted(maps, r), maps, -np.inf).max((1, 2)))
-        return float(np.quantile(np.concatenate(peaks), USUAL))
-
-    def _score_weight(
-        self, own: np.ndarray, base: np.ndarray, roi: np.ndarray | None, held: np.ndarray,
-        held_roi: np.ndarray | None, check: Check,
-    ) -> float:  # fmt: skip
-        """The largest of the weights up to 1 whose AUROC on marks left out is within 0.01 of the best."""
-        scales = self.scales
-        logits = np.concatenate(
-            [self._logits(x, self.decoders)[:, :, 0].mean(0) for x, _ in _blocks(held, held_roi, check)]
-        )
-        read = [self._base(x, r) for x, r in _blocks(held, held_roi, check)]
-        around = [None if held_roi is None else held_roi[i : i + 32] for i in range(0, len(held), 32)]
-        normal = np.concatenate([self.base.image_score(one, r) for one, r in zip(read, around, strict=True)])
-        tops = np.concatenate([_top(logits, held_roi, self.rule.top), _top(own, roi, self.rule.top)])
-        of_base = np.concatenate([normal, base])
-        labels = np.repeat([0, 1], [len(normal), len(base)])
-        name = "" if roi is None else "_roi"
-        top, below = (getattr(scales, part + name)(v) for part, v in (("top", tops), ("base", of_base)))
-        found = {
-            w: auroc(_cut(top, SCORE) + w * _cut(below, SCORE), labels) or 0.0 for w in self.config.weights if w <= 1
-        }
-        return max(w for w, value in found.items() if value >= max(found.values()) - 0.01)
-
-    def _before(
-        self,
-        marks: Marks,
-        sick: np.ndarray,
-        valid: np.ndarray,
-        held: np.ndarray,
-        held_roi: np.ndarray | None,
-        check: Check,
-    ) -> np.ndarray:
+    def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held: Read, check: Check) -> np.ndarray:
         """Dice (m,) of what the base outlines: as it is given, else at the level of its usual normal map."""
         if marks.outlined is not None:
             return overlaps_of(marks.outlined[sick] & valid, marks.masks[sick], valid)[0]
-        maps = np.concatenate([self._base(x, r).maps for x, r in _blocks(held, held_roi, check)])
-        pixels = Calibration.of(np.zeros(1), maps, held_roi).pixels
+        pixels = Calibration.of(np.zeros(1), held.maps, held.roi).pixels
         assert pixels is not None  # it was made of maps
         roi = None if marks.roi is None else marks.roi[sick]
         base = np.concatenate([self._base(x, r).maps for x, r in _blocks(marks.images[sick], roi, check)])
@@ -368,7 +346,7 @@ class Learnt(Detector):
         every = self._logits(images, self.decoders)
         mean, base = every.mean(0), self._base(images, roi)
         logits = mean[:, 0]
-        joined = _cut(logits, LOGIT) + self.rule.weight * self._standard(base.maps, logits.shape[-1])
+        joined = self._joined(logits, base.maps, self.rule.weight)
         maps = maps_of(self.reader, images, {16, 32})
         probable = 1 / (1 + np.exp(-np.clip(joined - self.rule.threshold, -30, 30)))
         places = F.interpolate(torch.from_numpy(probable).float()[:, None] ** 2, maps[16].shape[-2:], mode="area")
@@ -388,16 +366,16 @@ class Learnt(Detector):
         return Prediction(joined.astype(np.float32), extras)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,): the learnt map's highest hundredth and the base's score, both in deviations of held-out normals."""
+        """(N,): the odds of the joined map, pooled, and the base's score, both in deviations of held-out normals."""
         if not self.decoders:
             return self.base.image_score(prediction, roi)
         own = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
         base = Prediction(own.pop("maps"), own)
         small = None if roi is None else np.asarray(resized(roi, self.config.base_side or self.size))
         name = "" if roi is None else "_roi"
-        top = getattr(self.scales, "top" + name)(_top(prediction.extras["learnt"], roi, self.rule.top))
+        pooled = getattr(self.scales, "joined" + name)(pooled_odds(prediction.maps, roi))
         below = getattr(self.scales, "base" + name)(self.base.image_score(base, small))
-        return np.asarray(_cut(top, SCORE) + self.rule.score_weight * _cut(below, SCORE), np.float32)
+        return np.asarray(pooled + self.rule.score_weight * _cut(below, SCORE), np.float32)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
         """The prediction with other maps; the learnt map follows the change, the base's stays."""
@@ -521,21 +499,25 @@ def _cut(x: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
     return np.clip(x, *ends)
 
 
-def top_of(masks: np.ndarray) -> float:
-    """Share of an image that makes its score, by masks (m, S, S): a part of the usual connected lesion."""
-    areas: list[float] = []
-    for mask in masks:
-        count, _, found, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
-        areas += (found[1:count, cv2.CC_STAT_AREA] / mask.size).tolist()
-    return float(np.clip(TOP * np.median(areas), *TOPS))
+def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> float:
+    """Of SCORE_WEIGHTS that with the highest AUROC, by scores of held-out normals and of marks left out: pooled, base:
+    (n,) and (m,) each, in deviations of the first. Of weights that do as well the largest, which is the safe one.
+    """
+    labels = np.repeat([0, 1], [len(x) for x in pooled])
+    one, other = (np.concatenate(x) for x in (pooled, base))
+    found = {w: auroc(one + w * _cut(other, SCORE), labels) or 0.0 for w in SCORE_WEIGHTS}
+    return max(found, key=lambda w: (round(found[w], 3), w))
 
 
-def _top(maps: np.ndarray, roi: np.ndarray | None, share: float) -> np.ndarray:
-    """Mean (N,) of the highest cells of each map that count, a share of them."""
+def pooled_odds(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """Logarithm (N,) of the mean odds of a lesion, over the cells of maps of logits (N, h, w) that count.
+
+    Both a small place of which a map is sure and a large one of which it is less sure count, without a size that had
+    to be known.
+    """
     inside = counted(maps, roi)
-    ordered = -np.sort(-np.where(inside, maps, -np.inf).reshape(len(maps), -1), 1)
-    counts = np.maximum(1, np.round(share * inside.sum((1, 2)))).astype(int)
-    return np.array([row[:n].mean() for row, n in zip(ordered, counts, strict=True)])
+    cells = np.where(inside, maps, -np.inf).reshape(len(maps), -1).astype(np.float64)
+    return np.asarray(np.logaddexp.reduce(cells, 1) - np.log(inside.sum((1, 2))))
 
 
 def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, float] | None:

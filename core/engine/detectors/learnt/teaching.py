@@ -158,7 +158,8 @@ class Lessons:
         if role == "pasted":
             mark = next(self.orders[part])
             of_donor = nothing if marks.kinds is None else marks.kinds[mark]
-            donor, lesion, named = _moved(marks.images[mark], (marks.masks[mark], of_donor), draw, marks.masks[mark])
+            lesion = marks.masks[mark]
+            donor, lesion, named = _moved(marks.images[mark], (lesion, of_donor), draw, lesion, donor=True)
             image, mask = pasted(image, inside, donor, lesion, draw)
             if mask.any() and named.any():
                 kind = mask * np.bincount(named[lesion > 0]).argmax().astype(np.uint8)
@@ -166,15 +167,19 @@ class Lessons:
 
 
 def _moved(
-    image: np.ndarray, masks: tuple[np.ndarray, ...], draw: np.random.Generator, near: np.ndarray | None = None
-) -> tuple[np.ndarray, ...]:
+    image: np.ndarray, masks: tuple[np.ndarray, ...], draw: np.random.Generator, near: np.ndarray | None = None,
+    donor: bool = False,
+) -> tuple[np.ndarray, ...]:  # fmt: skip
     """Image and masks, turned, zoomed, shifted and perhaps mirrored alike; what comes in is mirrored from inside.
 
-    Of an image that is larger than VIEW a part of that side, mostly round a place in the mask `near`.
+    Of an image that is larger than VIEW a part of that side, mostly round a place in the mask `near`. Of a donor that
+    is not larger the lesions `near` come to the middle, and no mirrored one beside them.
     """
     side, zoom = len(image), draw.uniform(*ZOOM)
     out = min(side, VIEW)
-    if out == side:
+    if donor and out == side and near is not None and near.any():
+        centre = np.argwhere(near).mean(0)[::-1]
+    elif out == side:
         centre = side * (0.5 + draw.uniform(-SHIFT, SHIFT, 2))
     else:
         centre, half = draw.uniform(0, side, 2), min(out / zoom, side) / 2
@@ -187,11 +192,13 @@ def _moved(
     turned[:, 2] += out / 2 - centre
     mirrored = draw.random() < 0.5
 
-    def moved(x: np.ndarray, how: int) -> np.ndarray:
-        y = cv2.warpAffine(np.ascontiguousarray(x), turned, (out, out), flags=how, borderMode=cv2.BORDER_REFLECT_101)
+    def moved(x: np.ndarray, how: int, border: int) -> np.ndarray:
+        y = cv2.warpAffine(np.ascontiguousarray(x), turned, (out, out), flags=how, borderMode=border)
         return np.ascontiguousarray(y[:, ::-1] if mirrored else y)
 
-    return moved(image, cv2.INTER_LINEAR), *(moved(m, cv2.INTER_NEAREST) for m in masks)
+    of_masks = cv2.BORDER_CONSTANT if donor else cv2.BORDER_REFLECT_101
+    image = moved(image, cv2.INTER_LINEAR, cv2.BORDER_REFLECT_101)
+    return image, *(moved(m, cv2.INTER_NEAREST, of_masks) for m in masks)
 
 
 def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
