@@ -59,7 +59,7 @@ def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:
     """uint8 (B, H, W, 3) -> float32 (B, 3, H, W) in [0, 1] on `device`."""
-    x = torch.from_numpy(np.require(images, requirements=["C", "W"])).to(device, non_blocking=True)
+    x = to_device(torch.from_numpy(np.require(images, requirements=["C", "W"])), device)
     return x.permute(0, 3, 1, 2).to(torch.float32).div_(255.0)
 
 

@@ -67,7 +67,8 @@ def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: fl
     positives then have cosine 1, whatever `centring` and `positives` are. labels (M,); centres (k+1, D). From the
     (k+1)^2 pairs of classes instead of the M^2 of samples. Returns a scalar, float32.
     """
-    classes, each = torch.arange(len(centres), device=labels.device), torch.bincount(labels, minlength=len(centres))
+    classes = torch.arange(len(centres), device=labels.device)
+    each = F.one_hot(labels, len(centres)).sum(0)  # `bincount` would wait for a GPU
     f = centred(feature.float().expand(len(centres), -1), classes, centres.detach().float())
     logits = kappa(classes, tau, alpha) * (f @ f.T)
     others = each[None] - torch.eye(len(each), device=each.device)  # the sample itself does not repel

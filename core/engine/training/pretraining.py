@@ -154,21 +154,28 @@ class Pretraining(Training):
         epochs = {"epoch": math.ceil(self.step / self.per_epoch), "epochs": self.epochs}
         return {**epochs, "lr": rate, "seen": len(h), **numbers, "memory": most_memory(self.device)}
 
-    def _numbers(self, outcome: Outcome, views: Views) -> dict[str, Any]:
+    def measured(self, outcome: Outcome, views: Views) -> dict[str, Tensor]:
+        """What is reported of a step, by name, all on the device: nothing here waits for it."""
         labels, classes = views.labels, self.objective.classes
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}
         tensors |= {name: state[name] for name in ("spread", "class_distance", "class_distances")}
         if self.centres is not None:
+            each = torch.nn.functional.one_hot(labels, classes).float()
             apart = (outcome.z - self.centres[labels]).norm(dim=1)
-            tensors["centre_distance"] = torch.stack([apart[labels == n].mean() for n in range(classes)])
+            tensors["centre_distance"] = apart @ each / each.sum(0)
             if "l_con" in outcome.terms:
                 c, mean = self.config, outcome.z.mean(0)
                 tensors["l_con_constant"] = loss_of_a_constant(mean, labels, self.centres, c.tau, c.alpha)
         if outcome.logits is not None:
             said, truth = outcome.logits.argmax(1), views.classed[1]
             tensors["aug_accuracy"] = (said == truth).float().mean()
-            tensors["aug_confusion"] = torch.bincount(truth * classes + said, minlength=classes**2).float()
+            rows, columns = (torch.nn.functional.one_hot(n, classes).float() for n in (truth, said))
+            tensors["aug_confusion"] = rows.T @ columns
+        return tensors
+
+    def _numbers(self, outcome: Outcome, views: Views) -> dict[str, Any]:
+        tensors, classes = self.measured(outcome, views), self.objective.classes
         flat = torch.cat([t.reshape(-1).float() for t in tensors.values()]).tolist()
         found: dict[str, Any] = {}
         for name, tensor in tensors.items():
