@@ -18,6 +18,19 @@ def nt_xent(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
     return F.cross_entropy((u @ u.T / tau).masked_fill(own, -torch.inf), partners)
 
 
+def one_way(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
+    """Mean over first views i of -log( exp(u_i . u_p / tau) / sum over second views j of exp(u_i . u_j / tau) ).
+
+    Sohn et al. 2021, Eq. 3, as in their released code: first views are never negatives, and second ones are no anchors.
+    z (M, D), u = z / ||z||; partners (M,): of two views of an instance, that with the lower row is the first. Returns a
+    scalar, float32.
+    """
+    u = F.normalize(z.float(), dim=1)
+    row = torch.arange(len(u), device=u.device)
+    first = (partners < row).to(torch.uint8).argsort(stable=True)[: len(u) // 2]  # those with a later partner
+    return F.cross_entropy(u[first] @ u[partners[first]].T / tau, row[: len(first)])
+
+
 def supcon_loss(z: Tensor, labels: Tensor, tau: float = 0.2) -> Tensor:
     """Mean over samples i of -1/|P(i)| sum over p in P(i) of log s(i, p).
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from core.engine.augment.strong import Part, Share, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
-from core.engine.losses.contrastive import nt_xent, supcon_loss
+from core.engine.losses.contrastive import nt_xent, one_way, supcon_loss
 from core.engine.losses.pmsacl import augmentation_loss
 from core.engine.objectives.base import Objective, Outcome, Views
 from core.engine.objectives.config import PretrainConfig
@@ -144,12 +144,20 @@ class CSI(TurnedViews):
 
 
 @OBJECTIVES.register("droc", title="DROC", section="Table ablation_ssl; Sohn et al. 2021")
-class DROC(TurnedViews):
-    """Each turned copy counts as an instance of its own, in SimCLR's loss; weight w_con, temperature tau.
+class DROC(SimCLR):
+    """Turned images are further images of the data set: each source image takes a turn by chance, then two weak views;
+    the loss goes one way, from first views to second ones (`one_way`); weight w_con, temperature tau.
 
     Its one-class classifier on the features is left to the detector, as the paper has it for every pre-training.
     """
 
+    def views(
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
+    ) -> Views:
+        turns = torch.randint(TURNS, (len(x),), generator=generator).to(x.device)
+        turned = torch.stack([torch.rot90(x, n, (2, 3)) for n in range(TURNS)])
+        return super().views(turned[turns, torch.arange(len(x), device=x.device)], generator, roi, share)
+
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        term = nt_xent(z, views.partners, self.config.tau)
+        term = one_way(z, views.partners, self.config.tau)
         return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())

@@ -7,6 +7,8 @@ from html import escape
 from typing import Any
 
 from core.studio.report.claims import Claim
+from core.studio.report.comparators import HEADS as HEADINGS
+from core.studio.report.comparators import compared
 from core.studio.report.summary import HEADS, Line
 from core.studio.report.tables import Table
 
@@ -46,11 +48,24 @@ def page(about: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]
             where = "Inside the region of interest" if view["roi"] else "Whole images"
             body += [_table(table, view["lines"][table.name], where)]
             body += [_claims([c for c in view["claims"] if c.table == table.name], where)]
+    if about["budget"] == "paper":
+        body.append(_comparators())
     for caption, png in pictures.items():
         data = base64.b64encode(png).decode()
         body.append(f'<h2>{escape(caption)}</h2>\n<img alt="{escape(caption)}" src="data:image/png;base64,{data}">')
     head = f'<meta charset="utf-8"><title>Report: {escape(about["study"])}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+
+
+def _comparators() -> str:
+    heads = "".join(f"<th>{escape(head)}</th>" for head in HEADINGS)
+    lines = ["".join(f'<td class="text">{escape(cell)}</td>' for cell in row) for row in compared()]
+    rows = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    words = "Comparators are run as published; settings that the preset <code>paper</code> has otherwise:"
+    return (
+        f'<h2 id="comparators">Comparators as published</h2>\n<p>{words}</p>\n'
+        f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    )
 
 
 def _table(table: Table, lines: list[Line], where: str) -> str:
@@ -85,7 +100,8 @@ def _value(line: Line, metric: str) -> str:
         low, high = line.ci[metric]
         parts.append(f"<small>[{low:.3f}, {high:.3f}]</small>")
     if metric in line.paper:
-        parts.append(f"<small>paper {line.paper[metric]:.3f}</small>")
+        spread = f" ± {line.spread[metric]:.3f}" if metric in line.spread else ""
+        parts.append(f"<small>paper {line.paper[metric]:.3f}{spread}</small>")
     return "".join(parts)
 
 

@@ -1,5 +1,5 @@
-"""The paper's published numbers, by table, data set and row. `sd`: over five runs, where Table standard_deviation has
-it. Values are as printed; an asterisk in the paper marks rows without ImageNet weights."""
+"""The paper's published numbers, by table, data set and row. `SPREAD`: over five runs (Table
+standard_deviation). Values are as printed; an asterisk in the paper marks rows without ImageNet weights."""
 
 from __future__ import annotations
 
@@ -138,6 +138,12 @@ def published(table: str, dataset: str, row: str) -> dict[str, float]:
         return {}
     numbers, names = tables[table]
     return dict(zip(names, numbers.get(dataset, {}).get(row, ()), strict=False))
+
+
+def spread(table: str, dataset: str, row: str) -> dict[str, float]:
+    """Deviation over five runs of a row by metric; empty where the paper prints none."""
+    known = table in ("detection", "ssl") and row in ("PMSACL", "PMSACL - PaDiM")
+    return dict(zip(DETECTION, SPREAD.get(dataset, ()), strict=False)) if known else {}
 
 
 def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:

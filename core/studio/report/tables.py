@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.experiments.arm import Arm
 from core.studio.experiments.from_imagenet import PRETRAINED
@@ -38,7 +39,7 @@ class Table:
 
 
 _PMSACL: dict = {}
-_CCD = {"strong": "permutation", "class_views": "weak"}  # as published; with MedMix it is a row of the ablation
+_CCD = {"strong": "permutation", "class_views": "weak"}  # with MedMix it is a row of the ablation
 
 
 def _on(detector: str) -> list[Arm]:
@@ -152,7 +153,8 @@ def tables_of(names: list[str], budget: str, only: list[str] | None = None) -> l
     """The tables asked for, every arm on the presets of `budget`; only: no rows but those with these labels.
 
     Encoders that the quick budget trains are narrow (`QUICK`), and some detectors train for less (`QUICK_FIT`);
-    encoders with ImageNet's weights stay what they are.
+    encoders with ImageNet's weights stay what they are. The budget `paper` has comparators as published (presets
+    `published` of detectors, `published-NAME` of objectives), but for the ablation: its rows differ in one thing each.
 
     Raises ValueError on a table, a budget or a label that there is not.
     """
@@ -171,10 +173,17 @@ def tables_of(names: list[str], budget: str, only: list[str] | None = None) -> l
 
 def _with(table: Table, budget: str, only: list[str] | None) -> Table:
     wanted = [arm for arm in table.arms if not only or arm.label in only]
-    arms = [arm.replace(preset=budget, fit_preset=budget, **_changes(arm, budget)) for arm in wanted]
+    arms = [arm.replace(**_presets(arm, budget, table.name), **_changes(arm, budget)) for arm in wanted]
     labels = {arm.label for arm in arms}
     claims = tuple(claim for claim in table.claims if set(claim) <= labels)
     return Table(table.name, table.title, table.metrics, tuple(arms), claims)
+
+
+def _presets(arm: Arm, budget: str, table: str) -> dict[str, str]:
+    own = f"published-{arm.encoder}"
+    encoder = own if budget == "paper" and table != ablation.__name__ and own in PRETRAIN_PRESETS else budget
+    fits = getattr(DETECTORS.get(arm.detector), "presets", {})
+    return {"preset": encoder, "fit_preset": "published" if budget == "paper" and "published" in fits else budget}
 
 
 def _changes(arm: Arm, budget: str) -> dict[str, dict]:

@@ -85,6 +85,46 @@ def test_f_anogans_score_is_the_residual_and_the_features():
     np.testing.assert_allclose(detector.image_score(detector.predict(IMAGES[:3])), expected, rtol=1e-4)
 
 
+def test_f_anogan_as_published_compares_images_in_minus_one_to_one_with_codes_within_one():
+    kind = DETECTORS.get("f-anogan")
+    published = kind.presets["published"]
+    kind, config, net = built("f-anogan", sigma=0.0, **{k: getattr(published, k) for k in PUBLISHED_CODE})
+    x = torch.from_numpy(IMAGES[:3]).permute(0, 3, 1, 2).float() / 255
+    with torch.no_grad():
+        signed = 2 * x - 1
+        code = torch.tanh(net.code(signed + 0.5))  # the networks subtract 0.5
+        back = 2 * net.generator(code) - 1
+        f, g = net.critic.features(signed + 0.5), net.critic.features(back + 0.5)
+        pixels, of_features = net.residuals(x)
+    assert torch.allclose(pixels, (signed - back).square().mean(1), atol=1e-5)
+    assert torch.allclose(of_features, (f - g).square().mean(1), atol=1e-5)
+    optimiser = kind.Training(net, IMAGES, config, torch.device("cpu"), "f-AnoGAN").optimisers["opt_code"]
+    assert isinstance(optimiser, torch.optim.RMSprop) and optimiser.param_groups[0]["lr"] == 5e-5
+
+
+PUBLISHED_CODE = ("code_optimiser", "code_lr", "code_bound", "span")
+
+
+def test_ocgan_as_published_takes_one_step_of_two_through_tanh_late_in_training(monkeypatch):
+    published = DETECTORS.get("ocgan").presets["published"]
+    assert (published.w_mse, published.w_latent, published.searches, published.rate) == (250, 10, 1, 2)
+    kind, config, net = built("ocgan", steps=4, squashed=True, searches=1, rate=2.0, mine_from=0.75)
+    codes = 2 * torch.rand(3, 8) - 1
+    free = codes.clone().requires_grad_()
+    verdict = net.classifier(net.decoder(free.tanh()))
+    torch.nn.functional.softplus(verdict).sum().backward()
+    assert torch.allclose(negatives(net, codes, 1, 2.0, True), (codes - 2 * free.grad).tanh(), atol=1e-5)
+    assert torch.equal(negatives(net, codes, 0, 2.0, True), codes.tanh())
+    asked = []
+    monkeypatch.setattr(
+        "core.engine.detectors.comparators.ocgan.negatives", lambda _, c, n, *rest: asked.append(n) or c.tanh()
+    )
+    training = kind.Training(net, IMAGES, config, torch.device("cpu"), "OCGAN")
+    for _ in range(4):
+        training.advance()
+    assert asked == [0, 0, 0, 1]
+
+
 def test_adgan_goes_there_and_back_both_ways():
     kind, config, net = built("adgan", critic_steps=1, steps=2)
     training = kind.Training(net, IMAGES, config, torch.device("cpu"), "ADGAN")

@@ -39,6 +39,14 @@ def test_the_score_is_the_sum_of_distances_to_two_neighbours(encoder):
     np.testing.assert_allclose(panda.image_score(panda.predict(others)), expected, rtol=1e-3)
 
 
+def test_the_published_score_is_the_sum_of_squared_distances(encoder):
+    images, others = normals(12, 32), normals(5, 32, seed=8)
+    panda = PANDA.fit(encoder, images, PANDA.presets["published"].replace(steps=2, batch=4))
+    near = NearestNeighbors(n_neighbors=2).fit(features_of(panda.net, images))
+    expected = (near.kneighbors(features_of(panda.net, others))[0] ** 2).sum(1)
+    np.testing.assert_allclose(panda.image_score(panda.predict(others)), expected, rtol=1e-3)
+
+
 def test_the_last_two_blocks_learn_and_nothing_else(encoder):
     net = PANDANet(build_encoder(EncoderConfig(arch=ARCH, seed=1)), 8)
     learnt = {name.split(".")[1] for name, p in net.encoder.named_parameters() if p.requires_grad}

@@ -17,7 +17,7 @@ from tests.engine._images import normals
 
 @pytest.mark.parametrize(
     ("preset", "objective"),
-    [("paper", "pmsacl"), ("quick", "pmsacl"), ("paper", "ccd"), ("paper", "droc"), ("paper", "csi")],
+    [("paper", "pmsacl"), ("quick", "pmsacl"), ("published-ccd", "ccd"), ("published-droc", "droc"), ("paper", "csi")],
 )
 def test_a_step_waits_once(preset, objective):
     config = PRETRAIN_PRESETS[preset].replace(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_PRESETS, PUBLISHED
 from core.engine.registry import DETECTORS, OBJECTIVES
-from core.studio.report.published import DATASETS, SPREAD, dataset_of, published
+from core.studio.report.comparators import SOURCES, as_markdown, compared
+from core.studio.report.published import DATASETS, SPREAD, dataset_of, published, spread
 from core.studio.report.tables import QUICK_FIT, TABLES, tables_of
 from core.studio.runs.pipeline import UNTRAINED
 
@@ -24,6 +27,8 @@ def test_every_published_row_of_hyperkvasir_has_an_arm_and_its_numbers():
     assert published("detection", "lag", "PMSACL - IGD")["auroc"] == 0.908
     assert published("localisation", "hyperkvasir", "PMSACL - PaDiM")["dice"] == 0.554
     assert set(SPREAD) < set(DATASETS)
+    assert spread("detection", "lag", "PMSACL - PaDiM")["auroc"] == spread("ssl", "lag", "PMSACL")["auroc"] == 0.0163
+    assert not spread("detection", "lag", "PMSACL - IGD") and not spread("detection", "liu", "PMSACL - PaDiM")
 
 
 @pytest.mark.parametrize("table", ALL, ids=lambda t: t.name)
@@ -41,7 +46,25 @@ def test_every_arm_is_a_configuration_that_exists(table):
 def test_every_detector_has_a_row():
     (detection,) = tables_of(["detection"], "paper")
     assert {arm.detector for arm in detection.arms} == set(DETECTORS.names())
-    assert {arm.preset for arm in detection.arms} == {arm.fit_preset for arm in detection.arms} == {"paper"}
+    assert {arm.preset for arm in detection.arms} == {"paper", "published-ccd"}
+    for arm in detection.arms:
+        assert arm.fit_preset == ("published" if arm.detector in SOURCES else "paper")
+
+
+def test_comparators_as_published_are_used_by_name_and_every_difference_has_a_reason():
+    (ssl,) = tables_of(["ssl"], "paper")
+    assert {arm.label: arm.preset for arm in ssl.arms if arm.preset != "paper"} == {
+        "CSI": "published-csi", "DROC": "published-droc", "CCD": "published-ccd",
+    }  # fmt: skip
+    (ablation,) = tables_of(["ablation"], "paper")
+    assert {arm.preset for arm in ablation.arms} == {"paper"}  # its rows differ in one thing each
+    rows = compared()
+    differing = {(row[0], row[2]) for row in rows}
+    titles = {name: (OBJECTIVES if name in PUBLISHED else DETECTORS).title(name) for name in SOURCES}
+    assert differing == {(titles[name], setting) for name, source in SOURCES.items() for setting in source.why}
+    assert {n for n in DETECTORS.names() if "published" in getattr(DETECTORS.get(n), "presets", {})} < set(SOURCES)
+    kept = Path(__file__).parents[3] / "assets" / "results" / "comparators.md"
+    assert kept.read_text() == as_markdown(), "write it anew: core.studio.report.comparators.as_markdown"
 
 
 @pytest.mark.parametrize("budget", ["quick", "paper"])

@@ -31,7 +31,10 @@ CLASSES = 3
 
 @dataclass(frozen=True)
 class CutPasteConfig(LearntConfig):
-    """momentum, weight_decay: of SGD (0.9 and 3e-5), its rate falling along a cosine. latent: width of the head."""
+    """momentum, weight_decay: of SGD (0.9 and 3e-5), its rate falling along a cosine. latent: width of the head.
+    whole_jitter: colour jitter of all three classes' whole images, as released, beside that of the piece. unit: the
+    density is of features of length 1, as released.
+    """
 
     steps: int = 65_536
     lr: float = 0.03
@@ -39,6 +42,8 @@ class CutPasteConfig(LearntConfig):
     weight_decay: float = 3e-5
     latent: int = 512
     sigma: float = 4.0
+    whole_jitter: bool = False
+    unit: bool = False
 
 
 class CutPasteNet(nn.Module):
@@ -61,6 +66,7 @@ class CutPasteTraining(NetTraining):
 
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         shown = torch.cat([x, cut_paste(x, draws), cut_paste_scar(x, draws)])
+        shown = jittered(shown, draws) if self.config.whole_jitter else shown
         labels = torch.arange(CLASSES, device=x.device).repeat_interleave(len(x))
         logits = self.net.head(self.net.maps(shown).mean((2, 3)))
         loss = F.cross_entropy(logits, labels)
@@ -77,7 +83,11 @@ class CutPaste(Learnt):
     Config = CutPasteConfig
     Training = CutPasteTraining
     takes_encoder = True
-    presets = {"paper": CutPasteConfig(), "quick": CutPasteConfig(steps=200, batch=16, lr=0.01, latent=128)}
+    presets = {
+        "paper": CutPasteConfig(),
+        "published": CutPasteConfig(whole_jitter=True, unit=True),
+        "quick": CutPasteConfig(steps=200, batch=16, lr=0.01, latent=128),
+    }
 
     @classmethod
     def build(cls, encoder: Encoder, config: CutPasteConfig, size: int) -> nn.Module:
@@ -89,15 +99,21 @@ class CutPaste(Learnt):
         scatter = Scatter()
         for start in range(0, len(images), self.config.batch):
             x = to_batch(images[start : start + self.config.batch], self.device)
-            scatter.add(self.net.maps(x).mean((2, 3)))
+            scatter.add(self._features(self.net.maps(x)))
         normal = scatter.normal()
         return {"mean": normal.mean, "whitening": normal.whitening}
 
     def judge(self, x: Tensor) -> dict[str, Tensor]:
         maps = self.net.maps(x)
         normal = Normal(self.normals["mean"], self.normals["whitening"])
+        features = self._features(maps)
+        length = maps.mean((2, 3)).norm(dim=1) if self.config.unit else None
+        return {"maps": grad_cam(maps, features, normal, length), "distance": normal.distance(features)}
+
+    def _features(self, maps: Tensor) -> Tensor:
+        """(B, F, h, w) -> (B, F), whose density is taken."""
         features = maps.mean((2, 3))
-        return {"maps": grad_cam(maps, features, normal), "distance": normal.distance(features)}
+        return F.normalize(features, dim=1) if self.config.unit else features
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """(N,), of the whole image always."""
@@ -105,13 +121,16 @@ class CutPaste(Learnt):
         return score
 
 
-def grad_cam(maps: Tensor, features: Tensor, normal: Normal) -> Tensor:
+def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | None = None) -> Tensor:
     """Grad-CAM of half the squared distance: relu of the maps weighted by its gradient, averaged over places.
 
     maps (B, F, h, w), features (B, F) their mean. The gradient by a feature is the precision times its distance from
-    the mean; each place has 1 / (h w) of it. Returns (B, h, w).
+    the mean; each place has 1 / (h w) of it. length (B,): of the pooled features, where `features` are those over it;
+    only what turns them then counts. Returns (B, h, w).
     """
     slope = (features - normal.mean) @ normal.whitening.T @ normal.whitening
+    if length is not None:
+        slope = (slope - (slope * features).sum(1, keepdim=True) * features) / length[:, None]
     weights = slope / (maps.shape[2] * maps.shape[3])
     return torch.einsum("bf,bfhw->bhw", weights, maps).relu()
 

@@ -1,7 +1,8 @@
 """f-AnoGAN (Schlegl et al. 2019, "f-AnoGAN: Fast Unsupervised Anomaly Detection with Generative Adversarial Networks").
 
 First a WGAN with gradient penalty learns normal images; then, with it frozen, an encoder learns to find the code of an
-image (the izi_f architecture). Open and chosen here: layers; Adam for the encoder too.
+image (the izi_f architecture). Open and chosen here: layers. Ours, and otherwise in the preset `published`: Adam for
+the encoder too, and codes up to 3, for the generator knows standard normal draws.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from core.engine.registry import DETECTORS
 class FAnoGANConfig(LearntConfig):
     """steps: of both trainings together. gan: share of them for the WGAN. penalty: weight of the gradient penalty (10).
     critic_steps: of the critic for one of the generator (5). kappa: weight of the critic's features (1).
+    code_optimiser: of the encoder, adam or rmsprop; code_lr: its rate, 0 for `lr`. code_bound: codes lie within +-this.
+    span: images are shown to the networks and compared in [-span / 2, span / 2]; 2 is -1..1.
     """
 
     lr: float = 1e-4
@@ -41,11 +44,17 @@ class FAnoGANConfig(LearntConfig):
     penalty: float = 10.0
     critic_steps: int = 5
     kappa: float = 1.0
+    code_optimiser: str = "adam"
+    code_lr: float = 0.0
+    code_bound: float = 3.0
+    span: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.gan < 1 or self.critic_steps < 1 or min(self.penalty, self.kappa) < 0:
             raise BadConfig("gan lies between 0 and 1, critic_steps is at least 1, penalty and kappa 0 or more")
+        if self.code_optimiser not in ("adam", "rmsprop") or self.code_lr < 0 or min(self.code_bound, self.span) <= 0:
+            raise BadConfig("code_optimiser is adam or rmsprop, code_lr 0 or more, code_bound and span above 0")
 
 
 class FAnoGANNet(nn.Module):
@@ -54,24 +63,28 @@ class FAnoGANNet(nn.Module):
         self.generator = Generator(size, config.latent, config.width)
         self.critic = ImageCritic(size, config.width)
         self.code = ConvCode(size, config.latent, config.width)
+        self.bound, self.span = config.code_bound, config.span
+
+    def shown(self, x: Tensor) -> Tensor:
+        """x in [0, 1] as the networks take it, which subtract 0.5 themselves."""
+        return (x - 0.5) * self.span + 0.5
 
     def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (B, 3, S, S) -> squared residual of each pixel (B, S, S), and of the critic's features (B,), its mean."""
-        back = self.generator(torch.tanh(self.code(x)) * CODE_BOUND)
+        x = self.shown(x)
+        back = self.shown(self.generator(torch.tanh(self.code(x)) * self.bound))
         of_features = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
         return (x - back).square().mean(1), of_features
 
 
-CODE_BOUND = 3.0  # codes lie where the standard normal draws lay that the generator knows
-
-
 class FAnoGANTraining(NetTraining):
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        net, lr, betas = self.net, self.config.lr, (0.0, 0.9)
+        net, c, lr, betas = self.net, self.config, self.config.lr, (0.0, 0.9)
+        of_code = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[c.code_optimiser]
         return {
             "opt_generator": torch.optim.Adam(net.generator.parameters(), lr, betas),
             "opt_critic": torch.optim.Adam(net.critic.parameters(), lr, betas),
-            "opt_code": torch.optim.Adam(net.code.parameters(), lr),
+            "opt_code": of_code(net.code.parameters(), c.code_lr or lr),
         }
 
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
@@ -88,14 +101,15 @@ class FAnoGANTraining(NetTraining):
         net, c = self.net, self.config
         z = noise(x, draws, len(x), c.latent)
         share = torch.rand(len(x), generator=draws).to(x.device)
+        x = net.shown(x)
         with torch.no_grad():
-            fake = net.generator(z)
+            fake = net.shown(net.generator(z))
         distance = net.critic(x).mean() - net.critic(fake).mean()
         penalty = gradient_penalty(net.critic, x, fake, share)
         loss = c.penalty * penalty - distance
         descend(self.optimisers["opt_critic"], loss)
         if (self.step + 1) % c.critic_steps == 0:
-            descend(self.optimisers["opt_generator"], -net.critic(net.generator(z)).mean())
+            descend(self.optimisers["opt_generator"], -net.critic(net.shown(net.generator(z))).mean())
         return {"loss": loss, "distance": distance, "penalty": penalty}
 
 
@@ -108,6 +122,9 @@ class FAnoGAN(Learnt):
     Training = FAnoGANTraining
     presets = {
         "paper": FAnoGANConfig(steps=100_000),
+        "published": FAnoGANConfig(
+            steps=100_000, batch=64, code_optimiser="rmsprop", code_lr=5e-5, code_bound=1.0, span=2.0
+        ),
         "quick": FAnoGANConfig(steps=400, batch=16, lr=1e-3, width=8, latent=32, critic_steps=2),
     }
 

@@ -2,7 +2,8 @@
 
 A denoising auto-encoder with a bounded code, a critic that keeps codes of normal images uniform in (-1, 1)^d, a critic
 that keeps every code's image normal, and a classifier that looks for the codes where that fails (Algorithm 1). Open and
-chosen here: layers, Adam, the step of the search.
+chosen here: layers, Adam. Ours, and otherwise in the preset `published`, which has what the released code has: the
+weights, and a search of several short steps from the first step of training on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
+from core.engine.config import BadConfig
 from core.engine.detectors.comparators.learnt import (
     CodeCritic,
     ConvCode,
@@ -30,9 +32,10 @@ from core.engine.registry import DETECTORS
 
 @dataclass(frozen=True)
 class OCGANConfig(LearntConfig):
-    """w_mse: weight of the reconstruction beside the two critics (the paper's lambda, 10). noise: standard deviation of
-    what is added to the input while learning (variance 0.2 on -1..1 there). searches: steps to a negative. rate: of
-    such a step.
+    """w_mse: weight of the reconstruction beside the two critics (the paper's lambda, 10); w_latent: of the codes'
+    critic. noise: standard deviation of what is added to the input while learning (variance 0.2 on -1..1 there).
+    searches: steps to a negative; rate: of such a step; squashed: codes are tanh of what the steps move, else they are
+    cut off at +-1. mine_from: share of the training after which negatives are searched for.
     """
 
     lr: float = 2e-4
@@ -40,6 +43,14 @@ class OCGANConfig(LearntConfig):
     noise: float = 0.2
     searches: int = 5
     rate: float = 0.1
+    w_latent: float = 1.0
+    squashed: bool = False
+    mine_from: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.w_mse, self.w_latent, self.noise, self.rate, self.searches) < 0 or not 0 <= self.mine_from <= 1:
+            raise BadConfig("weights, noise, rate and searches are 0 or more, and mine_from lies between 0 and 1")
 
 
 class OCGANNet(nn.Module):
@@ -56,19 +67,21 @@ class OCGANNet(nn.Module):
         return torch.tanh(self.code(x))
 
 
-def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float) -> Tensor:
+def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed: bool = False) -> Tensor:
     """Informative negatives: codes (B, d) moved to where the classifier finds their images least normal.
 
-    Gradient descent on the cross-entropy of "not normal"; codes stay within -1..1.
+    Gradient descent on the cross-entropy of "not normal"; codes stay within -1..1: cut off there, or, if `squashed`,
+    as tanh of what is moved.
     """
     codes = codes.detach()
     for _ in range(searches):
         codes.requires_grad_()
-        verdict = net.classifier(net.decoder(codes))
+        verdict = net.classifier(net.decoder(codes.tanh() if squashed else codes))
         loss = F.binary_cross_entropy_with_logits(verdict, torch.zeros_like(verdict), reduction="sum")
         (slope,) = torch.autograd.grad(loss, codes)
-        codes = (codes - rate * slope).clamp(-1, 1).detach()
-    return codes
+        codes = (codes - rate * slope).detach()
+        codes = codes if squashed else codes.clamp(-1, 1)
+    return codes.tanh() if squashed else codes
 
 
 def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
@@ -103,12 +116,13 @@ class OCGANTraining(NetTraining):
             + verdict_loss(net.image_critic(made), False)
         )
         descend(self.optimisers["opt_critics"], critic_loss)
-        found = negatives(net, uniform, c.searches, c.rate)
+        searches = c.searches if self.step >= c.mine_from * self.steps else 0
+        found = negatives(net, uniform, searches, c.rate, c.squashed)
         own = net.encode(noisy)
         mse = (net.decoder(own) - x).square().mean()
         latent = verdict_loss(net.code_critic(own), True)
         visual = verdict_loss(net.image_critic(net.decoder(found)), True)
-        loss = c.w_mse * mse + latent + visual
+        loss = c.w_mse * mse + c.w_latent * latent + visual
         descend(self.optimisers["opt_autoencoder"], loss)
         return {
             "loss": loss,
@@ -129,6 +143,7 @@ class OCGAN(Learnt):
     Training = OCGANTraining
     presets = {
         "paper": OCGANConfig(),
+        "published": OCGANConfig(w_mse=250.0, w_latent=10.0, searches=1, rate=2.0, squashed=True, mine_from=0.75),
         "quick": OCGANConfig(steps=200, batch=16, lr=1e-3, width=8, latent=64, searches=2),
     }
 

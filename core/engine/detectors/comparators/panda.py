@@ -26,13 +26,15 @@ from core.engine.tensors import to_batch
 
 @dataclass(frozen=True)
 class PANDAConfig(LearntConfig):
-    """neighbours: of whose distances the score is the sum (2). clip: of the gradient's norm. frozen: stride of the map
-    whose layers are left alone (8: the last two blocks learn). width and latent have no part in it.
+    """neighbours: of whose distances the score is the sum (2); squared: of their squares, as released. clip: of the
+    gradient's norm. frozen: stride of the map whose layers are left alone (8: the last two blocks learn). width and
+    latent have no part in it.
     """
 
     steps: int = 2400
     lr: float = 1e-2
     neighbours: int = 2
+    squared: bool = False
     clip: float = 1e-3
     frozen: int = 8
     sigma: float = 4.0
@@ -113,7 +115,11 @@ class PANDA(Learnt):
     Config = PANDAConfig
     Training = PANDATraining
     takes_encoder = True
-    presets = {"paper": PANDAConfig(), "quick": PANDAConfig(steps=60, batch=16, clip=0.1)}
+    presets = {
+        "paper": PANDAConfig(),
+        "published": PANDAConfig(squared=True),
+        "quick": PANDAConfig(steps=60, batch=16, clip=0.1),
+    }
 
     @classmethod
     def build(cls, encoder: Encoder, config: PANDAConfig, size: int) -> nn.Module:
@@ -134,6 +140,7 @@ class PANDA(Learnt):
         none = torch.zeros(len(features), 0, dtype=torch.long, device=features.device)
         memory = Memory(features, none, none, none)
         distances, _ = memory.search(maps.mean((2, 3)), min(self.config.neighbours, len(features)))
+        distances = distances.square() if self.config.squared else distances
         return {"maps": (maps - self.normals["cells"]).norm(dim=1), "distance": distances.sum(1)}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:

@@ -9,15 +9,19 @@ from core.engine.config import BadConfig, Config
 
 @dataclass(frozen=True)
 class IGDConfig(Config):
-    """Defaults are the constants of IGD's own paper and published settings; `quick` is what fits in a minute on a CPU.
+    """Defaults are the constants of IGD's own paper and released settings; the preset `published` mirrors images by
+    chance as well; `quick` is what fits in a minute on a CPU.
 
     encoder: 'frozen' (as published: only a linear layer on top is learnt) or 'tuned' (the whole encoder goes on
     learning, as this paper's text has it). local_encoder: the local model's own encoder, a run or its folder; None:
     the given one, whose weights are then those of a global model.
     local_from: smallest image side for which the local model is used (the paper: global alone at 64).
+    flip: chance that an image is mirrored left to right while learning; features of a frozen encoder are then computed
+    at each step instead of kept.
     patches: drawn per image and step for the local model; 0 takes all of them.
     space: what images are compared in, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).
     rho: share of L1 in the reconstruction error. xi_*: share of that error in a score, the rest is the classifier's.
+    local_share: of the local model in score and map, 1 - nu of Eq. 11.
     w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss; gamma: the critic's mix.
     map_gauss: whether a patch's classifier has its part in the local heat map, as it has in the local score.
     sigma: blur of the heat map in pixels at 256. width, critic_width: channels at full resolution.
@@ -42,6 +46,7 @@ class IGDConfig(Config):
     gamma: float = 0.2
     reestimate: int = 10
     space: str = "imagenet"
+    flip: float = 0.0
     window: int = 11
     levels: tuple[float, ...] = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
     xi: float = 0.1
@@ -69,8 +74,8 @@ class IGDConfig(Config):
             raise BadConfig("IGD's batch must be at least 2: an interpolation takes two images")
         if self.lr <= 0 or self.max_steps < 0 or self.patches < 0:
             raise BadConfig("IGD's lr must be above 0, and its max_steps and patches 0 or more")
-        if not all(0 <= share <= 1 for share in (self.rho, self.xi, self.xi_local, self.local_share)):
-            raise BadConfig("IGD's rho, xi, xi_local and local_share are shares between 0 and 1")
+        if not all(0 <= share <= 1 for share in (self.flip, self.rho, self.xi, self.xi_local, self.local_share)):
+            raise BadConfig("IGD's flip, rho, xi, xi_local and local_share are shares between 0 and 1")
         if self.window % 2 == 0 or self.local_window % 2 == 0:
             raise BadConfig("IGD's windows have an odd number of pixels")
 
@@ -80,5 +85,6 @@ class IGDConfig(Config):
 
 PRESETS = {
     "paper": IGDConfig(),
+    "published": IGDConfig(flip=0.5),
     "quick": IGDConfig(width=16, critic_width=16, epochs=80, max_steps=300, lr=1e-3, patches=4),
 }

@@ -74,7 +74,7 @@ class IGD(Detector):
         for name, model, grid in (("global", made.whole, None), ("local", made.local, made.grid)):
             if model is None:
                 continue
-            items = Items(images, grid, device)
+            items = Items(images, grid, device, config.flip)
             if not model.tuned:
                 items.cache(model.encoder, config.batch, partial / name if partial else None, context.shared)
             train(

@@ -22,10 +22,12 @@ MAPPED = 32 * 2**30  # bytes of that file; beyond that features are computed ane
 
 
 class Items:
-    """images uint8 (N, S, S, 3) as items: N whole images, or N * P patches of `grid`."""
+    """images uint8 (N, S, S, 3) as items: N whole images, or N * P patches of `grid`. flip: chance that `take` mirrors
+    an image left to right.
+    """
 
-    def __init__(self, images: np.ndarray, grid: Grid | None, device: torch.device) -> None:
-        self.images, self.grid, self.device = images, grid, device
+    def __init__(self, images: np.ndarray, grid: Grid | None, device: torch.device, flip: float = 0.0) -> None:
+        self.images, self.grid, self.device, self.flip = images, grid, device, flip
         self.each = len(grid) if grid else 1
         self.features: Tensor | None = None  # (N, P, F) once cached
 
@@ -45,11 +47,16 @@ class Items:
         """
         whole, chosen = len(chosen), own(chosen, share)
         x = to_batch(self.images[chosen.numpy()], self.device)
+        draws = generator(seed, PATCHES, step)
+        every = torch.rand(whole, self.each, generator=draws)
+        if self.flip:
+            mirrored = own(torch.rand(whole, generator=draws), share) < self.flip
+            x = torch.where(mirrored[:, None, None, None].to(x.device), x.flip(3), x)
         if self.grid is None:
             return x, None if self.features is None else self.features[chosen, 0].to(self.device)
         x = self.grid.cut(x)
         p = self.each if picks == 0 else min(picks, self.each)
-        which = own(torch.rand(whole, self.each, generator=generator(seed, PATCHES, step)), share).argsort(1)[:, :p]
+        which = own(every, share).argsort(1)[:, :p]
         rows = torch.arange(len(chosen))[:, None]
         h = None if self.features is None else self.features[chosen[:, None], which].flatten(0, 1).to(self.device)
         return x[rows, which].flatten(0, 1), h
@@ -81,7 +88,7 @@ class Items:
         """
         shape = (len(self), self.each, encoder.features)
         size = 4 * math.prod(shape)
-        if size > (CACHE if folder is None else MAPPED):
+        if self.flip or size > (CACHE if folder is None else MAPPED):
             return
         if size <= CACHE:
             kept = torch.empty(shape, device=self.device)

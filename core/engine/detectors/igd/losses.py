@@ -46,7 +46,11 @@ class Reconstruction:
 
 
 def gauss(z: Tensor, centre: Tensor, sigma: Tensor) -> Tensor:
-    """h_psi (Eq. 12): 1 - exp(-|z - c|^2 / sigma), (B, 128) -> (B,) in [0, 1]; sigma is sigma_gamma^2."""
+    """h_psi (Eq. 12): 1 - exp(-|z - c|^2 / sigma), (B, 128) -> (B,) in [0, 1]; sigma is sigma_gamma^2, a variance.
+
+    Eq. 12 makes h_psi small on normal images, and Eq. 10 adds 1 - h_psi to the anomaly score as if it were large there;
+    the two contradict each other, and the score here adds h_psi.
+    """
     return -torch.expm1(-(z - centre).square().sum(1) / sigma)
 
 
@@ -76,7 +80,11 @@ def pushed(c: Tensor, least: float = 0.1) -> Tensor:
 
 
 def sigma_of(z: Tensor, centre: Tensor, batch: int) -> Tensor:
-    """sigma_gamma^2: mean over batches of max(1, mean |z - c|^2), a scalar (the text after Eq. 12)."""
+    """sigma_gamma^2: mean over batches of max(1, mean |z - c|^2), a scalar (the text after Eq. 12).
+
+    The text has kappa in (0, 1] times the mean against numerical instability and gives no value; kappa is 1 here, and
+    the floor of 1, which the release has, keeps it stable.
+    """
     squared = (z - centre).square().sum(1)
     return torch.stack([part.mean().clamp(min=1) for part in squared.split(batch)]).mean()
 

@@ -41,6 +41,33 @@ def test_grad_cam_is_autograds():
     torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)
 
 
+def test_grad_cam_of_unit_features_is_autograds():
+    torch.manual_seed(0)
+    maps = torch.randn(2, 5, 3, 3, requires_grad=True)
+    normal = Normal(torch.randn(5), torch.randn(5, 5))
+    pooled = maps.mean((2, 3))
+    unit = torch.nn.functional.normalize(pooled, dim=1)
+    (normal.distance(unit).square().sum() / 2).backward()
+    expected = (maps.grad.mean((2, 3))[:, :, None, None] * maps).sum(1).relu()
+    found = grad_cam(maps.detach(), unit.detach(), normal, pooled.detach().norm(dim=1))
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_as_published_embeddings_are_normalised_and_whole_images_jittered(monkeypatch):
+    images = normals(16, 32)
+    config = CutPaste.presets["published"].replace(steps=2, batch=8, latent=16)
+    counts = []
+    monkeypatch.setattr(
+        "core.engine.detectors.comparators.cutpaste.jittered", lambda x, draws: counts.append(len(x)) or x
+    )
+    fitted = CutPaste.fit(build_encoder(EncoderConfig(arch=ARCH, seed=1)), images, config)
+    assert counts == [8, 8, 24] * 2  # the two pieces of each image, then all three classes whole
+    with torch.no_grad():
+        features = fitted.net.encoder.backbone(torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255)
+    mean = torch.nn.functional.normalize(features, dim=1).mean(0)
+    torch.testing.assert_close(fitted.normals["mean"].float(), mean, rtol=1e-3, atol=1e-4)
+
+
 def test_it_learns_the_three_classes_of_a_batch():
     config = CutPaste.presets["quick"].replace(lr=0.02, latent=32)
     torch.manual_seed(0)

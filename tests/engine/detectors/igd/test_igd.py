@@ -49,7 +49,7 @@ def same(a, b):
 
 def test_registry_lists_it():
     assert "igd" in DETECTORS.names() and DETECTORS.get("igd") is IGD
-    assert set(IGD.presets) == {"paper", "quick"} and IGD.presets is PRESETS
+    assert set(IGD.presets) == {"paper", "published", "quick"} and IGD.presets is PRESETS
 
 
 @pytest.mark.slow

@@ -3,13 +3,17 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.igd import losses
-from core.engine.detectors.igd.config import IGDConfig
-from core.engine.detectors.igd.items import Grid
+from core.engine.detectors.igd.config import PRESETS, IGDConfig
+from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.networks import Code, Critic, Generator
+from tests.conftest import ARCH
 
 
 @pytest.mark.parametrize(("size", "count"), [(256, 225), (96, 25), (64, 9), (70, 16), (32, 1)])
@@ -31,6 +35,20 @@ def test_overlaps_are_averaged_not_summed():
     assert laid[0, 0, 0] == 0 and laid[0, 47, 47] == 3
     assert laid[0, 24, 24] == pytest.approx(1.5)  # all four
     assert laid[0, 0, 24] == pytest.approx(0.5)  # the upper two
+
+
+def test_images_are_mirrored_by_chance_while_learning_alone():
+    images = np.random.default_rng(0).integers(0, 255, (64, 32, 32, 3), dtype=np.uint8)
+    plain = Items(images, None, torch.device("cpu"))
+    items = Items(images, None, torch.device("cpu"), flip=PRESETS["published"].flip)
+    chosen = torch.arange(64)
+    x, (seen, features) = plain.take(chosen, 0, 0, 3)[0], items.take(chosen, 0, 0, 3)
+    mirrored = [torch.equal(a, b.flip(2)) for a, b in zip(seen, x, strict=True)]
+    assert 16 < sum(mirrored) < 48 and features is None
+    assert all(m or torch.equal(a, b) for m, a, b in zip(mirrored, seen, x, strict=True))
+    items.cache(build_encoder(EncoderConfig(arch=ARCH)), 8)
+    assert items.features is None  # those of the mirrored ones are others
+    assert torch.equal(torch.cat(list(items.all(64))), x)
 
 
 def test_classifier_by_hand():
