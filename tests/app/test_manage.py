@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from tests.conftest import picture, write
 from tests.studio.ingest.recordings import number_in, write_video
 from tests.studio.review.conftest import add_readings, draw_folder
 
+SHOTS = os.environ.get("SHOTS")
 ROOM = "document.querySelector('.widget-review')"
 FRAMES, EVERY, PEAKS = 240, 6, (54, 186)  # frames of the file; every n-th is a case; where the score peaks
 
@@ -155,3 +158,22 @@ def test_readers_labels_added_cases_and_a_bundle(page, managed, go, tmp_path):
     page.locator("input.bundle").set_input_files(str(base / "moved.zip"))
     page.get_by_role("heading", name="moved").wait_for()
     assert store.one("SELECT count(*) AS n FROM cases WHERE study = 'moved'")["n"] == 8
+
+
+def test_a_case_is_erased_after_what_there_is_of_it_was_named(page, managed, go):
+    base, server, store = managed
+    case = store.one("SELECT id, path FROM cases WHERE study = 'small' AND split = 'test' LIMIT 1")
+    go(page, server.url, "Study", "small")
+    page.locator(".manage nav button[data-opens=erase]").click()
+    panel = page.locator(".m-erase")
+    panel.get_by_label("Number of a case").fill(str(case["id"]))
+    panel.get_by_role("button", name="Find", exact=True).click()
+    panel.get_by_role("listitem").first.wait_for()
+    assert "1 case" in panel.inner_text()
+    if SHOTS:
+        page.screenshot(path=f"{SHOTS}/erase.png")
+    panel.get_by_role("button", name="Erase this").click()
+    page.get_by_role("button", name="Erase 1 case").click()
+    panel.get_by_text("Erased").first.wait_for()
+    assert store.one("SELECT 1 FROM cases WHERE id = ?", [case["id"]]) is None
+    assert store.one("SELECT kind FROM events ORDER BY id DESC LIMIT 1")["kind"] == "erase"

@@ -1,9 +1,13 @@
-"""Faults of long work: a training whose disk fills up, a kill while a bundle is made."""
+"""Faults of long work: a training whose disk fills up, SIGTERM to a worker, a kill while a bundle is made."""
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -13,7 +17,7 @@ import numpy as np
 from core.engine import files
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training import checkpoint
-from core.studio.benches._fault import Outcome, Place, killed
+from core.studio.benches._fault import Outcome, Place, decide, killed, missing
 from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.ingest.studies import import_study
@@ -24,6 +28,17 @@ from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 
 TRAININGS = 5  # of a place's tries at most: each takes half a minute on a busy machine
+EPOCHS = 12  # of a training that is stopped in the middle
+WORKING = """
+import signal
+import sys
+from core.studio.db.home import Home
+from core.studio.db.store import Store
+from core.studio.jobs import worker
+signal.signal(signal.SIGTERM, worker.stop)
+worker._alone.set()
+worker.run_queue(Store(Home.at(sys.argv[1])))
+"""
 EXPORTING = """
 import sys
 from pathlib import Path
@@ -46,8 +61,8 @@ def _study(place: Place, store: Store, count: int = 8) -> None:
     import_study(store, "n", folder, copy=True)
 
 
-def _training(store: Store) -> tuple[str, int]:
-    small = {"size": 32, "batch": 2, "epochs": 2, "encoder.arch": "test_resnet", "encoder.init": "random"}
+def _training(store: Store, epochs: int = 2) -> tuple[str, int]:
+    small = {"size": 32, "batch": 2, "epochs": epochs, "encoder.arch": "test_resnet", "encoder.init": "random"}
     run = pipeline.create_pretrain(store, "n", PRETRAIN_PRESETS["quick"].replace(**small))
     return run, jobs.submit(store, pipeline.chain(run), start=False)
 
@@ -95,6 +110,38 @@ def disk_full_in_training(place: Place) -> Outcome:
     return found
 
 
+def sigterm_in_training(place: Place) -> Outcome:
+    """SIGTERM at a random step: the worker ends at a checkpoint within ten seconds, decisions made beside it stay, and
+    the training goes on to the same weights."""
+    found = Outcome("SIGTERM in training")
+    store = place.home()
+    _study(place, store)
+    whole, _ = _training(store, EPOCHS)
+    worker.run_queue(store)
+    weights, answered = _weights(store, whole), list[int]()
+    for number in range(min(place.tries, TRAININGS)):
+        run, job = _training(store, EPOCHS)
+        line = [sys.executable, "-c", WORKING, str(store.home.path)]
+        root = Path(__file__).resolve().parents[3]
+        child = subprocess.Popen(line, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while child.poll() is None and not jobs.get_job(store, job)["progress"]:
+            time.sleep(0.05)
+        answered.append(decide(store, number))
+        time.sleep(place.draw.uniform(0.0, 1.0))
+        child.send_signal(signal.SIGTERM)
+        asked = time.monotonic()
+        child.wait(60)
+        found.leaked += time.monotonic() - asked > 10
+        with found.timed():
+            if jobs.get_job(store, job)["status"] not in ("done", "queued"):
+                jobs.resume(store, job, start=False)
+            worker.run_queue(store)
+            found.lost += jobs.get_job(store, job)["status"] != "done" or _weights(store, run) != weights
+    found.lost += missing(store, answered)
+    store.close()
+    return found
+
+
 def killed_while_exporting(place: Place) -> Outcome:
     """SIGKILL while a bundle is made: no file has the bundle's name unless it is whole, and the next one is whole."""
     found = Outcome("killed while exporting")
@@ -122,4 +169,4 @@ def _broken(file: Path) -> bool:
         return True
 
 
-FAULTS = (disk_full_in_training, killed_while_exporting)
+FAULTS = (disk_full_in_training, sigterm_in_training, killed_while_exporting)

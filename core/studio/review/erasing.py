@@ -358,11 +358,17 @@ def words(found: Trace) -> list[str]:
     def some(count: int, one: str, many: str = "") -> str:
         return f"{count} {one if count == 1 else many or f'{one}s'}"
 
-    lines = [
-        f"Goes: {some(found.cases, 'case')} of {', '.join(found.studies)}, with {some(found.masks, 'lesion mask')}, "
-        f"{some(found.reviews, 'decision')}, {some(found.findings, 'finding')}, {some(found.readings, 'score')}; the "
-        f"content of {some(found.events, 'event')} of the audit trail; {some(len(found.files), 'image file')}."
-    ]
+    counted = (
+        (found.masks, "lesion mask"),
+        (found.reviews, "decision"),
+        (found.findings, "finding"),
+        (found.readings, "score"),
+        (len(found.files), "image file"),
+    )
+    goes = [some(found.cases, "case") + f" of {', '.join(found.studies)}", *(some(n, one) for n, one in counted if n)]
+    if found.events:
+        goes.append(f"the content of {some(found.events, 'event')} of the audit trail")
+    lines = [f"Goes: {', '.join(goes)}."]
     if found.prepared or found.maps or found.made:
         lines.append(
             f"Goes, and is made again when it is asked for: prepared images of {', '.join(found.prepared) or 'none'}, "
