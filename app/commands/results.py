@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.commands._common import UserError, finish, open_store, options_of, progress, say, study_named, table, verb
+from app.commands._common import BY, UserError, finish, open_store, options_of, progress, say, study_named, table, verb
 
 COLUMNS = ["encoder", "detector", "roi", "protocol", "auroc", "ap", "sensitivity", "specificity", "pixel_auroc"]
 COLUMNS += ["dice", "iou", "pro", "pro_all", "seconds"]
@@ -202,7 +202,7 @@ def study_of(store, args) -> str:
     study = slug(folder.name)
     if study in {s["id"] for s in list_studies(store)}:
         return study
-    return import_study(store, folder.name, folder, patients=args.patients).study
+    return import_study(store, folder.name, folder, patients=args.patients, by=BY).study
 
 
 def _has_preset(detector: str, preset: str) -> bool:

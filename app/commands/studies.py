@@ -73,6 +73,7 @@ def run_study_add(args) -> int:
             on_progress=lambda i, n: show(i, n, ""),
             sampling=_sampling_of(args),
             copy=args.copy,
+            by=BY,
         )
     say(args, f"{report.study}: {report.accepted} test cases added")
     return _print_report(args, report)
@@ -107,6 +108,7 @@ def run_study_import(args) -> int:
             args.layout,
             _sampling_of(args),
             args.patients,
+            by=BY,
         )
     counts = ", ".join(f"{n} {part}" for part, n in report.counts.items())
     say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")

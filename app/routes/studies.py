@@ -231,7 +231,7 @@ def start(ctx: Studio, who: Administrator, body: Import):
     """Import a folder of this machine, or what was dropped, as a new study."""
     store, home = ctx.store(), ctx.home
     name, folder, drop = body.name, body.folder.strip(), body.drop
-    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second)}
+    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
     how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
     study = studies.slug(name)
     studies.demand_free_name(store, study)
@@ -290,7 +290,7 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
         copy = body.keep or bool(drop)
         within = within or roots.allowed(store, ctx.single_user)
         report = studies.add_cases(
-            store, study, files, on_progress=progress, sampling=sampling, copy=copy, within=within
+            store, study, files, on_progress=progress, sampling=sampling, copy=copy, within=within, by=who
         )
         if report.accepted and scored_runs(store, study):
             jobs.submit(

@@ -43,6 +43,15 @@ def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndar
     return out
 
 
+def first_of_each(whose: np.ndarray) -> np.ndarray:
+    """Place of the first image of each patient, in the order in which they came; whose: a patient's number (n,).
+
+    Images of one patient are alike, and so not exchangeable with those of others; one of each, taken by the same rule
+    among the held-out and the new, are as far as patients are.
+    """
+    return np.sort(np.unique(whose, return_index=True)[1])
+
+
 def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
     """Capital (m,) after each p-value: the simple jumper, which bets on small, on large, and on neither.
 

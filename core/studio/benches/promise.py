@@ -16,6 +16,7 @@ from core.engine.calibration.planted import sensitivity
 from core.studio.db import store as stores
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.masks import decode_mask, truth_masks
+from core.studio.ingest.patients import patients_of
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
@@ -71,6 +72,11 @@ class _Set:
         )
         self.normal = np.array([c["score"] for c in cases if c["label"] == "normal"])
         self.held = np.array([c["score"] for c in cases if c["split"] == "holdout"])
+        ids = np.array([c["id"] for c in cases])
+        numbers = patients_of(store, row["study"], ids)
+        whose = np.arange(len(ids)) if numbers is None else numbers
+        self.whose = dict(zip(ids.tolist(), whose.tolist(), strict=True))
+        self.held_whose = np.array([self.whose[c["id"]] for c in cases if c["split"] == "holdout"])
         self.abnormal = np.array([c["score"] for c in cases if c["label"] == "abnormal"])
         about = runs.get_run(store, row["id"])
         self.threshold = about["summary"]["threshold_roi"]
@@ -84,8 +90,13 @@ class _Set:
                 self.sizes[case] = float(np.sqrt((decode_mask(png) > 0).mean()))
         store.close()
 
-    def images(self, split: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-        index = self.arrays.index(split, label="normal")[:count]
+    def images(self, split: str, count: int, each: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Normal images and their regions of interest; each: one of a patient, drawn by chance."""
+        index = self.arrays.index(split, label="normal")
+        if each:
+            index = np.random.default_rng(0).permutation(index)
+            index = index[drift.first_of_each(np.array([self.whose[int(self.arrays.case_ids[i])] for i in index]))]
+        index = np.sort(index[:count])
         return np.array(self.arrays.images[index]), np.array(self.arrays.roi[index])
 
     def score(self, images: np.ndarray, roi: np.ndarray) -> np.ndarray:
@@ -128,8 +139,11 @@ def _planted(one: _Set) -> list[dict]:
 
 
 def _drifted(one: _Set, other: _Set | None, quick: bool) -> list[dict]:
-    """Images until the alarm, after a change that begins at the first new image; median over random orders."""
-    images, roi = one.images("test", 12 if quick else SHIFTED)
+    """Images until the alarm, after a change that begins at the first new image; median over random orders.
+
+    One image of each patient, where patients are known: drawn by chance of the new, in each order anew of the held-out.
+    """
+    images, roi = one.images("test", 12 if quick else SHIFTED, each=True)
     changes = {"none": images, "gamma 0.7": _gamma(images, 0.7), "gamma 0.85": _gamma(images, 0.85),
                "blur": np.stack([cv2.GaussianBlur(i, (0, 0), 2.0) for i in images])}  # fmt: skip
     scored = {name: one.score(given, roi) for name, given in changes.items()}
@@ -144,13 +158,15 @@ def _drifted(one: _Set, other: _Set | None, quick: bool) -> list[dict]:
         alarms = []
         for seed in range(20 if quick else SPLITS):
             order = rng.permutation(len(scores))
-            capital = drift.jumper(drift.online_p_values(one.held, scores[order], seed))
+            mixed = rng.permutation(len(one.held))
+            held = one.held[mixed][drift.first_of_each(one.held_whose[mixed])]
+            capital = drift.jumper(drift.online_p_values(held, scores[order], seed))
             alarms.append(drift.first_alarm(capital))
         reached = [a + 1 for a in alarms if a is not None]
         plain = [c.measure for c in drift.compare(usual, drift.measures(changes[name])) if c.matters]
         rows.append({
-            "change": name, "held": len(one.held), "images": len(scores), "alarmed": len(reached) / len(alarms),
-            "median": float(np.median(reached)) if reached else None, "plain": plain,
+            "change": name, "held": len(np.unique(one.held_whose)), "images": len(scores), "plain": plain,
+            "alarmed": len(reached) / len(alarms), "median": float(np.median(reached)) if reached else None,
         })  # fmt: skip
     return rows
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.studio.db import audit
 from core.studio.db.store import Store, now
 from core.studio.ingest import reader, scale, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
@@ -69,12 +70,13 @@ def import_study(
     sampling: Sampling | None = None,
     patients: str | None = None,
     within: Within = ANYWHERE,
+    by: str | None = None,
 ) -> ImportReport:
     """Make a study of a folder (or a CSV). Originals are not altered: referenced, or copied into the home with `copy`.
 
     `sampling`: which frames of recordings become cases; `patients`: pattern over file names that gives a patient, see
     `ingest.patients`. The study keeps both for what is added later. `within`: where the files must lie, see
-    `ingest.roots`.
+    `ingest.roots`. `by`: whom the audit trail names; no event without.
 
     `size` also builds the arrays of that size. Raises ValueError if the name is in use, and if no file of the folder
     can be read.
@@ -108,7 +110,7 @@ def import_study(
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
             db.table("studies").insert({**row, "config": json.dumps(config)})
-            _insert(store, study, found, report)
+            _insert(store, study, found, report, by)
     report.duplicates = _duplicates(store, study, found)
     store.set_setting(f"import:{study}", report.to_dict())
     if size:
@@ -126,11 +128,12 @@ def add_cases(
     sampling: Sampling | None = None,
     copy: bool = False,
     within: Within = ANYWHERE,
+    by: str | None = None,
 ) -> ImportReport:
     """Add files to a study that exists; those it already has are passed over.
 
     `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home. `within`:
-    where the files must lie, see `ingest.roots`.
+    where the files must lie, see `ingest.roots`. `by`: whom the audit trail names; no event without.
     """
     row = show_study(store, study)
     known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
@@ -152,7 +155,7 @@ def add_cases(
         with store.write() as db:
             if scales != kept:
                 db.table("studies").update(study, {"config": json.dumps({**row["config"], "scales": scales})})
-            _insert(store, study, found, report)
+            _insert(store, study, found, report, by)
     report.duplicates = _duplicates(store, study, found)
     return report
 
@@ -179,7 +182,7 @@ def _duplicates(store: Store, study: str, found: list[reader.Found]) -> list[dic
     return reader.duplicates(store.query(query, [study]), found)
 
 
-def _insert(store: Store, study: str, found: list[reader.Found], report: ImportReport) -> None:
+def _insert(store: Store, study: str, found: list[reader.Found], report: ImportReport, by: str | None) -> None:
     db = store.db
     start = db.execute('SELECT coalesce(max("row"), -1) + 1 FROM cases WHERE study = ?', [study]).fetchone()[0]
     volume = volumes.several(store, study, [f.row.get("series") for f in found])
@@ -216,6 +219,9 @@ def _insert(store: Store, study: str, found: list[reader.Found], report: ImportR
     report.counts = _counts(rows)
     report.patients = len({r["patient"] for r in rows if r["patient"]})
     report.straddling = straddling(rows)
+    if by is not None and found:  # no name of a file or folder, which may be a patient's
+        counts = {"accepted": report.accepted, "masks": report.masks}
+        audit.record(store, by, "import", study=study, after={**counts, "fingerprint": fingerprint})
 
 
 def _counts(rows: list[dict]) -> dict[str, int]:

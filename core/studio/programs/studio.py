@@ -72,7 +72,7 @@ class Studio:
         options: of `study import`: copy, layout, patients. Raises ValueError if the name is in use or nothing can be
         read.
         """
-        return import_study(self.store, name, folder, **options).study
+        return import_study(self.store, name, folder, by="program", **options).study
 
     def import_arrays(
         self,
@@ -98,7 +98,7 @@ class Studio:
             mask = masks[i] if len(masks) else None
             if mask is not None and mask.any():
                 _write(folder / "test/mask" / f"{i:06d}.png", (np.asarray(mask) > 0).astype(np.uint8) * 255)
-        return import_study(self.store, name, folder).study
+        return import_study(self.store, name, folder, by="program").study
 
     def pretrain(self, study: str, preset: str = PRETRAIN_DEFAULT, name: str | None = None, **settings: Any) -> str:
         """Train an encoder on a study's normal images; returns the run's id once it is done.

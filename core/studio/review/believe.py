@@ -113,14 +113,24 @@ def alarms(store: Store, study: str, run_id: str, cases: Scored) -> list[dict[st
     image at which the capital of the test by betting reached the alarm, None if it never did.
 
     Normal cases alone are compared with held-out normals; that the flagged ones are left out takes the highest scores
-    away, so held-out ones above the run's threshold are left out too.
+    away, so held-out ones above the run's threshold are left out too. Where patients are known, the first image of each
+    counts, on either side, and none of a patient who was learnt from: its images look more usual than others'.
     """
     groups = _new(store, study, run_id)
     if not groups:
         return []
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
-    held = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged).scores
+    kept = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
     order = [(day, case) for day in sorted(groups) for case in groups[day] if case in score]
+    learnt = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'train'", [study])]
+    new = np.array([case for _, case in order], int)
+    whose = patients_of(store, study, np.concatenate([learnt, kept.ids, new]).astype(int))
+    held = kept.scores
+    if whose is not None:
+        known, own = whose[: len(learnt) + len(kept)], whose[len(learnt) : len(learnt) + len(kept)]
+        theirs = whose[len(learnt) + len(kept) :]
+        held = held[drift.first_of_each(own)]
+        order = [order[i] for i in drift.first_of_each(theirs) if theirs[i] not in known]
     if not order or len(held) < drift.LEAST:
         return []
     capital = drift.jumper(drift.online_p_values(held, np.array([score[case] for _, case in order])))

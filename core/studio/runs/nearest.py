@@ -1,7 +1,8 @@
 """The training images most like a case, as the run's encoder sees them: what the system regards as normal there.
 
 The distance is the Euclidean one of the backbone's features. Scoring finds the neighbours of every case and keeps
-them in the reading's `extra`; for a reading from before that, they are found when they are asked for.
+them in the reading's `extra`; for a reading from before that, they are found whenever they are asked for, which stores
+nothing: an answer changes no row.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
         encoder = _loaded(_encoder_folder(store, run_id))
         find = Finder(store, run, arrays, encoder, "cpu")
         found = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
-        _write(store, run_id, {case_id: found})
     else:
         found = json.loads(row["n"])
     out = []

@@ -150,14 +150,14 @@ def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
         note = f"Obuchowski-Rockette with Hillis' degrees of freedom; covariances by {found['method']}. {against}"
         out.append(("Does the machine help these readers?", note, head, rows))
         rows = [
-            [name, arm, f"{a['mean']:.4f} ({a['low']:.4f} to {a['high']:.4f})"]
+            [name, arm, f"{a['mean']:.4f} ({max(a['low'], 0.0):.4f} to {min(a['high'], 1.0):.4f})"]
             for name, result in found["analysis"].items()
             for arm, a in zip(found["arms"], result["arms"], strict=True)
         ]
         out.append(
             (
                 "Each arm",
-                f"Mean over readers, readers and cases random. {against}",
+                f"Mean over readers, readers and cases random; intervals are cut at 0 and 1. {against}",
                 ["Measure", "Arm", "Mean (95 %)"],
                 rows,
             )

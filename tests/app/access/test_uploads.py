@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from core.studio.ingest import roots
@@ -53,3 +55,7 @@ def test_a_csv_brings_in_nothing_from_outside(asked, tmp_path):  # noqa: F811
         assert state["report"]["accepted"] == 1
         assert len({r["reason"] for r in state["report"]["rejected"]}) == 1
         assert len(state["report"]["rejected"]) == 3
+    events = store.query("SELECT who, study, after FROM events WHERE kind = 'import' ORDER BY id")
+    assert [(e["who"], e["study"], json.loads(e["after"])["accepted"]) for e in events] == [
+        ("root", "path", 1), ("root", "drop", 1),
+    ]  # fmt: skip

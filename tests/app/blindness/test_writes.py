@@ -41,11 +41,11 @@ ONE_EACH = {
 }  # fmt: skip
 # One of these events for all rows of a request.
 ONE_FOR_ALL = {
-    "cases": {"tag", "untag"}, "case_tags": {"tag", "untag"}, "assignments": {"assign", "unassign"},
+    "cases": {"tag", "untag", "import"}, "case_tags": {"tag", "untag"}, "assignments": {"assign", "unassign"},
     "reading_sessions": {"session-start", "session-end", "trial-plan"}, "trial_cases": {"trial-plan"},
     "trials": {"trial-plan", "trial-start", "trial-close", "trial-frozen"}, "trial_parts": {"trial-plan",
     "session-start"}, "readers": {"invite", "role", "password-reset", "password",
-    "account-removed"}, "studies": {"bin", "restore"}, "watches": {"watch"}, "roots": {"root"},
+    "account-removed"}, "studies": {"bin", "restore", "import"}, "watches": {"watch"}, "roots": {"root"},
 }  # fmt: skip
 # What follows from another table's rows, or is a reader's own and says nothing of a case: no event. Who made a run, a
 # map, a view or an upload is kept in `owners`.

@@ -48,6 +48,19 @@ def test_the_same_images_raise_no_alarm_and_others_do(large):
     assert found["changed"][0]["since"] == "2026-03-12" and "since 2026-03-12" in found["promise"]["paused"]
 
 
+def test_one_image_of_each_patient_counts_and_none_of_whom_was_learnt_from(large):
+    store, cases = large
+    rng = np.random.default_rng(0)
+    own = np.repeat(rng.normal(size=80), 3)  # three images of each patient, all alike
+    scores(store, cases, np.clip(own, None, 1.9))
+    with store.write() as db:
+        for number, case in enumerate(cases):
+            db.execute("UPDATE cases SET patient = ? WHERE id = ?", [f"p{number // 3}", case])
+    assert believe.believed(store, "large", "r")["changed"][0]["cases"] == 40
+    store.execute("UPDATE cases SET split = 'train' WHERE patient = 'p79' AND id = ?", [cases[-1]])
+    assert believe.believed(store, "large", "r")["changed"][0]["cases"] == 39
+
+
 def test_scores_are_calibrated_by_decisions_once_there_are_enough(large):
     store, cases = large
     rng = np.random.default_rng(1)
