@@ -1,4 +1,4 @@
-"""Bring images in: study import|recipe|add|list|show, watch, roots."""
+"""Bring images in: study import|recipe|add|annotations|list|show, watch, roots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add(subparsers) -> None:
 
 def _add_study(subparsers) -> None:
     parser = subparsers.add_parser("study", help="import images as a study; add to one; list and show studies")
-    inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|list|show", required=True)
+    inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|annotations|list|show", required=True)
     one = verb(inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_study_import)
     one.add_argument("name")
     one.add_argument("folder")
@@ -42,6 +42,10 @@ def _add_study(subparsers) -> None:
     one.add_argument("paths", nargs="+", metavar="PATH")
     one.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
     _add_sampling(one)
+    one = verb(inner, "annotations", "Take in lesions drawn in another tool, by names of files", run_study_annotations)
+    one.add_argument("name")
+    one.add_argument("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks")
+    one.add_argument("--format", required=True, help="coco, cvat, label-studio, png or yolo")
     verb(inner, "list", "List the studies", run_study_list)
     one = verb(inner, "show", "What a study holds", run_study_show)
     one.add_argument("name")
@@ -128,6 +132,21 @@ def _print_report(args, report) -> int:
         n = len(report.burned_in)
         say(args, f"  {n} {'image' if n == 1 else 'images'} may carry burned-in text; look before you pass images on")
     return finish(args, report.to_dict())
+
+
+def run_study_annotations(args) -> int:
+    from pathlib import Path
+
+    from core.studio.ingest.studies import show_study
+    from core.studio.review.exports.annotations import import_annotations
+
+    store = open_store(args)
+    study = show_study(store, args.name)["id"]
+    done = import_annotations(store, study, Path(args.file), args.format, BY)
+    words = f"{done['findings']} findings on {done['cases']} cases; {len(done['unknown'])} names without a case"
+    if done["passed_over"]:
+        words += f"; not read: {', '.join(done['passed_over'])}"
+    return finish(args, {"study": study, **done}, words)
 
 
 def run_study_list(args) -> int:

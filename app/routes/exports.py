@@ -1,4 +1,4 @@
-"""Ways out of the review room, as downloads: CSV, COCO, PNG masks, DICOM-SEG, bundle; and a bundle's way in."""
+"""Ways out of the review room, as downloads: tables, masks for other tools, bundle; and its way in."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in
 from core.studio.review import sessions
+from core.studio.review.exports.annotations import OUT, export_annotations
 from core.studio.review.exports.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv, export_scores, names_for
 
 router = APIRouter(prefix="/api/export", tags=["export"])
-FORMATS = {"csv": "csv", "scores": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip"}
+FORMATS = {"csv": "csv", "scores": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip", **OUT}
 
 
 class Missing(Part):
@@ -127,6 +128,8 @@ def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, ru
         done = export_scores(store, study, file, who, names)
     elif kind == "coco":
         done = export_coco(store, study, file, who, names)
+    elif kind in OUT:
+        done = export_annotations(store, study, file, kind, who, names)
     else:
         act = export_png if kind == "png" else export_dicom_seg
         done = act(store, study, folder / "files", who, names)

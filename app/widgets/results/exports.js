@@ -8,6 +8,9 @@ const KINDS = {
   scores: 'All scores, CSV',
   coco: 'Masks, COCO',
   png: 'Masks, PNG',
+  cvat: 'Masks, CVAT',
+  'label-studio': 'Masks, Label Studio',
+  yolo: 'Masks, YOLO',
   'dicom-seg': 'DICOM-SEG',
   bundle: 'Whole study, bundle',
 };

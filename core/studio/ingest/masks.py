@@ -55,8 +55,9 @@ def add_mask(
     run: str | None = None,
     threshold: float | None = None,
     note: str = "",
+    created: str | None = None,
 ) -> int:
-    """Keep a mask (array or its PNG) as the case's next version; returns the version."""
+    """Keep a mask (array or its PNG) as the case's next version; returns the version. created: now, unless given."""
     png = mask if isinstance(mask, bytes) else encode_mask(mask)
     with store.write() as db:
         query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
@@ -70,7 +71,7 @@ def add_mask(
                 "version": version,
                 "source": source,
                 "reader": reader,
-                "created": now(),
+                "created": created or now(),
                 "run": run,
                 "threshold": threshold,
                 "png": png,

@@ -264,27 +264,35 @@ def add_finding(
         raise ValueError("a finding needs a label")
     if rating is not None and not (context.trial and context.trial["rated"] and 0 <= rating <= 100):
         raise ValueError("A place is rated from 0 to 100, in a trial that asks for it.")
-    row = {
-        "case_id": case["id"],
-        "mask_version": mask_version,
-        "label": label.strip()[:60],
-        "comment": comment[:4000],
-        "box": None if box is None else json.dumps([round(v, 2) for v in box]),
-        "reader": reader,
-        "created": now(),
-    }
+    given = {"mask_version": mask_version, "label": label.strip()[:60], "comment": comment[:4000]}
     with store.write() as db:
-        # Numbered by the clock, in microseconds: one that follows the last would tell how many there are.
-        last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
-        number = max(time.time_ns() // 1000, last + 1)
-        row = {"id": number, **row}
-        db.execute(f"INSERT INTO findings ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+        row = insert_finding(store, case["id"], reader, given, box, now())
+        number = row["id"]
         if rating is not None:
             db.execute("INSERT INTO trial_marks VALUES (?, ?)", [number, rating])
             row["rating"] = rating
         after = {"finding": number, **row}
         audit.record(store, reader, "finding", study=context.study, case_id=case["id"], after=after)
     return number
+
+
+def insert_finding(
+    store: Store, case_id: int, reader: str, row: dict, box: tuple[float, ...] | None, created: str
+) -> dict:
+    """Insert {"mask_version", "label", "comment"} as a finding of a case; returns the row as it is stored."""
+    with store.write() as db:
+        # Numbered by the clock, in microseconds: one that follows the last would tell how many there are.
+        last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
+        row = {
+            "id": max(time.time_ns() // 1000, last + 1),
+            "case_id": case_id,
+            **row,
+            "box": None if box is None else json.dumps([round(v, 2) for v in box]),
+            "reader": reader,
+            "created": created,
+        }
+        db.execute(f"INSERT INTO findings ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+    return row
 
 
 def findings_of(context: RequestContext, case_id: int) -> list[dict]:

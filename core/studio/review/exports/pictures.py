@@ -96,14 +96,15 @@ def export_png(store: Store, study: str, folder: Path, by: str, keep_names: bool
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for row in rows:
-        (folder / f"{_file(names.case(row), row['id'])}.png").write_bytes(row["png"])
+        (folder / f"{file_name(names.case(row), row['id'])}.png").write_bytes(row["png"])
     text = burned_in.among(store, study, [r["id"] for r in rows])
     details = {"format": "png", "files": len(rows), "named": keep_names, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)
     return {"files": len(rows), "folder": str(folder), "burned_in": text}
 
 
-def _file(name: str, case_id: int) -> str:
+def file_name(name: str, case_id: int) -> str:
+    """The stem of a mask's PNG file."""
     clean = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
     return f"{clean}-{case_id}"
 

@@ -1,0 +1,113 @@
+"""Annotations of other tools: out and in again gives the same pixels; a hostile file gives a sentence and no row."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from core.studio.db import audit
+from core.studio.review import masks
+from core.studio.review.exports.annotations import export_annotations, import_annotations
+from core.studio.review.exports.pictures import export_coco, export_png, newest_masks
+from tests.studio.review.conftest import asks, save_mask
+
+
+def drawn(store) -> tuple[int, np.ndarray]:
+    case = store.first("SELECT id FROM cases WHERE split = 'test' AND label = 'normal' ORDER BY id")["id"]
+    mask = np.zeros((60, 72), np.uint8)
+    mask[5:12, 8:20] = mask[59, 71] = mask[30:40, 0] = 1
+    mask[20:28, 30:50] = np.tril(np.ones((8, 20)))
+    return case, mask
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("format", ["coco", "cvat", "label-studio", "png", "yolo"])
+def test_out_and_in_again_gives_the_same_pixels(room, tmp_path, format, keep):
+    store, _ = room
+    case, mask = drawn(store)
+    save_mask(store, case, mask, "ann")
+    file = tmp_path / "out"
+    if format == "coco":
+        export_coco(store, "room", file, "root", keep)
+    elif format == "png":
+        export_png(store, "room", tmp_path / "files", "root", keep)
+        with zipfile.ZipFile(file, "w") as out:
+            for path in (tmp_path / "files").iterdir():
+                out.write(path, path.name)
+    else:
+        export_annotations(store, "room", file, format, "root", keep)
+    before = {row["id"]: masks.decode_mask(row["png"]) for row in newest_masks(store, "room")}
+    done = import_annotations(store, "room", file, format, "root")
+    after = {row["id"]: row for row in newest_masks(store, "room")}
+    assert done["unknown"] == [] and done["cases"] == len(before) > 1 and done["findings"] >= done["cases"]
+    for number, pixels in before.items():
+        assert np.array_equal(masks.decode_mask(after[number]["png"]), pixels)
+    assert after[case]["source"] == "hand" and after[case]["drawn_by"].endswith(")")
+    last = store.first("SELECT * FROM events ORDER BY id DESC LIMIT 1")
+    assert (last["kind"], last["who"]) == ("annotations", "root") and audit.verify(store)
+
+
+def test_a_lesion_of_label_studio_has_its_author_and_date(room, tmp_path):
+    store, _ = room
+    case = store.first("SELECT * FROM cases WHERE split = 'test' ORDER BY id")
+    value = {"x": 25, "y": 50, "width": 25, "height": 25, "rectanglelabels": ["polyp"]}
+    box = {"type": "rectanglelabels", "value": value, "original_width": 72, "original_height": 60}
+    kept = {"completed_by": {"email": "ada@example.org"}, "created_at": "2024-05-01T10:00:00Z", "result": [box]}
+    task = {"data": {"image": f"/data/upload/1/0a1b2c3d-{case['name']}"}, "annotations": [kept]}
+    (tmp_path / "ls.json").write_text(json.dumps([task]))
+    assert import_annotations(store, "room", tmp_path / "ls.json", "label-studio", "root")["findings"] == 1
+    row = store.first("SELECT * FROM findings WHERE case_id = ?", [case["id"]])
+    assert (row["reader"], row["created"]) == ("ada@example.org (Label Studio)", "2024-05-01T10:00:00.000Z")
+    assert (row["label"], json.loads(row["box"])) == ("polyp", [18, 30, 36, 45])
+    assert row["mask_version"] is None and masks.versions(asks(store, study="room"), case["id"]) is not None
+
+
+def zipped(file, entries):
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, body in entries.items():
+            out.writestr(name, body)
+
+
+def test_a_hostile_file_gives_a_sentence_and_stores_nothing(room, tmp_path, monkeypatch):
+    from core.studio.review.exports import annotations
+
+    store, _ = room
+    case = store.first("SELECT * FROM cases WHERE split = 'test' ORDER BY id")
+    image = f'<image name="{case["name"]}" width="72" height="60">'
+    polygon = '<polygon label="a" points="1,1;9,1;9,9"/>'
+    xml = {
+        "entities": f'<!DOCTYPE a [<!ENTITY b "bbbb">]><annotations>{image}{polygon}</image></annotations>',
+        "cut": f"<annotations>{image}{polygon}",
+        "outside": f'<annotations>{image}{polygon}<box label="a" xtl="0" ytl="0" xbr="1e9" ybr="3"/>'
+        "</image></annotations>",
+        "nan": f'<annotations>{image}<polygon label="a" points="nan,1;2,2"/></image></annotations>',
+        "size": f"<annotations>{image.replace('72', '73')}{polygon}</image></annotations>",
+        "runs": f'<annotations>{image}<mask label="a" rle="0,99999999999" left="0" top="0" width="9" height="9"/>'
+        "</image></annotations>",
+        "nobody": '<annotations><image name="../../etc/passwd" width="1" height="1"><box label="a" xtl="0" ytl="0" '
+        'xbr="1" ybr="1"/></image></annotations>',
+    }
+    bad = [(name, "cvat", text) for name, text in xml.items()]
+    bad += [("deep", "label-studio", "[" * 100_000), ("list", "coco", "[]"), ("kind", "voc", "{}")]
+    runs = {"size": [60, 72], "counts": "~~~~"}
+    coco = {"images": [{"id": 1, "file_name": case["name"]}], "annotations": [{"image_id": 1, "segmentation": runs}]}
+    bad += [("letters", "coco", json.dumps(coco)), ("nozip", "yolo", "0 1 1 1 1")]
+    before = [store.query(f"SELECT * FROM {table}") for table in ("findings", "lesion_masks", "events")]
+    for name, format, text in bad:
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match=r"\w+ \w+"):
+            import_annotations(store, "room", tmp_path / name, format, "root")
+    stem = case["name"].rsplit(".", 1)[0]
+    zipped(tmp_path / "up.zip", {f"../{stem}.txt": "0 .5 .5 .1 .1"})
+    with pytest.raises(ValueError, match="outside itself"):
+        import_annotations(store, "room", tmp_path / "up.zip", "yolo", "root")
+    monkeypatch.setattr(annotations, "LARGEST", 100_000)
+    zipped(tmp_path / "bomb.zip", {f"{stem}.png": b"\0" * 10_000_000})
+    with pytest.raises(ValueError, match="unpacks to more"):
+        import_annotations(store, "room", tmp_path / "bomb.zip", "png", "root")
+    monkeypatch.setattr(annotations, "MOST_POINTS", 50)
+    (tmp_path / "huge").write_text(f"<annotations>{image}{polygon * 20}</image></annotations>")
+    with pytest.raises(ValueError, match="at most"):
+        import_annotations(store, "room", tmp_path / "huge", "cvat", "root")
+    assert before == [store.query(f"SELECT * FROM {table}") for table in ("findings", "lesion_masks", "events")]
