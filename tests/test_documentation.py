@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -18,17 +20,16 @@ NOTEBOOKS = sorted((ROOT / "assets/notebooks").glob("*.ipynb"))
 def test_the_documentation_is_built_and_each_public_name_stands_in_it(tmp_path):
     import pmsacl_studio
 
-    line = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", str(ROOT / "assets/docs/mkdocs.yml")]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "DISABLE_MKDOCS_2_WARNING": "true"}
+    line = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "assets/docs/mkdocs.yml")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run([*line, "-d", str(tmp_path)], capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "reference/index.html").read_text(encoding="utf-8")
     for name in pmsacl_studio.__all__:
         assert f'id="pmsacl_studio.{name}"' in page, name
     for file in tmp_path.rglob("*.html"):  # nothing is asked of another host when a page is opened
-        assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', file.read_text(encoding="utf-8")), (
-            file
-        )
+        asked = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', file.read_text(encoding="utf-8"))
+        assert not asked, file
 
 
 @pytest.mark.long
@@ -44,6 +45,20 @@ def test_each_notebook_runs(notebook, tmp_path, monkeypatch):
     code = "\n".join(cell.source for cell in book.cells if cell.cell_type == "code")
     assert not re.search(r"^\s*(from|import) (core|app)\b", code, re.M)  # programs import pmsacl_studio alone
     NotebookClient(book, timeout=500, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+
+def test_each_public_name_says_what_it_does_and_what_its_parts_do():
+    """`help()` of each, and of what it offers: a sentence of its own."""
+    import pmsacl_studio
+
+    for name in pmsacl_studio.__all__:
+        public = getattr(pmsacl_studio, name)
+        members = vars(public).items() if inspect.isclass(public) else ()
+        functions = [(f"{name}.{key}", one) for key, one in members if inspect.isfunction(one) and key[0] != "_"]
+        for title, one in [(name, public), *functions]:
+            said = pydoc.plain(pydoc.render_doc(one))
+            first = (inspect.getdoc(one) or "").split("\n")[0]
+            assert len(first.split()) >= 3 and first in said, title
 
 
 def test_there_are_notebooks():

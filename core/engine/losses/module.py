@@ -13,7 +13,8 @@ class PMSACLLoss(nn.Module):
 
     Args:
         centres: (k + 1, D), the mean features of A_0 to A_k of an encoder before the training; they stay as they are.
-        tau, alpha: temperatures (Eq. 7).
+        tau: temperature (Eq. 7).
+        alpha: factor of tau between samples of one class; above 1 they repel each other less (Eq. 7).
 
     Example:
         loss = PMSACLLoss(centres)(z, labels, partners)  # z (M, D), labels (M,), partners (M,)
