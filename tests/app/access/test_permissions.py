@@ -32,9 +32,11 @@ HIDDEN = {  # for readers, but what they show of a case is hidden until the blin
     "GET /api/case/{case_id}/nearest",
     "GET /api/export/{study}/warning",
     "GET /api/review/draft/{case_id}",
+    "GET /api/review/normal/{case_id}",
     "POST /api/export/{study}/{kind}",
     "POST /api/review/draft/{case_id}",
     "POST /api/review/mask/{case_id}",
+    "POST /api/review/normal/{case_id}",
     "POST /api/review/restore/{mask_id}",
     "POST /api/review/segment/{case_id}",
 }

@@ -13,6 +13,7 @@ import json
 import random
 import secrets
 import shutil
+import sys
 import time
 import uuid
 import zlib
@@ -56,7 +57,11 @@ class Clock(datetime):
 
 
 class Dice:
-    """Stands for what the studio draws its secrets, names and seeds from: a seed makes all of them again."""
+    """Stands for what the studio draws its secrets, names and seeds from: a seed makes all of them again.
+
+    Each module draws from a stream of its own: what Gradio's queue draws after an answer, whenever its thread comes to
+    it, takes nothing from what the studio draws.
+    """
 
     def __init__(self, monkeypatch):
         for module in (stores, people):
@@ -64,15 +69,20 @@ class Dice:
         monkeypatch.setattr(time, "time", lambda: float(Clock.seconds))
         monkeypatch.setattr(time, "time_ns", lambda: Clock.seconds * 10**9)
         monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
-        monkeypatch.setattr(secrets, "token_bytes", lambda n=32: self.random.randbytes(n or 32))
-        monkeypatch.setattr(secrets, "token_hex", lambda n=32: self.random.randbytes(n or 32).hex())
-        monkeypatch.setattr(secrets, "token_urlsafe", lambda n=32: self.random.randbytes(n or 32).hex())
-        monkeypatch.setattr(secrets, "randbits", lambda n: self.random.getrandbits(n))
-        monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=self.random.randbytes(16)))
+        monkeypatch.setattr(secrets, "token_bytes", lambda n=32: self.stream().randbytes(n or 32))
+        monkeypatch.setattr(secrets, "token_hex", lambda n=32: self.stream().randbytes(n or 32).hex())
+        monkeypatch.setattr(secrets, "token_urlsafe", lambda n=32: self.stream().randbytes(n or 32).hex())
+        monkeypatch.setattr(secrets, "randbits", lambda n: self.stream().getrandbits(n))
+        monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=self.stream().randbytes(16)))
         self.seed(0)
 
+    def stream(self) -> random.Random:
+        """That of the module that draws."""
+        module = sys._getframe(2).f_globals["__name__"]
+        return self.streams.setdefault(module, random.Random(f"{self.seeded} {module}"))
+
     def seed(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self.seeded, self.streams = seed, dict[str, random.Random]()
         random.seed(seed)
         np.random.seed(seed)
 

@@ -59,13 +59,13 @@ def test_keys_can_be_changed_and_stay_changed(page, page_url):
     enter(page, page_url)
     page.keyboard.press("?")
     page.locator(".rv-keys > div", has_text="Invert the image").locator("button").click()
-    page.keyboard.press("#")
+    page.keyboard.press("$")
     page.locator(".rv-help .main").click()
     with page.expect_response(lambda r: r.url.endswith("api/review/settings") and "show" in r.request.post_data_json):
-        page.keyboard.press("#")
+        page.keyboard.press("$")
     assert page.evaluate(f"{WIDGET}.review.show.invert") is True
     enter(page, page_url)
-    page.keyboard.press("#")
+    page.keyboard.press("$")
     assert page.evaluate(f"{WIDGET}.review.show.invert") is True
     page.keyboard.press("i")
     assert page.evaluate(f"{WIDGET}.review.show.invert") is True

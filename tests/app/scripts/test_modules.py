@@ -63,7 +63,9 @@ def test_a_script_imports_what_is_there(file):
 
 
 def test_no_script_is_left_over():
-    """Each is imported by another, but studio.js and a widget's own, which the page loads."""
+    """Each is imported by another, but for a widget's own and the two of app/page.py, which the page loads."""
     files = scripts(APP)
-    loaded = {f for f in files if f.stem == f.parent.name} | {APP / "static" / "studio.js"}
+    loaded = {f for f in files if f.stem == f.parent.name} | {
+        APP / "static" / name for name in ("studio.js", "theme.js")
+    }
     assert set(files) - loaded - {other for file in files for other in imports(file)} == set()
