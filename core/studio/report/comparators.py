@@ -49,7 +49,7 @@ SOURCES = {
             "batch": "as all comparators",
             "code_optimiser": "Adam learns sooner in short trainings",
             "code_lr": "as that of the generator",
-            "code_bound": "the generator knows standard normal draws, a third of whose coordinates lie beyond 1",
+            "code_bound": "1 is not in the released code, which has no bound; a third of normal draws lie beyond 1",
             "span": "as all comparators, 0..1",
         },
     ),
