@@ -59,8 +59,9 @@ class Clock(datetime):
 class Dice:
     """Stands for what the studio draws its secrets, names and seeds from: a seed makes all of them again.
 
-    Each module draws from a stream of its own: what Gradio's queue draws after an answer, whenever its thread comes to
-    it, takes nothing from what the studio draws.
+    Each module draws from a stream of its own in each home, which goes on from request to request: neither what
+    Gradio's queue draws after an answer, whenever its thread comes to it, nor which request is the first to need a
+    random order changes what is drawn. An order is as random to the reader whenever it was made.
     """
 
     def __init__(self, monkeypatch):
@@ -74,15 +75,22 @@ class Dice:
         monkeypatch.setattr(secrets, "token_urlsafe", lambda n=32: self.stream().randbytes(n or 32).hex())
         monkeypatch.setattr(secrets, "randbits", lambda n: self.stream().getrandbits(n))
         monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=self.stream().randbytes(16)))
+        self.streams: dict[tuple[int, str], random.Random] = {}
         self.seed(0)
 
     def stream(self) -> random.Random:
         """That of the module that draws."""
         module = sys._getframe(2).f_globals["__name__"]
-        return self.streams.setdefault(module, random.Random(f"{self.seeded} {module}"))
+        return self.streams.setdefault((self.home, module), random.Random(module))
 
-    def seed(self, seed: int) -> None:
-        self.seeded, self.streams = seed, dict[str, random.Random]()
+    def begin(self, home: int) -> None:
+        """What the home draws from now on is what it would draw at first."""
+        self.streams = {key: stream for key, stream in self.streams.items() if key[0] != home}
+        self.seed(0, home)
+
+    def seed(self, seed: int, home: int = 0) -> None:
+        """The home's turn; `random` and NumPy begin at the seed."""
+        self.home = home
         random.seed(seed)
         np.random.seed(seed)
 
@@ -329,8 +337,8 @@ class Pair:
             store.close()
             shutil.copytree(self.homes[number], kept)
         Clock.seconds, self.servers = NOW, []
-        for home in self.homes:
-            dice.seed(0)
+        for number, home in enumerate(self.homes):
+            dice.begin(number)
             GradioContext.id = 0  # Gradio numbers the parts of all pages of a process
             self.servers.append(whole_server(self._store(home)))
         self.differences: list[str] = []
@@ -342,14 +350,14 @@ class Pair:
     def reset(self, reader: str = "ann") -> None:
         """Both homes as they were built, and `reader` signed in on both."""
         self.clients = []
-        for home, kept, server in zip(self.homes, self.kept, self.servers, strict=True):
+        for number, (home, kept, server) in enumerate(zip(self.homes, self.kept, self.servers, strict=True)):
             ctx: Context = server.state.ctx
             ctx.store().close()
             shutil.rmtree(home)
             shutil.copytree(kept, home)
             ctx._store, ctx._held = self._store(home), {}
             ctx.sessions._store = ctx.store()
-            self.dice.seed(1)
+            self.dice.begin(number)
             self.clients.append(visitor(server, reader, follow_redirects=False))
         self.counter = itertools.count(2)
 
@@ -358,19 +366,24 @@ class Pair:
             server.state.ctx.store().close()
 
     def own_number(self, number: int, reader: str) -> int | None:
-        """The case's own number, of one as the page knows it."""
-        server, client = self.servers[0], self.clients[0]
-        cookie = client.cookies.get(server.state.ctx.sessions.COOKIE, "")
-        try:
-            return asks(server.state.ctx.store(), reader, number=number, sign_in=cookie).asked_case["id"]
-        except ValueError:
-            return None
+        """The case's own number, of one as the page knows it. Asked of both homes: it may be what makes an order."""
+        found = []
+        for home, (server, client) in enumerate(zip(self.servers, self.clients, strict=True)):
+            self.dice.home = home
+            cookie = client.cookies.get(server.state.ctx.sessions.COOKIE, "")
+            try:
+                context = asks(server.state.ctx.store(), reader, number=number, sign_in=cookie)
+                found.append(context.asked_case["id"])
+            except ValueError:
+                found.append(None)
+        assert found[0] == found[1]
+        return found[0]
 
     def ask(self, method: str, path: str, **given) -> tuple[object, str | None]:
         """The first server's answer, and what differs in the second one's, or None."""
         seed, answers = next(self.counter), []
-        for client in self.clients:
-            self.dice.seed(seed)
+        for number, client in enumerate(self.clients):
+            self.dice.seed(seed, number)
             answers.append(client.request(method, path, **given))
         self.asked += 1
         one, other = answers
@@ -384,8 +397,8 @@ class Pair:
     def call(self, number: int, data: list) -> list:
         """What Gradio's function of that number gives on both servers, as its queue calls it for the reader."""
         outputs, seed = [], next(self.counter)
-        for server, client in zip(self.servers, self.clients, strict=True):
-            self.dice.seed(seed)
+        for home, (server, client) in enumerate(zip(self.servers, self.clients, strict=True)):
+            self.dice.seed(seed, home)
             query = "&".join(f"{name}={value}" for name, value in zip(("study", "tab"), data, strict=False) if value)
             cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
             scope = {"type": "http", "headers": [(b"cookie", cookie.encode())], "query_string": query.encode()}
