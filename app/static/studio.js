@@ -148,9 +148,6 @@ async function watch() {
 }
 Studio.on('started', watch);
 
-// Whoever comes back to the window finds what was done elsewhere meanwhile.
-addEventListener('focus', () => Studio.started && Studio.emit('back'));
-
 // The address follows clicks on tabs only: Gradio's own select events also fire while the page loads.
 document.addEventListener('click', (event) => {
   const target = event.target instanceof Element ? event.target : null;

@@ -16,7 +16,6 @@ export async function mount(root, studio) {
   /** @type {string | null} */
   let asked = null;
   let run = '';
-  let last = ''; // what is shown, as text
   const question = questions();
 
   const link = (/** @type {number} */ id, /** @type {string} */ name) =>
@@ -93,18 +92,10 @@ export async function mount(root, studio) {
     );
   }
 
-  /** Nothing of the study before stays while another one's figures are on their way. @param {string | null} study */
-  function clear(study) {
-    asked = study;
-    run = last = '';
-    question();
-    fill(page, el('p', { class: 'dim' }, studio.study ? 'Reading the scores…' : 'Choose a study.'));
-  }
-
-  async function show(force = false, changed = false) {
+  async function show(force = false) {
     const { study } = studio;
     if (!study || !studio.shown(root) || (!force && asked === study)) return;
-    if (asked !== study) clear(study);
+    asked = study;
     const newest = question();
     const of = `/api/results/${encodeURIComponent(study)}`;
     let r;
@@ -114,9 +105,7 @@ export async function mount(root, studio) {
       if (newest()) fill(page, el('p', { class: 'panel rs-wide' }, error.message));
       return;
     }
-    const text = JSON.stringify([study, r]);
-    if (!newest() || (changed && text === last)) return;
-    last = text;
+    if (!newest()) return;
     const out = exports(study, r.run, r.blind, link, () => show(true));
     if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
@@ -153,11 +142,7 @@ export async function mount(root, studio) {
     fill(sizes, diceBySize(found));
   }
 
-  studio.on('study', () => {
-    clear(null);
-    show();
-  });
-  studio.on('back', () => show(true, true));
+  studio.on('study', () => show());
   studio.on('tab', (tab) => tab === 'results' && show(true));
   studio.on('scored', () => show(true));
   new ResizeObserver(() => show()).observe(root);

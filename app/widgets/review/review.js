@@ -2,7 +2,7 @@
 import { get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
 import { shownCase } from '../../static/store.js';
-import { again, decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
+import { decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
 import { allMarked, DRAWING, leave, save, takeNormal, takeTool } from './js/drawing.js';
 import { record, takePlace } from './js/findings.js';
 import { frame } from './js/frame.js';
@@ -189,16 +189,15 @@ export async function mount(root, studio) {
     if (!study || !review.setup || review.study !== study || !studio.shown(root)) return;
     const answer = await get('/api/review/open', { study });
     if (!answer.ok || review.study !== study) return;
-    const names = (/** @type {{id: string, name: string}[]} */ runs) => runs.map((r) => r.id + r.name).join();
+    const names = (/** @type {{id: string}[]} */ runs) => runs.map((r) => r.id).join();
     if (names(answer.runs) !== names(review.setup.runs)) review.open(study, review.detail?.id);
-    else await again(review);
   };
   studio.on('study', () => {
     opened = null;
     review.leave(); // in sight or not
     show();
   });
-  for (const event of ['tab', 'scored', 'back']) studio.on(event, renew);
+  for (const event of ['tab', 'scored']) studio.on(event, renew);
   // In the tour's frame the keys stay with the tour.
   studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
   studio.on('flags', () => {

@@ -99,18 +99,6 @@ export function goTo(review, id) {
   });
 }
 
-/** Reads list and case again where another window has changed them; what is being drawn stays. @param {ReviewView} review */
-export function again(review) {
-  return enqueue(async () => {
-    const { detail, list, study, editor } = review;
-    await list.follow();
-    if (!detail || review.study !== study || review.detail !== detail) return;
-    const found = await get(`/api/review/case/${detail.id}`, list.params());
-    const changed = found.ok && JSON.stringify(found.case) !== JSON.stringify(detail);
-    if (changed && !editor.mask && review.detail === detail) await review.cases.enter(found.case);
-  });
-}
-
 /** Takes back the last stroke or decision, wherever it was. @param {ReviewView} review */
 export async function undo(review) {
   const { editor, drafts } = review;

@@ -196,24 +196,6 @@ export class Worklist {
     this.mark(this.review.detail?.id);
   }
 
-  /** Loads the list again, at its place, if another window has changed it. */
-  async follow() {
-    const { nonce, box } = this;
-    const said = (/** @type {Row} */ r) => JSON.stringify([r.id, r.decision, r.score, r.flagged, r.disagreement]);
-    const [list, counts] = await Promise.all([
-      get('/api/review/list', this.params()),
-      get('/api/review/counts', this.params()),
-    ]);
-    if (nonce !== this.nonce || !list.ok || !counts.ok) return;
-    const held = [...this.rows.values()].slice(0, list.rows.length).map(({ row }) => said(row));
-    const more = list.cursor === null && this.rows.size > list.rows.length;
-    const same = !more && held.join() === list.rows.map(said).join();
-    if (same && JSON.stringify(counts) === JSON.stringify(this.counts)) return;
-    const { scrollTop } = box;
-    await this.load();
-    box.scrollTop = scrollTop;
-  }
-
   /** Draws a row again: its case has a draft now, or has none any more. @param {number} id */
   renew(id) {
     const held = this.rows.get(id);
