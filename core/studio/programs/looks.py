@@ -14,7 +14,8 @@ from core.engine.calibration.percentiles import Calibration
 from core.studio.db.store import Store
 from core.studio.ingest.resize import prepare
 from core.studio.runs import records as runs
-from core.studio.runs.readings import FLAG_PERCENTILE, size_of
+from core.studio.runs.operating import FLAG_PERCENTILE
+from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 
 BATCH = 32

@@ -12,7 +12,8 @@ import numpy as np
 from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.runs import records as runs
-from core.studio.runs.readings import FLAG_PERCENTILE, size_of
+from core.studio.runs.operating import FLAG_PERCENTILE
+from core.studio.runs.readings import size_of
 
 # Four more passes of the detector over every image: minutes on a processor for so many, an hour for a large study.
 STEADY_CASES = 1000

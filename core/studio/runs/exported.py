@@ -28,7 +28,8 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.studies import load_arrays, show_study
 from core.studio.runs import records as runs
 from core.studio.runs import screen, weights
-from core.studio.runs.readings import FLAG_PERCENTILE, OUTLINE, size_of
+from core.studio.runs.operating import FLAG_PERCENTILE
+from core.studio.runs.readings import OUTLINE, size_of
 from core.studio.runs.scoring import load_detector
 
 FORMAT = 1

@@ -11,7 +11,6 @@ from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.quantise import dequantise, quantise
 from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
-from core.studio.runs.operating import FLAG_PERCENTILE as FLAG_PERCENTILE
 from core.studio.runs.operating import in_force
 
 OUTLINE = "outline"  # among a reading's extras: the level at which its heat map is outlined

@@ -31,7 +31,8 @@ from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import records as runs
 from core.studio.runs import weights
 from core.studio.runs.next_marks import keep_order
-from core.studio.runs.readings import FLAG_PERCENTILE, MOST_EXTRAS, OUTLINE, size_of, write_readings
+from core.studio.runs.operating import FLAG_PERCENTILE
+from core.studio.runs.readings import MOST_EXTRAS, OUTLINE, size_of, write_readings
 
 SEEN_SIDE = 32  # of the grid on which places that normal images show are kept
 CHUNK = 64  # images scored between two looks at should_stop

@@ -1,5 +1,6 @@
 // Drawings that are not saved yet: kept by the studio after each stroke, given back when the case comes again.
 import { bytes, discard, get, postBytes } from '../../../static/api.js';
+import { keep, kept } from '../../../static/kept.js';
 import { decode, encode } from './draft_format.js';
 import { isPassing } from './stored.js';
 
@@ -13,22 +14,7 @@ const KEY = 'pmsacl.drafts';
 const PAUSE = 3000; // milliseconds until what the studio did not answer is sent again
 
 /** Drawings that a page which was left could not send any more: [case, base64] by reader. @returns {Record<string, [number, string][]>} */
-function left() {
-  try {
-    return JSON.parse(localStorage.getItem(KEY) || '{}');
-  } catch {
-    return {};
-  }
-}
-
-/** @param {Record<string, [number, string][]>} drawings by reader */
-function leave(drawings) {
-  try {
-    localStorage.setItem(KEY, JSON.stringify(drawings));
-  } catch {
-    // too large for this browser, or it stores nothing
-  }
-}
+const left = () => kept(KEY, {});
 
 /** @param {Uint8Array} raw */
 const text = (raw) => btoa(Array.from(raw, (b) => String.fromCharCode(b)).join(''));
@@ -71,14 +57,14 @@ export class Drafts {
   leave() {
     const reader = this.review.setup?.reader || '';
     const unsent = [...this.latest].flatMap(([id, raw]) => (raw ? [[id, text(raw)]] : []));
-    if (unsent.length) leave({ ...left(), [reader]: /** @type {[number, string][]} */ (unsent) });
+    if (unsent.length) keep(KEY, { ...left(), [reader]: /** @type {[number, string][]} */ (unsent) });
   }
 
   /** Sends what an earlier page of this reader left. */
   takeUp() {
     const { [this.review.setup?.reader || '']: mine = [], ...others } = left();
     if (!mine.length) return;
-    leave(others);
+    keep(KEY, others);
     for (const [id, raw] of mine)
       this.queue(
         id,

@@ -3,6 +3,7 @@ import { api, get } from '../../../static/api.js';
 import { orToast, stage } from '../../../static/dialogs.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed, moment, plural } from '../../../static/format.js';
+import { keep, kept } from '../../../static/kept.js';
 import { about, underWay } from '../../../static/plan.js';
 import { detectors } from './detector_choice.js';
 
@@ -205,13 +206,7 @@ const PUT_AWAY = 'pmsacl.offers'; // offers to learn that this browser put away,
 const AGAIN = 5000; // ms between two looks at learning that goes on beside reading
 
 /** @returns {Record<string, string>} */
-function away() {
-  try {
-    return JSON.parse(localStorage.getItem(PUT_AWAY) || '{}');
-  } catch {
-    return {};
-  }
-}
+const away = () => kept(PUT_AWAY, {});
 
 /**
  * One quiet line: that there is enough to learn from, after 3, 5, 10, 20 and 40 marked cases, or what came of it.
@@ -225,11 +220,7 @@ export function learnOffer(review) {
     element.hidden = !study || away()[study] === key;
     const put = () => {
       element.hidden = true;
-      try {
-        localStorage.setItem(PUT_AWAY, JSON.stringify({ ...away(), [study || '']: key }));
-      } catch {
-        // this browser stores nothing: the line comes again
-      }
+      keep(PUT_AWAY, { ...away(), [study || '']: key }); // where nothing is stored, the line comes again
     };
     const later = el(
       'button',

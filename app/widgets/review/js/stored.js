@@ -1,5 +1,6 @@
 // A decision that cannot be stored yet (a full disk, a studio that restarts) is kept in the browser and sent again.
 import { post, token } from '../../../static/api.js';
+import { keep, kept } from '../../../static/kept.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {{reader: string, body: Record<string, unknown>}} Kept */
@@ -9,25 +10,14 @@ const PASSING = new Set([undefined, 503, 507]); // not reached, busy, disk full
 const PAUSE = 3000; // milliseconds between two tries
 
 /** @returns {Kept[]} */
-function kept() {
-  try {
-    return JSON.parse(localStorage.getItem(KEY) || '[]');
-  } catch {
-    return [];
-  }
-}
-
-/** @param {Kept[]} entries */
-function keep(entries) {
-  try {
-    localStorage.setItem(KEY, JSON.stringify(entries));
-  } catch {
-    // a browser that stores nothing still has the decision in its memory
-  }
-}
+const waiting = () => kept(KEY, []);
 
 /** @param {Kept} entry */
-const forget = (entry) => keep(kept().filter((one) => one.body.token !== entry.body.token));
+const forget = (entry) =>
+  keep(
+    KEY,
+    waiting().filter((one) => one.body.token !== entry.body.token),
+  );
 
 /** @param {{ok: boolean, status?: number}} answer whether another try may succeed */
 export const isPassing = (answer) => !answer.ok && PASSING.has(answer.status);
@@ -40,7 +30,7 @@ export const isPassing = (answer) => !answer.ok && PASSING.has(answer.status);
  */
 export async function stored(review, body, pause = PAUSE) {
   const entry = { reader: review.setup?.reader || '', body: { token: token(), ...body } };
-  keep([...kept(), entry]);
+  keep(KEY, [...waiting(), entry]);
   for (;;) {
     const answer = await post('/api/review/decide', entry.body);
     if (!isPassing(answer)) {
@@ -56,7 +46,7 @@ export async function stored(review, body, pause = PAUSE) {
 /** After a reload: what this reader decided and was never answered. @param {ReviewView} review */
 export async function sendKept(review) {
   const reader = review.setup?.reader;
-  for (const entry of kept().filter((one) => one.reader === reader)) {
+  for (const entry of waiting().filter((one) => one.reader === reader)) {
     const answer = await post('/api/review/decide', { ...entry.body, list: undefined });
     if (isPassing(answer)) return review.say('Decisions that are kept in this browser could not be stored yet.', 'bad');
     forget(entry);

@@ -25,21 +25,22 @@ def pasted(
     """
     side = len(under)
     own = _around(donor, mask)
-    best: tuple[float, np.ndarray] | None = None
+    best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
     for _ in range(TRIES if mask.sum() >= LEAST else 0):
         away = draw.uniform(-AWAY, AWAY, 2) * side
         moved = np.array([[1, 0, away[0]], [0, 1, away[1]]], np.float32)
         there = cv2.warpAffine(mask, moved, (side, side), flags=cv2.INTER_NEAREST)
         if there.sum() < LEAST or (roi is not None and (there & roi).sum() < 0.8 * there.sum()):
             continue
-        unlike = float(np.abs(_around(under, there) - own).sum())
+        colour = _around(under, there)
+        unlike = float(np.abs(colour - own).sum())
         if best is None or unlike < best[0]:
-            best = unlike, moved
+            best = unlike, moved, there, colour
     if best is None:
         return under, np.zeros_like(mask)
-    there = cv2.warpAffine(mask, best[1], (side, side), flags=cv2.INTER_NEAREST)
-    over = cv2.warpAffine(donor, best[1], (side, side), borderMode=cv2.BORDER_REFLECT_101).astype(np.float32)
-    over += draw.uniform(*MATCH) * (_around(under, there) - own)
+    _, moved, there, colour = best
+    over = cv2.warpAffine(donor, moved, (side, side), borderMode=cv2.BORDER_REFLECT_101).astype(np.float32)
+    over += draw.uniform(*MATCH) * (colour - own)
     alpha = cv2.GaussianBlur(there.astype(np.float32), (0, 0), draw.uniform(*SOFT) * side / 224)[..., None]
     return np.clip(under * (1 - alpha) + over * alpha, 0, 255).astype(np.uint8), there
 

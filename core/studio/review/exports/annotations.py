@@ -383,16 +383,18 @@ def export_annotations(store: Store, study: str, target: Path, format: str, by: 
         label, name = pictures.label_of(row, found, own), names.case(row)
         image = ElementTree.SubElement(top, "image", id=str(row["id"]), name=f"{name}.png", width=str(w), height=str(h))
         lines, results = [], []
-        parts, count = pictures.label_map(mask)
-        for i in range(1, count + 1):
-            alone = (parts == i).astype(np.uint8)
-            x, y, wide, high = cv2.boundingRect(alone)
+        parts, _ = pictures.label_map(mask)
+        for i, part in enumerate(pictures.components(mask), 1):
+            x, y, wide, high = (int(v) for v in part.bbox)
+            alone = (parts[y : y + high, x : x + wide] == i).astype(np.uint8)
             place: dict[str, Any] = {"left": str(x), "top": str(y), "width": str(wide), "height": str(high)}
-            runs = _runs(alone[y : y + high, x : x + wide])
+            runs = _runs(alone)
             ElementTree.SubElement(
                 image, "mask", label=label, source="file", occluded="0", rle=", ".join(map(str, runs)), **place
             )
-            outline = cv2.findContours(alone, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)[0][0].reshape(-1, 2)
+            outline = cv2.findContours(alone, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE, offset=(x, y))[0][0].reshape(
+                -1, 2
+            )
             outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # of a speck
             shares = outline / [w, h]
             lines.append(f"{labels.index(label)} " + " ".join(f"{v:.8f}" for v in shares.ravel()))
