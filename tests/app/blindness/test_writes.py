@@ -46,19 +46,25 @@ ONE_FOR_ALL = {
     "trials": {"trial-plan", "trial-start", "trial-close", "trial-frozen"}, "trial_parts": {"trial-plan",
     "session-start"}, "readers": {"invite", "role", "password-reset", "password",
     "account-removed"}, "studies": {"bin", "restore", "import"}, "watches": {"watch"}, "roots": {"root"},
+    "operating_points": {"operating-point"},
 }  # fmt: skip
 # What follows from another table's rows, or is a reader's own and says nothing of a case: no event. Who made a run, a
 # map, a view or an upload is kept in `owners`.
 FOLLOWS = {
     "current_reviews": "reviews", "case_votes": "reviews", "reader_words": "reviews", "undone": "reviews",
     "answered": "reviews", "reading_session_cases": "reading_sessions", "trial_reads": "reviews",
-    "trial_marks": "findings",
+    "trial_marks": "findings", "readings": "operating_points",
 }  # fmt: skip
 OWN = {
     "mask_drafts", "jobs", "runs", "owners", "sessions", "cluster_maps", "cluster_views", "cluster_projected",
     "presets", "settings", "step_times", "sqlite_sequence", "incoming",
 }  # fmt: skip
-OF_A_STUDY = {"labels": {"labels"}, "blind": {"blind"}, "tags": {"tag", "untag"}}  # settings NAME:STUDY
+OF_A_STUDY = {
+    "labels": {"labels"},
+    "blind": {"blind"},
+    "tags": {"tag", "untag"},
+    "adopted": {"adopted"},
+}  # settings NAME:STUDY
 DRAWN = {"neutral_orders", "neutral_cases"}  # at random when they are first due, also by what is then refused
 SECRETS = ("deidentify:", "patients")  # settings that are drawn likewise
 
