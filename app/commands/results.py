@@ -32,9 +32,12 @@ def _add_believe(subparsers) -> None:
 
 def run_believe(args) -> int:
     from core.studio.review import believe
+    from core.studio.runs.records import get_run
 
-    kept = believe.measure(open_store(args), args.run_id, args.device)
-    return finish(args, {"run": args.run_id, **kept}, believe.as_text(kept))
+    store = open_store(args)
+    kept = believe.measure(store, args.run_id, args.device)
+    found = believe.believed(store, get_run(store, args.run_id)["study"], args.run_id)
+    return finish(args, {"run": args.run_id, **kept, "promise": found["promise"]}, believe.as_text(kept, found))
 
 
 def _add_evaluate(subparsers) -> None:

@@ -38,11 +38,14 @@ class OperatingPoint(Confusion):
 
 
 class Promised(Part):
-    """The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are."""
+    """The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are.
+    caveat: what is not known of it. paused: it does not hold now, and the guarantee says so."""
 
     alpha: float
     threshold: float | None
     guarantee: str
+    caveat: str | None
+    paused: bool
     held: int
     needed: int
     flagged: int
@@ -220,25 +223,12 @@ class ResultsOfRun(Answer):
     verdicts: list[Verdict]
     labels: OperatingPoint
     readers: OperatingPoint
-    promise: Promised | None
     chosen: Chosen
     compared: list[ComparedRow]
     panel: list[PanelCase]
 
 
 Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
-
-
-class ConfidentPromise(Part):
-    """The threshold that flags at most 5 % of normal images with 95 % confidence; null where too few are held out.
-    flagged: of the test's normals. paused: why it does not hold now."""
-
-    threshold: float | None
-    guarantee: str
-    held: int
-    needed: int
-    flagged: Share
-    paused: str | None
 
 
 class PlantedLesions(Part):
@@ -253,21 +243,38 @@ class PlantedLesions(Part):
 
 
 class NewImages(Part):
-    """capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm."""
+    """capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm. caveat: what is not
+    known of it."""
 
     cases: int
     capital: float
     since: str | None
+    words: str
+    caveat: str | None
 
 
 class ChangedMeasure(Part):
-    day: str
     measure: str
     usual: float
     new: float
     distance: float
     p: float
     matters: bool
+
+
+class SidesOfChange(Part):
+    """Cases in the middle of what differs most: held-out ones, and new ones."""
+
+    usual: list[int]
+    new: list[int]
+
+
+class ChangedImages(Part):
+    """What differs in the images of a day of import."""
+
+    day: str
+    pictures: SidesOfChange | None
+    rows: list[ChangedMeasure]
 
 
 class ReliabilityPoint(Share):
@@ -280,16 +287,19 @@ class Calibrated(Part):
     abnormal: int
     points: list[ReliabilityPoint]
     brier: float
+    apart: str
 
 
 class Believed(Answer):
-    """planted, plain: empty until `believe RUN` measured them (made: when)."""
+    """planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
+    calibration takes."""
 
-    promise: ConfidentPromise
+    promise: Promised | None
     planted: list[PlantedLesions]
-    changed: list[NewImages]
-    plain: list[ChangedMeasure]
+    changed: NewImages | None
+    plain: list[ChangedImages]
     calibration: Calibrated | None
+    enough: int
     made: str | None
 
 
@@ -315,7 +325,6 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
             "verdicts": [results.verdict(r, points[r["id"]], kept[r["id"]]) for r in runs if r["first"]],
             "labels": points[chosen],
             "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
-            "promise": results.promise(store, study, read[chosen]),
             "compared": results.compared(store, study, runs, bool(roi)),
             "panel": results.prediction_panel(store, chosen, read[chosen], 14, bool(roi)),
         }

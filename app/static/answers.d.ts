@@ -126,15 +126,19 @@ export interface components {
                 number
             ] | null;
         };
-        /** @description planted, plain: empty until `believe RUN` measured them (made: when). */
+        /**
+         * @description planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
+         *     calibration takes.
+         */
         Believed: {
             /** @constant */
             ok: true;
-            promise: components["schemas"]["ConfidentPromise"];
+            promise: components["schemas"]["Promised"] | null;
             planted: components["schemas"]["PlantedLesions"][];
-            changed: components["schemas"]["NewImages"][];
-            plain: components["schemas"]["ChangedMeasure"][];
+            changed: components["schemas"]["NewImages"] | null;
+            plain: components["schemas"]["ChangedImages"][];
             calibration: components["schemas"]["Calibrated"] | null;
+            enough: number;
             made: string | null;
         };
         /** @description Whose published numbers stand beside ours, and whether they are of these images. */
@@ -199,6 +203,7 @@ export interface components {
             abnormal: number;
             points: components["schemas"]["ReliabilityPoint"][];
             brier: number;
+            apart: string;
         };
         /**
          * @description Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
@@ -268,8 +273,13 @@ export interface components {
             second: components["schemas"]["Decision"];
             label: components["schemas"]["Label"];
         };
-        ChangedMeasure: {
+        /** @description What differs in the images of a day of import. */
+        ChangedImages: {
             day: string;
+            pictures: components["schemas"]["SidesOfChange"] | null;
+            rows: components["schemas"]["ChangedMeasure"][];
+        };
+        ChangedMeasure: {
             measure: string;
             usual: number;
             new: number;
@@ -419,18 +429,6 @@ export interface components {
             name: string;
             method: string;
             status: string;
-        };
-        /**
-         * @description The threshold that flags at most 5 % of normal images with 95 % confidence; null where too few are held out.
-         *     flagged: of the test's normals. paused: why it does not hold now.
-         */
-        ConfidentPromise: {
-            threshold: number | null;
-            guarantee: string;
-            held: number;
-            needed: number;
-            flagged: components["schemas"]["Share"];
-            paused: string | null;
         };
         Confusion: {
             tp: number;
@@ -1230,11 +1228,16 @@ export interface components {
             box?: number[] | null;
             rating?: number | null;
         };
-        /** @description capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm. */
+        /**
+         * @description capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm. caveat: what is not
+         *     known of it.
+         */
         NewImages: {
             cases: number;
             capital: number;
             since: string | null;
+            words: string;
+            caveat: string | null;
         };
         NewLabels: {
             labels: string[];
@@ -1656,11 +1659,16 @@ export interface components {
             ok: true;
             sets: (components["schemas"]["Projection"] | components["schemas"]["WaitingProjection"])[];
         };
-        /** @description The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are. */
+        /**
+         * @description The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are.
+         *     caveat: what is not known of it. paused: it does not hold now, and the guarantee says so.
+         */
         Promised: {
             alpha: number;
             threshold: number | null;
             guarantee: string;
+            caveat: string | null;
+            paused: boolean;
             held: number;
             needed: number;
             flagged: number;
@@ -1874,7 +1882,6 @@ export interface components {
             verdicts: components["schemas"]["Verdict"][];
             labels: components["schemas"]["OperatingPoint"];
             readers: components["schemas"]["OperatingPoint"];
-            promise: components["schemas"]["Promised"] | null;
             chosen: components["schemas"]["Chosen"];
             compared: components["schemas"]["ComparedRow"][];
             panel: components["schemas"]["PanelCase"][];
@@ -2207,6 +2214,11 @@ export interface components {
             seconds: number | null;
             percentile: number | null;
             flagged: boolean | null;
+        };
+        /** @description Cases in the middle of what differs most: held-out ones, and new ones. */
+        SidesOfChange: {
+            usual: number[];
+            new: number[];
         };
         SizeGroup: {
             from: number;
@@ -2738,6 +2750,7 @@ export type CaseOfPoint = components['schemas']['CaseOfPoint'];
 export type CaseTag = components['schemas']['CaseTag'];
 export type CasesTagged = components['schemas']['CasesTagged'];
 export type ChangedCase = components['schemas']['ChangedCase'];
+export type ChangedImages = components['schemas']['ChangedImages'];
 export type ChangedMeasure = components['schemas']['ChangedMeasure'];
 export type ChangedMind = components['schemas']['ChangedMind'];
 export type ChoiceField = components['schemas']['ChoiceField'];
@@ -2752,7 +2765,6 @@ export type Coming = components['schemas']['Coming'];
 export type Compared = components['schemas']['Compared'];
 export type ComparedRow = components['schemas']['ComparedRow'];
 export type ComparedRun = components['schemas']['ComparedRun'];
-export type ConfidentPromise = components['schemas']['ConfidentPromise'];
 export type Confusion = components['schemas']['Confusion'];
 export type Counts = components['schemas']['Counts'];
 export type Decided = components['schemas']['Decided'];
@@ -2945,6 +2957,7 @@ export type SessionSummary = components['schemas']['SessionSummary'];
 export type Sessions = components['schemas']['Sessions'];
 export type Share = components['schemas']['Share'];
 export type SheetRow = components['schemas']['SheetRow'];
+export type SidesOfChange = components['schemas']['SidesOfChange'];
 export type SizeGroup = components['schemas']['SizeGroup'];
 export type SizePoint = components['schemas']['SizePoint'];
 export type Sizes = components['schemas']['Sizes'];

@@ -1,15 +1,17 @@
 // How far a run is to be believed: its promise, what planted lesions say it misses, changed images, calibrated scores.
 import { el } from '../../static/dom.js';
-import { fixed, percent, plural } from '../../static/format.js';
+import { fixed, percent } from '../../static/format.js';
+import { table } from './tables.js';
 
 /** @typedef {import('../../static/answers').Believed} Believed */
+/** @typedef {import('../../static/answers').Promised} Promised */
 
-const SIDE = 160;
+const [SIDE, LEFT, TOP] = [190, 46, 8];
 
 /** A dot a bin: how often cases of a chance were decided abnormal. @param {NonNullable<Believed['calibration']>} calibration */
 function reliability({ points }) {
-  const at = (/** @type {number} */ v) => 20 + v * SIDE;
-  const up = (/** @type {number} */ v) => SIDE + 10 - v * SIDE;
+  const at = (/** @type {number} */ v) => LEFT + v * SIDE;
+  const up = (/** @type {number} */ v) => TOP + (1 - v) * SIDE;
   const dots = points.map(({ chance, value, low, high, n }) => [
     el('line', { x1: at(chance), x2: at(chance), y1: up(low ?? 0), y2: up(high ?? 1), stroke: 'var(--dim)' }),
     el(
@@ -18,63 +20,110 @@ function reliability({ points }) {
       el('title', {}, `${percent(chance)} expected, ${percent(value)} of ${n} decided abnormal`),
     ),
   ]);
+  const ticks = [0, 0.5, 1].map((v) => [
+    el('text', { x: at(v), y: up(0) + 15, 'text-anchor': 'middle' }, percent(v, 0)),
+    el('text', { x: LEFT - 6, y: up(v) + 4, 'text-anchor': 'end' }, percent(v, 0)),
+  ]);
   const name = 'Reliability: expected chance by the share decided abnormal';
+  const [width, height] = [LEFT + SIDE + 20, TOP + SIDE + 36];
   return el(
     'svg',
-    { width: SIDE + 40, height: SIDE + 30, role: 'img', 'aria-label': name },
-    el('rect', { x: 20, y: 10, width: SIDE, height: SIDE, fill: 'none', stroke: 'var(--line)' }),
+    { viewBox: `0 0 ${width} ${height}`, style: `width: ${width}px`, role: 'img', 'aria-label': name },
+    el('rect', { x: LEFT, y: TOP, width: SIDE, height: SIDE, fill: 'none', stroke: 'var(--line)' }),
     el('line', { x1: at(0), y1: up(0), x2: at(1), y2: up(1), stroke: 'var(--line)', 'stroke-dasharray': '3 3' }),
+    ticks.flat(),
+    el('text', { x: at(0.5), y: height - 4, 'text-anchor': 'middle' }, 'chance expected of the score'),
+    el(
+      'text',
+      { transform: `translate(10 ${up(0.5)}) rotate(-90)`, 'text-anchor': 'middle' },
+      'share decided abnormal',
+    ),
     dots.flat(),
   );
 }
 
-/** @param {Believed} found @param {string} run */
-export function believed({ promise, planted, changed, plain, calibration }, run) {
-  const { flagged } = promise;
+/** The threshold that holds a promised share of false alarms. @param {Promised} p */
+function promised(p) {
   const seen =
-    promise.threshold !== null &&
-    flagged.n > 0 &&
-    ` Of the test's normals ${percent(flagged.value)} are flagged (${percent(flagged.low)} to ${percent(flagged.high)}).`;
-  const rows = planted.map(({ size, contrast, found }) =>
+    p.normals > 0 &&
+    ` On the normal images of this test: ${p.flagged} of ${p.normals} flagged, ${percent(p.share.value)} ` +
+      `(95 % interval ${percent(p.share.low)} to ${percent(p.share.high)}).`;
+  return [
+    el('h3', {}, 'A threshold with a promise'),
+    el('p', { class: p.paused && 'bad' }, p.guarantee),
+    p.threshold !== null && el('p', { class: 'dim num' }, `Threshold ${fixed(p.threshold)}.`, seen),
+  ];
+}
+
+/** What of the images differs, with pictures from the middle of either side. @param {Believed['plain'][number]} group */
+function differing({ day, rows, pictures }) {
+  const row = (/** @type {string} */ words, /** @type {number[]} */ cases) =>
     el(
-      'tr',
+      'figure',
       {},
-      el('td', {}, percent(size, 0)),
-      el('td', {}, percent(contrast, 0)),
-      el('td', {}, `${percent(found.value, 0)} (${percent(found.low, 0)} to ${percent(found.high, 0)})`),
+      el('figcaption', { class: 'dim' }, words),
+      cases.map((id) => el('img', { src: `/api/case/${id}/thumb.png?size=200`, alt: '', loading: 'lazy' })),
+    );
+  const told = rows.map(({ measure, usual, new: now }) => `${measure} ${fixed(now)} instead of ${fixed(usual)}`);
+  return [
+    el('p', { class: 'num' }, `Images of ${day}: ${told.join(', ')}.`),
+    pictures && el('div', { class: 'rs-sides' }, row('held out', pictures.usual), row('new', pictures.new)),
+  ];
+}
+
+/** The badge over all figures, where images have changed. @param {Believed} found */
+export const badge = ({ changed }) => changed?.since && el('p', { class: 'panel bad' }, `⚠ ${changed.words}.`);
+
+/** @param {Believed} found @param {string} run */
+export function believed({ promise, planted, changed, plain, calibration, enough }, run) {
+  const rows = planted.map(({ size, contrast, found }) =>
+    [
+      percent(size, 0),
+      percent(contrast, 0),
+      `${percent(found.value, 0)} (${percent(found.low, 0)} to ${percent(found.high, 0)})`,
+    ].map((cell) => ({ cell, class: 'num' })),
+  );
+  const caveat = promise?.caveat || changed?.caveat;
+  return el(
+    'div',
+    { class: 'rs-two' },
+    el(
+      'div',
+      {},
+      promise && promised(promise),
+      el('h3', {}, 'New images'),
+      changed
+        ? el('p', { class: changed.since && 'bad' }, `${changed.words}.`)
+        : el('p', { class: 'dim' }, 'Too few normal images came in later to be compared.'),
+      plain.map(differing),
+      caveat && el('p', { class: 'dim' }, caveat),
+    ),
+    el(
+      'div',
+      {},
+      el('h3', {}, 'What is missed at that threshold'),
+      planted.length
+        ? [
+            table(['size, of the side', 'opacity', 'flagged'], rows),
+            el(
+              'p',
+              { class: 'dim' },
+              'Lesions of MedMix in held-out normals; real ones may be easier or harder to see.',
+            ),
+          ]
+        : el('p', { class: 'dim' }, `pmsacl-studio believe ${run} plants lesions, and looks at new images.`),
+      el('h3', {}, 'What a score means'),
+      calibration
+        ? [
+            el(
+              'p',
+              { class: 'dim' },
+              `${calibration.method} of the score on ${calibration.cases} decided cases, ${calibration.abnormal} abnormal; ` +
+                `${calibration.apart}. Brier score ${fixed(calibration.brier)}.`,
+            ),
+            reliability(calibration),
+          ]
+        : el('p', { class: 'dim' }, `The score is calibrated once ${enough} cases of each kind are decided.`),
     ),
   );
-  const heads = ['size, of the side', 'opacity', 'flagged'].map((text) => el('th', {}, text));
-  const told = plain.map(({ day, measure, usual, new: now }) =>
-    el('li', {}, `${day}: ${measure} ${fixed(now)} instead of ${fixed(usual)}`),
-  );
-  const [group] = changed;
-  const alarm = group?.since
-    ? el('p', { class: 'bad' }, `Images have changed since ${group.since}.`)
-    : el(
-        'p',
-        { class: 'dim' },
-        group ? `${plural(group.cases, 'new normal case')}: like the held-out ones.` : 'No images came in later.',
-      );
-  return [
-    promise.paused ? el('p', { class: 'bad' }, promise.paused) : el('p', {}, promise.guarantee, seen),
-    alarm,
-    told.length > 0 && el('ul', {}, told),
-    planted.length
-      ? el('table', { class: 'num' }, el('tr', {}, heads), rows)
-      : el('p', { class: 'dim' }, `What is missed at that threshold: pmsacl-studio believe ${run} plants lesions.`),
-    planted.length > 0 &&
-      el('p', { class: 'dim' }, 'Lesions of MedMix in held-out normals; real ones may be easier or harder to see.'),
-    calibration
-      ? [
-          el(
-            'p',
-            { class: 'dim' },
-            `${calibration.method} of the score on ${calibration.cases} decided cases, ${calibration.abnormal} abnormal, ` +
-              `patients apart; Brier score ${fixed(calibration.brier)}.`,
-          ),
-          reliability(calibration),
-        ]
-      : el('p', { class: 'dim' }, 'The score is calibrated once 30 cases of each kind are decided.'),
-  ];
 }

@@ -4,10 +4,10 @@ import { orToast } from '../../static/dialogs.js';
 import { el, fill, finder } from '../../static/dom.js';
 import { day, fixed, percent } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
-import { believed } from './believe.js';
+import { badge, believed } from './believe.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
-import { agreement, changedMinds, detectors, figures, promised } from './tables.js';
+import { agreement, changedMinds, detectors, figures } from './tables.js';
 import { verdicts } from './verdicts.js';
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
@@ -28,7 +28,7 @@ export async function mount(root, studio) {
     el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
 
   /** @param {import('../../static/answers').ResultsOfRun} r */
-  function operatingPoint({ run: of, labels, promise, chosen }) {
+  function operatingPoint({ run: of, labels, chosen }) {
     const said = el('p', { class: 'num rs-said', role: 'status' });
     const keep = async (/** @type {Record<string, unknown>} */ body) => {
       await api(`/api/results/${encodeURIComponent(studio.study || '')}/point`, { run: of, ...body });
@@ -64,7 +64,6 @@ export async function mount(root, studio) {
         way('By promise', 'At most 5 % of normal images flagged', { source: 'promise' }),
         set && way('Take back', `No longer ${chosen.words}`, { source: chosen.source, off: true }),
       ),
-      promised(promise),
     );
   }
 
@@ -113,9 +112,11 @@ export async function mount(root, studio) {
       return;
     }
     const doubts = el('div', {}, el('p', { class: 'dim' }, 'Looking at new images…'));
+    const alarm = el('div', { class: 'rs-wide', role: 'status', hidden: true });
     const sizes = el('div', {}, el('p', { class: 'dim' }, 'Reading masks and heat maps…'));
     fill(
       page,
+      alarm,
       verdicts(r.verdicts, r.run, choose),
       operatingPoint(r),
       flagged(r),
@@ -128,7 +129,10 @@ export async function mount(root, studio) {
       out,
     );
     api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
-      (/** @type {import('../../static/answers').Believed} */ answer) => fill(doubts, believed(answer, r.run)),
+      (/** @type {import('../../static/answers').Believed} */ answer) => {
+        fill(doubts, believed(answer, r.run));
+        fill(alarm, badge(answer)).hidden = !badge(answer);
+      },
       (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
     );
     /** @type {import('../../static/answers').Sizes} */

@@ -50,23 +50,6 @@ export function figures(title, { sensitivity, specificity, ppv, npv }) {
   );
 }
 
-/** The threshold that holds a promised share of false alarms. @param {import('../../static/answers').Promised | null} p */
-export function promised(p) {
-  if (!p) return '';
-  const seen =
-    p.threshold !== null && p.normals
-      ? `On the normal images of this test: ${p.flagged} of ${p.normals} flagged, ${percent(p.share.value)} ` +
-        `(95 % interval ${percent(p.share.low)} to ${percent(p.share.high)}).`
-      : '';
-  return el(
-    'div',
-    { class: 'rs-promise' },
-    el('h2', {}, 'A threshold with a promise'),
-    el('p', {}, p.guarantee),
-    el('p', { class: 'dim num' }, p.threshold === null ? '' : `Threshold ${fixed(p.threshold)}. ${seen}`),
-  );
-}
-
 /** @param {import('../../static/answers').Agreement} a @param {(id: number, name: string) => HTMLElement} link to a case */
 export function agreement({ pairs, fleiss, differ }, link) {
   if (!pairs.length) return el('p', { class: 'dim' }, 'Two readers who have read the same cases are compared here.');

@@ -26,12 +26,35 @@ class Conformal(NamedTuple):
     held: int
 
 
-def by_images(scores: Sequence[float] | np.ndarray, alpha: float = 0.05, confidence: float | None = None) -> Conformal:
+def promised(
+    scores: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05, confidence: float = 0.95
+) -> Conformal:
+    """The strongest promise that these held-out normals allow: with `confidence`, else on average, else none.
+
+    scores (n,), in any order. patients (n,): they are counted where they are known.
+    """
+
+    def bound(sure: float | None) -> Conformal:
+        if patients is None:
+            return by_images(np.sort(scores), alpha, sure)
+        return by_patients(scores, patients, alpha, sure)
+
+    strong = bound(confidence)
+    return strong if math.isfinite(strong.threshold) else bound(None)
+
+
+def by_images(
+    scores: Sequence[float] | np.ndarray,
+    alpha: float = 0.05,
+    confidence: float | None = None,
+    units: str = "normal images",
+) -> Conformal:
     """Threshold that at most a share `alpha` of new normal images exceeds. scores: ascending, of n held-out normals.
 
     Without `confidence` the share is the mean over draws of the held-out images: rank ceil((n + 1)(1 - alpha)), and
     at least 1 / alpha - 1 of them. With it, the share is at most alpha in that proportion of draws: the share above
     rank k is Beta(n + 1 - k, k), and the least k is taken for which that is at most alpha with this probability.
+    units: what the scores are of, in words.
 
     Raises ValueError unless both lie between 0 and 1.
     """
@@ -40,7 +63,7 @@ def by_images(scores: Sequence[float] | np.ndarray, alpha: float = 0.05, confide
     if confidence is None:
         needed = _needed(alpha)
         rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
-        how = "on average over draws of held-out images"
+        how = f"on average over draws of held-out {units.split()[-1]}"
     else:
         from scipy import stats  # here: it takes a second to load, and few ask for it
 
@@ -48,25 +71,33 @@ def by_images(scores: Sequence[float] | np.ndarray, alpha: float = 0.05, confide
         ranks = np.arange(1, n + 1)
         enough = stats.beta.cdf(alpha, n + 1 - ranks, ranks) >= confidence
         rank = int(ranks[enough][0]) if enough.any() else n + 1
-        how = f"with {100 * confidence:g} % confidence in the held-out images drawn"
+        how = f"with {100 * confidence:g} % confidence in the held-out {units.split()[-1]} drawn"
     if n < needed:
-        return _none(alpha, needed, n, "normal images")
+        return _none(alpha, needed, n, units)
+    whose = "normal images" if units == "normal images" else f"normal images of new {units}"
     sentence = (
-        f"At most {100 * alpha:g} % of normal images like the {n} held-out ones are flagged, {how} "
+        f"At most {100 * alpha:g} % of {whose} like the {n} held-out ones are flagged, {how} "
         f"(at least {needed} are needed)."
     )
     return Conformal(float(scores[rank - 1]), sentence, needed, n)
 
 
-def by_patients(scores: np.ndarray, patients: np.ndarray, alpha: float = 0.05) -> Conformal:
+def by_patients(
+    scores: np.ndarray, patients: np.ndarray, alpha: float = 0.05, confidence: float | None = None
+) -> Conformal:
     """Threshold that a normal image of a new patient exceeds with a probability of at most `alpha`.
 
     scores, patients (n,): of held-out normals, in any order. Each of K patients has the weight 1 / (K + 1), shared by
     the images; the lowest score is taken with 1 - alpha of the weight at or below it (Lee, Barber and Willett,
-    Distribution-free inference with hierarchical data, 2023). With one image a patient this is `by_images`.
+    Distribution-free inference with hierarchical data, 2023). With one image a patient this is `by_images`. With
+    `confidence` it is `by_images` of one image of each patient, always the same one, drawn by chance.
 
-    Raises ValueError unless alpha lies between 0 and 1.
+    Raises ValueError unless both lie between 0 and 1.
     """
+    if confidence is not None:
+        drawn = np.random.default_rng(0).permutation(len(scores))
+        drawn = drawn[np.unique(np.asarray(patients)[drawn], return_index=True)[1]]
+        return by_images(np.sort(np.asarray(scores)[drawn]), alpha, confidence, "patients")
     _check(alpha, None)
     _, owner, images = np.unique(patients, return_inverse=True, return_counts=True)
     held, needed = len(images), _needed(alpha)

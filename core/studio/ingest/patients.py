@@ -24,6 +24,10 @@ from core.studio.db.store import Store
 TABLE = "patients.csv"
 COLUMNS = ("patient", "patient_id", "examination")  # of a table, the first that is there
 LONGEST = 200  # characters of a pattern
+UNKNOWN = (
+    "Whose images these are is not known: held-out ones may be of patients who were learnt from, and then more images "
+    "of new patients are flagged than promised, and images seem changed that are not."
+)
 
 
 class Frame(Protocol):

@@ -6,40 +6,43 @@ joins it with what the database alone tells.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import numpy as np
 
 from core.engine.calibration import drift
-from core.engine.calibration.conformal import by_images
 from core.engine.calibration.planted import sensitivity
 from core.studio.db.store import Store, now
 from core.studio.ingest.cache import load_arrays
-from core.studio.ingest.patients import patients_of
-from core.studio.review.results import Scored, scored, truth_of, wilson
+from core.studio.ingest.patients import UNKNOWN, patients_of
+from core.studio.review.results import Scored, promise, scored, truth_of, wilson
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 
-ALPHA, CONFIDENCE = 0.05, 0.95
 KEPT = "believe"  # in the run's summary
 ENOUGH = 30  # decided cases of each kind, from which scores are calibrated
+FOLDS = 5  # of a calibration, patients kept apart; each kind takes twice as many patients
 MANY = 500  # from which isotonic regression takes the place of Platt's
 BINS = 10
-PAUSED = "Images have changed since {day}: what is promised of images like the held-out ones does not hold for these."
+SHOWN = 4  # pictures of a kind of images
+CHANGED = "Images have changed since {day}"
+PAUSED = "Paused: what is promised of images like the held-out ones does not hold for images that have changed."
 
 
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     """Plant lesions into held-out normals and compare new images with the normals learnt from; kept with the run.
 
-    {"threshold", "planted": rows of `Planted`, "groups": {day of import: rows of `Changed`}, "made"}. The threshold is
-    the promise's, or the run's own where too few are held out for one.
+    {"threshold", "planted": rows of `Planted`, "groups": {day of import: rows of `Changed`}, "pictures": {day:
+    {"usual", "new": cases}}, "made"}. The threshold is the promise's, or the run's own where too few are held out for
+    one. The pictures are of images in the middle of what differs most.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     held = arrays.index("holdout", label="normal")
     detector = load_detector(store, run_id, device)
-    threshold = _promise(scored(store, run["study"], run_id))["threshold"]
+    threshold = (promise(store, run["study"], scored(store, run["study"], run_id)) or {}).get("threshold")
     threshold = run["summary"]["threshold_roi"] if threshold is None else threshold
     rows = sensitivity(
         lambda images, roi: look(detector, images, roi)[1]["roi"],
@@ -47,43 +50,48 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     )  # fmt: skip
     usual = drift.measures(np.asarray(arrays.images[held]))
     place = {int(case): k for k, case in enumerate(arrays.case_ids)}
-    groups = {}
+    groups, pictures = {}, {}
     for day, cases in _new(store, run["study"], run_id).items():
-        images = np.stack([np.asarray(arrays.images[place[c]]) for c in cases if c in place][-200:])
-        compared = drift.compare(usual, drift.measures(images))
+        there = [c for c in cases if c in place][-200:]
+        new = drift.measures(np.stack([np.asarray(arrays.images[place[c]]) for c in there]))
+        compared = drift.compare(usual, new)
         groups[day] = [{**row._asdict(), "matters": row.matters} for row in compared]
-    kept = {"threshold": threshold, "planted": [row._asdict() for row in rows], "groups": groups, "made": now()}
+        if compared and compared[0].matters:
+            of = compared[0].measure
+            sides = {"usual": (usual[of], arrays.case_ids[held]), "new": (new[of], np.array(there))}
+            pictures[day] = {side: _middle(*given) for side, given in sides.items()}
+    kept = {"threshold": threshold, "planted": [row._asdict() for row in rows], "groups": groups, "pictures": pictures,
+            "made": now()}  # fmt: skip
     runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: kept})
     return kept
 
 
+def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
+    return [int(case) for case in cases[np.argsort(np.abs(values - np.median(values)), kind="stable")[:SHOWN]]]
+
+
 def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
-    """{"promise", "planted", "changed", "calibration"} of a run, each None or empty where there is too little."""
+    """{"promise", "planted", "changed", "plain", "calibration", "enough", "made"} of a run, each None or empty where
+    there is too little. plain: what differs by day of import, with pictures of either side."""
     cases = scored(store, study, run_id)
     kept = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
-    changed = alarms(store, study, run_id, cases)
-    since = min((row["since"] for row in changed if row["since"]), default=None)
-    promise = _promise(cases)
-    normals = cases.test.where(cases.test.label == "normal")
-    flagged = 0 if promise["threshold"] is None else int((normals.scores > promise["threshold"]).sum())
-    promise |= {"flagged": wilson(flagged, len(normals)), "paused": since and PAUSED.format(day=since[:10])}
-    planted = [{**row, "found": wilson(row["flagged"], row["images"])} for row in kept.get("planted", [])]
-    plain = [{"day": day, **row} for day, rows in kept.get("groups", {}).items() for row in rows if row["matters"]]
+    changed, promised = alarm(store, study, run_id, cases), promise(store, study, cases)
+    if promised and changed and changed["since"]:
+        promised |= {"guarantee": PAUSED, "paused": True}
+    there = {row["id"] for row in store.query("SELECT id FROM cases WHERE study = ?", [study])}
+    plain = []
+    for day, rows in kept.get("groups", {}).items():
+        shown = {side: [c for c in few if c in there] for side, few in kept.get("pictures", {}).get(day, {}).items()}
+        plain += [{"day": day, "pictures": shown or None, "rows": [row for row in rows if row["matters"]]}]
     return {
-        "promise": promise,
-        "planted": planted,
+        "promise": promised,
+        "planted": [{**row, "found": wilson(row["flagged"], row["images"])} for row in kept.get("planted", [])],
         "changed": changed,
-        "plain": plain,
+        "plain": [group for group in plain if group["rows"]],
         "calibration": calibration(store, study, cases),
+        "enough": ENOUGH,
         "made": kept.get("made"),
     }
-
-
-def _promise(cases: Scored) -> dict[str, Any]:
-    held = np.sort(cases.scores[(cases.split == "holdout") & (cases.label == "normal")])
-    bound = by_images(held, ALPHA, CONFIDENCE)
-    threshold = float(bound.threshold) if np.isfinite(bound.threshold) else None
-    return {"threshold": threshold, "guarantee": bound.guarantee, "held": bound.held, "needed": bound.needed}
 
 
 # Drift: cases that nobody calls abnormal, in the order in which they came, by day of import.
@@ -108,9 +116,9 @@ def _new(store: Store, study: str, run_id: str) -> dict[str, list[int]]:
     return out
 
 
-def alarms(store: Store, study: str, run_id: str, cases: Scored) -> list[dict[str, Any]]:
-    """Of each group of imports (all days together, in order): {"cases", "capital", "since"}; since: the day of the
-    image at which the capital of the test by betting reached the alarm, None if it never did.
+def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
+    """{"cases", "capital", "since", "words", "caveat"} of all imports in order; since: the day of the image at which
+    the capital of the test by betting reached the alarm, None if it never did. None where nothing can be compared.
 
     Normal cases alone are compared with held-out normals; that the flagged ones are left out takes the highest scores
     away, so held-out ones above the run's threshold are left out too. Where patients are known, the first image of each
@@ -118,7 +126,7 @@ def alarms(store: Store, study: str, run_id: str, cases: Scored) -> list[dict[st
     """
     groups = _new(store, study, run_id)
     if not groups:
-        return []
+        return None
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
     kept = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
     order = [(day, case) for day in sorted(groups) for case in groups[day] if case in score]
@@ -132,19 +140,31 @@ def alarms(store: Store, study: str, run_id: str, cases: Scored) -> list[dict[st
         held = held[drift.first_of_each(own)]
         order = [order[i] for i in drift.first_of_each(theirs) if theirs[i] not in known]
     if not order or len(held) < drift.LEAST:
-        return []
+        return None
     capital = drift.jumper(drift.online_p_values(held, np.array([score[case] for _, case in order])))
     at = drift.first_alarm(capital)
     since = None if at is None else order[at][0]
-    return [{"cases": len(order), "capital": float(capital.max()), "since": since}]
+    return {
+        "cases": len(order),
+        "capital": float(capital.max()),
+        "since": since,
+        "words": CHANGED.format(day=_day(since)) if since else f"{len(order)} new normal cases: like the held-out ones",
+        "caveat": UNKNOWN if whose is None else None,
+    }
+
+
+def _day(text: str) -> str:
+    """2026-03-12 as 12 March 2026."""
+    when = date.fromisoformat(text)
+    return f"{when.day} {when:%B %Y}"
 
 
 # Calibration of the score by what readers decided.
 
 
 def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
-    """How often cases of a score were decided abnormal: {"method", "cases", "abnormal", "points", "brier"}; None below
-    ENOUGH of each kind.
+    """How often cases of a score were decided abnormal: {"method", "cases", "abnormal", "points", "brier", "apart"};
+    None below ENOUGH cases, and below two patients a fold, of each kind.
 
     Each case's probability comes of a fit to other patients' cases (isotonic regression from MANY cases, else Platt's
     logistic one). points: of each bin the mean probability, the share decided abnormal, and the number of cases.
@@ -154,17 +174,19 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
     tests, sick = tests.where(known), sick[known]
     if min(int(sick.sum()), int((~sick).sum())) < ENOUGH:
         return None
+    patients = patients_of(store, study, tests.ids)
+    groups = np.arange(len(tests)) if patients is None else patients
+    if min(len(np.unique(groups[sick])), len(np.unique(groups[~sick]))) < 2 * FOLDS:
+        return None
     from sklearn.isotonic import IsotonicRegression
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedGroupKFold
 
-    patients = patients_of(store, study, tests.ids)
-    groups = np.arange(len(tests)) if patients is None else patients
     isotonic = len(tests) >= MANY
     scale = max(float(tests.scores.std()), 1e-12)
     x = ((tests.scores - tests.scores.mean()) / scale)[:, None]
     chance = np.zeros(len(tests))
-    for train, rest in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(x, sick, groups):
+    for train, rest in StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(x, sick, groups):
         if isotonic:
             fit = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(x[train, 0], sick[train])
             chance[rest] = fit.predict(x[rest, 0])
@@ -181,12 +203,17 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
         "abnormal": int(sick.sum()),
         "points": points,
         "brier": float(((chance - sick) ** 2).mean()),
+        "apart": "patients apart" if patients is not None else "each case by itself: patients are not known",
     }
 
 
-def as_text(kept: dict[str, Any]) -> str:
-    """Writes what `measure` kept as lines for a terminal."""
-    lines = [f"At the threshold {kept['threshold']:.4g}, of planted lesions are flagged:"]
+def as_text(kept: dict[str, Any], found: dict[str, Any]) -> str:
+    """Writes what `measure` kept and what `believed` found as lines for a terminal."""
+    promised, changed = found["promise"], found["changed"]
+    lines = [promised["guarantee"]] if promised else []
+    lines += [changed["words"] + "."] if changed else []
+    lines += sorted({told["caveat"] for told in (promised, changed) if told and told["caveat"]})
+    lines.append(f"At the threshold {kept['threshold']:.4g}, of planted lesions are flagged:")
     for row in kept["planted"]:
         lines.append(f"  size {row['size']:.2f}, contrast {row['contrast']:.1f}: {row['flagged']} of {row['images']}")
     for day, rows in kept["groups"].items():

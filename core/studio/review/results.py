@@ -161,15 +161,15 @@ def operating_point(
 
 def promise(store: Store, study: str, cases: Scored) -> dict | None:
     """The conformal threshold of a run's `scored` cases (at most 5 % of normal images flagged) and what it flags of the
-    test's normals: `results.conformal`, with the `share` and its 95 % interval. None where no held-out normal has been
-    scored.
+    test's normals: `results.conformal`, with the `share` and its 95 % interval. paused: as believe.py finds. None where
+    no held-out normal has been scored.
     """
     cases = cases.where(cases.label == "normal")
     held = cases.where(cases.split == "holdout")
     if not len(held):
         return None
     row = conformal(held.scores, cases.test.scores, patients_of(store, study, held.ids))
-    return {**row, "share": wilson(row["flagged"], row["normals"])}
+    return {**row, "share": wilson(row["flagged"], row["normals"]), "paused": False}
 
 
 def changed_minds(store: Store, study: str) -> dict:

@@ -11,7 +11,7 @@ import numpy as np
 from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.rows import Some, rows_of
 from core.studio.db.store import Store, now, parsed
-from core.studio.ingest.patients import patients_of
+from core.studio.ingest.patients import UNKNOWN, patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.runs import records as runs
 from core.studio.runs.marks import learnt_from
@@ -112,19 +112,19 @@ def has_known_test(store: Store, study: str) -> bool:
 
 
 def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05) -> dict:
-    """The conformal threshold of held-out scores, and how many of the test's normals it flags: at most `alpha` of them
-    in the mean, by patients (those of `held`) where they are known.
+    """The conformal threshold of held-out scores, and how many of the test's normals it flags: at most `alpha` of them,
+    as surely as so many allow, by patients (those of `held`) where they are known.
 
-    {"alpha", "threshold" or None, "guarantee", "held", "needed", "flagged", "normals"}
+    {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}
     """
-    from core.engine.calibration.conformal import by_images, by_patients
+    from core.engine.calibration.conformal import promised
 
-    held = np.asarray(held, np.float64)
-    bound = by_images(np.sort(held), alpha) if patients is None else by_patients(held, patients, alpha)
+    bound = promised(np.asarray(held, np.float64), patients, alpha)
     flagged = int((np.asarray(normals) > bound.threshold).sum())
     threshold = float(bound.threshold) if np.isfinite(bound.threshold) else None  # JSON has no infinity
     return {
         "alpha": alpha, "threshold": threshold, "guarantee": bound.guarantee, "held": bound.held,
+        "caveat": UNKNOWN if patients is None else None,
         "needed": bound.needed, "flagged": flagged, "normals": len(normals),
     }  # fmt: skip
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.engine.calibration.conformal import by_images, by_patients
+from core.engine.calibration.conformal import by_images, by_patients, promised
 
 
 @pytest.mark.parametrize(("n", "alpha"), [(19, 0.05), (60, 0.05), (99, 0.1)])
@@ -94,6 +94,27 @@ def test_too_few_patients_promise_nothing_and_say_how_many_it_takes():
     assert bound.threshold == math.inf and (bound.held, bound.needed) == (18, 19)
     assert "19 held-out patients, and there are 18" in bound.guarantee
     assert "new patients like the 19" in by_patients(np.arange(38.0), np.repeat(np.arange(19), 2)).guarantee
+
+
+def test_the_strongest_promise_that_so_few_allow():
+    scores = np.random.default_rng(0).normal(size=177)
+    patients = np.repeat(np.arange(59), 3)
+    assert "95 % confidence in the held-out patients" in promised(scores, patients).guarantee
+    assert promised(scores, patients).held == 59
+    assert "95 % confidence in the held-out images" in promised(scores).guarantee
+    assert promised(scores[:57], patients[:57]) == by_patients(scores[:57], patients[:57])
+    assert promised(scores[:30]) == by_images(np.sort(scores[:30]))
+    assert promised(scores[:18]).threshold == math.inf
+
+
+def test_with_confidence_it_holds_for_new_patients_that_often():
+    """Images of a patient are alike: of 400 draws of patients, few exceed the share."""
+    rng, broken = np.random.default_rng(3), 0
+    for _ in range(400):
+        patients = np.repeat(np.arange(80), rng.choice([1, 12], 80))
+        scores = 2 * rng.normal(size=80)[patients] + rng.normal(size=len(patients))
+        broken += stats.norm.sf(by_patients(scores, patients, 0.05, 0.95).threshold / math.hypot(2, 1)) > 0.05
+    assert broken <= stats.binom.ppf(0.999, 400, 0.05)
 
 
 def test_a_share_lies_between_nothing_and_all():

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from core.engine.calibration.planted import SIZES
+from core.studio.ingest.patients import UNKNOWN
 from core.studio.review import believe
 from core.studio.review.results import scored
+from core.studio.runs import records as runs
 from tests.conftest import scored_padim
-from tests.studio.review.conftest import fill
+from tests.studio.review.conftest import decide, fill
 
 
 def scores(store, cases: list[int], values: np.ndarray) -> None:
@@ -41,11 +43,13 @@ def test_the_same_images_raise_no_alarm_and_others_do(large):
     values = np.clip(rng.normal(size=240), None, 1.9)
     scores(store, cases, values)
     found = believe.believed(store, "large", "r")
-    assert found["changed"][0]["since"] is None and found["promise"]["paused"] is None
+    assert found["changed"]["since"] is None and not found["promise"]["paused"]
+    assert found["changed"]["caveat"] == found["promise"]["caveat"] == UNKNOWN
     assert found["promise"]["held"] == 60 and "95 % confidence" in found["promise"]["guarantee"]
     scores(store, cases, np.where(np.arange(240) >= 120, values - 1.0, values))
     found = believe.believed(store, "large", "r")
-    assert found["changed"][0]["since"] == "2026-03-12" and "since 2026-03-12" in found["promise"]["paused"]
+    assert found["changed"]["since"] == "2026-03-12" and "since 12 March 2026" in found["changed"]["words"]
+    assert found["promise"]["paused"] and found["promise"]["guarantee"].startswith("Paused")
 
 
 def test_one_image_of_each_patient_counts_and_none_of_whom_was_learnt_from(large):
@@ -56,9 +60,13 @@ def test_one_image_of_each_patient_counts_and_none_of_whom_was_learnt_from(large
     with store.write() as db:
         for number, case in enumerate(cases):
             db.execute("UPDATE cases SET patient = ? WHERE id = ?", [f"p{number // 3}", case])
-    assert believe.believed(store, "large", "r")["changed"][0]["cases"] == 40
+    found = believe.believed(store, "large", "r")
+    assert found["changed"]["cases"] == 40 and found["changed"]["caveat"] is found["promise"]["caveat"] is None
+    assert (
+        found["promise"]["held"] == 20 and "on average over draws of held-out patients" in found["promise"]["guarantee"]
+    )
     store.execute("UPDATE cases SET split = 'train' WHERE patient = 'p79' AND id = ?", [cases[-1]])
-    assert believe.believed(store, "large", "r")["changed"][0]["cases"] == 39
+    assert believe.believed(store, "large", "r")["changed"]["cases"] == 39
 
 
 def test_scores_are_calibrated_by_decisions_once_there_are_enough(large):
@@ -68,13 +76,29 @@ def test_scores_are_calibrated_by_decisions_once_there_are_enough(large):
     values = rng.normal(size=240) + 2 * sick
     scores(store, cases, values)
     assert believe.calibration(store, "large", scored(store, "large", "r")) is None
-    from tests.studio.review.conftest import decide
-
     for case, ill in list(zip(cases, sick, strict=True))[60:]:
         decide(store, case, "ann", "abnormal" if ill else "normal")
     found = believe.calibration(store, "large", scored(store, "large", "r"))
     assert found["method"].startswith("Platt") and found["cases"] == 180 and found["brier"] < 0.18
     assert all(p["low"] - 0.15 <= p["chance"] <= p["high"] + 0.15 for p in found["points"])
+    assert "not known" in found["apart"]
+
+
+def test_a_calibration_keeps_patients_apart_and_takes_enough_of_them(large):
+    """Scores are a number of the patient, whose cases are all decided alike: a fit that saw the patient would know."""
+    store, cases = large
+    rng = np.random.default_rng(2)
+    ill, own = np.repeat(rng.random(48) < 0.5, 5), np.repeat(rng.permutation(48), 5)
+    scores(store, cases, own.astype(float))
+    with store.write() as db:
+        for case, number in zip(cases, own, strict=True):
+            db.execute("UPDATE cases SET patient = ? WHERE id = ?", [f"p{number}", case])
+    for case, sick in list(zip(cases, ill, strict=True))[60:]:
+        decide(store, case, "ann", "abnormal" if sick else "normal")
+    found = believe.calibration(store, "large", scored(store, "large", "r"))
+    assert found["apart"] == "patients apart" and found["brier"] > 0.2, "no better than a coin"
+    store.execute("UPDATE cases SET patient = 'p' || (id % 9) WHERE study = 'large'")
+    assert believe.calibration(store, "large", scored(store, "large", "r")) is None
 
 
 @pytest.mark.slow
@@ -83,6 +107,18 @@ def test_lesions_are_planted_into_held_out_normals(tiny_study, store):
     kept = believe.measure(store, fit, "cpu")
     assert {row["size"] for row in kept["planted"]} == set(SIZES) and kept["groups"] == {}
     found = believe.believed(store, tiny_study, fit)
-    assert len(found["planted"]) == len(kept["planted"]) and found["made"] and found["changed"] == []
+    assert len(found["planted"]) == len(kept["planted"]) and found["made"] and found["changed"] is None
     assert all(0 <= row["found"]["value"] <= 1 for row in found["planted"])
-    assert "planted lesions" in believe.as_text(kept)
+    assert "planted lesions" in believe.as_text(kept, found) and UNKNOWN in believe.as_text(kept, found)
+
+
+def test_pictures_show_how_images_differ(tiny_study, store):
+    _, fit = scored_padim(store, tiny_study)
+    (few,) = store.columns(
+        "SELECT id FROM cases WHERE study = ? AND split = 'test' AND label = 'normal' LIMIT 1", [tiny_study]
+    )
+    day = {"measure": "sharpness", "usual": 0.1, "new": 0.2, "distance": 1.0, "p": 0.0, "matters": True}
+    kept = {"groups": {"2026-03-12": [day]}, "pictures": {"2026-03-12": {"usual": [few[0]], "new": [few[0], 10**9]}}}
+    runs.update_run(store, fit, summary={**runs.get_run(store, fit)["summary"], believe.KEPT: kept})
+    (group,) = believe.believed(store, tiny_study, fit)["plain"]
+    assert group["pictures"] == {"usual": [few[0]], "new": [few[0]]} and group["rows"] == [day]
