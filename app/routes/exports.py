@@ -19,12 +19,16 @@ from core.studio.ingest import burned_in
 from core.studio.review import sessions
 from core.studio.review.exports.annotations import OUT, export_annotations
 from core.studio.review.exports.bundle import BundleWriter, Limits, import_bundle
+from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco, export_png
 from core.studio.review.exports.tables import export_csv, export_scores, names_for
 
 router = APIRouter(prefix="/api/export", tags=["export"])
-FORMATS = {"csv": "csv", "scores": "csv", "coco": "json", "png": "zip", "dicom-seg": "zip", "bundle": "zip", **OUT}
+FILES = {"png": export_png, "dicom-seg": export_dicom_seg}  # a folder of files, as a zip
+OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # likewise
+FORMATS = {"csv": "csv", "scores": "csv", "coco": "json", "bundle": "zip", **OUT}
+FORMATS |= dict.fromkeys([*FILES, *OF_A_RUN], "zip")
 
 
 class Missing(Part):
@@ -131,9 +135,12 @@ def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, ru
     elif kind in OUT:
         done = export_annotations(store, study, file, kind, who, names)
     else:
-        act = export_png if kind == "png" else export_dicom_seg
-        done = act(store, study, folder / "files", who, names)
+        inside = folder / "files"
+        if kind in FILES:
+            done = FILES[kind](store, study, inside, who, names)
+        else:
+            done = OF_A_RUN[kind](store, study, inside, who, names, run)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
-            for path in sorted((folder / "files").iterdir()):
+            for path in sorted(inside.iterdir()):
                 out.write(path, path.name)
     return file, done["burned_in"]

@@ -13,9 +13,9 @@ from app.access.permissions import Reader, Studio
 from app.context import Context
 from app.routes._shared import Confusion, Decision, Kappa, ScoredRun
 from app.routes._types import Answer, Body, Id, Name, Part
-from app.routes.reviews import version
 from core.studio.review import cases, people, session_report
 from core.studio.review.sessions import end_session, ended_sessions, start_session
+from core.studio.runs.records import version
 
 router = APIRouter(prefix="/api/reading", tags=["reading"])
 

@@ -5,9 +5,6 @@ Every answer that follows from a change says `ok`; what went wrong is a sentence
 
 from __future__ import annotations
 
-import functools
-import re
-from importlib import metadata
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -16,7 +13,7 @@ from pydantic import Field
 from typing_extensions import NotRequired
 
 from app.access.permissions import Reader, Studio
-from app.context import APP, Context
+from app.context import Context
 from app.routes._shared import Decision, Label, ReviewStage, Rights, ScoredRun, Split, Values
 from app.routes._types import Answer, Body, Done, Failed, Finite, Id, Int, Line, Name, Part, Settings, read_cursor
 from app.routes.findings import Finding
@@ -25,18 +22,9 @@ from core.studio.db import audit
 from core.studio.ingest.studies import study_row
 from core.studio.review import cases, decisions, sessions, worklist
 from core.studio.review.context import RequestContext
+from core.studio.runs.records import version
 
 router = APIRouter(prefix="/api/review", tags=["review"])
-
-
-@functools.cache
-def version() -> str:
-    """Finds the studio's version: as it was installed, else as pyproject.toml beside it says."""
-    try:
-        return metadata.version("pmsacl-studio")
-    except metadata.PackageNotFoundError:
-        found = re.search(r'^version = "(.+)"', (APP.parent / "pyproject.toml").read_text(), re.MULTILINE)
-        return found[1] if found else "unknown"
 
 
 SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # what the page is told of one

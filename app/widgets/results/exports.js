@@ -11,7 +11,9 @@ const KINDS = {
   cvat: 'Masks, CVAT',
   'label-studio': 'Masks, Label Studio',
   yolo: 'Masks, YOLO',
-  'dicom-seg': 'DICOM-SEG',
+  'dicom-seg': 'Masks, DICOM-SEG',
+  'dicom-map': 'Heat maps, DICOM',
+  'dicom-sr': 'Reports, DICOM-SR',
   bundle: 'Whole study, bundle',
 };
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';

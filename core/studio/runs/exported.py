@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ CARD, GRAPH, DETECTOR = "card.json", "model.onnx", "detector"
 SOURCES = ("runs/screen.py", "ingest/resize.py", "../engine/roi.py", "../engine/calibration/quantise.py")
 OURS = re.compile(r"from core\.(?:\w+\.)*(\w+) import ")
 COMPARED = 8  # images that the graph is compared on
-LEFT_OUT = ("partial", "epochs")  # folders of a run that scoring does not need
 USE = (
     "Research use; not a medical device. Scores say how unlike the normal images of one study an image is; a person "
     "decides. On images of another kind, machine or preparation the thresholds do not hold: set them anew on normal "
@@ -67,7 +65,7 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
     source = runs.run_folder(store, run_id)
     for file in weights.files(source):
         inner = file.relative_to(source)
-        if not set(inner.parts) & set(LEFT_OUT):
+        if not set(inner.parts) & set(weights.LEFT_OUT):
             _copy(file, out / DETECTOR / inner)
     size = size_of(store, run)
     graph: dict[str, Any] = {"file": None, "why": None}
@@ -129,23 +127,13 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "flag_percentile": FLAG_PERCENTILE,
         "counts": study["counts"],
         "figures": [_plain(json.loads(row["row"])) for row in figures],
-        "version": metadata_version(),
+        "version": runs.version(),
         "code": run["code"],
         "packages": json.loads(run["packages"]) if isinstance(run["packages"], str) else run["packages"],
         "made": now(),
         "use": USE,
         "licence": "MIT for the code; of the first weights: " + _licence(runs.run_folder(store, run["id"])),
     }
-
-
-def metadata_version() -> str:
-    """Version of the installed studio, or of the clone that it runs from."""
-    try:
-        return metadata.version("pmsacl-studio")
-    except metadata.PackageNotFoundError:
-        file = Path(__file__).resolve().parents[3] / "pyproject.toml"
-        found = re.search(r'^version = "(.+)"', file.read_text(), re.M) if file.exists() else None
-        return found[1] if found else "unknown"
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -255,7 +243,7 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     files = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
     if not files:
         raise Refused(f"{source} holds no Parquet file")
-    weights_here = _digest_of_detector(runs.run_folder(store, run_id))
+    weights_here = weights.digest(runs.run_folder(store, run_id))
     for file in files:
         try:
             table = parquet.ParquetFile(file)
@@ -303,19 +291,6 @@ def _reading(
     return [{**own, "case_id": case} for case in ids]
 
 
-def _digest_of_detector(folder: Path) -> str:
-    """Of the weights of a run, as `detector_digest` gives it of an exported folder."""
-    return _digest(folder, sorted(f for f in weights.files(folder) if f.suffix == ".safetensors"))
-
-
 def detector_digest(folder: Path) -> str:
     """SHA-256 over the digests of the weights in an exported folder."""
-    inner = folder / DETECTOR
-    return _digest(inner, sorted(inner.rglob("*.safetensors")))
-
-
-def _digest(folder: Path, files: list[Path]) -> str:
-    import hashlib
-
-    kept = [file for file in files if not set(file.relative_to(folder).parts) & set(LEFT_OUT)]
-    return hashlib.sha256("".join(screen.digest_of(file) for file in kept).encode()).hexdigest()
+    return weights.digest(folder / DETECTOR)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import platform
+import re
 import secrets
 import shutil
 import subprocess
@@ -40,6 +41,17 @@ def code_version() -> str:
         return subprocess.run(line, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
+
+
+@functools.cache
+def version() -> str:
+    """Version of the installed studio, or of the clone that it runs from."""
+    try:
+        return metadata.version("pmsacl-studio")
+    except metadata.PackageNotFoundError:
+        file = Path(__file__).resolve().parents[3] / "pyproject.toml"
+        found = re.search(r'^version = "(.+)"', file.read_text(), re.M) if file.exists() else None
+        return found[1] if found else "unknown"
 
 
 @functools.cache

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from core.studio.db import seals
 from core.studio.db.store import Row, Store
 from core.studio.runs import records as runs
+from core.studio.runs.screen import digest_of
 
 KINDS = ("*.safetensors", "*.npz", "*.npy", "*.json")
+LEFT_OUT = ("partial", "epochs")  # folders of a run that scoring does not need
 STATE = ("checkpoint", "process.json")  # of work that is going on: written again and again
 
 
@@ -16,6 +19,12 @@ def files(folder: Path) -> list[Path]:
     """Weights, and what describes them, at any depth."""
     found = (file for kind in KINDS for file in folder.rglob(kind))
     return sorted(f for f in found if not f.name.startswith((*STATE, ".")))
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 over the digests of a fitted run's weights, the same in its folder and exported; "" without weights."""
+    kept = [f for f in files(folder) if f.suffix == ".safetensors" and not {*f.relative_to(folder).parts} & {*LEFT_OUT}]
+    return hashlib.sha256("".join(map(digest_of, kept)).encode()).hexdigest() if kept else ""
 
 
 def seal(folder: Path) -> None:

@@ -46,7 +46,7 @@ class Walk:
             "size": [0, 16, 72, 192],
             "count": [0, 1, 3],
             "format": ["svg", "csv"],
-            "kind": ["csv", "coco", "png", "dicom-seg", "cvat", "bundle", "scores"],
+            "kind": ["csv", "coco", "png", "dicom-seg", "dicom-map", "dicom-sr", "cvat", "bundle", "scores"],
             "choice": ["all", "unread", "assigned", "flagged", "against"],
             "name": ["ann", "ben", "x"],
         }

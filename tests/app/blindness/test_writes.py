@@ -115,7 +115,8 @@ class Writer:
         pools = {
             "study": [BLIND, OPEN, OPEN, "none"], "name": [*PEOPLE, "x", "mine"], "reader": [*PEOPLE, "x"],
             "readers": [*PEOPLE], "labels": ["polyp", "odd", ""], "source": ["hand", "run", "x"], "strong": ["medmix"],
-            "kind": ["csv", "coco", "png", "dicom-seg", "cvat", "bundle", "endoscopy", "svg"], "role": ["reader", "x"],
+            "kind": ["csv", "coco", "png", "dicom-seg", "dicom-map", "dicom-sr", "cvat", "bundle", "endoscopy", "svg"],
+            "role": ["reader", "x"],
             "tag": ["odd", "new", ""], "path": ["a.png", "../a.png", ""], "value": ["text", ""],
             "action": ["rename", "note", "archive", "restore", "delete", "pause", "cancel", "resume"],
         }  # fmt: skip

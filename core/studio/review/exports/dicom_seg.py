@@ -1,56 +1,184 @@
-"""DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component.
+"""DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component;
+and what every DICOM file that leaves has in common.
 
+A file says which software made it and of which model, and by whom. Its UIDs follow from what is in it and its times are
+those of the mask, reading or decision: exported again it is the same, byte for byte, and an archive keeps one.
 A mask of very many specks (more than MOST) goes out as one segment: a segment is a frame of its own in the file.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pydicom
 from pydicom.uid import SecondaryCaptureImageStorage
 
+from core.engine.registry import DETECTORS
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in
+from core.studio.ingest.dicom import is_dicom
 from core.studio.ingest.masks import decode_mask
 from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports import pictures
 from core.studio.review.exports.pictures import newest_masks
-from core.studio.review.exports.tables import Names
+from core.studio.review.exports.tables import UID_ROOT, Names
+from core.studio.runs import records as runs
+from core.studio.runs import weights
+from core.studio.runs.operating import in_force
 
 MOST = 64  # segments
+MAKER, ALGORITHM = "PMSACL Studio", "algorithm"
 _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "ReferringPhysicianName", "StudyID")
+_KEPT_UIDS = ("SOPClassUID", "TransferSyntaxUID", "MediaStorageSOPClassUID")
+_REQUIRED = ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime",
+             "AccessionNumber", "ReferringPhysicianName")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What says the score. digest: SHA-256 of the run's weights, "" where it has none. threshold: flagged above it."""
+
+    run: str = ""
+    title: str = ""
+    digest: str = ""
+    threshold: float | None = None
+
+    @classmethod
+    def of(cls, store: Store, run_id: str) -> Algorithm:
+        """Takes the threshold that is in force: of the operating point, else of the percentile of held-out normals."""
+        run, point = runs.get_run(store, run_id), in_force(store, run_id)[run_id]
+        usual = run["summary"].get("threshold_roi", run["summary"].get("threshold"))
+        threshold = usual if point.threshold is None else point.threshold
+        title, digest = DETECTORS.title(run["method"]), weights.digest(runs.run_folder(store, run_id))
+        return cls(run_id, title, digest, threshold)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        facts = {"run": self.run, "model SHA-256": self.digest}
+        return facts if self.threshold is None else facts | {"threshold": f"{self.threshold:.9g}"}
+
+    @property
+    def equipment(self) -> dict[str, Any]:
+        """highdicom's arguments: an algorithm is a device whose serial number is the digest of its weights."""
+        model = f"{MAKER} {self.title}".strip()[:64]
+        return {"manufacturer": MAKER, "manufacturer_model_name": model, "software_versions": software(),
+                "device_serial_number": self.digest or "none"}  # fmt: skip
+
+
+def software() -> str:
+    """Version of the studio, with its commit where it runs from a clone."""
+    return f"{runs.version()} {runs.code_version()}".strip()
+
+
+@dataclass
+class Source:
+    """A case's image as what is made of it refers to it: its header, as one plane. frame: from 1, None of a file of
+    one image. kind: its class before it was made a plane. mapped: what becomes of a UID that names tell on."""
+
+    header: pydicom.Dataset
+    kind: str
+    frame: int | None
+    mapped: Callable[[str], str] = str
+
+    @classmethod
+    def of(cls, header: pydicom.Dataset, frame: int = 0, mapped: Callable[[str], str] = str) -> Source:
+        """Makes one plane of a header, which is changed; frame: from 0."""
+        _complete(header)
+        kind, frames = str(header.SOPClassUID), int(header.get("NumberOfFrames", 1) or 1)
+        _flat(header, frame)
+        return cls(header, kind, frame + 1 if frames > 1 else None, mapped)
+
+    @property
+    def frames(self) -> list[int] | None:
+        return None if self.frame is None else [self.frame]
+
+    def uids(self, what: str, author: str, *content: object) -> dict[str, Any]:
+        """highdicom's arguments for a file that holds `content`: a series for each study, kind of file and author."""
+        series = uid_of(what, self.header.StudyInstanceUID, author)
+        instance = uid_of(series, self.header.SOPInstanceUID, self.frame, *content)
+        return {"series_instance_uid": series, "sop_instance_uid": self.mapped(instance)}
+
+    def sealed(self, made: pydicom.Dataset, when: str) -> pydicom.Dataset:
+        """The file with references to what the source is, times of its content (ISO, UTC), and no UID by chance."""
+        _refer(made, self)
+        day, clock = when[:10].replace("-", ""), when[11:23].replace(":", "")
+        for element in made.iterall():
+            if element.keyword in ("ContentDate", "InstanceCreationDate"):
+                element.value = day
+            elif element.keyword in ("ContentTime", "InstanceCreationTime"):
+                element.value = clock
+            elif element.keyword == "ContributionDateTime":
+                element.value = day + clock
+            elif element.keyword == "DimensionOrganizationUID":
+                element.value = uid_of(made.SOPInstanceUID, "dimensions")
+        made.TimezoneOffsetFromUTC = "+0000"
+        return made
+
+
+def uid_of(*parts: object) -> str:
+    """A UID that follows from what it names."""
+    return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in parts]).encode()).digest()[:16], "big"))
 
 
 def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
     """One .dcm in `folder` for each DICOM case with a mask. {"files", "passed_over" (no DICOM), "folder",
     "burned_in"}. Raises ValueError if there is none."""
-    from core.studio.ingest.dicom import is_dicom
+    names, known = Names(store, study, keep_names), dict[str, Algorithm]()
+    found, own = pictures.labels_of(store, study), study_labels(store, study)
 
-    names = Names(store, study, keep_names)
+    def masks(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
+        mask = decode_mask(row["png"])
+        if mask.any():
+            if row["run"] and row["run"] not in known:
+                known[row["run"]] = Algorithm.of(store, row["run"])
+            made = _segmentation(
+                source, mask, pictures.label_of(row, found, own), names.reader(row["drawn_by"]) or "import",
+                known.get(row["run"]), row["threshold"], row["version"],
+            )  # fmt: skip
+            yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(made, names.when(row["drawn"]) or "")
+
+    nothing = "no case of this study came as DICOM with a mask"
+    return write_all(store, study, folder, by, names, "dicom-seg", newest_masks(store, study), masks, nothing)
+
+
+def write_all(
+    store: Store,
+    study: str,
+    folder: Path,
+    by: str,
+    names: Names,
+    format: str,
+    rows: Iterable[dict],
+    make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]],
+    nothing: str,
+) -> dict:
+    """Writes what `make` gives of each case that came as DICOM; answers as `export_dicom_seg`. rows: cases' columns."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    found, own = pictures.labels_of(store, study), study_labels(store, study)
-    written, passed = [], 0
-    for row in newest_masks(store, study):
-        mask = decode_mask(row["png"])
-        if not is_dicom(Path(row["path"])) or not mask.any():
-            passed += 1
-            continue
-        source = pydicom.dcmread(row["path"])
-        if not keep_names:
-            _anonymise(source, names, row)
-        label = pictures.label_of(row, found, own)
-        segment(source, mask, row["frame"], label).save_as(folder / f"seg-{row['id']}-v{row['version']}.dcm")
-        written.append(row["id"])
-    if not written:
-        raise ValueError("There is nothing to export: no case of this study came as DICOM with a mask.")
+    written, passed, files = list[int](), 0, 0
+    for row in rows:
+        count = files
+        if is_dicom(Path(row["path"])):
+            header = pydicom.dcmread(row["path"], stop_before_pixels=True)
+            if not names.keep:
+                _anonymise(header, names, row)
+            for name, made in make(Source.of(header, row["frame"], names.uid), row):
+                made.save_as(folder / name)
+                files += 1
+        written += [row["id"]] * (files > count)
+        passed += files == count
+    if not files:
+        raise ValueError(f"There is nothing to export: {nothing}.")
     text = burned_in.among(store, study, written)
-    details = {"format": "dicom-seg", "files": len(written), "named": keep_names, "burned_in": len(text["cases"])}
+    details = {"format": format, "files": files, "named": names.keep, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)
-    return {"files": len(written), "passed_over": passed, "folder": str(folder), "burned_in": text}
+    return {"files": files, "passed_over": passed, "folder": str(folder), "burned_in": text}
 
 
 def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = pictures.DEFAULT):
@@ -58,92 +186,114 @@ def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: st
 
     Segment i is the i-th component, called "label i"; with one segment just "label".
     """
+    plane = Source.of(source, frame)
+    made = _segmentation(plane, mask, label, "import", None, None, 1)
+    _refer(made, plane)
+    return made
+
+
+def _segmentation(
+    source: Source,
+    mask: np.ndarray,
+    label: str,
+    author: str,
+    algorithm: Algorithm | None,
+    threshold: float | None,
+    version: int,
+) -> pydicom.Dataset:
+    """threshold: the level of the heat map at which `algorithm` outlined the mask; None: drawn by hand."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
-    _complete(source)
     parts, count = pictures.label_map(mask)
     if count > MOST:
         parts, count = (mask > 0).astype(np.uint8), 1
+    kinds, identified = hd.seg.SegmentAlgorithmTypeValues, None
+    if algorithm is not None:
+        parameters = algorithm.facts | {"outlined at": "" if threshold is None else f"{threshold:.9g}"}
+        identified = hd.AlgorithmIdentificationSequence(
+            name=algorithm.title, version=software(), family=codes.DCM.ArtificialIntelligence, parameters=parameters
+        )
     described = [
         hd.seg.SegmentDescription(
             segment_number=i,
             segment_label=f"{label[:58]} {i}" if count > 1 else label[:64],
             segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
             segmented_property_type=codes.SCT.Lesion,
-            algorithm_type=hd.seg.SegmentAlgorithmTypeValues.SEMIAUTOMATIC,
-            algorithm_identification=hd.AlgorithmIdentificationSequence(
-                name="PMSACL Studio", version="1", family=codes.DCM.ArtificialIntelligence
-            ),
+            algorithm_type=kinds.SEMIAUTOMATIC if identified else kinds.MANUAL,
+            algorithm_identification=identified,
         )
         for i in range(1, count + 1)
     ]
-    frames = int(source.get("NumberOfFrames", 1) or 1)
-    positioned = "PerFrameFunctionalGroupsSequence" in source  # the file says where each frame lies
-    kind = source.SOPClassUID
-    if not positioned:
-        _flat(source)
-    pixels = np.zeros((frames if positioned else 1, *mask.shape), np.uint8)
-    pixels[frame if positioned else 0] = parts
-    made = hd.seg.Segmentation(
-        source_images=[source],
-        pixel_array=pixels,
+    return hd.seg.Segmentation(
+        source_images=[source.header],
+        pixel_array=parts.astype(np.uint8)[None],
         segmentation_type=hd.seg.SegmentationTypeValues.BINARY,
         segment_descriptions=described,
-        series_instance_uid=hd.UID(),
         series_number=900,
-        sop_instance_uid=hd.UID(),
         instance_number=1,
-        manufacturer="PMSACL Studio",
-        manufacturer_model_name="PMSACL Studio",
-        software_versions="1",
-        device_serial_number="1",
         omit_empty_frames=True,
+        content_creator_name=person(author),
+        **source.uids("seg", author, version, label, np.packbits(mask > 0).tobytes()),
+        **(algorithm or Algorithm()).equipment,
     )
-    if not positioned:
-        _refer(made, source.SOPInstanceUID, kind, frame + 1 if frames > 1 else None)
-    return made
 
 
-def _flat(source: pydicom.Dataset) -> None:
-    """Makes of an image or a recording without functional groups what highdicom takes: one plane.
+def person(name: str) -> str:
+    """A reader's name as a DICOM person name of one part."""
+    plain = "".join(" " if c in "^=\\" or not c.isprintable() else c for c in name).strip()
+    return f"{plain[:63] or 'unknown'}^"
 
-    Radiographs, endoscopy and ultrasound have no place in space, and highdicom asks for one: the image's own plane,
-    in a frame of reference that is its alone, one unit a pixel where no spacing is known.
+
+def _flat(header: pydicom.Dataset, frame: int) -> None:
+    """Makes of any image, or of one frame of a file, what highdicom takes: one plane.
+
+    A frame lies where its functional groups say. Radiographs, endoscopy and ultrasound have no place in space, and
+    highdicom asks for one: the image's own plane, in a frame of reference that is its alone, one unit a pixel where no
+    spacing is known.
     """
-    if "NumberOfFrames" in source:
-        del source.NumberOfFrames
-        source.SOPClassUID = SecondaryCaptureImageStorage  # for the class of a recording it would look for frames
-    if not all(source.get(k) for k in ("FrameOfReferenceUID", "ImagePositionPatient", "ImageOrientationPatient")):
-        source.FrameOfReferenceUID = pydicom.uid.generate_uid(entropy_srcs=[str(source.SOPInstanceUID)])
-        source.ImagePositionPatient, source.ImageOrientationPatient = [0, 0, 0], [1, 0, 0, 0, 1, 0]
-    if "PixelSpacing" not in source:
-        source.PixelSpacing = source.get("ImagerPixelSpacing") or [1, 1]
-    if "SliceThickness" not in source:
-        source.SliceThickness = 1
+    shared = header.get("SharedFunctionalGroupsSequence") or []
+    groups = [*shared, *(header.get("PerFrameFunctionalGroupsSequence") or [])[frame : frame + 1]]
+    for place in ("PlanePositionSequence", "PlaneOrientationSequence", "PixelMeasuresSequence"):
+        for group in groups:
+            for item in group.get(place) or ():
+                header.update(item)
+    for keyword in ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"):
+        if keyword in header:
+            delattr(header, keyword)
+    if "NumberOfFrames" in header:
+        del header.NumberOfFrames
+        header.SOPClassUID = SecondaryCaptureImageStorage  # for the class of a recording it would look for frames
+    if not all(header.get(k) for k in ("FrameOfReferenceUID", "ImagePositionPatient", "ImageOrientationPatient")):
+        header.FrameOfReferenceUID = pydicom.uid.generate_uid(entropy_srcs=[str(header.SOPInstanceUID)])
+        header.ImagePositionPatient, header.ImageOrientationPatient = [0, 0, 0], [1, 0, 0, 0, 1, 0]
+    if "PixelSpacing" not in header:
+        header.PixelSpacing = header.get("ImagerPixelSpacing") or [1, 1]
+    if not header.get("SliceThickness"):
+        header.SliceThickness = 1
 
 
-def _refer(item: pydicom.Dataset, instance: str, kind: str, frame: int | None) -> None:
-    """Every reference to the source names the class that it has, and the frame (from 1) of a recording."""
-    if item.get("ReferencedSOPInstanceUID") == instance:
-        item.ReferencedSOPClassUID = kind
-        if frame is not None:
-            item.ReferencedFrameNumber = frame
+def _refer(item: pydicom.Dataset, source: Source, derived: bool = False) -> None:
+    """Every reference to the source names the class that it has; that of a derived frame the frame of a recording."""
+    if item.get("ReferencedSOPInstanceUID") == source.header.SOPInstanceUID:
+        item.ReferencedSOPClassUID = source.kind
+        if source.frame is not None and derived:
+            item.ReferencedFrameNumber = source.frame
     for element in item:
         if element.VR == "SQ":
             for inner in element.value:
-                _refer(inner, instance, kind, frame)
+                _refer(inner, source, element.keyword == "SourceImageSequence")
 
 
 def _complete(source: pydicom.Dataset) -> None:
     """What highdicom asks of a source and some devices leave out; values that mean 'not known'."""
-    for keyword in ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime",
-                    "AccessionNumber", "ReferringPhysicianName"):  # fmt: skip
+    for keyword in _REQUIRED:
         if keyword not in source:
             setattr(source, keyword, "")
     for keyword in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
-        if keyword not in source:
-            setattr(source, keyword, pydicom.uid.generate_uid())
+        if not source.get(keyword):
+            others = [source.get(k) for k in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")]
+            setattr(source, keyword, uid_of(keyword, source.get("PatientID"), *others))
 
 
 def _anonymise(source: pydicom.Dataset, names: Names, row: dict) -> None:
@@ -154,15 +304,8 @@ def _anonymise(source: pydicom.Dataset, names: Names, row: dict) -> None:
             setattr(source, keyword, "")
     source.PatientID = "patient-" + names.uid(f"patient {patient}")[-10:]
     for element in source.iterall():
-        if element.VR == "UI" and element.keyword not in (
-            "SOPClassUID",
-            "TransferSyntaxUID",
-            "MediaStorageSOPClassUID",
-        ):
-            if element.keyword.endswith("InstanceUID") or element.keyword in (
-                "FrameOfReferenceUID",
-                "ReferencedSOPInstanceUID",
-            ):
+        if element.VR == "UI" and element.keyword not in _KEPT_UIDS:
+            if element.keyword.endswith("InstanceUID") or element.keyword == "FrameOfReferenceUID":
                 element.value = names.uid(str(element.value))
         elif element.VR == "DA" and isinstance(element.value, str):
             element.value = names.day(element.value)

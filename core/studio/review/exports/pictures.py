@@ -75,9 +75,11 @@ def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> 
 
 
 def newest_masks(store: Store, study: str) -> list[dict]:
-    """The newest version of each case that has one: the case's columns, png, version, source, note."""
+    """The newest version of each case that has one: the case's columns, png, version, source, note, run, threshold,
+    drawn_by, drawn."""
     return store.query(
-        "SELECT c.*, m.png, m.version, m.source, m.note, m.reader AS drawn_by, m.created AS drawn FROM lesion_masks m "
+        "SELECT c.*, m.png, m.version, m.source, m.note, m.run, m.threshold, "
+        "m.reader AS drawn_by, m.created AS drawn FROM lesion_masks m "
         "JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND m.version = "
         "(SELECT max(version) FROM lesion_masks WHERE case_id = c.id) ORDER BY c.id",
         [study],

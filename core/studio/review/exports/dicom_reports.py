@@ -1,0 +1,282 @@
+"""Heat maps as DICOM Parametric Maps; decisions, findings and scores as measurement reports (PS3.16, TID 1500).
+
+There is one report of a case for each reader, and one whose observer is the algorithm, a device. A reader's report
+names the model whose score was in view, and none where the case was read blind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pydicom
+
+from core.engine.calibration.quantise import quantise
+from core.studio.db.store import Store
+from core.studio.ingest.masks import decode_mask
+from core.studio.review.cases import scored_runs
+from core.studio.review.exports.dicom_seg import ALGORITHM, Algorithm, Source, person, software, uid_of, write_all
+from core.studio.review.exports.tables import Names
+from core.studio.review.scales import pixel_scale
+from core.studio.runs import records as runs
+from core.studio.runs.readings import unpack_map
+
+SCHEME = "99PMSACL"  # of codes that no vocabulary has
+_READING = "coalesce(r.score_roi, r.score) AS score, coalesce(r.percentile_roi, r.percentile) AS percentile, "
+_READING += "coalesce(r.flagged_roi, r.flagged) AS flagged, r.created AS scored"
+
+
+def export_dicom_map(
+    store: Store, study: str, folder: Path, by: str, keep_names: bool = False, run: str | None = None
+) -> dict:
+    """One .dcm in `folder` for each DICOM case with a heat map of `run`, else of the one that Review opens with.
+
+    Answers as `export_dicom_seg`. Raises ValueError if there is none.
+    """
+    names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
+    rows = store.query(
+        "SELECT c.*, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, r.created AS scored FROM readings r "
+        "JOIN cases c ON c.id = r.case_id WHERE c.study = ? AND r.run = ? AND r.map IS NOT NULL ORDER BY c.id",
+        [study, algorithm.run],
+    )
+
+    scale = pixel_scale(store, runs.get_run(store, algorithm.run)) if rows else None
+
+    def maps(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
+        made = _parametric_map(source, unpack_map(row), algorithm, scale)
+        yield f"map-{row['id']}.dcm", source.sealed(made, names.when(row["scored"]) or "")
+
+    nothing = "no case of this study came as DICOM with a heat map"
+    return write_all(store, study, folder, by, names, "dicom-map", rows, maps, nothing)
+
+
+def _algorithm(store: Store, study: str, run: str | None) -> Algorithm:
+    scored = [row["id"] for row in scored_runs(store, study)]
+    if run is not None and run not in scored:
+        raise ValueError(f"{run} has scored no case of {study}.")
+    return Algorithm.of(store, run or scored[0]) if scored else Algorithm()
+
+
+def _parametric_map(source: Source, heat: np.ndarray, algorithm: Algorithm, scale: Any) -> pydicom.Dataset:
+    """heat: float32 (h, w), brought to the image's own grid, in 16 bits with the slope and intercept of its values.
+
+    scale: the run's (lo, hi), which viewers show it by, so that a usual image looks usual.
+    """
+    import highdicom as hd
+    from pydicom.sr.codedict import codes
+
+    size = int(source.header.Columns), int(source.header.Rows)
+    stored, low, high = quantise(cv2.resize(heat.astype(np.float32), size, interpolation=cv2.INTER_LINEAR))
+    slope = (high - low) / 65535 or 1.0
+    mapping = hd.pm.RealWorldValueMapping(
+        lut_label="anomaly",
+        lut_explanation=f"How unlike normal images, {algorithm.title}"[:64],
+        unit=codes.UCUM.NoUnits,
+        value_range=(0, 65535),
+        slope=slope,
+        intercept=low,
+        quantity_definition=hd.sr.CodedConcept("anomaly", SCHEME, "Anomaly score"),
+    )
+    window = hd.VOILUTTransformation(  # of stored values
+        window_center=((scale.lo + scale.hi) / 2 - low) / slope, window_width=max((scale.hi - scale.lo) / slope, 1.0)
+    )
+    made = hd.pm.ParametricMap(
+        source_images=[source.header],
+        pixel_array=stored[None].astype(np.uint16),
+        series_number=901,
+        instance_number=1,
+        contains_recognizable_visual_features=False,
+        real_world_value_mappings=[mapping],
+        voi_lut_transformations=[window],
+        content_label="ANOMALY_MAP",
+        content_description="How unlike normal images each place is"[:64],
+        content_creator_name=person(ALGORITHM),
+        **source.uids("map", algorithm.run, algorithm.facts, hashlib.sha256(heat.tobytes()).hexdigest()),
+        **algorithm.equipment,
+    )
+    made.Laterality = source.header.get("Laterality", "")
+    made.ImageComments = f"{algorithm.title}, version {software()}: " + _words(algorithm.facts)
+    return made
+
+
+def _words(facts: dict[str, str]) -> str:
+    return "; ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def export_dicom_sr(
+    store: Store, study: str, folder: Path, by: str, keep_names: bool = False, run: str | None = None
+) -> dict:
+    """One .dcm in `folder` for each DICOM case and reader who decided or found something, and for each with a score of
+    `run` (else of the one that Review opens with). Answers as `export_dicom_seg`. Raises ValueError if there is none.
+    """
+    names, known = Names(store, study, keep_names), {"": Algorithm()}
+    shown = _algorithm(store, study, run)
+    known[shown.run] = shown
+    said = _said(store, study, shown.run)
+    marks = ",".join(str(case) for case in said)
+    rows = store.query(f"SELECT * FROM cases WHERE study = ? AND id IN ({marks}) ORDER BY id", [study])
+
+    def reports(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
+        for author, words in said[row["id"]].items():
+            for run in {review["run"] for review in words["reviews"] if review["run"]} - set(known):
+                known[run] = Algorithm.of(store, run)
+            name = ALGORITHM if author == ALGORITHM else person(names.reader(author) or "")
+            made = _report(source, name, words, shown if author == ALGORITHM else None, known)
+            when = max(w["created"] for kind in words.values() for w in kind)
+            yield f"sr-{row['id']}-{uid_of(name)[-8:]}.dcm", source.sealed(made, names.when(when) or "")
+
+    nothing = "no case of this study came as DICOM and has a score, a decision or a finding"
+    return write_all(store, study, folder, by, names, "dicom-sr", rows, reports, nothing)
+
+
+def _said(store: Store, study: str, run: str) -> dict[int, dict[str, dict[str, list[dict]]]]:
+    """Case -> author -> {"reviews", "findings", "scores"}."""
+    found: dict[int, dict[str, dict[str, list[dict]]]] = {}
+    reviews = store.query(
+        f"SELECT v.*, {_READING} FROM current_reviews k JOIN reviews v ON v.id = k.review_id JOIN cases c "
+        "ON c.id = v.case_id LEFT JOIN readings r ON r.case_id = c.id AND r.run = v.run "
+        "WHERE c.study = ? ORDER BY v.id",
+        [study],
+    )
+    findings = store.query(
+        "SELECT f.*, m.png FROM findings f JOIN cases c ON c.id = f.case_id LEFT JOIN lesion_masks m "
+        "ON m.case_id = f.case_id AND m.version = f.mask_version WHERE c.study = ? ORDER BY f.id",
+        [study],
+    )
+    scores = store.query(
+        f"SELECT r.case_id, r.run, r.created, {_READING} FROM readings r JOIN cases c ON c.id = r.case_id "
+        "WHERE c.study = ? AND r.run = ? AND r.score IS NOT NULL ORDER BY c.id",
+        [study, run],
+    )
+    for kind, rows in (("reviews", reviews), ("findings", findings), ("scores", scores)):
+        for row in rows:
+            author = ALGORITHM if kind == "scores" else f"{row['reader']}"
+            empty: dict[str, list[dict]] = {"reviews": [], "findings": [], "scores": []}
+            found.setdefault(row["case_id"], {}).setdefault(author, empty)[kind].append(row)
+    return found
+
+
+def _report(
+    source: Source, name: str, words: dict[str, list[dict]], device: Algorithm | None, known: dict[str, Algorithm]
+) -> pydicom.Dataset:
+    """device: the observer; None where a reader is. known: what the scores that were in view came from."""
+    import highdicom as hd
+    from pydicom.sr.codedict import codes
+
+    groups = [_decision(source, row, known) for row in (*words["reviews"], *words["scores"])]
+    groups += [_finding(source, row) for row in words["findings"]]
+    used = device or known[next((row["run"] for row in reversed(words["reviews"]) if row["run"]), None) or ""]
+    kept = {kind: [{k: v for k, v in row.items() if k != "png"} for row in rows] for kind, rows in words.items()}
+    uids = source.uids("sr", name, json.dumps(kept, default=str), used.facts)
+    equipment = used.equipment
+    observer = hd.sr.ObserverContext(
+        observer_type=codes.DCM.Device,
+        observer_identifying_attributes=hd.sr.DeviceObserverIdentifyingAttributes(
+            uid=uid_of("device", used.digest),
+            name=ALGORITHM,
+            manufacturer_name=equipment["manufacturer"],
+            model_name=equipment["manufacturer_model_name"],
+            serial_number=equipment["device_serial_number"],
+        ),
+    )
+    reader = None
+    if device is None:
+        reader = hd.sr.ObserverContext(
+            observer_type=codes.DCM.Person,
+            observer_identifying_attributes=hd.sr.PersonObserverIdentifyingAttributes(name=name),
+        )
+    content = hd.sr.MeasurementReport(
+        observation_context=hd.sr.ObservationContext(
+            observer_person_context=reader,
+            # Of a reader who read blind there is no device that had a say.
+            observer_device_context=observer if used.run else None,
+        ),
+        procedure_reported=codes.SCT.ImagingProcedure,
+        imaging_measurements=groups,
+    )
+    return hd.sr.ComprehensiveSR(
+        evidence=[source.header], content=content[0], series_number=902, instance_number=1, is_complete=True,
+        **uids, **equipment,
+    )  # fmt: skip
+
+
+def _decision(source: Source, row: dict, known: dict[str, Algorithm]) -> Any:
+    """A group of what was decided, by a reader or by the threshold of a run, with the score that it rests on."""
+    import highdicom as hd
+    from pydicom.sr.codedict import codes
+
+    decision = row.get("decision") or ("abnormal" if row["flagged"] else "normal")
+    values = {"normal": codes.SCT.Normal, "abnormal": codes.SCT.Abnormal, "unsure": codes.SCT.Indeterminate}
+    stage, algorithm, measured = row.get("stage", ALGORITHM), known[row["run"] or ""], []
+    if row["score"] is not None:
+        made_by = hd.sr.AlgorithmIdentification(
+            algorithm.title, software(), [f"{name}: {value}" for name, value in algorithm.facts.items()]
+        )
+        numbers = [("score", "Anomaly score", row["score"], codes.UCUM.NoUnits)]
+        if algorithm.threshold is not None:
+            numbers.append(("threshold", "Flagged above", algorithm.threshold, codes.UCUM.NoUnits))
+        numbers.append(("percentile", "Percentile of normal images", row["percentile"], codes.UCUM.Percent))
+        measured = [
+            hd.sr.Measurement(hd.sr.CodedConcept(code, SCHEME, meaning), value, unit, algorithm_id=made_by)
+            for code, meaning, value, unit in numbers
+            if value is not None
+        ]
+    group = hd.sr.MeasurementsAndQualitativeEvaluations(
+        tracking_identifier=hd.sr.TrackingIdentifier(
+            uid=uid_of("decision", source.header.SOPInstanceUID, source.frame, stage, row.get("id"), row["run"]),
+            identifier=f"decision, {stage}",
+        ),
+        measurements=measured or None,
+        qualitative_evaluations=[
+            hd.sr.QualitativeEvaluation(hd.sr.CodedConcept("decision", SCHEME, "Decision"), values[decision])
+        ],
+        source_images=[
+            hd.sr.SourceImageForMeasurementGroup(source.kind, source.header.SOPInstanceUID, source.frames)
+        ],
+    )  # fmt: skip
+    return _commented(group, row.get("comment"))
+
+
+def _finding(source: Source, row: dict) -> Any:
+    """A group of one finding: its label, its box as a region of the image, the area of its mask."""
+    import highdicom as hd
+    from pydicom.sr.codedict import codes
+
+    label = hd.sr.CodedConcept(hashlib.sha1(row["label"].encode()).hexdigest()[:16], SCHEME, row["label"][:64])
+    tracked = hd.sr.TrackingIdentifier(
+        uid=uid_of("finding", source.header.SOPInstanceUID, row["id"]), identifier=f"finding {row['id']}"
+    )
+    measured = None
+    if row["png"] is not None:
+        pixels = hd.sr.CodedConcept("{pixels}", "UCUM", "pixels")
+        measured = [hd.sr.Measurement(codes.SCT.Area, int((decode_mask(row["png"]) > 0).sum()), pixels)]
+    given: dict[str, Any] = {"tracking_identifier": tracked, "finding_type": label, "measurements": measured}
+    if row["box"] is None:
+        image = hd.sr.SourceImageForMeasurementGroup(source.kind, source.header.SOPInstanceUID, source.frames)
+        group: Any = hd.sr.MeasurementsAndQualitativeEvaluations(**given, source_images=[image])
+    else:
+        x0, y0, x1, y1 = json.loads(row["box"])
+        grown = 0.5 * (x0 == x1), 0.5 * (y0 == y1)  # a point, as the pixel round it
+        x0, x1, y0, y1 = x0 - grown[0], x1 + grown[0], y0 - grown[1], y1 + grown[1]
+        region = hd.sr.ImageRegion(
+            graphic_type=hd.sr.GraphicTypeValues.POLYLINE,
+            graphic_data=np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]),
+            source_image=hd.sr.SourceImageForRegion(source.kind, source.header.SOPInstanceUID, source.frames),
+        )
+        group = hd.sr.PlanarROIMeasurementsAndQualitativeEvaluations(**given, referenced_region=region)
+    return _commented(group, row["comment"])
+
+
+def _commented(group: Any, comment: str | None) -> Any:
+    import highdicom as hd
+    from pydicom.sr.codedict import codes
+
+    if comment and comment.strip():
+        kind = hd.sr.RelationshipTypeValues.CONTAINS
+        group[0].ContentSequence.append(hd.sr.TextContentItem(codes.DCM.Comment, comment, kind))
+    return group
