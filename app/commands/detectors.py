@@ -221,8 +221,9 @@ def run_learn(args) -> int:
 def _add_look(subparsers) -> None:
     parser = verb(subparsers, "look", "Score a study with pretrained features, before any training", run_look)
     parser.add_argument("study", metavar="STUDY")
-    parser.add_argument("--detector", default="blend", help="blend, padim, nearest or mahalanobis")
+    parser.add_argument("--detector", default="blend", help="blend, padim, nearest, mahalanobis, anomaly-dino, ...")
     parser.add_argument("--backbone", default=None, help="instead of EfficientNet-lite0")
+    parser.add_argument("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file")
     parser.add_argument(
         "--size", type=int, default=None, help="side of the images (default: 224; more where few and larger ones are)"
     )
@@ -233,12 +234,14 @@ def run_look(args) -> int:
     from core.studio.jobs import queue as jobs
     from core.studio.runs import look, results
     from core.studio.runs import records as runs
+    from core.studio.training import first_weights
 
     pick_device(args.device)
     started = time.monotonic()
     store = open_store(args)
     study = study_named(args, store, args.study)
-    made = look.create_look(store, study, args.backbone or look.ARCH, args.size, args.detector)
+    first = {"arch": look.ARCH, **first_weights.chosen(store, args.init, args.backbone)}
+    made = look.create_look(store, study, size=args.size, detector=args.detector, **first)
     steps = look.look_steps(store, made, evaluate=False, device=args.device)
     follow(args, store, jobs.submit(store, steps, start=False), "Looking")
     looked = round(time.monotonic() - started, 1)

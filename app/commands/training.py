@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from app.commands._common import (
@@ -48,7 +49,9 @@ def _add_pretrain(subparsers) -> None:
     parser.add_argument("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison")
     option_flags(parser, PretrainConfig, "size", "epochs", "batch", "lr", "seed")
     parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")
-    parser.add_argument("--init", help="random, auto, imagenet, a weights file, or the id of an earlier run")
+    parser.add_argument(
+        "--init", help="random, auto, imagenet, a file or a name of `weights list`, or the id of an earlier run"
+    )
     parser.add_argument("--medmix", metavar="PRESET", help="what is pasted: quick, paper, endoscopy, fundus, xray, ...")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2")
     parser.add_argument("--name", help="a name for people")
@@ -59,7 +62,8 @@ def pretrain_config(args, store):
     """The preset with the command's changes."""
     from core.engine.augment.config import MEDMIX_PRESETS
     from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
-    from core.studio.runs.records import exists, get_run, run_folder
+    from core.studio.runs.records import exists, get_run
+    from core.studio.training import first_weights
 
     preset = args.preset or PRETRAIN_DEFAULT
     if preset not in PRETRAIN_PRESETS:
@@ -76,14 +80,13 @@ def pretrain_config(args, store):
         if args.medmix not in MEDMIX_PRESETS:
             raise UserError(f"there is no MedMix preset {args.medmix!r}; there are: {', '.join(MEDMIX_PRESETS)}")
         changes["medmix"] = MEDMIX_PRESETS[args.medmix].to_dict()
-    if args.arch:
-        changes["encoder.arch"] = args.arch
+    if args.init and exists(store, args.init) and get_run(store, args.init)["kind"] != "pretrain":
+        raise UserError(f"{args.init} is not an encoder's run")
     if args.init:
-        is_run = exists(store, args.init)
-        if is_run and get_run(store, args.init)["kind"] != "pretrain":
-            raise UserError(f"{args.init} is not an encoder's run")
-        changes["encoder.init"] = str(run_folder(store, args.init)) if is_run else args.init
-    return config.replace(**changes, **options_of(args.set))
+        changes |= {f"encoder.{key}": v for key, v in first_weights.chosen(store, args.init, args.arch).items()}
+    elif args.arch:
+        changes["encoder.arch"] = args.arch
+    return config.replace(**{**changes, **options_of(args.set)})
 
 
 def run_pretrain(args) -> int:
@@ -111,12 +114,13 @@ def _pretrain_here(args) -> int:
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs.pipeline import UNTRAINED, chain, create_pretrain, create_untrained
+    from core.studio.training import first_weights
 
     pick_device(args.device)
     store = open_store(args)
     study = study_named(args, store, args.study)
     if args.objective == UNTRAINED:
-        first = {"init": args.init or "random", "arch": args.arch or "resnet18"}
+        first = {"arch": "resnet18", **first_weights.chosen(store, args.init or "random", args.arch)}
         run_id = create_untrained(store, study, args.size or 64, args.seed or 0, **first)
     else:
         run_id = create_pretrain(store, study, pretrain_config(args, store), args.name)
@@ -184,9 +188,10 @@ def _add_weights(subparsers) -> None:
     help = "Files of weights that trainings asked for on the page may begin with"
     parser = subparsers.add_parser("weights", help=help, description=help)
     inner = parser.add_subparsers(dest="what", metavar="add|remove|list", required=True)
-    verb(inner, "add", "Copy a weights file into the home and onto the list", run_weights_add).add_argument(
-        "file", type=Path
-    )
+    new = verb(inner, "add", "Copy a weights file into the home and onto the list", run_weights_add)
+    new.add_argument("file", type=Path, help=".pth, .pt, .safetensors, or Google's .npz of a ViT")
+    new.add_argument("--arch", default="", help="the backbone that it is of, as vit_small_patch14_dinov2: is checked")
+    new.add_argument("--licence", help="of the weights, in words; asked for where --arch is given without it")
     verb(inner, "remove", "Take a file from the list", run_weights_remove).add_argument("name")
     verb(inner, "list", "List what a training may begin with", run_weights_list)
 
@@ -194,8 +199,16 @@ def _add_weights(subparsers) -> None:
 def run_weights_add(args) -> int:
     from core.studio.training import first_weights
 
-    name = first_weights.add(open_store(args), args.file.expanduser(), BY)
-    return finish(args, {"weights": name}, f"A training may begin with {name}")
+    licence = args.licence
+    if args.arch and licence is None and not args.json and sys.stdin.isatty():
+        licence = input(f"Licence of {args.file.name}, as its publisher states it: ").strip()
+    if args.arch and not licence:
+        raise UserError("say under which licence the weights are, as its publisher states it: --licence 'Apache-2.0'")
+    made = first_weights.add(open_store(args), args.file.expanduser(), BY, args.arch, licence or "")
+    made = {"weights": made.pop("name"), **made}
+    of = f" of {args.arch}" if args.arch else ""
+    say(args, f"SHA-256 {made['sha256']}")
+    return finish(args, made, f"A training or a look may begin with {made['weights']}{of}: --init {made['weights']}")
 
 
 def run_weights_remove(args) -> int:
@@ -208,7 +221,12 @@ def run_weights_remove(args) -> int:
 def run_weights_list(args) -> int:
     from core.studio.training import first_weights
 
-    found = first_weights.listed(open_store(args))
+    store = open_store(args)
+    found = first_weights.listed(store)
+    files = {name: noted for name in found if (noted := first_weights.noted(store, name))}
     for name in found:
-        say(args, name)
-    return finish(args, {"weights": found})
+        about = files.get(name, {})
+        say(
+            args, "  ".join(filter(None, (name, about.get("arch"), about.get("licence"), about.get("sha256", "")[:12])))
+        )
+    return finish(args, {"weights": found, "files": files})

@@ -204,12 +204,15 @@ class DetectorForm(Part):
 
 
 class TrainingForms(Answer):
+    """archs: the backbone of each weights file that was added with one."""
+
     objectives: dict[str, Title]
     presets: dict[str, Values]
     usual: str
     pasted: dict[str, str]
     form: list[Group]
     encoder: list[Group]
+    archs: dict[str, str]
     weak: WeakForm
     strong: dict[str, str]
     detectors: dict[str, DetectorForm]

@@ -2483,6 +2483,7 @@ export interface components {
                 [key: string]: any;
             };
         };
+        /** @description archs: the backbone of each weights file that was added with one. */
         TrainingForms: {
             /** @constant */
             ok: true;
@@ -2500,6 +2501,9 @@ export interface components {
             };
             form: components["schemas"]["Group"][];
             encoder: components["schemas"]["Group"][];
+            archs: {
+                [key: string]: string;
+            };
             weak: components["schemas"]["WeakForm"];
             strong: {
                 [key: string]: string;

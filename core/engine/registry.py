@@ -40,7 +40,8 @@ class Registry:
     def register(self, name: str, **about: Any) -> Callable[[Member], Member]:
         """Decorator. `about` is free text for people: title, section of the paper, ...
 
-        listed=False: `names()` leaves the member out, for it needs more than the others are given.
+        listed=False: `names()` leaves the member out, for it needs more than the others are given. vit=True: a detector
+        for vision transformers alone.
         """
 
         def add(member: Member) -> Member:

@@ -46,7 +46,12 @@ export function newRun(root, studio, forms, started) {
   const encoder = new Form(
     forms.encoder,
     config.encoder,
-    set(() => config.encoder),
+    (key, value) => {
+      config.encoder[key] = value;
+      const arch = key === 'init' && forms.archs[value]; // a file that was added with its backbone brings it
+      if (arch) encoder.set(Object.assign(config.encoder, { arch }));
+      changed();
+    },
     encoderOptions,
   );
   const weakOptions = { open: 0, prefix: 'weak.' };

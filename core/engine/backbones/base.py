@@ -12,9 +12,11 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch import Tensor, nn
 
+from core.engine.backbones import weights
 from core.engine.backbones.config import STRIDES
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -66,6 +68,17 @@ class Backbone(abc.ABC):
         What lies deeper than the coarsest stride asked for is not computed.
         """
 
+    def tokens(self, net: nn.Module, x: Tensor) -> Tensor:
+        """x (B, 3, S, S), normalised -> (B, C, h, w): a vision transformer's last patch tokens, else the map at 16."""
+        return self.maps(net, x, (16,))[16]
+
+    def blocks(self, net: nn.Module, x: Tensor, count: int) -> list[Tensor]:
+        """x (B, 3, S, S), normalised -> patch tokens (B, C, h, w) after `count` middle blocks, first to last.
+
+        Raises ValueError unless the network is a vision transformer.
+        """
+        raise ValueError(f"{self.name} is no vision transformer: choose an encoder that is one, as DINOv2")
+
     @abc.abstractmethod
     def imagenet(self) -> Pretrained:
         """Pretrained weights, from disk or from the network. Raises weights.BadWeights, saying what to do."""
@@ -74,8 +87,12 @@ class Backbone(abc.ABC):
         """Pretrained weights that an installed package carries; None where there are none."""
         return None
 
-    def rename(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Weights by the names of another code for the same network -> by this network's own names."""
+    def read(self, path: str | Path, net: nn.Module) -> dict[str, Tensor]:
+        """Weights of a file, or of a run's folder. Raises weights.BadWeights, saying what to do."""
+        return weights.from_path(path)
+
+    def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
+        """Weights by the names of another code for the same network -> by the names and with the shapes of `net`."""
         return state
 
 

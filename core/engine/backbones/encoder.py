@@ -71,6 +71,17 @@ class Encoder(nn.Module):
         """
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
+    def tokens(self, x: Tensor) -> Tensor:
+        """(B, 3, S, S) -> (B, C, h, w): a vision transformer's last patch tokens on its grid; else the map at 16."""
+        return self.arch.tokens(self.net, self.normalise(x))
+
+    def blocks(self, x: Tensor, count: int) -> list[Tensor]:
+        """(B, 3, S, S) -> `count` tensors (B, C, h, w), patch tokens after a vision transformer's middle blocks.
+
+        Raises ValueError for any other network.
+        """
+        return self.arch.blocks(self.net, self.normalise(x), count)
+
     @staticmethod
     def pool(maps: dict[int, Tensor]) -> Tensor:
         """Maps with the coarsest stride -> features (B, F): that map, averaged over the image."""
@@ -112,7 +123,7 @@ def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
     """
     own = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
     heads = {n: v for n, v in state.items() if n.startswith("head.")}
-    state = encoder.arch.rename(weights.plain(state, next(iter(own))))
+    state = encoder.arch.rename(weights.plain(state, next(iter(own))), encoder.net)
     with torch.no_grad():
         for name, value in own.items():
             if name not in state:
@@ -138,7 +149,8 @@ def _first_weights(encoder: Encoder) -> Pretrained | None:
         return encoder.arch.bundled()
     if init == "imagenet":
         return encoder.arch.imagenet()
-    return Pretrained(weights.from_path(init), init, "of whoever made the file")
+    about = weights.about(init)
+    return Pretrained(encoder.arch.read(init, encoder.net), init, about.get("licence") or "of whoever made the file")
 
 
 def save_encoder(

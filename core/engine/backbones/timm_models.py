@@ -2,17 +2,25 @@
 
 Convolutional networks give their own maps. Vision transformers have one resolution: blocks at even depths are brought
 to the strides, early ones for the fine maps and the last for the coarsest (as ViTDet's simple pyramid, Li et al. 2022).
+Their weights are taken by the names of timm, of the published code (DINO, DINOv2, DINOv3) and of the package
+transformers, Google's as .npz; position embeddings of another image size are resampled.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import io
 import re
+import sys
+import zipfile
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -60,6 +68,33 @@ class TimmBackbone(Backbone):
         net.prune_intermediate_layers([len(reductions) - 1], prune_norm=len(set(reductions)) > 1, prune_head=True)
         return net
 
+    def read(self, path: str | Path, net: Any) -> dict[str, Tensor]:
+        """As weights.from_path; also Google's .npz of a vision transformer, which timm brings into the network."""
+        file = Path(path).expanduser()
+        if file.suffix != ".npz" or not hasattr(net, "load_pretrained"):
+            return weights.from_path(path)
+        filled = copy.deepcopy(net)
+        try:
+            filled.load_pretrained(str(file))  # numpy.load without pickles: no code in it is run
+        except (OSError, KeyError, ValueError, RuntimeError, AttributeError, zipfile.BadZipFile) as error:
+            raise weights.BadWeights(f"{file} cannot be read as a {self.name} of Google's ({error})") from error
+        state: dict[str, Tensor] = filled.state_dict()
+        return state
+
+    def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
+        """Weights as timm, the published code or transformers name them -> as `net` does, positions resampled."""
+        if all(name in state and state[name].shape == value.shape for name, value in net.state_dict().items()):
+            return state
+        convert = getattr(sys.modules[type(net).__module__], "checkpoint_filter_fn", None)
+        if convert is None:
+            return state
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # timm prints what it leaves out
+                found: dict[str, Tensor] = convert(published_names(state), net)
+        except (KeyError, AttributeError, RuntimeError, ValueError, TypeError, AssertionError):
+            return state  # of another network: `encoder.fill` names the layer that is missing
+        return found
+
     def widths(self, net: Any) -> dict[int, int]:
         return {stride: net.feature_info[index]["num_chs"] for stride, index in _plan(net).items()}
 
@@ -73,6 +108,22 @@ class TimmBackbone(Backbone):
         found = net.forward_intermediates(x, indices=indices, norm=flat, stop_early=True, intermediates_only=True)
         layers = dict(zip(indices, found, strict=True))
         return {s: _resized(layers[plan[s]], (-(-shape[0] // s), -(-shape[1] // s))) for s in strides}
+
+    def tokens(self, net: Any, x: Tensor) -> Tensor:
+        if not _is_vit(net):
+            return super().tokens(net, x)
+        last = len(net.feature_info) - 1
+        (found,) = net.forward_intermediates(_whole(net, x), indices=[last], norm=True, intermediates_only=True)
+        return cast(Tensor, found)
+
+    def blocks(self, net: Any, x: Tensor, count: int) -> list[Tensor]:
+        if not _is_vit(net):
+            return super().blocks(net, x, count)
+        depth = len(net.feature_info)  # 12: blocks 2 to 9; 24: 4, 6, .. 18
+        places = torch.linspace(depth // 6, min(depth - depth // 4, depth - 1), count)
+        indices = sorted({int(place) for place in places.round()})
+        options = {"norm": False, "stop_early": True, "intermediates_only": True}
+        return list(net.forward_intermediates(_whole(net, x), indices=indices, **options))
 
     def imagenet(self) -> Pretrained:
         bundled = self.bundled()
@@ -109,6 +160,18 @@ def _plan(net: nn.Module) -> dict[int, int]:
     return {s: min(range(len(reductions)), key=lambda i: (abs(reductions[i] - s), -i)) for s in STRIDES}
 
 
+def _is_vit(net: Any) -> bool:
+    """Whether all layers have one resolution, that of patches."""
+    return len(set(_reductions(net))) == 1 and hasattr(net, "patch_embed")
+
+
+def _whole(net: Any, x: Tensor) -> Tensor:
+    """(B, 3, S, S) at the next side that whole patches fill."""
+    patch = net.patch_embed.patch_size[0]
+    side = -(-x.shape[-1] // patch) * patch
+    return F.interpolate(x, (side, side), mode="bilinear", align_corners=False) if side != x.shape[-1] else x
+
+
 def _resized(m: Tensor, shape: tuple[int, int]) -> Tensor:
     """(B, C, h, w) at `shape`: averaged where it is finer, interpolated where it is coarser."""
     if tuple(m.shape[2:]) == shape:
@@ -116,6 +179,52 @@ def _resized(m: Tensor, shape: tuple[int, int]) -> Tensor:
     if m.shape[2] > shape[0]:
         return F.adaptive_avg_pool2d(m, shape)
     return F.interpolate(m, shape, mode="bilinear", align_corners=False)
+
+
+# transformers' names of vision transformers -> those of the published code, in order (ViT, DINOv2 and DINOv3).
+LAYERS = (
+    (r"^(?:vit\.|dinov2\.|model\.|backbone\.)(?=embeddings\.|encoder\.|layer|norm)", ""),
+    (r"^embeddings\.(cls_token|mask_token|register_tokens)$", r"\1"),
+    (r"^embeddings\.position_embeddings$", "pos_embed"),
+    (r"^embeddings\.patch_embeddings\.(?:projection\.)?", "patch_embed.proj."),
+    (r"^(?:model\.)?(?:encoder\.)?layer\.", "blocks."),
+    (r"\.attention\.(?:attention\.)?([qkv])(?:uery|ey|alue|_proj)\.", r".attn.\1."),
+    (r"\.attention\.(?:output\.dense|o_proj)\.", ".attn.proj."),
+    (r"\.layer_scale([12])\.lambda1$", r".ls\1.gamma"),
+    (r"\.layernorm_before\.", ".norm1."),
+    (r"\.layernorm_after\.", ".norm2."),
+    (r"\.intermediate\.dense\.|\.mlp\.up_proj\.", ".mlp.fc1."),
+    (r"\.output\.dense\.|\.mlp\.down_proj\.", ".mlp.fc2."),
+    (r"\.mlp\.weights_in\.", ".mlp.w12."),
+    (r"\.mlp\.weights_out\.", ".mlp.w3."),
+    (r"^layernorm\.", "norm."),
+)
+
+
+def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of a vision transformer as transformers names them -> as the published code does; others as they are.
+
+    Queries, keys and values become one matrix. DINOv3 has no bias of its keys: zeros, as its code masks it to.
+    """
+    if not any("embeddings.patch_embeddings." in name for name in state):
+        return dict(state)
+    found: dict[str, Tensor] = {}
+    for name, value in state.items():
+        for pattern, other in LAYERS:
+            name = re.sub(pattern, other, name)
+        found[name] = value
+    for name in [name for name in found if ".mlp.gate_proj." in name]:  # silu(w1 x) times w2 x, then w3
+        for old, new in (("gate_proj", "w1"), ("fc1", "w2"), ("fc2", "w3")):
+            found[name.replace("gate_proj", new)] = found.pop(name.replace("gate_proj", old))
+    for name in [name for name in found if ".attn.q." in name]:
+        q, v = (found.pop(name.replace(".q.", f".{part}.")) for part in "qv")
+        k = found.pop(name.replace(".q.", ".k."), torch.zeros_like(q))
+        found[name.replace(".q.", ".qkv.")] = torch.cat([q, k, v])
+    if "register_tokens" in found and "pos_embed" not in found:
+        found["storage_tokens"] = found.pop("register_tokens")  # DINOv3's name of them
+    elif "register_tokens" in found:
+        found.setdefault("mask_token", found["cls_token"][0])  # by which timm knows DINOv2, and which it leaves out
+    return found
 
 
 @BACKBONES.register("vit_small_patch14_dinov2", title="DINOv2 ViT-S/14 (self-supervised)")
@@ -167,11 +276,9 @@ class EfficientNetLite(TimmBackbone):
         files = sorted(Path(spec.origin).parent.glob("models/*.pth"))
         if not files:
             return None
-        return Pretrained(
-            self.rename(weights.from_path(files[0])), f"{package} {metadata.version(package)}", self.licence
-        )
+        return Pretrained(weights.from_path(files[0]), f"{package} {metadata.version(package)}", self.licence)
 
-    def rename(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
         """Renames weights from efficientnet_pytorch's names (`_blocks.4._expand_conv.weight`) to timm's."""
         if "_conv_stem.weight" not in state:
             return state

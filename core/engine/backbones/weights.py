@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 from pathlib import Path
 from urllib.error import URLError
@@ -23,7 +24,7 @@ PREFIXES = (
     "model.",
     "net.",
 )
-NESTS = ("state_dict", "model_state_dict", "model", "net", "encoder")
+NESTS = ("state_dict", "model_state_dict", "model", "net", "encoder", "teacher")
 
 
 class BadWeights(ValueError):
@@ -66,7 +67,37 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
         ) from error
     except (OSError, RuntimeError, EOFError, SafetensorError) as error:
         raise BadWeights(f"{path} cannot be read: it is damaged or not a weights file ({error})") from error
-    raise BadWeights(f"{path.name}: weights are read from .pth, .pt and .safetensors files")
+    raise BadWeights(
+        f"{path.name}: weights are read from .pth, .pt and .safetensors files; from .npz those of a ViT of timm's"
+    )
+
+
+def about(path: str | Path) -> dict[str, str]:
+    """What was noted when the file was added to a list of weights: {arch, licence, sha256}; {} where nothing was.
+
+    Raises BadWeights if the file is not the one that was added.
+    """
+    note = note_of(Path(path).expanduser())
+    if not note.is_file():
+        return {}
+    noted: dict[str, str] = json.loads(note.read_text())
+    if file_digest(path) != noted["sha256"]:
+        raise BadWeights(f"{path} is not the file that was added (its SHA-256 differs): remove it and add it again")
+    return noted
+
+
+def note_of(path: Path) -> Path:
+    """The file that holds what is noted of a weights file."""
+    return path.with_name(f"{path.name}.json")
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256 of a file, as publishers print it."""
+    found = hashlib.sha256()
+    with Path(path).expanduser().open("rb") as content:
+        for block in iter(lambda: content.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest()
 
 
 def _unnest(found: object, path: Path) -> dict[str, Tensor]:

@@ -66,7 +66,8 @@ def detection() -> Table:
     ]
     rows = [*comparators, *_on("padim"), *_on("igd")]
     named = {row.detector for row in rows}
-    further = [Arm(DETECTORS.title(name), name) for name in DETECTORS.names() if name not in named]
+    others = [name for name in DETECTORS.names() if name not in named and not DETECTORS.about(name).get("vit")]
+    further = [Arm(DETECTORS.title(name), name) for name in others]
     claims = [
         *(("PMSACL - PaDiM", row.label) for row in [*comparators, *_on("padim")[:2]]),
         *(("PMSACL - IGD", row.label) for row in [*comparators, *_on("igd")[:2]]),

@@ -16,19 +16,24 @@ MAP = {"feature": "backbone", "points": {"mixed": 0}}  # nothing was trained on 
 
 
 def create_look(
-    store: Store, study: str, arch: str = ARCH, size: int | None = None, detector: str = DETECTOR
+    store: Store,
+    study: str,
+    arch: str = ARCH,
+    size: int | None = None,
+    detector: str = DETECTOR,
+    init: str = "imagenet",
 ) -> dict[str, str]:
     """Runs {'encoder', 'fit'}: the pretrained encoder as it is and `detector` on it; the encoder is shared by looks.
 
-    size: None for that of an earlier look, or `side_for` with ARCH. Raises UnknownName for a detector, and ValueError
-    (BadWeights) when the fit runs if the weights cannot be had.
+    size: None for that of an earlier look, or `side_for` with ARCH. init: its weights, as of an EncoderConfig. Raises
+    UnknownName for a detector, and ValueError (BadWeights) when the fit runs if the weights cannot be had.
     """
     DETECTORS.get(detector)
-    encoder = _kept(store, study, arch, size)
+    encoder = _kept(store, study, {"arch": arch, "init": init}, size)
     if encoder is None:
         # Others may be slower, or take one size alone.
         usual = side_for(store, study) if arch == ARCH else SIZE
-        encoder = create_untrained(store, study, size or usual, init="imagenet", arch=arch)
+        encoder = create_untrained(store, study, size or usual, init=init, arch=arch)
     return {"encoder": encoder, "fit": create_fit(store, encoder, detector, name=NAME)}
 
 
@@ -50,11 +55,11 @@ def look(store: Store, study: str, device: str = "auto", start: bool = True, **a
     return {"job": jobs.submit(store, steps, start=start), **runs}
 
 
-def _kept(store: Store, study: str, arch: str, size: int | None) -> str | None:
+def _kept(store: Store, study: str, wanted: dict[str, str], size: int | None) -> str | None:
     """The finished encoder run of an earlier look, of any size where none is asked for."""
     for run in list_runs(store, study, "pretrain"):
         config = run["config"]
-        same = size in (None, config.get("size")) and config.get("encoder", {}).get("arch") == arch
-        if same and run["method"] == "imagenet" and run["status"] == "done":
+        same = size in (None, config.get("size")) and wanted.items() <= config.get("encoder", {}).items()
+        if same and run["method"] in ("imagenet", "weights") and run["status"] == "done":
             return run["id"]
     return None

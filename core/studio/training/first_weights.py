@@ -1,23 +1,27 @@
 """Which weights a training asked for on the page may begin with: those of a list, which administrators add files to.
 
-A reader's answer is the same for a file that is there, one that is not and a folder: the machine's disk is not asked.
+A file that is added with its backbone is checked to fill it, and names it from then on. A reader's answer is the same
+for a file that is there, one that is not and a folder: the machine's disk is not asked.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+from core.engine.backbones.config import EncoderConfig
 from core.engine.config import BadConfig
+from core.engine.files import write_json
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest.roots import Within
 
 NAMES = ("random", "imagenet", "auto")
 KEYS = ("init", "local_encoder")  # of a configuration, at any depth: what names weights
-_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt)")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt|npz)")
 
 
 def folder_of(store: Store) -> Path:
@@ -30,35 +34,69 @@ def listed(store: Store) -> list[str]:
     return [*NAMES, *sorted(file.name for file in folder_of(store).glob("*") if _FILE.fullmatch(file.name))]
 
 
-def add(store: Store, file: Path, by: str) -> str:
-    """Copy a weights file into the home and onto the list; its name there. ValueError if it cannot be read as one."""
-    from core.engine.backbones.weights import from_path
+def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") -> dict[str, str]:
+    """Copy a weights file into the home and onto the list: {name, arch, licence, sha256}.
+
+    arch: the backbone that it is of, which it must fill; "" leaves that to each training. licence: in words. ValueError
+    (BadWeights) if the file cannot be read, or is of another network; BadConfig if there is no such backbone.
+    """
+    from core.engine.backbones import weights
+    from core.engine.backbones.encoder import build_encoder
 
     if not _FILE.fullmatch(file.name):
         raise ValueError(
-            f"{file.name}: weights are .pth, .pt or .safetensors files named in letters, digits, . _ and -"
+            f"{file.name}: weights are .pth, .pt, .safetensors or .npz files named in letters, digits, . _ and -"
         )
     if file.name in listed(store):
         raise ValueError(f"{file.name} is on the list already: give the file another name")
-    from_path(file)
+    if arch:
+        build_encoder(EncoderConfig(arch=arch, init=str(file)))
+    else:
+        weights.from_path(file)
     folder_of(store).mkdir(mode=0o700, exist_ok=True)
     place = folder_of(store) / file.name
     partial = place.with_suffix(".partial")
     try:
         shutil.copyfile(file, partial)
+        noted = {"arch": arch, "licence": licence, "sha256": weights.file_digest(partial)}
+        write_json(weights.note_of(place), noted)
         partial.replace(place)
     finally:
         partial.unlink(missing_ok=True)
     with store.write():
         audit.record(store, by, "weights", after=file.name)
-    return file.name
+    return {"name": file.name, **noted}
+
+
+def noted(store: Store, name: str) -> dict[str, str]:
+    """{arch, licence, sha256} of a file of the list, as far as they were noted when it was added."""
+    try:
+        found: dict[str, str] = json.loads((folder_of(store) / f"{name}.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
+    """{init, arch} of an encoder for the owner of the machine: a name of the list, an encoder's run, or any path.
+
+    arch is left out where none is given and the file was added without one.
+    """
+    found: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
+    return found
+
+
+def archs(store: Store) -> dict[str, str]:
+    """{name: backbone} of the files that were added with one."""
+    return {name: arch for name in listed(store)[len(NAMES) :] if (arch := noted(store, name).get("arch"))}
 
 
 def remove(store: Store, name: str, by: str) -> None:
     """Take a file from the list; runs that began with it stay. ValueError if it is not on it."""
     if name in NAMES or name not in listed(store):
         raise ValueError(f"{name!r} was not added; there are: {', '.join(listed(store)[len(NAMES) :]) or 'none'}")
-    (folder_of(store) / name).unlink(missing_ok=True)
+    for file in (name, f"{name}.json"):
+        (folder_of(store) / file).unlink(missing_ok=True)
     with store.write():
         audit.record(store, by, "weights", before=name)
 
@@ -66,10 +104,18 @@ def remove(store: Store, name: str, by: str) -> None:
 def settled(store: Store, config: Any, files: Within | None) -> Any:
     """`config` with names of the list, and ids of encoders' runs, as the paths that they stand for.
 
-    files: where else a file may lie, for administrators; None for readers, who choose from the list. Raises BadConfig
-    for any other value, without looking at the disk.
+    A file that was added with its backbone brings it where none is named. files: where else a file may lie, for
+    administrators; None for readers, who choose from the list. Raises BadConfig for any other value, without looking
+    at the disk, and for another backbone than a file's own.
     """
     if isinstance(config, dict):
+        init = config.get("init")
+        name = Path(init).name if isinstance(init, str) else ""
+        brought = archs(store).get(name)
+        if brought and _path(store, str(init), files) == str(folder_of(store) / name):
+            config = {"arch": brought, **config}
+            if config["arch"] != brought:
+                raise BadConfig(f"arch: {name} holds weights of {brought}, not of {config['arch']}")
         return {
             key: _path(store, value, files) if key in KEYS and isinstance(value, str) else settled(store, value, files)
             for key, value in config.items()

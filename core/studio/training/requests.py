@@ -34,6 +34,7 @@ def training_forms(store: Store) -> dict:
         "pasted": {name: _pasted(config.medmix) for name, config in PRETRAIN_PRESETS.items()},
         "form": form(PretrainConfig),
         "encoder": _with_listed(store, form(EncoderConfig)),
+        "archs": first_weights.archs(store),
         "weak": strong["weak"],
         "strong": {name: kind["title"] for name, kind in strong["strong"].items()},
         "detectors": {name: _detector(name) for name in sorted(DETECTORS.names(), key=_detector_order)},
@@ -43,10 +44,11 @@ def training_forms(store: Store) -> dict:
 
 
 def _with_listed(store: Store, groups: list[dict]) -> list[dict]:
-    """The encoder's form, whose weights are those of the list."""
-    fields = (field for group in groups for field in group["fields"] if field["key"] == "init")
-    for field in fields:
-        field["options"] = [*field["options"], *first_weights.listed(store)[len(first_weights.NAMES) :]]
+    """The encoder's form, whose weights are those of the list, with the backbones that they are of."""
+    added = first_weights.listed(store)[len(first_weights.NAMES) :]
+    more = {"init": added, "arch": first_weights.archs(store).values()}
+    for field in (field for group in groups for field in group["fields"] if field["key"] in more):
+        field["options"] = list(dict.fromkeys([*field["options"], *more[field["key"]]]))
     return groups
 
 

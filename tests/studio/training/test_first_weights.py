@@ -57,7 +57,7 @@ def test_an_administrator_names_a_file_of_a_root(store, file):
 
 
 def test_a_file_that_was_added_is_on_the_list_for_all(store, file):
-    assert first_weights.add(store, file, "root") == file.name
+    assert first_weights.add(store, file, "root")["name"] == file.name
     with pytest.raises(ValueError, match="already"):
         first_weights.add(store, file, "root")
     form = training.training_forms(store)["encoder"]

@@ -1,0 +1,95 @@
+"""A DINOv2-shaped file of random weights: onto the list, into a look and a training by its name, and on the page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+import timm
+import torch
+
+from app.commands import main
+from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
+from core.studio.runs import records as runs
+from tests.app.routes.clients import client_of
+
+ARCH = "vit_small_patch14_dinov2"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """As DINOv2's authors name it, positions of 224 pixels."""
+    torch.manual_seed(0)
+    state = timm.create_model(ARCH, num_classes=0, img_size=224).state_dict()
+    path = tmp_path_factory.mktemp("weights") / "dinov2_vits14_pretrain.pth"
+    torch.save({**state, "mask_token": torch.zeros(1, 384)}, path)
+    return path
+
+
+def call(capsys, home, *argv):
+    """(status, the object of --json, stderr)"""
+    status = main([*map(str, argv), "--home", str(home.path), "--json"])
+    out, err = capsys.readouterr()
+    return status, json.loads(out.splitlines()[-1]), err
+
+
+@pytest.mark.slow
+def test_a_file_goes_from_the_list_into_a_look_a_training_and_the_page(capsys, store, tiny_study, file, monkeypatch):
+    home = store.home
+    monkeypatch.setattr(jobs, "ensure_worker", worker.run_queue)
+    status, said, err = call(capsys, home, "weights", "add", file, "--arch", ARCH)
+    assert status and "--licence" in said["error"]
+    status, said, _ = call(capsys, home, "weights", "add", file, "--arch", "resnet18", "--licence", "x")
+    assert status and "not a resnet18" in said["error"]
+    status, said, _ = call(capsys, home, "weights", "add", file, "--arch", ARCH, "--licence", "Apache-2.0")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert status == 0 and said["sha256"] == digest and said["weights"] == file.name
+    status, said, _ = call(capsys, home, "weights", "list")
+    assert said["weights"][-1] == file.name
+    assert said["files"] == {file.name: {"arch": ARCH, "licence": "Apache-2.0", "sha256": digest}}
+
+    status, said, err = call(
+        capsys, home, "look", tiny_study, "--init", file.name, "--size", 56, "--detector", "nearest"
+    )
+    assert status == 0, err
+    looked = runs.run_folder(store, said["runs"]["encoder"])
+    origin = json.loads((looked / "encoder.json").read_text())["origin"]
+    assert origin["licence"] == "Apache-2.0" and origin["source"].endswith(file.name)
+    assert store.one("SELECT count(*) AS n FROM readings WHERE run = ?", [said["runs"]["fit"]])["n"] == 18
+
+    short = ["--set", "steps=1", "--set", "batch=2", "--set", "fit_size=56"]
+    status, said, err = call(capsys, home, "pretrain", tiny_study, "--init", file.name, "--size", 56, *short)
+    assert status == 0 and said["status"] == "done", err
+    assert runs.get_run(store, said["run"])["config"]["encoder"]["arch"] == ARCH
+    status, said, _ = call(capsys, home, "pretrain", tiny_study, "--init", file.name, "--arch", "resnet18")
+    assert status and f"holds weights of {ARCH}" in said["error"]
+
+    monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
+    page = client_of(store)
+    forms = page.get("/api/training/forms").json()
+    assert forms["archs"] == {file.name: ARCH}
+    options = {f["key"]: f["options"] for group in forms["encoder"] for f in group["fields"] if "options" in f}
+    assert file.name in options["init"] and ARCH in options["arch"]
+    config = forms["presets"]["quick"]
+    config["encoder"] |= {"init": file.name}
+    refused = page.post("/api/training/check", json={"config": config})
+    assert refused.status_code == 400 and refused.json()["error"].startswith("arch: ")
+    config["encoder"] |= {"arch": ARCH}
+    begun = page.post("/api/training/start", json={"study": tiny_study, "config": config, "detectors": {}}).json()
+    assert runs.get_run(store, begun["run"])["config"]["encoder"]["init"] == str(home.path / "weights" / file.name)
+
+
+def test_a_file_that_was_changed_since_is_refused(store, file, tmp_path):
+    from core.engine.backbones import weights
+    from core.studio.training import first_weights
+
+    first_weights.add(store, file, "root", "", "Apache-2.0")
+    place = first_weights.folder_of(store) / file.name
+    assert weights.about(place)["licence"] == "Apache-2.0"
+    place.write_bytes(b"other")
+    with pytest.raises(weights.BadWeights, match="add it again"):
+        weights.about(place)
+    first_weights.remove(store, file.name, "root")
+    assert not list(first_weights.folder_of(store).iterdir())
