@@ -179,7 +179,7 @@ def _learnt(store: Store, run: dict, job: dict | None) -> dict:
     return {
         **about,
         "base": run["config"]["base_run"],
-        "masks": len(run["config"]["marks"]["masks"]),
+        "masks": runs.marks_count(run),
         "share": rule.get("share") if rule else None,
         "gain": {k: rule[k] for k in LearntGain.__annotations__} if rule and "weight" in rule else None,
         "fault": marks.fault(store, run),

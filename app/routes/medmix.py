@@ -258,9 +258,8 @@ def forms(ctx: Studio, who: Reader):
 def grid(ctx: Studio, who: Reader, body: Scene):
     """Draw a grid of views: classes A_0 .. A_k by sample."""
     asked = medmix_view.Scene.from_dict(body.scene)
-    folder = folder_of(ctx, asked)
-    nameless = folder is None and hidden(ctx, who, asked)
-    packed = medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder, nameless).pack()
+    blind = hidden(ctx, who, asked)
+    packed = medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked), blind).pack()
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -271,7 +270,7 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
         raise ValueError(f"a figure is one of {', '.join(figure.TYPES)}, not {kind!r}")
     asked = medmix_view.Scene.from_dict(body.scene)
     made = figure.figure(
-        medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked)),
+        medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked), hidden(ctx, who, asked)),
         kind,
         body.outlines,
         body.title,

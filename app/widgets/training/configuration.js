@@ -14,6 +14,7 @@ export function flat(values, before = '') {
 
 /** @param {import('../../static/answers').RunDetail} detail */
 export function configuration({ run, data }) {
+  const { marks, ...config } = run.config;
   /** @type {[string, unknown][]} */
   const pairs = [
     ['seed', run.config.seed],
@@ -27,7 +28,8 @@ export function configuration({ run, data }) {
         .map(([name, version]) => `${name} ${version}`)
         .join(', '),
     ],
-    ...flat(run.config),
+    ['marks', marks ? `${/** @type {{ masks: number[] }} */ (marks).masks.length} masks that readers drew` : null],
+    ...flat(config),
   ];
   return pairs.flatMap(([name, value]) => [
     el('span', { class: 'dim' }, name),

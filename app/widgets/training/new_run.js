@@ -222,6 +222,7 @@ export function newRun(root, studio, forms, started) {
         return;
       }
       config = structuredClone(run.config);
+      delete config.marks; // those of this study as they are when it is started
       unfold(true);
       $('.handed').hidden = true;
       $('.name').value = `${run.name} changed`;

@@ -13,7 +13,7 @@ from core.engine.config import Config, option, options
 
 SHAPES = ("rectangle", "ellipse", "irregular")
 BLENDS = ("paste", "alpha", "poisson")
-DONORS = ("other", "same", "here", "texture", "foreign")
+DONORS = ("other", "same", "here", "texture", "foreign", "marked")
 JITTER = ("brightness", "contrast", "saturation", "hue")
 MOST_CLASSES = 7  # A_1 .. A_7
 _JITTER_HIGH = (1.0, 1.0, 1.0, 0.5)  # a hue shift of 0.5 is the opposite colour
@@ -122,7 +122,8 @@ class MedMixConfig(Config):
     donor: str = option(
         "other",
         "other: a random image of the minibatch (Sec. MedMix). same: the image itself, elsewhere. here: the image "
-        "itself, in place, only deformed. texture: drawn. foreign: another modality.",
+        "itself, in place, only deformed. texture: drawn. foreign: another modality. marked: a lesion that readers "
+        "marked, in its own outline and size; 'other' where there is none.",
         choices=DONORS,
         several=True,
         aliases={"mixed": ("other", "same", "texture")},
@@ -133,6 +134,7 @@ class MedMixConfig(Config):
             "here": "in place",
             "texture": "drawn",
             "foreign": "other study",
+            "marked": "readers' marks",
         },
         group="Where it is cut from",
     )
@@ -193,6 +195,11 @@ class MedMixConfig(Config):
     def pooled(self) -> str:
         """The study whose images are needed as the pool, or '' if none is."""
         return self.donor_study if "foreign" in options(type(self))["donor"].chosen(self.donor) else ""
+
+    @property
+    def from_marks(self) -> bool:
+        """Whether lesions that readers marked are pasted."""
+        return "marked" in options(type(self))["donor"].chosen(self.donor)
 
     def choices(self, name: str) -> list[int]:
         """Indices, among the choices of option `name`, of those that its value allows."""

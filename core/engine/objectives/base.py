@@ -16,6 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.strong import Part, Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.config import PretrainConfig
@@ -88,6 +89,10 @@ class Objective(nn.Module, abc.ABC):
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
         """Hand in another study's normal images (M, 3, S, S), roi (M, S, S), for the donor `foreign`; see MedMix."""
         raise ValueError(f"{type(self).__name__} cuts no lesions from another study")
+
+    def paste_marked(self, lesions: MarkedLesions) -> None:
+        """Hand in the lesions that readers marked, for the donor `marked`; see MedMix."""
+        raise ValueError(f"{type(self).__name__} pastes no marked lesions")
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
         """Logits (M, k+1) of the class head on h (M, F) or z (M, D); None for an objective without one."""

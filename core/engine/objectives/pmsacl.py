@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.strong import Part, Share, own
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.pmsacl import augmentation_loss, centring_loss, pmsacl_loss, variance_loss
@@ -93,6 +94,9 @@ class LocalPMSACL(PMSACL):
             if bool(kept.any()):
                 patches, inside = patches[kept], inside[kept]
         super().cut_from(patches, inside)
+
+    def paste_marked(self, lesions: MarkedLesions) -> None:
+        raise ValueError("a patch may be smaller than a marked lesion: choose another donor than 'marked', or pmsacl")
 
     def views(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None

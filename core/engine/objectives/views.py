@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.strong import Mixed, Part, Share, Strong, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
@@ -39,6 +40,9 @@ class ClassViews(Objective):
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
         self.strong.pool, self.strong.pool_roi = pool, roi
+
+    def paste_marked(self, lesions: MarkedLesions) -> None:
+        self.strong.marked = lesions
 
     def mixed(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None, share: Share | None = None

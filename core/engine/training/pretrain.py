@@ -54,6 +54,7 @@ def pretrain(
     holdout_roi: np.ndarray | None = None,
     pool: np.ndarray | None = None,
     pool_roi: np.ndarray | None = None,
+    marked: tuple[np.ndarray, np.ndarray] | None = None,
     device: torch.device | str = "cpu",
     report: Report | None = None,
     should_stop: Stop | None = None,
@@ -64,6 +65,7 @@ def pretrain(
 
     holdout: normal images that are not trained on; each epoch is validated on them and MedMix of them.
     pool: normal images of another study, of the same size, that the donor `foreign` cuts from, with pool_roi.
+    marked: images and masks, 1 inside, of lesions that readers marked, of the same size, for the donor `marked`.
     Goes on from the checkpoint in `folder` if there is one: on a CPU the weights are then bit for bit those of a
     training that never stopped. `max_steps`: return after so many steps in all, as if stopped. A checkpoint is written
     at least every `checkpoint_seconds`. Snapshots of the encoder lie in folder/epochs/0000, 0001, ...
@@ -82,9 +84,11 @@ def pretrain(
         holdout = None
     if pool is not None:
         _check(pool, pool_roi, config, "donors' images")
+    if marked is not None:
+        _check(*marked, config, "marked images")
     device, should_stop = processes.place(device), processes.agreed(should_stop)
     first = processes.is_first()
-    training = Pretraining(config, Data(images, roi, pool, pool_roi), device)
+    training = Pretraining(config, Data(images, roi, pool, pool_roi, marked), device)
     if config.frozen and training.encoder.origin["source"] == "random":
         raise ValueError(
             f"the layers up to stride {config.frozen} would stay random: start {config.encoder.arch} from pretrained "
@@ -97,6 +101,8 @@ def pretrain(
     }
     if pool is not None:
         about["pool"] = fingerprint(pool, pool_roi)
+    if marked is not None:
+        about["marked"] = fingerprint(*marked)
     if holdout is not None:
         about["holdout"] = fingerprint(holdout, holdout_roi)
     checkpoints = checkpoint.Checkpoints(folder, about, checkpoint_seconds)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from core.engine import processes
 from core.engine.allocator import most_memory
+from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.strong import Share
 from core.engine.backbones.encoder import build_encoder
 from core.engine.losses.pmsacl import loss_of_a_constant
@@ -42,12 +43,14 @@ class Data:
     """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside, or None.
 
     pool uint8 (M, S, S, 3), pool_roi (M, S, S): normal images of another study, for the donor `foreign`.
+    marked: images uint8 (M, S, S, 3) and what readers marked in them (M, S, S), 1 inside, for the donor `marked`.
     """
 
     images: np.ndarray
     roi: np.ndarray | None
     pool: np.ndarray | None = None
     pool_roi: np.ndarray | None = None
+    marked: tuple[np.ndarray, np.ndarray] | None = None
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Images (B, 3, S, S) on `device`; regions (B, S, S) on the CPU, where lesions are placed without waiting."""
@@ -72,6 +75,9 @@ class Pretraining(Training):
         if data.pool is not None:
             inside = None if data.pool_roi is None else torch.from_numpy(np.array(data.pool_roi))
             self.objective.cut_from(to_batch(data.pool, device), inside)
+        lesions = None if data.marked is None else MarkedLesions.of(*data.marked, device)
+        if lesions is not None:
+            self.objective.paste_marked(lesions)
         self.format = torch.channels_last if config.channels_last else torch.contiguous_format
         self.encoder.to(device).to(memory_format=self.format)
         self.objective.to(device)

@@ -16,6 +16,7 @@ from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.medmix.preview import one_thread
 from core.studio.runs import records as runs
+from core.studio.runs.marks import donors_of
 
 
 class BatchStrip:
@@ -51,10 +52,12 @@ class BatchStrip:
             run = runs.get_run(self._store, run_id)
             if run["kind"] != "pretrain" or not run["config"].get("epochs"):
                 raise ValueError(f"{run_id} is no training, so it has no batches")
-            config = PretrainConfig.from_dict(run["config"])
+            config = PretrainConfig.from_dict(runs.settings_of(run))
             config = config.replace(**{"encoder.init": "random"})  # the views do not depend on the weights
             arrays = load_arrays(self._store, run["study"], config.size)
             train = arrays.index("train")
-            data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool_of(self._store, config))
+            pool = pool_of(self._store, config)
+            marked = donors_of(self._store, run, config.size)
+            data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool, marked)
             self._run, self._trainer = run_id, Pretraining(config, data, torch.device("cpu"))
         return self._trainer

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from core.engine.augment.config import WeakConfig
+from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.weak import WeakViews
 from core.engine.config import Config
 from core.engine.registry import STRONG
@@ -107,12 +108,13 @@ def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> lis
             for i in range(scene.samples)]  # fmt: skip
 
 
-def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None, nameless: bool = False) -> Grid:
-    """Make the classes of a scene. nameless: the samples are numbered instead of named by their files. ValueError says
-    which setting does not fit."""
+def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None, blind: bool = False) -> Grid:
+    """Make the classes of a scene. blind: the study's samples are numbered instead of named by their files,
+    and marked lesions are not shown. ValueError says which setting does not fit.
+    """
     cases = cases_of(samples, scene, dropped)
     images, roi = samples.load(cases, scene.size)
-    strong = strong_of(samples, scene, scene.size)
+    strong = strong_of(samples, scene, scene.size, blind)
     started = time.perf_counter()
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
     kept, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
@@ -134,21 +136,29 @@ def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None, namel
         pixels.reshape(*shape, 3),
         [lines[n * len(x) : (n + 1) * len(x)] for n in range(strong.k + 1)],
         sources,
-        [f"image {scene.first + m + 1}" if nameless else c["name"] for m, c in enumerate(cases)],
+        [f"image {scene.first + m + 1}" if blind and dropped is None else c["name"] for m, c in enumerate(cases)],
         time.perf_counter() - started,
         samples.aspect(cases, scene.size),
     )
 
 
-def strong_of(samples: Samples, scene: Scene, size: int):
-    """The scene's augmentation for images of that side, with another study's images in it where it cuts from them."""
+def strong_of(samples: Samples, scene: Scene, size: int, blind: bool = False):
+    """The scene's augmentation for images of that side, with another study's images or marked lesions in it where it
+    cuts from them. Raises ValueError for marked lesions where the study is read blind.
+    """
     kind = STRONG.get(scene.strong)
     config = kind.Config.from_dict(scene.config)
     if scene.strong == "medmix" and config.pooled:
         check_pool(samples.store, config)
         pool, roi = samples.load(samples.normals(config.pooled, scene.seed, POOL), size)
-        return kind(config, to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
-    return kind(config)
+        strong = kind(config, to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
+    else:
+        strong = kind(config)
+    if scene.strong == "medmix" and config.from_marks:
+        if blind:
+            raise ValueError("you read this study blind: lesions that readers marked are not shown to you")
+        strong.marked = MarkedLesions.of(*samples.marked(scene.study, size, POOL), torch.device("cpu"))
+    return strong
 
 
 def _outline(mask: np.ndarray) -> list:

@@ -48,7 +48,7 @@ def probe(store: Store, scene: Scene, run: str | None = None, lesions_hidden: bo
     samples = Samples(store, most=2 * IMAGES)
     cases = list({c["id"]: c for c in samples.normals(scene.study, scene.seed, IMAGES)}.values())
     images, roi = samples.load(cases, SIDE)
-    strong = strong_of(samples, scene, SIDE)
+    strong = strong_of(samples, scene, SIDE, lesions_hidden)
     weak = WeakViews(WeakConfig.from_dict(scene.weak_config))
     encoder = _encoder(store, run)
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)

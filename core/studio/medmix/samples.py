@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections import OrderedDict
@@ -10,8 +11,10 @@ import numpy as np
 
 from core.engine.roi import find_roi
 from core.studio.db.store import Store
+from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.originals import shown
-from core.studio.ingest.resize import ROI_SIDE, fraction, shrink
+from core.studio.ingest.resize import ROI_SIDE, fraction, mask_at, shrink
+from core.studio.runs import marks
 
 
 class Samples:
@@ -38,6 +41,19 @@ class Samples:
         """uint8 (M, S, S, 3) and uint8 (M, S, S), 1 inside."""
         found = [self._one(case, size) for case in cases]
         return np.stack([i for i, _, _ in found]), np.stack([r for _, r, _ in found])
+
+    def marked(self, study: str, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Images uint8 (M, S, S, 3), M <= most, and masks uint8 (M, S, S) of lesions that readers marked."""
+        rows = marks.accepted(self.store, study)[:most]
+        if not rows:
+            raise ValueError(marks.NONE_MARKED)
+        found = self.store.query(
+            "SELECT id, name, path, frame, scale FROM cases WHERE id IN (SELECT value FROM json_each(?))",
+            [json.dumps([row["case_id"] for row in rows])],
+        )
+        cases = {case["id"]: case for case in found}
+        images, _ = self.load([cases[row["case_id"]] for row in rows], size)
+        return images, np.stack([mask_at(decode_mask(row["png"]), size) for row in rows])
 
     def aspect(self, cases: list[dict], size: int) -> float | None:
         """Width by height that all of the images have, within 2 %; None if they differ."""

@@ -11,6 +11,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing
+from core.studio.runs import marks
 from core.studio.runs import records as runs
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ def train_encoder(
     """
     from core.engine.training.pretrain import pretrain
 
-    config = PretrainConfig.from_dict(run["config"])
+    config = PretrainConfig.from_dict(runs.settings_of(run))
     arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], config.size, loading(report)))
     train, held = arrays.index("train"), arrays.index("holdout", label="normal")
     if not len(train):
         raise ValueError(f"study {run['study']} has no normal images to train on")
     pool, pool_roi = processes.first_before_others(lambda: pool_of(store, config, loading(report)))
+    marked = marks.donors_of(store, run, config.size)
     result = pretrain(
         rows_of(arrays.images, train),
         config,
@@ -43,6 +45,7 @@ def train_encoder(
         holdout_roi=rows_of(arrays.roi, held) if len(held) else None,
         pool=pool,
         pool_roi=pool_roi,
+        marked=marked,
         device=device,
         report=report,
         should_stop=should_stop,

@@ -19,8 +19,6 @@ from core.studio.runs import weights
 from core.studio.runs.marks import marks_of
 from core.studio.runs.readings import size_of
 
-OF_THE_STUDIO = ("size", "marks")  # settings of a fit that are not its detector's
-
 
 def fit_detector(
     store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing
@@ -42,7 +40,7 @@ def fit_detector(
     size = size_of(store, run)
     arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], size, loading(report)))
     train = arrays.index("train")
-    settings = {k: _folder_of(store, k, v) for k, v in run["config"].items() if k not in OF_THE_STUDIO}
+    settings = {k: _folder_of(store, k, v) for k, v in runs.settings_of(run).items() if k != "size"}
     fitted = detector.fit(
         load_encoder(runs.run_folder(store, parent["id"]), device),
         rows_of(arrays.images, train),

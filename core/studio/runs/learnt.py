@@ -40,7 +40,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     """
     found = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for one in found for row in (one, *one["others"])})
-    last = max((len(r["config"]["marks"]["masks"]) for r in runs.list_runs(store, study, kind="fit")
+    last = max((runs.marks_count(r) for r in runs.list_runs(store, study, kind="fit")
                 if r["method"] in TAUGHT and r["status"] != "failed"), default=0)  # fmt: skip
     reached = [step for step in OFFERS if step <= len(found)]
     of = {

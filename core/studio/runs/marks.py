@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 WHOLE = 0.95  # of an image: a mask that covers more says nothing of where a lesion ends
 KIND = 5  # marks of a label that make it a kind of lesion of its own
+NONE_MARKED = "no lesion is marked and accepted in this study: mark some in Review first, or choose another donor"
 # alike for images of one patient, volume or recording
 _UNIT = "coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit"
 # Cases of trials that go on: nothing of them teaches before the close.
@@ -156,6 +157,23 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
     }
 
 
+def as_donors(store: Store, study: str) -> dict[str, Any]:
+    """`chosen` marks for a pre-training that pastes them. Raises ValueError where there are none."""
+    kept = chosen(store, study)
+    if not kept["masks"]:
+        raise ValueError(NONE_MARKED)
+    return kept
+
+
+def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Images uint8 (M, size, size, 3) and masks (M, size, size) of the lesions that a pre-training pastes, if any."""
+    marked = marks_of(store, run, size)
+    if marked is None:
+        return None
+    some = marked.masks.any((1, 2))
+    return marked.images[some], marked.masks[some]
+
+
 def units(found: list[dict[str, Any]]) -> np.ndarray:
     """(M,) numbers, alike for masks of one unit."""
     return np.asarray(np.unique([row["unit"] for row in found], return_inverse=True)[1])
@@ -246,13 +264,16 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
-    """Cases that a run has learnt from, and what is of the same patient, volume, recording or content as one of them.
+    """Cases that a run, or the encoder under it, has learnt from, and what is of the same patient, volume, recording or
+    content as one of them.
 
     What such a run says of them is no evidence of how well it reads.
     """
     run = runs.get_run(store, run_id)
-    kept = run["config"].get("marks")
-    if not kept:
+    above = [runs.get_run(store, run["parent"])] if run["parent"] else []
+    kept = [one["config"]["marks"] for one in (run, *above) if one["config"].get("marks")]
+    seen = [case for marks in kept for case in (*marks["cases"], *marks.get("normals", []))]
+    if not seen:
         return frozenset()
     rows = store.query(
         "WITH seen AS (SELECT c.* FROM cases c JOIN json_each(?) j ON c.id = j.value) "
@@ -260,7 +281,7 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
         "c.id IN (SELECT id FROM seen) OR c.path IN (SELECT path FROM seen) "
         "OR c.patient IN (SELECT patient FROM seen) OR c.series IN (SELECT series FROM seen) "
         "OR c.sha256 IN (SELECT sha256 FROM seen))",
-        [json.dumps([*kept["cases"], *kept.get("normals", [])]), run["study"]],
+        [json.dumps(seen), run["study"]],
     )
     return frozenset(row["id"] for row in rows)
 

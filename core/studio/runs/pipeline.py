@@ -13,8 +13,8 @@ from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.store import Store
 from core.studio.jobs.steps import Report, Stop, Work, never, nothing, step
+from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
-from core.studio.runs import weights
 from core.studio.runs._timed import Timed
 from core.studio.runs.encoder_training import train_encoder
 from core.studio.runs.fitting import fit_detector
@@ -27,10 +27,14 @@ UNTRAINED = "untrained"
 
 
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
-    """A new pre-training run of `config` (a PretrainConfig or its dictionary)."""
+    """A new pre-training run of `config` (a PretrainConfig or its dictionary).
+
+    One that pastes marked lesions keeps which they are. Raises ValueError where none is marked.
+    """
     checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
-    return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict(), name=name)
+    kept = {"marks": marks.as_donors(store, study)} if checked.strong == "medmix" and checked.medmix.from_marks else {}
+    return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict() | kept, name=name)
 
 
 def create_untrained(

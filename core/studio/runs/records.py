@@ -148,6 +148,16 @@ def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
 
 
+def settings_of(run: dict) -> dict[str, Any]:
+    """The configuration of a run without what the studio keeps beside it: the marks that it learns from."""
+    return {key: value for key, value in run["config"].items() if key != "marks"}
+
+
+def marks_count(run: dict) -> int:
+    """How many masks a run has learnt from; 0 for one that came from another home, which does not say."""
+    return len((run["config"].get("marks") or {}).get("masks", []))
+
+
 def children(store: Store, run_id: str) -> list[str]:
     """Ids of the fits on an encoder's run."""
     return [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]

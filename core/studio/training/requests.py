@@ -82,13 +82,15 @@ def checked(config: dict, store: Store | None = None, files: Within | None = Non
     that lies within `files` (of administrators), see `first_weights`.
     """
     config = config if store is None else first_weights.settled(store, config, files)
-    found = PretrainConfig.from_dict(config)
+    found = PretrainConfig.from_dict(runs.settings_of({"config": config}))
     if found.objective not in OBJECTIVES.names():
         raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {found.objective!r}")
     kind = STRONG.get(found.strong)
     strong = found.medmix if found.strong == "medmix" else kind.Config.from_dict(found.strong_options)
     if strong.k < found.k:
         raise BadConfig(f"k is {found.k}, but the strong augmentation makes only {strong.k}: raise its own k first")
+    if found.strong == "medmix" and found.medmix.from_marks and found.objective == "pmsacl-local":
+        raise BadConfig("pmsacl-local takes patches, which may be smaller than a marked lesion: choose another donor")
     if store is not None and found.strong == "medmix":
         check_pool(store, found.medmix)
     return found
@@ -167,7 +169,9 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     if old["config"].get("base_run") and marks.fault(store, old):
         made = learnt.learn(store, old["config"]["base_run"], old["config"]["marks"].get("reader"), start=wake)
         return {"run": made["run"], "job": made["job"]}
-    copy = runs.clone_run(store, run_id, name=f"{old['name']} again")
+    stale = old["kind"] == "pretrain" and marks.fault(store, old)
+    anew = {"marks": marks.as_donors(store, old["study"])} if stale else {}
+    copy = runs.clone_run(store, run_id, name=f"{old['name']} again", **anew)
     if old["method"] in TAUGHT:
         steps = learnt.steps(copy, store.setting("device", "auto"))
     else:

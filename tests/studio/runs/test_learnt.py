@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.ingest.masks import decode_mask
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
@@ -10,7 +11,7 @@ from core.studio.review import cases as review_cases
 from core.studio.review import masks, sessions
 from core.studio.review import results as figures
 from core.studio.review.results import scored
-from core.studio.runs import learnt, marks, results
+from core.studio.runs import learnt, marks, pipeline, results
 from core.studio.runs import records as runs
 from core.studio.training import requests
 from tests.conftest import quick_lessons, scored_padim
@@ -179,3 +180,27 @@ def test_labels_are_those_of_the_import_and_else_of_most_readers(store, tiny_stu
     got = learnt._labels(store, tiny_study, np.array(["unknown", "unknown", "unknown"]), ids)
     assert got.tolist() == [1, 0, -1]
     assert learnt._labels(store, tiny_study, np.array(["normal", "abnormal", "unknown"]), ids).tolist() == [0, 1, -1]
+
+
+@pytest.mark.slow
+def test_a_pre_training_pastes_what_readers_marked_and_its_detectors_are_not_judged_by_it(store, tiny_study):
+    wanted = {**PRETRAIN_PRESETS["quick"].to_dict(), **{"size": 32, "epochs": 1, "batch": 8}}
+    wanted["medmix"] = {**wanted["medmix"], "donor": "marked+other"}
+    with pytest.raises(ValueError, match="no lesion is marked and accepted"):
+        requests.start(store, tiny_study, wanted, wake=False)
+    sick = cases_of(store, tiny_study, "abnormal")
+    mark(store, sick[0])
+    run = runs.get_run(store, requests.start(store, tiny_study, wanted, wake=False)["run"])
+    assert run["config"]["marks"]["cases"] == [sick[0]["id"]] and runs.marks_count(run) == 1
+    images, masks_of = marks.donors_of(store, run, 32)
+    assert images.shape == (1, 32, 32, 3) and 0 < masks_of.sum() < 32 * 32
+    mark(store, sick[1])  # later marks are not this run's
+    pipeline.pretrain_run(store, run["id"])
+    fit = pipeline.create_fit(store, run["id"], "padim")
+    assert sick[0]["id"] in marks.learnt_from(store, fit) and sick[1]["id"] not in marks.learnt_from(store, fit)
+    again = runs.get_run(store, requests.repeat(store, run["id"], wake=False)["run"])
+    assert again["config"] == run["config"]
+    assert requests.checked(run["config"], store).medmix.from_marks, "a run's settings fill the form"
+    local = {**wanted, "objective": "pmsacl-local"}
+    with pytest.raises(ValueError, match="pmsacl-local"):
+        requests.checked(local)

@@ -1,16 +1,74 @@
-"""MedMix with real donors: a lesion that a reader marked, in its own outline, pasted softly into another image."""
+"""MedMix with real donors: a lesion that a reader marked, in its own outline, pasted softly into another image.
+
+`pasted` takes one image at a time and lets a lesion look for a place where it is at home: detectors that learn from
+marks use it. `MarkedLesions` is what `MedMix` cuts from for the donor `marked`, at the places that it draws.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import cv2
 import numpy as np
+import torch
+from torch import Tensor
+
+from core.engine.tensors import to_batch
 
 LEAST = 12  # pixels of a lesion that is worth pasting
 RING = 15  # side in pixels of the square by which a lesion is widened: its surroundings, whose colour is fitted
 SOFT = (1.0, 4.0)  # sigma of the edge, in pixels at 224 x 224
+EDGE = 2.0  # the same for lesions that MedMix pastes, which are cut once and for all
 AWAY = 0.4  # of the side, how far a lesion is moved either way
 TRIES = 6
 MATCH = (0.5, 1.0)  # how far the lesion takes on the colour of its new place
+
+
+@dataclass
+class MarkedLesions:
+    """M connected lesions of images (N, 3, S, S): image (M,), which each is of; alpha (M, S, S), 1 inside, with a soft
+    edge; boxes (M, 4) long as y0, x0, h, w, that hold it with its edge; around (M, 3), the colour of what surrounds it.
+
+    image and boxes lie on the CPU, the others where the images are.
+    """
+
+    images: Tensor
+    image: Tensor
+    alpha: Tensor
+    boxes: Tensor
+    around: Tensor
+
+    @classmethod
+    def of(cls, images: np.ndarray, masks: np.ndarray, device: torch.device) -> MarkedLesions | None:
+        """images uint8 (N, S, S, 3), masks (N, S, S), 1 inside. None where no lesion has LEAST pixels."""
+        side = masks.shape[-1]
+        rows: list[tuple[int, np.ndarray, list[int], np.ndarray]] = []
+        for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
+            count, parts = cv2.connectedComponents(np.ascontiguousarray(mask, np.uint8))
+            for part in range(1, count):
+                lesion = (parts == part).astype(np.uint8)
+                if lesion.sum() < LEAST:
+                    continue
+                alpha = cv2.GaussianBlur(lesion.astype(np.float32), (0, 0), max(SOFT[0], EDGE * side / 224))
+                ys, xs = (np.flatnonzero((alpha > 1 / 255).any(axis)) for axis in (1, 0))
+                box = [int(ys[0]), int(xs[0]), int(ys[-1] - ys[0] + 1), int(xs[-1] - xs[0] + 1)]
+                rows.append((number, alpha, box, _around(image, mask) / 255))
+        if not rows:
+            return None
+        numbers, alphas, boxes, colours = zip(*rows, strict=True)
+        return cls(
+            to_batch(images, device),
+            torch.tensor(numbers),
+            torch.from_numpy(np.stack(alphas)).to(device),
+            torch.tensor(boxes),
+            torch.from_numpy(np.stack(colours)).float().to(device),
+        )
+
+    def to(self, device: torch.device) -> MarkedLesions:
+        """The same with images on `device`."""
+        there = (x.to(device) for x in (self.images, self.alpha, self.around))
+        images, alpha, around = there
+        return MarkedLesions(images, self.image, alpha, self.boxes, around)
 
 
 def pasted(

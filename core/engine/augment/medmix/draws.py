@@ -17,11 +17,12 @@ from torch import Tensor
 from core.engine.augment.colour import PLAIN, colour_map, jitter_factors
 from core.engine.augment.config import BLENDS, DONORS, MedMixConfig
 from core.engine.augment.medmix.appearance import HARMONICS, outline
+from core.engine.augment.medmix.donors import MATCH
 from core.engine.augment.medmix.groups import Lesions
 from core.engine.augment.placement import CANDIDATES, RoiSampler, place, place_all, sides
 
 POINTS = 16  # control points drawn, of which the first few are used
-OTHER, SAME, HERE, TEXTURE, FOREIGN = range(len(DONORS))
+OTHER, SAME, HERE, TEXTURE, FOREIGN, MARKED = range(len(DONORS))
 
 
 def _width(numbers: int) -> Tensor:
@@ -98,22 +99,34 @@ def read_draws(
     roi: Tensor | None = None,
     pool: int = 0,
     pool_roi: Tensor | None = None,
+    marked: Tensor | None = None,
 ) -> Lesions:
     """The lesions of T images, on the CPU: in the order of their slots, in each slot the largest first.
 
     image (T,): which of the batch's images each of the T is made from; counts long (T,): its lesions.
     batch, side: images in the batch, and their side in pixels; roi (batch, side, side), 1 inside.
     pool: how many images of another study there are; pool_roi (pool, side, side): their regions of interest.
+    marked: boxes (M, 4) of the lesions that readers marked; they are pasted at their own size.
     """
     sampler = RoiSampler(roi, side)
     lengths = sides(draws.size, config.size, config.aspect, side, config.even_ratio)
+    kinds = _choose(draws.kind, config.choices("donor"))
+    if marked is None or not len(marked):
+        kinds = torch.where(kinds == MARKED, OTHER, kinds)
+    else:
+        own = marked[(draws.donor * len(marked)).long(), 2:].to(lengths.dtype)
+        lengths = torch.where((kinds == MARKED)[..., None], own, lengths)
     boxes = place_all(image, counts, draws.place, lengths, sampler, config.inside, config.avoid_overlap)
     target, slot = torch.nonzero(torch.arange(config.k) < counts[:, None], as_tuple=True)
     largest_first = (slot * (side + 1) - boxes[target, slot, 2:].amax(1)).argsort(stable=True)
     target, slot = target[largest_first], slot[largest_first]
     u, box, image = draws.pick(target, slot), boxes[target, slot], image[target]
-    kind = _choose(u.kind, config.choices("donor"))
+    kind = kinds[target, slot]
     donor, source = _sources(u, config, kind, image, box, batch, sampler, pool, pool_roi)
+    by_readers = kind == MARKED
+    if marked is not None and len(marked):
+        donor = torch.where(by_readers, (u.donor * len(marked)).long(), donor)
+        source = torch.where(by_readers[:, None], marked[donor.clamp(max=len(marked) - 1)], source)
 
     c = config.control_points
     blend = _choose(u.blend, config.choices("blend"))
@@ -144,11 +157,12 @@ def read_draws(
         fisheye=torch.where(u.has_fisheye[:, None] < config.p_fisheye, lens, 0.0),
         lengths=0.5 + u.points[:, :c, 3],
         wave=torch.where(u.has_wave < config.p_wave, _between(u.wave, config.wave), 0.0),
-        bulge=_between(u.bulge, config.bulge),
-        shading=_between(u.shading, config.shading),
+        # A real lesion has its own form and light.
+        bulge=torch.where(by_readers, 0.0, _between(u.bulge, config.bulge)),
+        shading=torch.where(by_readers, 0.0, _between(u.shading, config.shading)),
         light=2 * math.pi * u.light,
         contrast=_between(u.contrast, config.contrast),
-        match=_between(u.match, config.match),
+        match=torch.where(by_readers, _between(u.match, MATCH), _between(u.match, config.match)),
         mono=torch.full((len(target),), not config.noise_colour),
         tone=u.tone,
     )

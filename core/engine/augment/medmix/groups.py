@@ -41,6 +41,7 @@ class Group:
     wave: Which
     foreign: Which
     texture: Which
+    marked: Which
     match: Which
     shading: Which
     noise: Which
@@ -71,7 +72,7 @@ def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> It
 
 def _touched(lesions: Lesions) -> dict[str, Tensor]:
     """Which lesions each step touches, bool (L,)."""
-    kinds = {name: lesions.kind == DONORS.index(name) for name in ("foreign", "texture")}
+    kinds = {name: lesions.kind == DONORS.index(name) for name in ("foreign", "texture", "marked")}
     shapes = {name: lesions.shape == i for i, name in enumerate(SHAPES)}
     return (
         kinds
@@ -80,7 +81,7 @@ def _touched(lesions: Lesions) -> dict[str, Tensor]:
             "bulge": lesions.bulge > 0,
             "fisheye": (lesions.fisheye > 0).any(1),
             "wave": lesions.wave > 0,
-            "match": (lesions.match > 0) & ~kinds["texture"],
+            "match": (lesions.match > 0) & ~kinds["texture"] & ~kinds["marked"],
             "shading": lesions.shading > 0,
             "noise": lesions.noise > 0,
             "poisson": lesions.blend == BLENDS.index("poisson"),

@@ -28,7 +28,8 @@ from core.engine.augment.medmix.appearance import (
     poisson,
     shade,
 )
-from core.engine.augment.medmix.draws import FOREIGN, Draws, read_draws
+from core.engine.augment.medmix.donors import MarkedLesions
+from core.engine.augment.medmix.draws import FOREIGN, MARKED, Draws, read_draws
 from core.engine.augment.medmix.groups import Group, Lesions, groups, read, write
 from core.engine.augment.strong import Mixed, Share, Strong
 from core.engine.registry import STRONG
@@ -45,17 +46,21 @@ _BUDGET = {"cpu": 2**15}
 class MedMix(Strong):
     """n lesions per image. `pool` (M, 3, S, S) in [0, 1] holds another study's images for the donor `foreign`.
 
-    pool_roi (M, S, S), 1 inside: where in them lesions may be cut.
+    pool_roi (M, S, S), 1 inside: where in them lesions may be cut. marked: for the donor `marked`.
     """
 
     Config = MedMixConfig
     config: MedMixConfig
 
     def __init__(
-        self, config: MedMixConfig | None = None, pool: Tensor | None = None, pool_roi: Tensor | None = None
+        self,
+        config: MedMixConfig | None = None,
+        pool: Tensor | None = None,
+        pool_roi: Tensor | None = None,
+        marked: MarkedLesions | None = None,
     ) -> None:
         super().__init__(config)
-        self.pool, self.pool_roi = pool, pool_roi
+        self.pool, self.pool_roi, self.marked = pool, pool_roi, marked
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x, untouched.
@@ -83,20 +88,27 @@ class MedMix(Strong):
         pool = None if self.pool is None else self.pool.to(x.device)
         if pool is not None and pool.shape[-1] != x.shape[-1]:
             raise ValueError(f"the donors' images are {pool.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
+        marked = None if self.marked is None else self.marked.to(x.device)
+        if marked is not None and marked.alpha.shape[-1] != x.shape[-1]:
+            raise ValueError(f"the marked images are {marked.alpha.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
         many = 0 if pool is None else len(pool)
         lesions = read_draws(
-            draws, self.config, image, counts, len(x), x.shape[-1], roi, pool=many, pool_roi=self.pool_roi
-        )
+            draws, self.config, image, counts, len(x), x.shape[-1], roi, many, self.pool_roi,
+            None if marked is None else marked.boxes,
+        )  # fmt: skip
         mixed = self.blank(x.index_select(0, to_device(image, x.device)), counts)
         mixed.boxes = self._table(lesions, lesions.box, counts, x.device)
-        mixed.sources = self._table(lesions, lesions.source * (lesions.donor >= 0)[:, None], counts, x.device)
+        named = (lesions.donor >= 0) & (
+            lesions.kind != MARKED
+        )  # a marked image is neither of the batch nor of the pool
+        mixed.sources = self._table(lesions, lesions.source * named[:, None], counts, x.device)
         donors = torch.full((len(counts), self.k), -1)
         foreign = (lesions.kind == FOREIGN) & (many > 0)
-        donors[lesions.target, lesions.slot] = lesions.donor + len(x) * foreign
+        donors[lesions.target, lesions.slot] = torch.where(named, lesions.donor + len(x) * foreign, -1)
         mixed.donors = to_device(donors, x.device)
         roi = None if roi is None else to_device(roi, x.device)
         alpha = torch.zeros_like(mixed.images[:, 0])
-        paint(mixed.images, alpha, x, lesions, roi, pool)
+        paint(mixed.images, alpha, x, lesions, roi, pool, marked)
         mixed.alpha, mixed.masks = alpha, alpha > 0
         return mixed
 
@@ -107,7 +119,10 @@ class MedMix(Strong):
         return to_device(table, device)
 
 
-def paint(images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tensor | None, pool: Tensor | None) -> None:
+def paint(
+    images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tensor | None, pool: Tensor | None,
+    marked: MarkedLesions | None = None,
+) -> None:  # fmt: skip
     """Put `lesions` (on the CPU) into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
 
     x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device.
@@ -116,9 +131,12 @@ def paint(images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tenso
     for group in groups(lesions, x.shape[-1], _BUDGET.get(x.device.type, 2**28), x.device):
         it = group.lesions
         window = (group.top, group.left, group.window)
-        patch = appearance(x, group, grey[it.image], pool)  # (L, 3, W, W)
+        v, u = deform(group)  # (L, W, W): where the warps lead
+        patch = appearance(x, group, grey[it.image], pool, marked, v, u)  # (L, 3, W, W)
         # place
         cover = coverage(depth(group.v, group.u, it.outline, group.shapes), it.softness)  # (L, W, W)
+        if group.marked is not None and marked is not None:
+            cover[group.marked] = own_outline(marked, group, group.marked, v, u)
         if roi is not None:
             cover = cover * read(roi[:, None], it.image, *window)[:, 0]
         # blend
@@ -132,20 +150,24 @@ def paint(images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tenso
         write(alpha[:, None], it.target, group.top, group.left, before + cover * (1 - before))
 
 
-def appearance(x: Tensor, group: Group, grey: Tensor, pool: Tensor | None) -> Tensor:
+def appearance(
+    x: Tensor, group: Group, grey: Tensor, pool: Tensor | None, marked: MarkedLesions | None, v: Tensor, u: Tensor
+) -> Tensor:
     """Makes the look of each lesion of a group, (L, 3, W, W), before it is blended in.
 
-    grey bool (L,): whether it goes into a grey image, and so must be grey.
+    grey bool (L,): whether it goes into a grey image, and so must be grey. v, u (L, W, W): where donors are read.
     """
     it, r = group.lesions, group.match
-    # cut, where the warps lead
-    v, u = deform(group)  # (L, W, W)
-    patch = cut(x, pool, group, v, u)  # (L, 3, W, W)
+    patch = cut(x, pool, marked, group, v, u)  # (L, 3, W, W)
     # colour: that of the place as far as wanted, then jitter, as one affine map for each lesion
     box = group.inside()[:, None].to(x.dtype)  # (L, 1, W, W)
     if r is not None:
         place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])  # (R, 3)
         patch[r] += (it.match[r, None] * (place - mean(patch[r], box[r])))[:, :, None, None]
+    if group.marked is not None and marked is not None:
+        r = group.marked
+        place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
+        patch[r] += (it.match[r, None] * (place - marked.around[it.donor[r]]))[:, :, None, None]
     if group.texture is not None:
         r = group.texture
         place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
@@ -163,7 +185,7 @@ def appearance(x: Tensor, group: Group, grey: Tensor, pool: Tensor | None) -> Te
     return patch
 
 
-def cut(x: Tensor, pool: Tensor | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
+def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
     """The donors' patches (L, 3, W, W), read bilinearly at box coordinates v, u (L, W, W), never outside the cut."""
     it, crop, side = group.lesions, group.crop, x.shape[-1]
     y0, x0, h, w = it.source.unbind(1)
@@ -175,8 +197,23 @@ def cut(x: Tensor, pool: Tensor | None, group: Group, v: Tensor, u: Tensor) -> T
             donor[r] = other_modality(donor[r], it.tone[r])
         else:
             donor[r] = read(pool, it.donor[r], top[r], left[r], crop)
+    if group.marked is not None and marked is not None:
+        r = group.marked
+        own = marked.image.to(it.donor.device)[it.donor[r]]
+        donor[r] = read(marked.images, own, top[r], left[r], crop)
     grid = torch.stack([_within(u, x0, w, left, crop), _within(v, y0, h, top, crop)], -1)  # (L, W, W, 2)
     return F.grid_sample(donor, grid, mode="bilinear", padding_mode="border", align_corners=True)
+
+
+def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
+    """How much of each pixel is lesion, (R, W, W), for the marked ones, r, of a group, warped as they are."""
+    it, crop, side = group.lesions.pick(r), group.crop, marked.alpha.shape[-1]
+    y0, x0, h, w = it.source.unbind(1)
+    top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
+    alpha = read(marked.alpha[:, None], it.donor, top, left, crop)
+    grid = torch.stack([_within(u[r], x0, w, left, crop), _within(v[r], y0, h, top, crop)], -1)
+    cover = F.grid_sample(alpha, grid, mode="bilinear", padding_mode="border", align_corners=True)[:, 0]
+    return cover * group.inside()[r]
 
 
 def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int) -> Tensor:
