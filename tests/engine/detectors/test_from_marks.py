@@ -1,5 +1,7 @@
 """Learning from marks: what is pasted, what is ignored, marks left out, the base where nothing is marked."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -157,6 +159,40 @@ def test_it_finds_what_was_marked_and_says_by_how_much(fitted, encoder, tmp_path
     np.testing.assert_allclose(again.image_score(same, roi), fitted.image_score(found, roi), atol=1e-3)
     repeated = Learnt.fit(encoder, normals(24, SIDE), fitted.config, FitContext(marks=marked(6)))
     assert repeated.rule == rule, "the same marks and seed give the same"
+
+
+def test_an_image_and_its_mirror_image_are_read_alike(fitted):
+    shown = marked(3, seed=4).images
+    assert np.allclose(
+        fitted._logits(shown[:, :, ::-1].copy(), fitted.decoders),
+        fitted._logits(shown, fitted.decoders)[..., ::-1],
+        atol=1e-4,
+    )
+    once = Learnt(fitted.config.replace(mirror=False), fitted.base, fitted.encoder, SIDE, fitted.decoders)
+    assert not np.allclose(once._logits(shown, once.decoders), fitted._logits(shown, fitted.decoders), atol=1e-2)
+
+
+def test_what_was_learnt_before_images_were_read_mirrored_reads_as_then(fitted, tmp_path):
+    fitted.save(tmp_path)
+    about = json.loads((tmp_path / "learnt.json").read_text())
+    assert Learnt.load(tmp_path).config.mirror
+    del about["config"]["mirror"]
+    (tmp_path / "learnt.json").write_text(json.dumps(about))
+    assert not Learnt.load(tmp_path).config.mirror
+
+
+@pytest.mark.slow
+def test_the_encoder_learns_too_where_asked_and_the_one_given_stays(encoder, base, tmp_path):
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    detector = Learnt.fit(encoder, normals(24, SIDE), config_of(base, tune=1e-3, folds=2), FitContext(marks=marked(5)))
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+    (decoder,) = detector.decoders
+    own = decoder.encoder.state_dict()
+    assert any(not torch.equal(own[name], value) for name, value in before.items() if name.startswith("net."))
+    assert detector.rule.folds == 2 and detector.rule.dice is not None
+    detector.save(tmp_path)
+    shown = marked(3, seed=4).images
+    assert np.allclose(Learnt.load(tmp_path).predict(shown).maps, detector.predict(shown).maps, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -12,7 +12,9 @@ class LearntConfig(Config):
     """base: the detector that is learnt on from; base_run: the folder of a fitted one, '' to fit it by its defaults.
 
     base_side: of the images that the base sees, in pixels, where they are larger; 0: as they are given. width: of the
-    decoder. steps, rate: of its training. paste: whether marked lesions are pasted into normal images, in a quarter of
+    decoder. steps, rate: of its training. tune: rate at which a copy of the
+    encoder learns too; 0 leaves it as it is. mirror: images are read mirrored as well, and the
+    mean is taken. paste: whether marked lesions are pasted into normal images, in a quarter of
     the views; else marked images stand there. folds: parts of the marks that are left out in turn. weights: of the
     base's map, and of its score, that are tried; the last is the safe one.
     """
@@ -23,6 +25,8 @@ class LearntConfig(Config):
     width: int = 32
     steps: int = 300
     rate: float = 5e-3
+    tune: float = 0.0
+    mirror: bool = True
     paste: bool = True
     folds: int = 3
     weights: tuple[float, ...] = (0.5, 1.0, 2.0)
@@ -33,5 +37,5 @@ class LearntConfig(Config):
             raise BadConfig("steps is at least 1, folds at least 2, and width is a multiple of 16")
         if not self.weights or min(self.weights) < 0 or tuple(sorted(self.weights)) != self.weights:
             raise BadConfig("weights are 0 or more, ascending")
-        if self.rate <= 0:
-            raise BadConfig("rate is above 0")
+        if self.rate <= 0 or self.tune < 0:
+            raise BadConfig("rate is above 0, and tune is not below")

@@ -8,6 +8,7 @@ clearly worse there the largest is taken, which is the safe one where little is 
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 from collections.abc import Iterable, Iterator
@@ -186,7 +187,7 @@ class Learnt(Detector):
         progress = Progress(context, {"Learning": 9, "Joining with the detector before": 1})
         folds = [sick[of == part] for part in range(max(parts, 1))]
         lessons = Lessons(self.reader, rows_of(images, seen), context.of(seen).roi, marks, config, folds)
-        self.decoders = taught(lessons, parts, len(marks.names), progress("Learning"))
+        self.decoders = taught(lessons, self.encoder, parts, len(marks.names), progress("Learning"))
         check = progress("Joining with the detector before")
         self.names = marks.names
         self.bank = self._bank(marks, sick)
@@ -196,6 +197,9 @@ class Learnt(Detector):
         base = {f"base{name}": Scale.of(scores) for name, scores in held.scores.items()}
         self.scales = Scales(usual, max(most - usual, 1e-6), **base)
         self.rule = self._rule(marks, sick, of, parts, patients, held, check)
+        if config.tune:
+            # Each reads images by an encoder of its own: the one that was taught by all marks has to do.
+            self.decoders = self.decoders[-1:]
         maps = self._joined(held.logits, held.maps, self.rule.weight)
         pooled = {f"joined{n}": Scale.of(pooled_odds(maps, held.roi if n else None)) for n in held.scores}
         self.scales = self.scales.replace(**pooled)
@@ -207,7 +211,8 @@ class Learnt(Detector):
         for x, r in _blocks(images, roi, check):
             base = self._base(x, r)
             scores = {"": self.base.image_score(base, None), "_roi": self.base.image_score(base, r)}
-            parts.append((self._logits(x, self.decoders)[:, :, 0].mean(0), base.maps, scores))
+            scoring = self.decoders[-1:] if self.config.tune else self.decoders
+            parts.append((self._logits(x, scoring)[:, :, 0].mean(0), base.maps, scores))
         every = {name: np.concatenate([part[2][name] for part in parts]) for name in ("", "_roi")}
         return Read(
             np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), every, roi
@@ -290,9 +295,20 @@ class Learnt(Detector):
 
     @torch.inference_mode()
     def _logits(self, images: np.ndarray, decoders: list[Decoder]) -> np.ndarray:
-        """float32 (decoders, B, 1 + kinds, h, w) of images uint8 (B, S, S, 3)."""
-        maps = maps_of(self.reader, np.asarray(images), set(STRIDES))
-        return np.stack([decoder(maps).float().cpu().numpy() for decoder in decoders])
+        """float32 (decoders, B, 1 + kinds, h, w) of images uint8 (B, S, S, 3), by `mirror` of both sides."""
+        images = np.asarray(images)
+        logits = self._read_once(images, decoders)
+        if self.config.mirror:
+            logits = (logits + self._read_once(np.ascontiguousarray(images[:, :, ::-1]), decoders)[..., ::-1]) / 2
+        return logits
+
+    def _read_once(self, images: np.ndarray, decoders: list[Decoder]) -> np.ndarray:
+        maps = maps_of(self.reader, images, set(STRIDES)) if any(d.encoder is None for d in decoders) else {}
+        every = []
+        for decoder in decoders:
+            own = maps if decoder.encoder is None else maps_of(decoder.encoder, images, set(STRIDES))
+            every.append(decoder(own).float().cpu().numpy())
+        return np.stack(every)
 
     def _base(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
         side = self.config.base_side or self.size
@@ -406,13 +422,18 @@ class Learnt(Detector):
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         folder = Path(folder)
         about = json.loads((folder / ABOUT).read_text())
-        config, encoder = LearntConfig.from_dict(about["config"]), load_encoder(folder / "encoder", device)
+        config, encoder = (
+            LearntConfig.from_dict({"mirror": False} | about["config"]),
+            load_encoder(folder / "encoder", device),
+        )
         decoders, bank = [], None
         if about["decoders"]:
             tensors = load_file(folder / WEIGHTS, device=str(device))
             bank = tensors.pop("bank")
             for i in range(about["decoders"]):
                 decoder = Decoder(encoder.widths, config.width, len(about["names"])).to(device)
+                if config.tune:
+                    decoder.encoder = copy.deepcopy(encoder)
                 decoder.load_state_dict({k.partition(".")[2]: v for k, v in tensors.items() if k.startswith(f"{i}.")})
                 decoders.append(decoder.eval().requires_grad_(False))
         base = DETECTORS.get(config.base).load(folder / "base", device)

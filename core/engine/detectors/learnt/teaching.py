@@ -7,6 +7,7 @@ the views of those marks that are not left out for it, so that cross-validation 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import Marks
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.tensors import to_batch
+from core.engine.training.schedule import parameter_groups
 
 STRIDES = (4, 8, 16, 32)
 VIEW = 224  # pixels, the side of a view
@@ -30,6 +32,7 @@ DRAWN = 100  # steps whose views are drawn anew; they are then shown again, in a
 TURN, ZOOM, SHIFT = 180.0, (0.7, 1.4), 0.09  # degrees; factor; of the side
 LOUD = {4: 7.0, 8: 6.5, 16: 5.5, 32: 2.5}  # deviation of each map, about as EfficientNet-lite0 has them
 DROP, NOISE = 0.2, 0.3  # share of channels; deviation of their shift, in their own
+STILL = 8  # stride up to which an encoder that learns too stays as it is: half of the work, edges and colours
 MARKED, PASTED, NORMAL = 4, 2, 2  # views of a step that a decoder learns from
 Check = Callable[[float], None]  # called with the part that is done, 0 to 1; raises Stopped when asked to stop
 
@@ -56,6 +59,7 @@ class Decoder(nn.Module):
             self.register_buffer(f"mean{s}", torch.zeros(widths[s], 1, 1))
             self.register_buffer(f"deviation{s}", torch.ones(widths[s], 1, 1))
         self.draws = torch.Generator().manual_seed(0)  # on the CPU, so that every device draws alike
+        self.encoder: Encoder | None = None  # its own, where that learns too
 
     def standardise(self, maps: dict[int, Tensor]) -> None:
         """Take the scales of maps (N, C, h, w)."""
@@ -99,11 +103,12 @@ class Views:
     ignored: Tensor
     kinds: Tensor
     part: Tensor
+    images: np.ndarray
 
     def of(self, rows: Tensor) -> Views:
         return Views(
             {s: m[rows] for s, m in self.maps.items()}, self.target[rows], self.ignored[rows], self.kinds[rows],
-            self.part[rows],
+            self.part[rows], self.images[rows.cpu().numpy()],
         )  # fmt: skip
 
 
@@ -137,7 +142,7 @@ class Lessons:
         maps = self.reader.maps(to_batch(images, device), STRIDES)
         part = torch.tensor([part for _, part in self.plan])
         whole, unknown, kind = (torch.from_numpy(x).to(device) for x in (target, ignored, kinds))
-        return Views({s: m.half() for s, m in maps.items()}, whole, unknown, kind, part)
+        return Views({s: m.half() for s, m in maps.items()}, whole, unknown, kind, part, images)
 
     def _view(self, role: str, part: int) -> tuple[np.ndarray, ...]:
         """Image uint8 (S, S, 3), target float32, ignored bool and kinds int64 (S, S)."""
@@ -208,7 +213,7 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     return np.clip(x, 0, 255).astype(np.uint8)
 
 
-def taught(lessons: Lessons, parts: int, kinds: int, check: Check) -> list[Decoder]:
+def taught(lessons: Lessons, encoder: Encoder, parts: int, kinds: int, check: Check) -> list[Decoder]:
     """Decoders that have learnt side by side: one for each of `parts` folds, from all but the marks of it, then one
     from all.
     """
@@ -216,9 +221,16 @@ def taught(lessons: Lessons, parts: int, kinds: int, check: Check) -> list[Decod
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         decoders = [Decoder(lessons.reader.widths, config.width, kinds).to(device) for _ in range(parts + 1)]
-    optimisers = [torch.optim.AdamW(d.parameters(), lr=config.rate, weight_decay=1e-2) for d in decoders]
+    groups = [[{"params": list(d.parameters()), "lr": config.rate}] for d in decoders]
+    if config.tune:
+        for decoder, group in zip(decoders, groups, strict=True):
+            decoder.encoder = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
+            late = parameter_groups(decoder.encoder, STILL, 1.0, 1.0)
+            group.append({"params": [p for part in late[:-1] for p in part["params"]], "lr": config.tune})
+    optimisers = [torch.optim.AdamW(group, weight_decay=1e-2) for group in groups]
     schedules = [
-        torch.optim.lr_scheduler.OneCycleLR(o, config.rate, total_steps=config.steps, pct_start=0.1) for o in optimisers
+        torch.optim.lr_scheduler.OneCycleLR(o, [g["lr"] for g in o.param_groups], config.steps, pct_start=0.1)
+        for o in optimisers
     ]
     drawn: list[Views] = []
     for step in range(config.steps):
@@ -241,7 +253,10 @@ def taught(lessons: Lessons, parts: int, kinds: int, check: Check) -> list[Decod
 
 
 def _loss(decoder: Decoder, views: Views, kinds: int) -> Tensor:
-    y = F.interpolate(decoder(views.maps), size=views.target.shape[-2:], mode="bilinear", align_corners=False)
+    maps = views.maps
+    if decoder.encoder is not None:
+        maps = decoder.encoder.maps(to_batch(views.images, views.target.device), STRIDES)
+    y = F.interpolate(decoder(maps), size=views.target.shape[-2:], mode="bilinear", align_corners=False)
     loss = lesion_loss(y[:, 0], views.target, ~views.ignored)
     if kinds and (named := (views.kinds > 0) & ~views.ignored).any():
         loss = loss + F.cross_entropy(y[:, 1:].permute(0, 2, 3, 1)[named], views.kinds[named] - 1)
