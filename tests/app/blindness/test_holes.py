@@ -11,7 +11,7 @@ from core.studio.review import sessions
 from tests.app.routes.clients import visitor, whole_server
 from tests.app.routes.test_blind import reading  # noqa: F401
 from tests.app.routes.test_scope import _case
-from tests.studio.review.conftest import STUDY, save_mask
+from tests.studio.review.conftest import STUDY, decide, save_mask
 
 CLOSED = "Your blind session is open"
 
@@ -70,6 +70,17 @@ def test_medmix_names_no_file_and_measures_no_lesion_of_a_study_read_blind(readi
     assert named("ann") == ["image 1", "image 2"] and set(named("root")) <= names
     probed = visitor(server, "ann").post("/api/medmix/probe", json={"scene": {"study": STUDY}}).json()
     assert probed["near"] is None
+    # lesions that readers marked are pasted for whoever may see them
+    case = store.first("SELECT * FROM cases WHERE label = 'abnormal' AND split = 'test' AND study = ?", [STUDY])
+    mask = np.zeros((case["height"], case["width"]), np.uint8)
+    mask[8:24, 8:24] = 1
+    save_mask(store, case["id"], mask, "ben")
+    decide(store, case["id"], "ben", "abnormal")
+    scene["scene"]["config"] = {"donor": "marked"}
+    for route in ("grid", "probe", "figure.png"):
+        refused = visitor(server, "ann").post(f"/api/medmix/{route}", json=scene)
+        assert refused.status_code == 400 and "you read this study blind" in refused.text
+    assert visitor(server, "root").post("/api/medmix/grid", json=scene).status_code == 200
 
 
 def test_no_error_says_where_the_home_lies(reading):  # noqa: F811
