@@ -67,6 +67,8 @@ def read_list(page, server, store, reader: str) -> str:
         settle(page)
     page.get_by_role("button", name="End session").click()
     page.wait_for_function("window.Studio.tab === 'trials'")
+    page.locator(".tr-page").get_by_text("list").first.wait_for()
+    assert not page.locator("#toasts .bad").count(), "nothing went wrong"
     return part["arm"]
 
 

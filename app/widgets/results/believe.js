@@ -1,6 +1,6 @@
 // How far a run is to be believed: its promise, what planted lesions say it misses, changed images, calibrated scores.
 import { el } from '../../static/dom.js';
-import { fixed, percent } from '../../static/format.js';
+import { day, fixed, percent } from '../../static/format.js';
 import { table } from './tables.js';
 
 /** @typedef {import('../../static/answers').Believed} Believed */
@@ -56,7 +56,7 @@ function promised(p) {
 }
 
 /** What of the images differs, with pictures from the middle of either side. @param {Believed['plain'][number]} group */
-function differing({ day, rows, pictures }) {
+function differing({ day: when, rows, pictures }) {
   const row = (/** @type {string} */ words, /** @type {number[]} */ cases) =>
     el(
       'figure',
@@ -66,13 +66,14 @@ function differing({ day, rows, pictures }) {
     );
   const told = rows.map(({ measure, usual, new: now }) => `${measure} ${fixed(now)} instead of ${fixed(usual)}`);
   return [
-    el('p', { class: 'num' }, `Images of ${day}: ${told.join(', ')}.`),
+    el('p', { class: 'num' }, `Images of ${day(when)}: ${told.join(', ')}.`),
     pictures && el('div', { class: 'rs-sides' }, row('held out', pictures.usual), row('new', pictures.new)),
   ];
 }
 
 /** The badge over all figures, where images have changed. @param {Believed} found */
-export const badge = ({ changed }) => changed?.since && el('p', { class: 'panel bad' }, `⚠ ${changed.words}.`);
+export const badge = ({ changed }) =>
+  changed?.since && el('p', { class: 'panel bad' }, `⚠ ${changed.words}. What is promised does not hold for them.`);
 
 /** @param {Believed} found @param {string} run */
 export function believed({ promise, planted, changed, plain, calibration, enough }, run) {
@@ -86,7 +87,7 @@ export function believed({ promise, planted, changed, plain, calibration, enough
   const caveat = promise?.caveat || changed?.caveat;
   return el(
     'div',
-    { class: 'rs-two' },
+    { class: 'rs-two rs-believed' },
     el(
       'div',
       {},

@@ -175,7 +175,7 @@ export async function mount(root, studio) {
   /** @type {string | null} */
   let opened = null;
   const show = () => {
-    if (!studio.study || opened === studio.study || !studio.shown(root)) return;
+    if (!studio.study || (opened === studio.study && review.study) || !studio.shown(root)) return;
     opened = studio.study;
     const wanted = shownCase.peek();
     const entered = review.open(studio.study, wanted);

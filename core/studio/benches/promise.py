@@ -22,8 +22,11 @@ from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 
 SPLITS = 200
+SEEDS = (0, 1, 2)  # of drift, each with SPLITS orders
+PLANTINGS = 3  # draws of images and lesions
 CONFIDENCE = 0.95
-SHIFTED = 60  # images of a simulated change
+SHIFTED = 60  # images after a simulated change, of at most MANY that are scored
+MANY = 120
 BINS = (0, 0.1, 0.2, 0.35, 1.0)  # of real lesions' sizes
 
 
@@ -33,24 +36,27 @@ def promise(quick: bool = False, data: str | None = None, device: str = "auto", 
 
     --data FOLDER holds homes, each with a study that a first look has scored; nothing in them is changed. A set's
     normals are its held-out and its test ones together; 200 times half of them, drawn by chance, set the threshold for
-    the others.
+    the others. One image of each patient counts, where patients are known.
 
-    "promise", "planted", "drift": rows by set. only: of these parts.
+    "promise", "planted", "believed", "drift": rows by set. only: of the parts promise, planted, drift.
     """
     if data is None:
         raise ValueError("say where the homes are: --data FOLDER")
     wanted = only or ("promise", "planted", "drift")
-    out: dict[str, Any] = {name: [] for name in wanted}
+    out: dict[str, Any] = {name: [] for name in (*wanted, *(["believed"] if "planted" in wanted else []))}
     sets = {}
     for home in sorted(p for p in Path(data).iterdir() if (p / "studio.sqlite").exists()):
         sets[home.name] = _Set(home, device, pixels=bool({"planted", "drift"} & set(wanted)))
     for name, one in sets.items():
         if "promise" in wanted:
             out["promise"] += [
-                {"set": name, **row} for row in promised(one.normal, one.abnormal, 20 if quick else SPLITS)
+                {"set": name, **row}
+                for row in promised(one.normal, one.abnormal, 20 if quick else SPLITS, one.normal_whose)
             ]
         if "planted" in wanted:
-            out["planted"] += [{"set": name, **row} for row in _planted(one)]
+            rows = _planted(one, 1 if quick else PLANTINGS)
+            out["planted"] += [{"set": name, **row} for row in rows]
+            out["believed"] += [{"set": name, **row} for row in _believed(one, rows)]
         if "drift" in wanted:
             other = next((o for n, o in sets.items() if n != name), None)
             out["drift"] += [{"set": name, **row} for row in _drifted(one, other, quick)]
@@ -71,12 +77,13 @@ class _Set:
             [row["id"]],
         )
         self.normal = np.array([c["score"] for c in cases if c["label"] == "normal"])
-        self.held = np.array([c["score"] for c in cases if c["split"] == "holdout"])
         ids = np.array([c["id"] for c in cases])
         numbers = patients_of(store, row["study"], ids)
         whose = np.arange(len(ids)) if numbers is None else numbers
         self.whose = dict(zip(ids.tolist(), whose.tolist(), strict=True))
-        self.held_whose = np.array([self.whose[c["id"]] for c in cases if c["split"] == "holdout"])
+        self.normal_whose = np.array([self.whose[c["id"]] for c in cases if c["label"] == "normal"])
+        held = [c for c in cases if c["split"] == "holdout"]
+        self.held = np.array([c["score"] for c in held]), np.array([self.whose[c["id"]] for c in held])
         self.abnormal = np.array([c["score"] for c in cases if c["label"] == "abnormal"])
         about = runs.get_run(store, row["id"])
         self.threshold = about["summary"]["threshold_roi"]
@@ -90,33 +97,41 @@ class _Set:
                 self.sizes[case] = float(np.sqrt((decode_mask(png) > 0).mean()))
         store.close()
 
-    def images(self, split: str, count: int, each: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Normal images and their regions of interest; each: one of a patient, drawn by chance."""
+    def images(self, split: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Normal images, MANY of them drawn by chance at most, with their regions of interest and whose they are."""
         index = self.arrays.index(split, label="normal")
-        if each:
-            index = np.random.default_rng(0).permutation(index)
-            index = index[drift.first_of_each(np.array([self.whose[int(self.arrays.case_ids[i])] for i in index]))]
-        index = np.sort(index[:count])
-        return np.array(self.arrays.images[index]), np.array(self.arrays.roi[index])
+        index = np.sort(np.random.default_rng(0).permutation(index)[:MANY])
+        whose = np.array([self.whose[int(case)] for case in self.arrays.case_ids[index]])
+        return np.array(self.arrays.images[index]), np.array(self.arrays.roi[index]), whose
 
     def score(self, images: np.ndarray, roi: np.ndarray) -> np.ndarray:
         return look(self.detector, images, roi)[1]["roi"]
 
 
-def promised(normal: np.ndarray, abnormal: np.ndarray, splits: int = SPLITS) -> list[dict]:
+def _drawn(rng: np.random.Generator, scores: np.ndarray, whose: np.ndarray) -> np.ndarray:
+    """One score of each patient, drawn by chance, in a random order."""
+    mixed = rng.permutation(len(scores))
+    return scores[mixed[drift.first_of_each(whose[mixed])]]
+
+
+def promised(
+    normal: np.ndarray, abnormal: np.ndarray, splits: int = SPLITS, whose: np.ndarray | None = None
+) -> list[dict]:
     """By alpha: share of normals flagged over random splits, how often it exceeds alpha, how often that is expected of
-    exchangeable images, and what is found of the abnormal ones.
+    exchangeable images, and what is found of the abnormal ones. whose: patients of the normals, in place of images.
     """
     rows = []
+    whose = np.arange(len(normal)) if whose is None else whose
+    units = len(np.unique(whose))
+    n, m = units // 2, units - units // 2
     for alpha in (0.05, 0.1, 0.2):
         rng, shares, found, kept = np.random.default_rng(0), [], [], None
         for _ in range(splits):
-            order = rng.permutation(len(normal))
-            held, rest = normal[order[: len(normal) // 2]], normal[order[len(normal) // 2 :]]
+            drawn = _drawn(rng, normal, whose)
+            held, rest = drawn[:n], drawn[n:]
             kept = by_images(np.sort(held), alpha, CONFIDENCE)
             shares.append(float((rest > kept.threshold).mean()))
             found.append(float((abnormal > kept.threshold).mean()))
-        n, m = len(normal) // 2, len(normal) - len(normal) // 2
         ranks = np.arange(1, n + 1)
         enough = np.flatnonzero(stats.beta.cdf(alpha, n + 1 - ranks, ranks) >= CONFIDENCE)
         k = int(ranks[enough[0]]) if len(enough) else None
@@ -128,47 +143,86 @@ def promised(normal: np.ndarray, abnormal: np.ndarray, splits: int = SPLITS) -> 
     return rows
 
 
-def _planted(one: _Set) -> list[dict]:
-    images, roi = one.images("holdout", 10_000)
-    rows = [{"kind": "planted", **row._asdict()} for row in sensitivity(one.score, images, roi, one.threshold)]
+def _planted(one: _Set, draws: int) -> list[dict]:
+    """Planted lesions by size and contrast, over some draws, and real ones by size: the root of their area."""
+    images, roi, _ = one.images("holdout")
+    found: dict[tuple[float, float], list] = {}
+    for seed in range(draws):
+        for row in sensitivity(one.score, images, roi, one.threshold, seed=seed):
+            found.setdefault((row.size, row.contrast), []).append(row)
+    rows: list[dict[str, Any]] = [
+        {"kind": "planted", "size": size, "contrast": contrast, "images": sum(r.images for r in same),
+         "flagged": sum(r.flagged for r in same), "root": float(np.sqrt(np.mean([r.area for r in same])))}
+        for (size, contrast), same in found.items()
+    ]  # fmt: skip
     for low, high in zip(BINS, BINS[1:], strict=False):
         of = [case for case, size in one.sizes.items() if low <= size < high and case in one.scores]
         flagged = sum(one.scores[case] > one.threshold for case in of)
-        rows.append({"kind": "real", "size": (low, high), "images": len(of), "flagged": flagged})
+        rows.append({"kind": "real", "size": (low, high), "images": len(of), "flagged": int(flagged)})
     return rows
+
+
+def _believed(one: _Set, rows: list[dict]) -> list[dict]:
+    """Of real lesions by size, and all: the share found, and what planted ones of their size let expect."""
+    out = []
+    for low, high in [*zip(BINS, BINS[1:], strict=False), (BINS[0], BINS[-1])]:
+        real = [case for case, size in one.sizes.items() if low <= size < high and case in one.scores]
+        row: dict[str, Any] = {"size": (low, high), "images": len(real)}
+        if not real:
+            continue
+        row["found"] = float(np.mean([one.scores[case] > one.threshold for case in real]))
+        for contrast in sorted({r["contrast"] for r in rows if r["kind"] == "planted"}):
+            curve = sorted((r["root"], r["flagged"] / r["images"]) for r in rows if r.get("contrast") == contrast)
+            expected = np.interp([one.sizes[case] for case in real], *np.array(curve).T)
+            row[f"expected at {contrast:g}"] = float(expected.mean())
+        out.append(row)
+    return out
 
 
 def _drifted(one: _Set, other: _Set | None, quick: bool) -> list[dict]:
-    """Images until the alarm, after a change that begins at the first new image; median over random orders.
+    """Images until the alarm, after a change that begins at the first new image; medians over random orders, by seed.
 
-    One image of each patient, where patients are known: drawn by chance of the new, in each order anew of the held-out.
+    Each order draws SHIFTED new images by chance, and one of each patient where patients are known, as of those that
+    are held out.
     """
-    images, roi = one.images("test", 12 if quick else SHIFTED, each=True)
-    changes = {"none": images, "gamma 0.7": _gamma(images, 0.7), "gamma 0.85": _gamma(images, 0.85),
-               "blur": np.stack([cv2.GaussianBlur(i, (0, 0), 2.0) for i in images])}  # fmt: skip
-    scored = {name: one.score(given, roi) for name, given in changes.items()}
+    images, roi, whose = one.images("test")
+    changes = {"none": images, "gamma 0.85": _gamma(images, 0.85), "gamma 0.7": _gamma(images, 0.7),
+               "blur": np.stack([cv2.GaussianBlur(i, (0, 0), 2.0) for i in images]),
+               "another device": np.stack([_device(i) for i in images])}  # fmt: skip
+    scored = {name: (one.score(given, roi), whose) for name, given in changes.items()}
     if other is not None:
+        theirs, _, owners = other.images("test")
         size = images.shape[1]
-        theirs = [cv2.resize(i, (size, size)) for i in other.images("test", len(images))[0]]
-        changes["another set"] = np.stack(theirs)
-        scored["another set"] = one.score(changes["another set"], np.ones(changes["another set"].shape[:3], np.uint8))
-    rows, rng = [], np.random.default_rng(0)
-    usual = drift.measures(one.images("holdout", 10_000)[0])
-    for name, scores in scored.items():
-        alarms = []
-        for seed in range(20 if quick else SPLITS):
-            order = rng.permutation(len(scores))
-            mixed = rng.permutation(len(one.held))
-            held = one.held[mixed][drift.first_of_each(one.held_whose[mixed])]
-            capital = drift.jumper(drift.online_p_values(held, scores[order], seed))
-            alarms.append(drift.first_alarm(capital))
-        reached = [a + 1 for a in alarms if a is not None]
-        plain = [c.measure for c in drift.compare(usual, drift.measures(changes[name])) if c.matters]
+        changes["another set"] = np.stack([cv2.resize(i, (size, size)) for i in theirs])
+        inside = np.ones(changes["another set"].shape[:3], np.uint8)
+        scored["another set"] = one.score(changes["another set"], inside), owners
+    rows = []
+    usual = drift.measures(one.images("holdout")[0])
+    for name, new in scored.items():
+        runs, seeds = [], SEEDS[:1] if quick else SEEDS
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            alarms = []
+            for _ in range(20 if quick else SPLITS):
+                order, held = _drawn(rng, *new)[:SHIFTED], _drawn(rng, *one.held)
+                p = drift.online_p_values(held, order, int(rng.integers(1 << 31)))
+                alarms.append(drift.first_alarm(drift.jumper(p)))
+            runs.append([np.inf if a is None else a + 1 for a in alarms])
+        middle = [float(np.median(run)) for run in runs]
         rows.append({
-            "change": name, "held": len(np.unique(one.held_whose)), "images": len(scores), "plain": plain,
-            "alarmed": len(reached) / len(alarms), "median": float(np.median(reached)) if reached else None,
+            "change": name, "held": len(held), "images": len(order),
+            "alarmed": [float(np.isfinite(run).mean()) for run in runs],
+            "median": [m if np.isfinite(m) else None for m in middle],
+            "plain": [c.measure for c in drift.compare(usual, drift.measures(changes[name])) if c.matters],
         })  # fmt: skip
     return rows
+
+
+def _device(image: np.ndarray) -> np.ndarray:
+    """As by another device: red up and blue down by 6 %, sharpened, a coarser JPEG."""
+    sharp = cv2.addWeighted(image, 1.6, cv2.GaussianBlur(image, (0, 0), 1.0), -0.6, 0)
+    warm = np.clip(sharp * np.array([1.06, 1.0, 0.94]), 0, 255).astype(np.uint8)
+    return np.asarray(cv2.imdecode(cv2.imencode(".jpg", warm, [cv2.IMWRITE_JPEG_QUALITY, 50])[1], cv2.IMREAD_COLOR))
 
 
 def _gamma(images: np.ndarray, power: float) -> np.ndarray:

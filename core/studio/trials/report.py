@@ -389,6 +389,9 @@ def _image(title: str, figure) -> str:
     )
 
 
+LENGTH, WIDTH = 0.88 * 11.69 * 72, 100  # of a page of text: points, and characters of 8 points
+
+
 def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[tuple[str, Any]]) -> None:
     """Tables down A4 pages, then a page for each picture."""
     import textwrap
@@ -405,16 +408,18 @@ def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[
             if figure is not None:
                 file.savefig(figure)
             figure, (axes,) = _figure(8.27, 11.69)
+            figure.set_layout_engine("none")
+            axes.set_position([0.09, 0.06, 0.82, 0.88])
             axes.axis("off")
             axes.set(xlim=(0, 1), ylim=(0, 1))
-            y = 0.99
+            y = 1.0
 
         def line(text: str, size: float, weight: str = "normal", step: float = 1.35) -> None:
             nonlocal y
             if axes is None or y < 0.03:
                 fresh()
             axes.text(0, y, text, fontsize=size, weight=weight, va="top", parse_math=False)
-            y -= step * size / (11.2 * 72)
+            y -= step * size / LENGTH
 
         line(row["name"], 15, "bold", 1.6)
         line(f"A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}", 8)
@@ -428,7 +433,7 @@ def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[
             lines = ([head] if any(head) else []) + rows
             widths = [max(len(cell[i]) for cell in lines) for i in range(len(head))]
             total = sum(min(w, 70) + 2 for w in widths)
-            size = min(8.0, 8.0 * 112 / total)
+            size = min(8.0, 8.0 * WIDTH / total)
             for k, cells in enumerate(lines):
                 bold = "bold" if k == 0 and any(head) else "normal"
                 wrapped = [textwrap.wrap(cell, 70) or [""] for cell in cells]
@@ -439,11 +444,12 @@ def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[
                     for w, part in zip(widths, wrapped, strict=True):
                         text = part[n] if n < len(part) else ""
                         axes.text(at, y, text, fontsize=size, weight=bold, va="top", parse_math=False)
-                        at += (min(w, 70) + 2) / total * min(1.0, total * size / 8.0 / 112)
-                    y -= 1.4 * size / (11.2 * 72)
+                        at += (min(w, 70) + 2) / total * min(1.0, total * size / 8.0 / WIDTH)
+                    y -= 1.4 * size / LENGTH
         file.savefig(figure)
-        for _, picture in pictures:
-            file.savefig(picture)
+        for title, picture in pictures:
+            picture.suptitle(title, fontsize=11, weight="bold")
+            file.savefig(picture, bbox_inches="tight", pad_inches=0.6)
 
 
 def sizes(difference: float, area: float, abnormal: float) -> list[dict]:

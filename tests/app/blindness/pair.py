@@ -11,12 +11,15 @@ import inspect
 import itertools
 import json
 import random
+import re
 import secrets
 import shutil
+import sqlite3
 import sys
 import time
 import uuid
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,7 +34,7 @@ from starlette.requests import Request
 from app.context import Context
 from core.studio.db import audit
 from core.studio.db import store as stores
-from core.studio.ingest import studies
+from core.studio.ingest import originals, studies
 from core.studio.ingest.masks import encode_mask
 from core.studio.jobs import queue
 from core.studio.review import cases, decisions, people, sessions
@@ -312,16 +315,82 @@ def begin_trial(homes: list, arm: str, reader: str = "ann") -> None:
         plan.start(store, plan.make(store, BLIND, chosen, "root"), "root")
 
 
+class Work:
+    """Counts what a request has the studio do, of each home: since wall time is noisy, what takes it is compared.
+
+    Statements asked of the database, by how they begin; rows and bytes that came back; files of the home opened, by
+    kind (the two homes' images are the same pixels in files of other names and lengths). compared: whether a
+    difference counts, which it does in the arms of a trial.
+    """
+
+    watched: Work | None = None
+
+    def __init__(self, monkeypatch, dice: Dice):
+        self.dice, self.compared = dice, False
+        self.done: dict[int, Counter] = {}
+        self.roots: tuple[str, ...] = ()
+        work, connect = self, sqlite3.connect
+
+        class Cursor(sqlite3.Cursor):
+            def _noted(self, rows: list) -> list:
+                work.note("rows", len(rows))
+                work.note("bytes", sum(len(v) for row in rows for v in row if isinstance(v, bytes)))
+                return rows
+
+            def fetchone(self):
+                return next(iter(self._noted([row for row in [super().fetchone()] if row is not None])), None)
+
+            def fetchall(self):
+                return self._noted(super().fetchall())
+
+            def __next__(self):
+                return self._noted([super().__next__()])[0]
+
+        class Connection(sqlite3.Connection):
+            def __init__(self, *args, **options):
+                super().__init__(*args, **options)
+                # Names of savepoints are drawn anew each time.
+                self.set_trace_callback(
+                    lambda text: work.note(re.sub("[0-9a-f]{12,}", "", " ".join(text.split()))[:40])
+                )
+
+            def cursor(self, factory=Cursor):
+                return super().cursor(factory)
+
+        monkeypatch.setattr(
+            stores.sqlite3, "connect", lambda *given, **options: connect(*given, **{**options, "factory": Connection})
+        )
+        if Work.watched is None:
+            sys.addaudithook(Work.opened)  # which cannot be taken away again
+        Work.watched = self
+
+    @staticmethod
+    def opened(event: str, given: tuple) -> None:
+        work = Work.watched
+        if event == "open" and work and isinstance(given[0], str) and given[0].startswith(work.roots):
+            work.note(f"file {Path(given[0]).suffix}")
+
+    def note(self, what: str, number: int = 1) -> None:
+        counts = self.done.setdefault(self.dice.home, Counter())
+        counts[what] += number
+
+    def differing(self) -> str | None:
+        """What one home had to do and the other had not, of the request that both have just answered."""
+        one, other = (self.done.pop(home, Counter()) for home in (0, 1))
+        return "\n".join(f"  {what}: {one[what]}, {other[what]}" for what in one | other if one[what] != other[what])
+
+
 class Pair:
     """The two homes and servers. `reset()`: both as they were built; ask(...): one request to both."""
 
-    def __init__(self, folder: Path, dice: Dice, hidden: dict[str, Callable] = HIDDEN, seed: int = 0):
-        self.dice, self.folder, Clock.seconds = dice, folder, NOW - 10**6
+    def __init__(self, folder: Path, dice: Dice, work: Work, hidden: dict[str, Callable] = HIDDEN, seed: int = 0):
+        self.dice, self.work, self.folder, Clock.seconds = dice, work, folder, NOW - 10**6
         folder.mkdir(exist_ok=True)
         if not (folder / "home").exists():
             build_home(folder)
         self.homes = [folder / "one", folder / "other"]
         self.kept = [folder / "one-kept", folder / "other-kept"]
+        work.roots = tuple(map(str, self.homes))
         for number, kept in enumerate(self.kept):
             shutil.copytree(folder / "home", self.homes[number])
             store = stores.open(str(self.homes[number]))
@@ -349,6 +418,7 @@ class Pair:
 
     def reset(self, reader: str = "ann") -> None:
         """Both homes as they were built, and `reader` signed in on both."""
+        originals._digest.cache_clear()  # a file copied anew may have the number of one that is gone
         self.clients = []
         for number, (home, kept, server) in enumerate(zip(self.homes, self.kept, self.servers, strict=True)):
             ctx: Context = server.state.ctx
@@ -380,18 +450,22 @@ class Pair:
         return found[0]
 
     def ask(self, method: str, path: str, **given) -> tuple[object, str | None]:
-        """The first server's answer, and what differs in the second one's, or None."""
+        """The first server's answer, and what differs in the second one's, or in the work for it, or None."""
         seed, answers = next(self.counter), []
+        self.work.done.clear()
         for number, client in enumerate(self.clients):
             self.dice.seed(seed, number)
             answers.append(client.request(method, path, **given))
         self.asked += 1
+        work = self.work.compared and self.work.differing()
         one, other = answers
         for what in ("status_code", "content"):
             if getattr(one, what) != getattr(other, what):
                 return one, f"{method} {path} {given}: {what}\n{_differing(getattr(one, what), getattr(other, what))}"
         if one.headers.raw != other.headers.raw:
             return one, f"{method} {path} {given}: headers\n  {one.headers.raw}\n  {other.headers.raw}"
+        if work:
+            return one, f"{method} {path} {given}: work\n{work}"
         return one, None
 
     def call(self, number: int, data: list) -> list:

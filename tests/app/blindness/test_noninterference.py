@@ -1,4 +1,5 @@
-"""Two homes that differ only in what is hidden answer alike, byte for byte, whatever a blind reader asks."""
+"""Two homes that differ only in what is hidden answer alike, byte for byte, whatever a blind reader asks; in a trial
+they also do the same work for each answer, so that nothing takes longer than it would."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from app.routes import segment
 from core.studio.ingest.originals import Source
 from core.studio.jobs import queue
 from core.studio.medmix import probe
-from core.studio.review import sessions
-from tests.app.blindness.pair import BLIND, OPEN, Dice, Pair, begin_trial
+from core.studio.review import boxes, sessions
+from tests.app.blindness.pair import BLIND, OPEN, Dice, Pair, Work, begin_trial
 from tests.app.blindness.requests import Values, draw_request
 
 BITS = b"\x0f" * (72 * 60 // 8)
@@ -106,7 +107,9 @@ def pair(tmp_path_factory):
         # Networks take most of a walk's time; what goes into them and comes out of them is checked all the same.
         patch.setattr(segment, "segment", lambda store, case, *given: Source.of(case).image().mean(2) > 120)
         patch.setattr(probe, "_features", lambda encoder, images: images.flatten(2).mean(2).numpy())
-        made = Pair(tmp_path_factory.mktemp("pair"), Dice(patch))
+        patch.setattr(boxes.EMBEDDINGS, "ahead", lambda sources: None)  # works on beside the next requests
+        dice = Dice(patch)
+        made = Pair(tmp_path_factory.mktemp("pair"), dice, Work(patch, dice))
         yield made
         made.close()
 
@@ -117,6 +120,7 @@ def walk(pair: Pair, way: str, pick, steps: int) -> Walk:
     reader = "eve" if way == "other" else "ann"
     pair.reset(reader)
     kept: tuple[str, ...] = ()
+    pair.work.compared = way in ARMS
     if way in ARMS:
         begin_trial([server.state.ctx.store() for server in pair.servers], way)
         pair.ask("POST", "/api/trials/open", json={"trial": 1})
@@ -169,14 +173,28 @@ def test_long_walks_find_no_difference():
     """12,000 requests, others each time; PMSACL_WALKS: how many walks of each reader."""
 
 
-def test_a_route_that_comes_later_joins_the_walk(pair):
-    """One that counts labels is found out, although nothing here names it."""
+def counts_labels(store, study: str):
+    return store.query("SELECT group_concat(label) AS n FROM cases WHERE study = ? ORDER BY id", [study])
+
+
+def asks_more_of_abnormal_ones(store, study: str):
+    for row in store.query("SELECT id, label FROM cases WHERE study = ? AND split = 'test'", [study]):
+        if row["label"] == "abnormal":
+            store.query("SELECT * FROM lesion_masks WHERE case_id = ?", [row["id"]])
+    return []
+
+
+@pytest.mark.parametrize(
+    ("does", "way", "what"), [(counts_labels, "reader", "content"), (asks_more_of_abnormal_ones, "unaided", "work")]
+)
+def test_a_route_that_comes_later_joins_the_walk(pair, does, way, what):
+    """One that counts labels, or takes longer by them, is found out, although nothing here names it."""
     later = APIRouter()
 
     @later.get("/api/later/{study}")
     def count(ctx: Studio, who: Reader, study: str):
         """Count what is hidden."""
-        return ctx.store().query("SELECT group_concat(label) AS n FROM cases WHERE study = ? ORDER BY id", [study])
+        return does(ctx.store(), study)
 
     servers = pair.servers
     kept = [list(server.router.routes) for server in servers]
@@ -185,10 +203,9 @@ def test_a_route_that_comes_later_joins_the_walk(pair):
             permissions.include(server, later)
             server.router.routes.insert(0, server.router.routes.pop())
             server.openapi_schema = None
-        pair.reset("ann")
-        made = Walk(pair, "ann", random.Random(0).choice)
+        made = walk(pair, way, random.Random(0).choice, 0)
         made.rows = [row for row in made.rows if "/later/" in row]
-        with pytest.raises(AssertionError, match="GET /api/later/[^ ]* .*: content"):
+        with pytest.raises(AssertionError, match=f"GET /api/later/[^ ]* .*: {what}"):
             for _ in range(30):
                 made.step()
     finally:

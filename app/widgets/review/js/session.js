@@ -95,10 +95,14 @@ export async function finish(review) {
   const { study } = review;
   const answer = await post('/api/reading/end', {});
   if (!answer.ok) return review.say(answer.error, 'bad');
-  const trial = review.setup?.trial;
+  if (review.setup?.trial) {
+    // Without an open list nothing of the study is shown: it is not asked for.
+    review.leave();
+    shownCase.value = null;
+    return review.studio.openTab('trials');
+  }
   if (study) await anew(review, study);
-  if (trial) review.studio.openTab('trials');
-  else await showSummary(review, answer.session);
+  await showSummary(review, answer.session);
 }
 
 /** The line above the worklist: a way into a session, or how far the open one is. @param {ReviewView} review */
