@@ -1,0 +1,230 @@
+"""A DICOM node (C-ECHO, C-STORE) that puts what it is sent into a study's watched folder, where `watch` takes it in.
+
+It listens only while it is asked to (verb `dicom serve`), under one AE title, and takes from those that it was told of:
+a calling AE title with an address or network. What it answers as stored is a whole image that can be decoded, on the
+disk; anything else is refused with a sentence, and nothing of it stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import ipaddress
+import os
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pydicom
+
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.incoming import watch
+from core.studio.ingest.decode import probe, read_image
+from core.studio.ingest.unreadable import Unreadable
+
+PORT = 11112  # of DICOM over plain TCP
+LARGEST = 2 << 30  # bytes of one object
+MOST_ASSOCIATIONS = 8
+MISSING = "this needs {}: pip install 'pmsacl-studio[dicom]'"
+NOT_UNDERSTOOD, NO_SPACE = 0xC000, 0xA700  # statuses of C-STORE (PS3.4, B.2.3)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Who may send: a calling AE title from an address or network."""
+
+    title: str
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network
+
+    @classmethod
+    def of(cls, text: str) -> Peer:
+        """Reads 'PACS@192.0.2.7' or 'CT1@192.0.2.0/24'. Raises ValueError for anything else."""
+        title, sign, address = text.partition("@")
+        try:
+            if not sign:
+                raise ValueError
+            return cls(checked_title(title), ipaddress.ip_network(address))
+        except ValueError:
+            raise ValueError(f"who may send is named as AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
+
+    def is_one(self, title: str, address: str) -> bool:
+        """Whether an association is this peer's."""
+        return title.strip() == self.title and ipaddress.ip_address(address.partition("%")[0]) in self.network
+
+
+def checked_title(title: str) -> str:
+    """An AE title (PS3.5, 6.2). Raises ValueError if it is none."""
+    if not 0 < len(title.strip()) <= 16 or not title.isascii() or not title.isprintable() or "\\" in title:
+        raise ValueError(f"an AE title has 1 to 16 letters, digits or signs, not {title!r}")
+    return title.strip()
+
+
+def folder_of(store: Store, study: str) -> Path:
+    """The folder that is watched for a study. Raises ValueError if there is none: what comes would stay there."""
+    found = watch.get_watch(store, study)
+    if found is None or not found["active"] or not Path(found["folder"]).is_dir():
+        raise ValueError(f"no folder is watched for {study}: `watch {study} FOLDER` begins, and images go there")
+    return Path(found["folder"])
+
+
+def place(folder: Path, data: bytes) -> bool:
+    """Keep a DICOM file in `folder`, whole and flushed to the disk; False if the same image is there already.
+
+    Raises Unreadable if it is no image that can be decoded; nothing of it stays then.
+    """
+    partial = folder / f".{secrets.token_hex(8)}.part"  # which `watch` passes over
+    try:
+        with partial.open("wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        for frame in {0, probe(_named(partial)).frames - 1}:
+            read_image(partial, frame)
+        uid = str(pydicom.dcmread(partial, stop_before_pixels=True).get("SOPInstanceUID") or "")
+        if not uid or not pydicom.uid.UID(uid).is_valid:
+            raise Unreadable("it names no SOP instance")
+        target = folder / f"{uid}.dcm"
+        if target.exists():
+            if pydicom.dcmread(target) == pydicom.dcmread(partial):  # but for the header of the file
+                return False
+            target = folder / f"{uid}-{hashlib.sha256(data).hexdigest()[:12]}.dcm"
+            if target.exists():
+                return False
+        partial.replace(target)
+        return True
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _named(path: Path) -> Path:
+    """The file, if it begins as DICOM does. Raises Unreadable otherwise: no other kind of image comes this way."""
+    with path.open("rb") as file:
+        if file.read(132)[128:] != b"DICM":
+            raise Unreadable("it is not DICOM")
+    return path
+
+
+class Node:
+    """Listens while it is open: `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
+
+    say: is given a line for each association. Raises ValueError where pynetdicom is missing, the study is not watched,
+    nobody may send, or the address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        study: str,
+        title: str,
+        peers: list[Peer],
+        host: str = "127.0.0.1",
+        port: int = PORT,
+        say: Callable[[str], None] = lambda line: None,
+    ):
+        try:
+            import pynetdicom
+        except ImportError:
+            raise ValueError(MISSING.format("pynetdicom")) from None
+        if not peers:
+            raise ValueError("nobody may send: name each sender as AETITLE@ADDRESS")
+        self._store, self._study, self._folder, self._peers = store, study, folder_of(store, study), peers
+        self._say, self._host, self.port = say, host, port
+        self._counts, self._received = dict[Any, Counter[str]](), dict[Any, int]()
+        self._lock = threading.Lock()
+        self._ae = pynetdicom.AE(checked_title(title))
+        self._ae.require_called_aet = True
+        self._ae.maximum_associations = MOST_ASSOCIATIONS
+        self._ae.add_supported_context("1.2.840.10008.1.1")  # Verification: C-ECHO
+        syntaxes = _decodable()
+        for context in pynetdicom.AllStoragePresentationContexts:
+            self._ae.add_supported_context(str(context.abstract_syntax), syntaxes)
+
+    def __enter__(self) -> Node:
+        from pynetdicom import evt
+
+        handlers: list[Any] = [
+            (evt.EVT_REQUESTED, self._requested), (evt.EVT_C_STORE, self._stored), (evt.EVT_C_ECHO, lambda event: 0),
+            (evt.EVT_PDU_RECV, self._counted), (evt.EVT_CONN_CLOSE, self._ended),
+        ]  # fmt: skip
+        try:
+            listening: Any = self._ae.start_server((self._host, self.port), block=False, evt_handlers=handlers)
+        except OSError as error:
+            raise ValueError(f"cannot listen on {self._host}, port {self.port}: {error.strerror}") from None
+        self._server, self.port = listening, listening.server_address[1]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+
+    def _requested(self, event: Any) -> None:
+        title, address = event.assoc.requestor.primitive.calling_ae_title, event.assoc.requestor.address
+        if not any(peer.is_one(title, address) for peer in self._peers):
+            self._say(f"Refused {title.strip()!r} from {address}: it is not among those that may send")
+            event.assoc.acse.send_reject(0x01, 0x01, 0x03)  # permanent, by the user: calling AE title not recognised
+            event.assoc.kill()
+
+    def _counted(self, event: Any) -> None:
+        """Ends a connection that sends one object without end, before the memory is full."""
+        size = self._received.get(event.assoc, 0) + int(getattr(event.pdu, "pdu_length", 0))
+        self._received[event.assoc] = size
+        if size > LARGEST:
+            self._count(event.assoc, "refused")
+            self._say(f"Ended a connection: one object has at most {LARGEST >> 20:,} MiB")
+            event.assoc.dul.socket.close()
+
+    def _stored(self, event: Any) -> pydicom.Dataset:
+        self._received[event.assoc] = 0
+        answer = pydicom.Dataset()
+        answer.Status = 0
+        try:
+            self._count(event.assoc, "stored" if place(self._folder, event.encoded_dataset()) else "again")
+        except Unreadable as error:
+            answer.Status, answer.ErrorComment = NOT_UNDERSTOOD, f"Not taken: {error}"[:64]
+        except OSError as error:
+            answer.Status, answer.ErrorComment = NO_SPACE, f"Not taken: {error.strerror or 'disk'}"[:64]
+        if answer.Status:
+            self._count(event.assoc, "refused")
+            self._say(answer.ErrorComment)
+        return answer
+
+    def _count(self, association: Any, kind: str) -> None:
+        with self._lock:
+            self._counts.setdefault(association, Counter())[kind] += 1
+
+    def _ended(self, event: Any) -> None:
+        """Writes to the audit trail who sent how many."""
+        self._received.pop(event.assoc, None)
+        with self._lock:
+            counts = self._counts.pop(event.assoc, None)
+        if counts:
+            who = str(event.assoc.requestor.ae_title).strip()
+            after = {name: counts[name] for name in ("stored", "again", "refused")}
+            audit.record(self._store, f"DICOM {who}", "received", study=self._study, after=after)
+            self._store.close()  # this thread's connection
+            self._say(f"{who}: {after['stored']} stored, {after['again']} there already, {after['refused']} refused")
+
+
+def _decodable() -> list[str]:
+    """Transfer syntaxes that are decoded here; a sender turns its images into one of them, or says that it cannot."""
+    from pydicom.pixels import get_decoder
+
+    found = []
+    for syntax in pydicom.uid.AllTransferSyntaxes:
+        try:
+            if get_decoder(syntax).is_available:
+                found.append(str(syntax))
+        except NotImplementedError:
+            continue
+    return found
+
+
+def as_file(ds: pydicom.Dataset) -> bytes:
+    """A data set as the bytes of a DICOM file."""
+    out = io.BytesIO()
+    pydicom.dcmwrite(out, ds, enforce_file_format=True)
+    return out.getvalue()
