@@ -38,7 +38,8 @@ def promise(quick: bool = False, data: str | None = None, device: str = "auto", 
     normals are its held-out and its test ones together; 200 times half of them, drawn by chance, set the threshold for
     the others. One image of each patient counts, where patients are known.
 
-    "promise", "planted", "believed", "drift": rows by set. only: of the parts promise, planted, drift.
+    "promise", "planted", "believed", "drift": rows by set. only: of the parts promise, planted, drift, and
+    still, which is drift without a change, from the scores alone.
     """
     if data is None:
         raise ValueError("say where the homes are: --data FOLDER")
@@ -57,6 +58,8 @@ def promise(quick: bool = False, data: str | None = None, device: str = "auto", 
             rows = _planted(one, 1 if quick else PLANTINGS)
             out["planted"] += [{"set": name, **row} for row in rows]
             out["believed"] += [{"set": name, **row} for row in _believed(one, rows)]
+        if "still" in wanted:
+            out["still"] += [{"set": name, "change": "none", **alarms(one.held, one.test, quick)}]
         if "drift" in wanted:
             other = next((o for n, o in sets.items() if n != name), None)
             out["drift"] += [{"set": name, **row} for row in _drifted(one, other, quick)]
@@ -83,7 +86,11 @@ class _Set:
         self.whose = dict(zip(ids.tolist(), whose.tolist(), strict=True))
         self.normal_whose = np.array([self.whose[c["id"]] for c in cases if c["label"] == "normal"])
         held = [c for c in cases if c["split"] == "holdout"]
-        self.held = np.array([c["score"] for c in held]), np.array([self.whose[c["id"]] for c in held])
+        test = [c for c in cases if c["split"] == "test" and c["label"] == "normal"]
+        self.held, self.test = (
+            (np.array([c["score"] for c in part]), np.array([self.whose[c["id"]] for c in part]))
+            for part in (held, test)
+        )
         self.abnormal = np.array([c["score"] for c in cases if c["label"] == "abnormal"])
         about = runs.get_run(store, row["id"])
         self.threshold = about["summary"]["threshold_roi"]
@@ -199,23 +206,30 @@ def _drifted(one: _Set, other: _Set | None, quick: bool) -> list[dict]:
     rows = []
     usual = drift.measures(one.images("holdout")[0])
     for name, new in scored.items():
-        runs, seeds = [], SEEDS[:1] if quick else SEEDS
-        for seed in seeds:
-            rng = np.random.default_rng(seed)
-            alarms = []
-            for _ in range(20 if quick else SPLITS):
-                order, held = _drawn(rng, *new)[:SHIFTED], _drawn(rng, *one.held)
-                p = drift.online_p_values(held, order, int(rng.integers(1 << 31)))
-                alarms.append(drift.first_alarm(drift.jumper(p)))
-            runs.append([np.inf if a is None else a + 1 for a in alarms])
-        middle = [float(np.median(run)) for run in runs]
-        rows.append({
-            "change": name, "held": len(held), "images": len(order),
-            "alarmed": [float(np.isfinite(run).mean()) for run in runs],
-            "median": [m if np.isfinite(m) else None for m in middle],
-            "plain": [c.measure for c in drift.compare(usual, drift.measures(changes[name])) if c.matters],
-        })  # fmt: skip
+        plain = [c.measure for c in drift.compare(usual, drift.measures(changes[name])) if c.matters]
+        rows.append({"change": name, **alarms(one.held, new, quick), "plain": plain})
     return rows
+
+
+def alarms(held: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarray], quick: bool) -> dict[str, Any]:
+    """Share of random orders that raise the alarm, and the median of images until it, by seed; None: fewer than half.
+
+    held, new: scores (n,), and whose they are.
+    """
+    runs = []
+    for seed in SEEDS[:1] if quick else SEEDS:
+        rng = np.random.default_rng(seed)
+        found = []
+        for _ in range(20 if quick else SPLITS):
+            order, usual = _drawn(rng, *new)[:SHIFTED], _drawn(rng, *held)
+            capital = drift.jumper(drift.online_p_values(usual, order, int(rng.integers(1 << 31))))
+            found.append(drift.first_alarm(capital))
+        runs.append([np.inf if a is None else a + 1 for a in found])
+    middle = [float(np.median(run)) for run in runs]
+    return {
+        "held": len(usual), "images": len(order), "alarmed": [float(np.isfinite(run).mean()) for run in runs],
+        "median": [m if np.isfinite(m) else None for m in middle],
+    }  # fmt: skip
 
 
 def _device(image: np.ndarray) -> np.ndarray:

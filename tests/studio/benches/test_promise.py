@@ -37,3 +37,11 @@ def test_what_planted_lesions_let_expect_of_real_ones_goes_by_their_size():
     assert (small["found"], small["expected at 1"]) == (0.0, pytest.approx(0.2))
     assert (middle["found"], middle["expected at 1"]) == (0.5, pytest.approx(0.4))
     assert every["images"] == 3 and every["size"] == (0, 1.0)
+
+
+def test_what_is_not_exchangeable_raises_the_alarm_in_any_order():
+    rng, whose = np.random.default_rng(0), np.arange(60)
+    held, same = (rng.normal(size=60), whose), (rng.normal(size=60), whose)
+    still, shifted = (promise.alarms(held, new, True) for new in (same, (same[0] + 3, whose)))
+    assert still["alarmed"] == [0.0] and still["median"] == [None] and still["images"] == 60
+    assert shifted["alarmed"] == [1.0] and shifted["median"][0] < 40
