@@ -6,15 +6,20 @@ limits and errors are those of the route, and nothing is decided here. Programs 
 """
 
 import base64
+import functools
+import inspect
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import gradio as gr
 import httpx
 import numpy as np
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from app.routes.errors import sentence_of
 from app.routes.programs import png_address
 
 CARRIED = ("authorization", "cookie")  # of the caller's request: who asks
@@ -60,6 +65,24 @@ def _content(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal(sentence: str) -> gr.Error:
     return gr.Error(sentence, print_exception=False)  # it is the caller's, and no fault to be logged
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its arguments held against their types, which Gradio does not do."""
+    types = {name: TypeAdapter(hint) for name, hint in get_type_hints(function).items() if hint is not gr.Request}
+
+    @functools.wraps(function)
+    async def asked(*given: Any, **named: Any) -> dict[str, Any]:
+        arguments = inspect.signature(function).bind(*given, **named).arguments
+        for name, value in arguments.items():
+            try:
+                arguments[name] = types[name].validate_python(value) if name in types else value
+            except ValidationError as error:
+                wrong = [{**one, "loc": ("body", name, *one["loc"])} for one in error.errors()]
+                raise _refusal(sentence_of(RequestValidationError(wrong))) from None
+        return await function(**arguments)
+
+    return asked
 
 
 def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
@@ -212,8 +235,8 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         """
         return await routes.post(request, f"/api/status/stop/{job}")
 
-    made = (studies, runs, score_image, explain, worklist, decide, medmix_preview, train, job, stop)
-    return {function.__name__: function for function in made}
+    functions = (studies, runs, score_image, explain, worklist, decide, medmix_preview, train, job, stop)
+    return {function.__name__: _checked(function) for function in functions}
 
 
 def add_endpoints(routes: Routes) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import gradio as gr
 
 from app.context import APP, Context
 from app.endpoints import Routes, add_endpoints
+from app.routes.errors import log_fault
 from app.theme import variables
 
 TABS = {  # the widget of each, in app/widgets: title
@@ -95,9 +98,36 @@ def _renew(ctx: Context):
     return renew
 
 
+class Page(gr.Blocks):
+    """Gradio's page, whose functions show no inside of theirs where they fail: all ways to call one lead through here.
+
+    home: folder in which errors.log lies.
+    """
+
+    home: Path
+
+    async def preprocess_data(self, block_fn: Any, *given: Any, **named: Any) -> Any:
+        """As Gradio's, which names objects, types and choices where values do not fit."""
+        try:
+            return await super().preprocess_data(block_fn, *given, **named)
+        except Exception:
+            raise gr.Error(f"These are not the values that {block_fn.name} takes.", print_exception=False) from None
+
+    async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> dict[str, Any]:
+        """As Gradio's; what nobody foresaw is written to errors.log."""
+        try:
+            return await super().process_api(block_fn, *given, **named)
+        except gr.Error:
+            raise
+        except Exception as error:
+            name = getattr(block_fn, "name", block_fn)
+            raise gr.Error(log_fault(self.home, f"function {name}", error), print_exception=False) from None
+
+
 def build_page(ctx: Context) -> gr.Blocks:
     """The Blocks."""
-    with gr.Blocks(title="PMSACL Studio", fill_width=True, analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
+    with Page(title="PMSACL Studio", fill_width=True, analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
+        demo.home = Path(ctx.home.path)
         ctx.demo = demo
         with gr.Row(elem_id="top", equal_height=True):
             gr.HTML(BRAND, elem_id="brand", padding=False)

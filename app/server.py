@@ -20,9 +20,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import gradio as gr
 import uvicorn
-from fastapi import FastAPI, HTTPException
-from fastapi.responses import FileResponse
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
+from gradio.route_utils import FnIndexInferError
 
 from app import routes
 from app.access.door import Door
@@ -77,6 +78,10 @@ def build(home, single_user: bool = True) -> FastAPI:
     server.include_router(tokens_router(ctx))
     routes.include_all(server, ctx)
     demo = build_page(ctx)
+
+    def no_function(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"ok": False, "error": "There is no such function."}, 404)
+
     gr.mount_gradio_app(
         server,
         demo,
@@ -88,6 +93,7 @@ def build(home, single_user: bool = True) -> FastAPI:
         theme=theme(),
         ssr_mode=False,
         mcp_server=True,
+        app_kwargs={"exception_handlers": {error: no_function for error in (KeyError, FnIndexInferError)}},
     )
     ctx.held(Routes).server = server
     server.add_middleware(Guard, ctx=ctx, head=head())

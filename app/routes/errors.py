@@ -68,6 +68,13 @@ def _passing(error: BaseException) -> JSONResponse | None:
     return None
 
 
+def log_fault(home: Path, where: str, error: BaseException) -> str:
+    """Appends what nobody foresaw to errors.log of the home, and returns the sentence that is shown instead."""
+    with suppress(OSError), (home / "errors.log").open("a", encoding="utf-8") as out:
+        out.write(f"{now()} {where}\n{logged.trace_of(error)}\n")
+    return f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."
+
+
 def add_handlers(server: FastAPI, home: Path) -> None:
     """home: where errors.log lies, for unexpected errors."""
 
@@ -92,8 +99,5 @@ def add_handlers(server: FastAPI, home: Path) -> None:
     def broken(request: Request, error: Exception) -> JSONResponse:
         if (passing := _passing(error)) is not None:
             return passing
-        with suppress(OSError), (home / "errors.log").open("a", encoding="utf-8") as out:
-            where = getattr(request.scope.get("route"), "path", "")  # not the address: it may hold names
-            out.write(f"{now()} {request.method} {where}\n{logged.trace_of(error)}\n")
-        text = f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."
-        return _answer(text, 500)
+        where = getattr(request.scope.get("route"), "path", "")  # not the address: it may hold names
+        return _answer(log_fault(home, f"{request.method} {where}", error), 500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ FUNCTIONS = {
     "studies": ANSWERED, "runs": ANSWERED, "score_image": ANSWERED, "explain": ANSWERED, "worklist": ANSWERED,
     "decide": ANSWERED, "medmix_preview": ANSWERED, "train": ANSWERED, "job": ANSWERED, "stop": ANSWERED,
 }  # fmt: skip
+BROKEN = "Something is broken here (KeyError); the details are in errors.log in the studio's home."
 WHO = {"reader": "ann", "blind reader": "ann", "reader of another study": "bob", "administrator": "root"}
 
 
@@ -102,3 +104,25 @@ def test_no_other_page_may_read_an_answer(served):
                 answer = clients["administrator"].request(method, address, headers=asks)
                 assert not [name for name in answer.headers if name.startswith("access-control")], address
                 assert method in ("GET", "HEAD") or answer.status_code == 403
+
+
+def test_no_error_of_a_function_shows_its_inside(served, monkeypatch):
+    """Neither objects nor types nor choices, whatever is sent; and what breaks is in errors.log alone."""
+    store, server, clients = served
+    demo = server.state.ctx.demo
+
+    def ask(number, data) -> tuple[int, str]:
+        answer = clients["reader"].post("/gradio_api/run/predict", json={"data": data, "fn_index": number})
+        return answer.status_code, answer.json().get("error") or ""
+
+    for number in (99, -1, None):
+        assert ask(number, []) == (404, "There is no such function.")
+    for number, fn in demo.fns.items():
+        for value in ("x", {"a": 1}, [1], None) if fn.fn is not None else ():
+            for data in ([], [value] * len(fn.inputs)):
+                said = ask(number, data)[1]
+                assert not re.search(r"object at|class '|choices|int\(\)|hashable|Wanted", said), (fn.name, data, said)
+    number, fn = next((number, fn) for number, fn in demo.fns.items() if fn.name == "start")
+    monkeypatch.setattr(fn, "fn", lambda request: {}["inside"])
+    assert ask(number, []) == (500, BROKEN)
+    assert "KeyError" in (store.home.path / "errors.log").read_text()

@@ -1,4 +1,4 @@
-"""Six dry runs at once by one reader: one at work at a time, all answered; others have their turn beside them."""
+"""Dry runs over the routes: six at once by one reader take turns, and no file of the machine is named by a reader."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder, save_encoder
 from core.studio.review import people
 from core.studio.training import dryrun
 from tests.app.routes.clients import PASSWORD, client_of
 from tests.app.routes.every_route import SMALL
+from tests.conftest import ARCH
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
 
@@ -43,3 +46,20 @@ def test_dry_runs_take_turns(room, monkeypatch):  # noqa: F811
         assert most == [1]
         assert set(pool.map(ask, ["ann", "bob", "cid"] * 3)) == {200}
         assert most == [2]
+
+
+def test_a_reader_names_no_file_of_weights(room, tmp_path, monkeypatch):  # noqa: F811
+    """One answer for a real file, a folder and nothing, of a dry run, a check and a start: none is looked for."""
+    store, _ = room
+    people.add_reader(store, "ann", PASSWORD, "reader")
+    monkeypatch.setattr(dryrun, "dry_run", lambda *given: {"fits": False, "message": ""})
+    save_encoder(build_encoder(EncoderConfig(arch=ARCH)), tmp_path)
+    client, said = client_of(store), set()
+    for path in (tmp_path / "encoder.safetensors", tmp_path, tmp_path / "absent.pth", "/etc/passwd"):
+        config = {**SMALL, "encoder": {"arch": ARCH, "init": str(path)}}
+        for address, more in (("dry", {}), ("check", {}), ("start", {"detectors": {}})):
+            body = {"study": STUDY, "config": config, **more}
+            answer = client.post(f"/api/training/{address}", json=body, headers={"x-user": "ann"})
+            said.add((answer.status_code, answer.text))
+    assert len(said) == 1 and said.pop()[0] == 400
+    assert not store.query("SELECT 1 FROM runs WHERE kind = 'pretrain' AND status = 'queued'")
