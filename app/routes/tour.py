@@ -14,6 +14,7 @@ from app.routes._shared import Job
 from app.routes._types import Answer, Part, binary
 from app.theme import variables
 from core.studio.demo import tour
+from core.studio.review import sessions
 
 router = APIRouter(tags=["tour"])
 FOLDER = APP / "widgets" / "tour"
@@ -55,7 +56,7 @@ class TourSteps(Answer):
 
 
 class TourState(Answer):
-    """found: the case with the clearest lesion."""
+    """found: the case with the clearest lesion; null while whoever asks reads the demo study blind."""
 
     study: str
     ready: bool
@@ -79,9 +80,11 @@ def page(ctx: Studio, who: Reader):
 
 
 @router.get("/api/tour", response_model=TourState)
-def state(ctx: Studio, who: Reader):
+def demo_state(ctx: Studio, who: Reader):
     """Whether the demo study is there, and what is being made of it."""
-    return {"ok": True, **tour.state(ctx.store())}
+    state = tour.state(ctx.store())
+    hidden = state["study"] in sessions.standing(ctx.store(), who)["blind"]
+    return {"ok": True, **state, **({"found": None} if hidden else {})}
 
 
 @router.get("/api/tour/steps", response_model=TourSteps)

@@ -34,6 +34,7 @@ from starlette.requests import Request
 from app.context import Context
 from core.studio.db import audit
 from core.studio.db import store as stores
+from core.studio.demo.study import demo_id
 from core.studio.ingest import originals, studies
 from core.studio.ingest.masks import encode_mask
 from core.studio.jobs import queue
@@ -44,7 +45,7 @@ from tests.app.routes.clients import visitor, whole_server
 from tests.conftest import awaited
 from tests.studio.review.conftest import add_readings, asks, decide, draw_folder, save_mask
 
-BLIND, OPEN = "blindly", "openly"
+BLIND, OPEN = demo_id(0), "openly"  # the tour speaks of the demo study alone
 NOW = 2_000_000_000  # seconds: later than all that the homes hold
 PEOPLE = {"ann": "reader", "ben": "reader", "eve": "reader", "joe": "reader", "root": "administrator"}
 
@@ -64,7 +65,8 @@ class Dice:
 
     Each module draws from a stream of its own in each home, which goes on from request to request: neither what
     Gradio's queue draws after an answer, whenever its thread comes to it, nor which request is the first to need a
-    random order changes what is drawn. An order is as random to the reader whenever it was made.
+    random order changes what is drawn. An order is as random to the reader whenever it was made, so that it follows
+    from whose it is.
     """
 
     def __init__(self, monkeypatch):
@@ -82,8 +84,11 @@ class Dice:
         self.seed(0)
 
     def stream(self) -> random.Random:
-        """That of the module that draws."""
-        module = sys._getframe(2).f_globals["__name__"]
+        """That of the module that draws, and of an order's own."""
+        frame = sys._getframe(2)
+        if frame.f_code is sessions.make_order.__code__:
+            return random.Random(repr([frame.f_locals[name] for name in ("study", "reader", "session")]))
+        module = frame.f_globals["__name__"]
         return self.streams.setdefault((self.home, module), random.Random(module))
 
     def begin(self, home: int) -> None:
@@ -231,6 +236,21 @@ def others_drafts(store, rng) -> None:
         store.execute("INSERT OR REPLACE INTO mask_drafts VALUES (?, 'ben', ?, '2026-01-01')", [case, rng.bytes(40)])
 
 
+def others_places(store, rng) -> None:
+    for case in tested(store):
+        if rng.random() < 0.5:
+            row = [case, int(rng.random() < 0.5), rng.bytes(40), "2026-03-03"]
+            store.execute("INSERT INTO case_marks VALUES (?, 'ben', ?, ?, ?)", row)
+
+
+def arriving(store, rng) -> None:
+    """Names of files that a watched folder holds, and why some were left out."""
+    row = {"study": BLIND, "size": 1, "mtime": 0, "since": 0, "at": "2026-03-03"}
+    for number, state in enumerate(rng.choice(["taken", "waiting", "failed"], 5)):
+        row |= {"path": f"abnormal-{number}-{rng.integers(10**9)}.png", "state": str(state), "note": f"{rng.random()}"}
+        store.db["incoming"].insert(row)
+
+
 def names_and_hashes(store, rng) -> None:
     """Of every case of the study: another name, another file of the same pixels, another hash."""
     for case in store.query("SELECT id, path FROM cases WHERE study = ?", [BLIND]):
@@ -281,6 +301,8 @@ HIDDEN: dict[str, Callable] = {
     "others' masks": others_masks,
     "imported masks": imported_masks,
     "others' drafts": others_drafts,
+    "others' normal places": others_places,
+    "files that come in": arriving,
     "file names, hashes and patients": names_and_hashes,
     "tags": tags,
     "whether text is burned in": burned_in_text,

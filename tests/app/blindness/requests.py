@@ -62,7 +62,7 @@ class Values:
             return pick(schema["enum"])
         if kind == "object" or "properties" in schema:
             if not schema.get("properties"):
-                return self.settings(pick)
+                return self.scene(pick) if name == "scene" else self.settings(pick)
             needed = set(schema.get("required", ()))
             return {
                 field: self.of(pick, field, about)
@@ -80,6 +80,17 @@ class Values:
         if kind == "null":
             return None
         return pick(WORDS)
+
+    def scene(self, pick) -> dict:
+        """Of MedMix's tab: its own study, and another one that lesions are cut from."""
+        config = {"k": 1, "donor": pick(["other", "foreign"]), "donor_study": pick(self.pools["study"])}
+        scene = {
+            "study": pick(self.pools["study"]),
+            "seed": pick([0, 1]),
+            "samples": pick([1, 2]),
+            "first": pick([0, 9]),
+        }
+        return {**scene, "size": pick([64, 65]), "weak": pick([True, False]), "config": pick([{}, config, config])}
 
     def settings(self, pick) -> dict:
         """Of a worklist: what a body's `list` holds."""

@@ -3,9 +3,12 @@ they also do the same work for each answer, so that nothing takes longer than it
 
 from __future__ import annotations
 
+import base64
 import os
 import random
 
+import cv2
+import numpy as np
 import pytest
 from fastapi import APIRouter
 from hypothesis import HealthCheck, Phase, given, settings
@@ -21,6 +24,7 @@ from core.studio.review import boxes, sessions
 from tests.app.blindness.pair import BLIND, OPEN, Dice, Pair, Work, begin_trial
 from tests.app.blindness.requests import Values, draw_request
 
+PAGES = ["/config", "/gradio_api/info", "/", "/openapi.json", "/theme.css", "/sign-in", "/tokens", "/password", "/tour"]
 BITS = b"\x0f" * (72 * 60 // 8)
 
 
@@ -50,6 +54,8 @@ class Walk:
             "kind": ["csv", "coco", "png", "dicom-seg", "dicom-map", "dicom-sr", "cvat", "bundle", "scores"],
             "choice": ["all", "unread", "assigned", "flagged", "against"],
             "name": ["ann", "ben", "x"],
+            "encoder": ["", "latest"],
+            "image": [base64.b64encode(cv2.imencode(".png", np.zeros((9, 9, 3), np.uint8))[1].tobytes()).decode()],
         }
         self.values = Values(pools, spec["components"]["schemas"])
         self.decidable = pair.decidable
@@ -97,7 +103,7 @@ class Walk:
         self.ask("POST", self.pick(["/gradio_api/run/predict", "/gradio_api/queue/join"]), json=body)
         one, other = self.pair.call(number, data)
         assert one == other, f"Gradio's function {fn.name} {data}:\n  {one}\n  {other}"
-        self.ask("GET", self.pick(["/config", "/gradio_api/info", "/", "/openapi.json", "/theme.css", "/sign-in"]))
+        self.ask("GET", self.pick(PAGES))
 
 
 @pytest.fixture(scope="module")
@@ -167,10 +173,11 @@ def test_homes_that_differ_in_what_is_hidden_answer_alike():
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("way", WAYS)
 @property_of(examples=int(os.environ.get("PMSACL_WALKS", "40")), steps=100, seeds=1)
 def test_long_walks_find_no_difference():
-    """12,000 requests, others each time; PMSACL_WALKS: how many walks of each reader."""
+    """24,000 requests, others each time; PMSACL_WALKS: how many walks of each reader."""
 
 
 def counts_labels(store, study: str):
@@ -218,7 +225,7 @@ def test_each_entry_of_the_list_is_changed_in_the_second_home(pair):
     pair.reset()
     one, other = (server.state.ctx.store() for server in pair.servers)
     for table in ("cases", "readings", "reviews", "findings", "lesion_masks", "mask_drafts", "events", "evaluations",
-                  "case_tags", "operating_points"):  # fmt: skip
+                  "case_tags", "operating_points", "case_marks", "incoming", "next_marks"):  # fmt: skip
         assert one.query(f"SELECT * FROM {table}") != other.query(f"SELECT * FROM {table}"), table
     for column in ("label", "name", "sha256", "path", "patient", "tags", "burned_in"):
         query = f"SELECT {column} FROM cases WHERE study = ? ORDER BY id"

@@ -286,6 +286,7 @@ def test_a_write_is_refused_and_changes_nothing_or_has_its_rows_and_its_event(bu
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(100, 100 + int(os.environ.get("PMSACL_WALKS", "8"))))
 def test_long_walks_of_writes(built, tmp_path, seed):
     """500 requests of each seed; PMSACL_WALKS: how many seeds."""
