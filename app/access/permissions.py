@@ -27,6 +27,7 @@ READER = "reader"  # whoever is signed in
 SIGHTED = "sighted"  # not while a study, or a session of one's own, is read blind: scores, labels and names
 OWNER = "owner"  # the one who made it, and administrators
 ADMINISTRATOR = "administrator"
+OVERSEER = "administrator outside of a blind session"  # what was said of cases, and their truth
 NOT_SIGHTED = "A study is being read blind: until it is done, only Review is open to its readers."
 IN_SESSION = "Your blind session is open: until it has ended, only Review is open to you."
 
@@ -51,12 +52,13 @@ class May(SecurityBase):
     def __call__(self, request: Request) -> str:  # asks the store, hence in a thread
         ctx: Context = request.app.state.ctx
         name = _signed_in(request)
-        if self.role == ADMINISTRATOR:
+        if self.role in (ADMINISTRATOR, OVERSEER):
             people.demand(ctx.store(), name, ctx.single_user, "administer")
+        if self.role == ADMINISTRATOR:
             return name
-        if self.role == SIGHTED and sessions.in_blind_session(ctx.store(), name):
+        if self.role in (SIGHTED, OVERSEER) and sessions.in_blind_session(ctx.store(), name):
             raise sessions.Hidden(IN_SESSION)
-        if ctx.single_user:
+        if ctx.single_user or self.role == OVERSEER:
             return name
         if sessions.reads_blind(ctx.store(), name):
             raise sessions.Hidden(NOT_SIGHTED)
@@ -88,6 +90,7 @@ Studio = Annotated[Context, Depends(studio)]
 Reader = Annotated[str, Security(_MayRead(READER), scopes=[READER])]
 Sighted = Annotated[str, Security(May(SIGHTED), scopes=[SIGHTED])]
 Administrator = Annotated[str, Security(May(ADMINISTRATOR), scopes=[ADMINISTRATOR])]
+Overseer = Annotated[str, Security(May(OVERSEER), scopes=[OVERSEER])]
 
 
 def permission_of(route: APIRoute) -> May | None:
@@ -113,7 +116,7 @@ def include(server: FastAPI, router: APIRouter, **options: Any) -> None:
         if permission_of(route) is None:
             raise RuntimeError(
                 f"{name} does not declare who may use it: give its function a parameter of type Reader, Sighted, "
-                "Administrator or Annotated[str, owner_of(...)] (app/access/permissions.py)"
+                "Administrator, Overseer or Annotated[str, owner_of(...)] (app/access/permissions.py)"
             )
         if not route.description:
             raise RuntimeError(f"{name} has no docstring, whose first line is its sentence in openapi.json")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from app.access.permissions import Administrator, Studio
+from app.access.permissions import Overseer, Studio
 from app.routes._types import Answer, Part
 from core.studio.db import audit
 
@@ -42,7 +42,7 @@ class Trail(Answer):
 @router.get("", response_model=Trail)
 def trail(
     ctx: Studio,
-    reader: Administrator,
+    reader: Overseer,
     study: str = "",
     who: str = "",
     kind: str = "",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 from fastapi import APIRouter, Response
 
-from app.access.permissions import Administrator, Reader, Studio
+from app.access.permissions import Administrator, Overseer, Reader, Studio
 from app.routes._shared import ScoredRun, Values
 from app.routes._types import Answer, Body, Done, Finite, Id, Name, Part, Settings, binary
 from app.routes.medmix import Group
@@ -172,7 +172,7 @@ def close(ctx: Studio, who: Administrator, trial: Id):
 
 
 @router.get("/{trial}/report/{kind}", **binary("text/html", "application/pdf", "application/zip"))
-def handed_in(ctx: Studio, who: Administrator, trial: Id, kind: Literal["html", "pdf", "zip"]):
+def handed_in(ctx: Studio, who: Overseer, trial: Id, kind: Literal["html", "pdf", "zip"]):
     """The report of a closed trial as a page, as a PDF, or with its lists and its plan."""
     folder = leftovers.begin(ctx.home.cache)
     try:

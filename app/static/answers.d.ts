@@ -2412,7 +2412,7 @@ export interface components {
             press?: string[];
             seconds?: number;
         };
-        /** @description found: the case with the clearest lesion. */
+        /** @description found: the case with the clearest lesion; null while whoever asks reads the demo study blind. */
         TourState: {
             /** @constant */
             ok: true;

@@ -22,6 +22,7 @@ ALLOWED = {
     permissions.SIGHTED: (401, IN, 403, IN, IN),
     permissions.OWNER: (401, IN, 403, 403, IN),
     permissions.ADMINISTRATOR: (401, 403, 403, 403, IN),
+    permissions.OVERSEER: (401, 403, 403, 403, IN),
 }
 HIDDEN = {  # for readers, but what they show of a case is hidden until the blind reader has decided: asked inside
     "DELETE /api/review/draft/{case_id}",

@@ -25,12 +25,13 @@ def test_a_blind_session_of_ones_own_closes_what_shows_labels(reading, single_us
     client = visitor(served, None if single_user else "root")
     case = store.first("SELECT id FROM cases WHERE label = 'abnormal'")["id"]
     rooms = [f"results/{STUDY}", f"results/{STUDY}/sizes?run={run}", f"study/{STUDY}/sample", f"study/{STUDY}/overview",
-             f"study/case/{case}/outlines", f"clusters/maps?study={STUDY}", f"report/{STUDY}"]  # fmt: skip
+             f"study/case/{case}/outlines", f"clusters/maps?study={STUDY}", f"report/{STUDY}", "audit"]  # fmt: skip
     before = [client.get(f"/api/{room}").status_code for room in rooms]
     assert client.post("/api/reading/start", json={"study": STUDY}).status_code == 200
     for room in rooms:
         answer = client.get(f"/api/{room}")
         assert answer.status_code == 403 and CLOSED in answer.json()["error"], room
+    assert client.get("/api/trials/1/report/html").status_code == 403
     for answer in (client.post(f"/api/export/{STUDY}/csv"), client.get(f"/api/export/{STUDY}/warning")):
         assert answer.status_code == 403 and "blind session" in answer.json()["error"]
     assert client.post("/api/reading/end").status_code == 200
