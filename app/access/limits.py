@@ -16,6 +16,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first that fits the p
     (re.compile(r"/(sign-(in|out)|password|tokens)$"), 16 * KB),
     (re.compile(r"/api/study/drop/[^/]+$"), 8 * GB),  # readers: less, see app/routes/studies.py
     (re.compile(r"/api/export/bundle$"), 8 * GB),
+    (re.compile(r"/api/export/[^/]+/annotations$"), 256 * MB),
     (re.compile(r"/api/review/mask/[^/]+$"), 64 * MB),
     (re.compile(r"/api/review/segment/[^/]+$"), 33 * MB),  # with a mask that clicks correct
     (re.compile(r"/api/review/draft/[^/]+$"), 9 * MB),

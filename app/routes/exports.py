@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -17,7 +19,7 @@ from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in
 from core.studio.review import sessions
-from core.studio.review.exports.annotations import OUT, export_annotations
+from core.studio.review.exports.annotations import LARGEST, OUT, export_annotations, import_annotations
 from core.studio.review.exports.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
 from core.studio.review.exports.dicom_seg import export_dicom_seg
@@ -46,6 +48,16 @@ class Bundle(Answer):
     changed: list[str]
 
 
+class AnnotationsIn(Answer):
+    """unknown: names of the file that no case has. passed_over: kinds of shapes that are not read."""
+
+    format: str
+    cases: int
+    findings: int
+    unknown: list[str]
+    passed_over: list[str]
+
+
 class ExportWarning(Answer):
     """text: null where there is nothing to warn of. cases: with likely burned-in text."""
 
@@ -54,7 +66,7 @@ class ExportWarning(Answer):
 
 
 def exportable(ctx: Context, request: Request, study: str) -> Store:
-    """The store, if the study is there and whoever asks may export it."""
+    """The store, if the study is there and whoever asks may see what goes out of it."""
     with ctx.reading(request, study=study) as context:
         if context.session and context.session["blind"]:
             raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
@@ -98,19 +110,35 @@ def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, na
 @router.post("/bundle", response_model=Bundle)
 async def bundle_in(ctx: Studio, who: Administrator, request: Request):
     """The body is the zip."""
-    folder = leftovers.begin(ctx.home.cache)
+    async with _received(ctx, request, "a bundle", "in.zip", Limits().bytes) as file:
+        done = await run_in_threadpool(lambda: import_bundle(ctx.store(), file, who))
+    return {"ok": True, **done}
+
+
+@router.put("/{study}/annotations", response_model=AnnotationsIn)
+async def annotations_in(ctx: Studio, who: Administrator, request: Request, study: str, tool: Name):
+    """Take in lesions drawn in another tool (coco, cvat, label-studio, png or yolo), by names of files; the body is the
+    file."""
+    await run_in_threadpool(lambda: exportable(ctx, request, study))  # what a blind session hides has names of cases
+    async with _received(ctx, request, "a file of annotations", "This file", LARGEST) as file:
+        done = await run_in_threadpool(lambda: import_annotations(ctx.store(), study, file, tool, who))
+    return {"ok": True, **done}
+
+
+@contextlib.asynccontextmanager
+async def _received(ctx: Context, request: Request, what: str, name: str, most: int) -> AsyncIterator[Path]:
+    """The body as a file, which is gone afterwards. Raises ValueError as soon as it is larger than `most` bytes."""
+    folder, size = leftovers.begin(ctx.home.cache), 0
     try:
-        size, most = 0, Limits().bytes
-        with (folder / "in.zip").open("wb") as out:
+        with (folder / name).open("wb") as out:
             async for part in request.stream():
                 size += len(part)
                 if size > most:
-                    raise ValueError(f"A bundle has at most {most:,} bytes.")
+                    raise ValueError(f"{what[0].upper()}{what[1:]} has at most {most:,} bytes.")
                 out.write(part)
-        done = await run_in_threadpool(lambda: import_bundle(ctx.store(), folder / "in.zip", who))
+        yield folder / name
     finally:
         leftovers.discard(folder)
-    return {"ok": True, **done}
 
 
 def _streamed(bundle: BundleWriter) -> StreamingResponse:

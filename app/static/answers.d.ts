@@ -78,6 +78,16 @@ export interface components {
             bits: number | null;
             name?: string;
         };
+        /** @description unknown: names of the file that no case has. passed_over: kinds of shapes that are not read. */
+        AnnotationsIn: {
+            /** @constant */
+            ok: true;
+            format: string;
+            cases: number;
+            findings: number;
+            unknown: string[];
+            passed_over: string[];
+        };
         AskedLearning: {
             /** @constant */
             ok: true;
@@ -2732,6 +2742,7 @@ export type Adjudication = components['schemas']['Adjudication'];
 export type Adopted = components['schemas']['Adopted'];
 export type Agreement = components['schemas']['Agreement'];
 export type Ahead = components['schemas']['Ahead'];
+export type AnnotationsIn = components['schemas']['AnnotationsIn'];
 export type AskedLearning = components['schemas']['AskedLearning'];
 export type AskedReport = components['schemas']['AskedReport'];
 export type Assign = components['schemas']['Assign'];
@@ -3036,6 +3047,7 @@ export interface Api {
   (path: `/api/training/run/${string}/repeat${Query}`, body: object): Promise<Repeated>;
   (path: `/api/accounts/set/tokens${Query}`, body: object): Promise<KeptAccountName>;
   (path: `/api/clusters/maps/${string}/stop${Query}`, body: object): Promise<StatusOfJob>;
+  (path: `/api/export/${string}/annotations${Query}`, body: undefined, options: RequestInit & { method: 'PUT' }): Promise<AnnotationsIn>;
   (path: `/api/medmix/presets/read${Query}`, body: object): Promise<PresetOfFile>;
   (path: `/api/training/run/${string}/frees${Query}`, body: object): Promise<Freed>;
   (path: `/api/bin/study/${string}/restore${Query}`, body: object): Promise<Done>;

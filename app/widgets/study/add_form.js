@@ -7,11 +7,37 @@ const ABOUT =
   'They come in as test cases without a label, scored by the run that Review opens with. A recording becomes a series ' +
   'of frames with a timeline in Review.';
 
+const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO, zip', png: 'PNG masks, zip' };
+
+/** Lesions drawn in another tool, found by names of files. @param {(tool: string, file: File) => unknown} annotate */
+function annotations(annotate) {
+  const tool = /** @type {HTMLSelectElement} */ (
+    el(
+      'select',
+      { 'aria-label': 'Tool' },
+      ...Object.entries(TOOLS).map(([value, text]) => el('option', { value }, text)),
+    )
+  );
+  const input = el('input', { type: 'file', class: 'annotations', accept: '.json,.xml,.zip', hidden: true });
+  input.onchange = async () => {
+    const [file] = input.files || [];
+    if (file) await annotate(tool.value, file);
+    input.value = '';
+  };
+  const pick = el(
+    'button',
+    { type: 'button', class: 'pick-annotations', onclick: () => input.click() },
+    'Choose a file',
+  );
+  return el('p', {}, 'Lesions drawn in another tool ', tool, ' ', pick, input);
+}
+
 /**
  * @param {(values: {path: string, keep: boolean, per_second: number}) => void} add
  * @param {(files: import('./files.js').Upload[]) => unknown} join takes files that were dropped or chosen
+ * @param {(tool: string, file: File) => unknown} annotate takes lesions drawn elsewhere
  */
-export function addForm(add, join) {
+export function addForm(add, join, annotate) {
   const where = path('File or folder on this machine');
   const keep = check('Copy into the studio');
   const rate = el('input', {
@@ -61,5 +87,6 @@ export function addForm(add, join) {
       el('button', {}, 'Add'),
     ),
     el('p', { class: 'dim' }, ABOUT),
+    annotations(annotate),
   ];
 }

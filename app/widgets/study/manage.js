@@ -92,12 +92,26 @@ export function manage(root, studio, { bring, join, refresh }) {
     if (!got || study !== studio.study) return;
     data = got;
     arrived = undefined;
-    fill($('.m-add'), addForm(add, join));
+    fill(
+      $('.m-add'),
+      addForm(add, join, (tool, file) => orToast(annotate(tool, file))),
+    );
     watching();
     dealing();
     naming();
     orToast(people.show());
     trail.show();
+  }
+
+  /** @param {string} tool @param {File} file */
+  async function annotate(tool, file) {
+    const path = /** @type {const} */ (
+      `/api/export/${encodeURIComponent(studio.study || '')}/annotations?tool=${tool}`
+    );
+    const { cases, findings, unknown } = await api(path, file, { method: 'PUT' });
+    const rest = unknown.length ? `; of ${plural(unknown.length, 'name')} there is no case` : '';
+    toast(`${plural(findings, 'finding')} on ${plural(cases, 'case')}${rest}.`, 'good');
+    refresh();
   }
 
   // A bundle is one zip, sent as it is.

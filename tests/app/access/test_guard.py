@@ -90,7 +90,8 @@ def test_a_body_that_grows_too_large_is_cut_off():
 @pytest.mark.parametrize(
     "path, limit",
     [("/sign-in", 16 * limits.KB), ("/api/review/settings", 256 * limits.KB), ("/api/review/mask/7", 64 * limits.MB),
-     ("/api/study/drop/abc", 8 * limits.GB), ("/api/export/bundle", 8 * limits.GB), ("/queue/join", 2 * limits.MB)],
+     ("/api/study/drop/abc", 8 * limits.GB), ("/api/export/bundle", 8 * limits.GB), ("/queue/join", 2 * limits.MB),
+     ("/api/export/colon/annotations", 256 * limits.MB)],
 )  # fmt: skip
 def test_limits_by_route(path, limit):
     assert limits.largest_body(path) == limit

@@ -32,7 +32,8 @@ def test_a_blind_session_of_ones_own_closes_what_shows_labels(reading, single_us
         answer = client.get(f"/api/{room}")
         assert answer.status_code == 403 and CLOSED in answer.json()["error"], room
     assert client.get("/api/trials/1/report/html").status_code == 403
-    for answer in (client.post(f"/api/export/{STUDY}/csv"), client.get(f"/api/export/{STUDY}/warning")):
+    out = f"/api/export/{STUDY}"
+    for answer in (client.post(f"{out}/csv"), client.get(f"{out}/warning"), client.put(f"{out}/annotations?tool=coco")):
         assert answer.status_code == 403 and "blind session" in answer.json()["error"]
     assert client.post("/api/reading/end").status_code == 200
     assert [client.get(f"/api/{room}").status_code for room in rooms] == before and 403 not in before

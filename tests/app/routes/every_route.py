@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import cv2
 import numpy as np
@@ -75,6 +76,8 @@ def ask_studies(ask: Asked, tmp_path) -> None:
     ask("POST /api/bin/study/more/restore")
     studies.delete_study(ask.store, "more")
     ask("POST /api/export/bundle", (tmp_path / "more.zip").read_bytes())
+    drawn = {"images": [{"id": 1, "file_name": "t00.png"}], "annotations": [{"image_id": 1, "bbox": [5, 5, 9, 9]}]}
+    assert ask("PUT /api/export/more/annotations?tool=coco", json.dumps(drawn).encode())["findings"] == 1
 
 
 def ask_manage(ask: Asked, tmp_path) -> None:

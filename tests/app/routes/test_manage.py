@@ -122,3 +122,16 @@ def test_an_export_says_how_many_pictures_may_carry_text(asked):
     store.execute("UPDATE cases SET burned_in = 1 WHERE id IN (SELECT id FROM cases WHERE split = 'test' LIMIT 3)")
     answer = client.post(f"/api/export/{STUDY}/coco", headers={"x-user": "root"})
     assert answer.headers["x-burned-in-text"] == "3"
+
+
+def test_a_file_of_annotations_that_is_not_taken_says_why_and_stores_nothing(room):  # noqa: F811
+    store, _ = room
+    client = client_of(store, single_user=True)
+    for tool, body, why in (
+        ("coco", b"{", "This file is no COCO file that can be read"), ("cvat", b"<!DOCTYPE a><a/>", "document type"),
+        ("yolo", b"no zip", "This file is no YOLO file"), ("ply", b"", "annotations come in as one of coco"),
+        ("coco", b'{"images": [], "annotations": []}', "names no image of this study"),
+    ):  # fmt: skip
+        answer = client.put(f"/api/export/{STUDY}/annotations?tool={tool}", content=body)
+        assert answer.status_code == 400 and why in answer.json()["error"], answer.text
+    assert store.query("SELECT * FROM findings") == []

@@ -374,52 +374,81 @@ def export_annotations(store: Store, study: str, target: Path, format: str, by: 
     rows = [(row, mask) for row, mask in rows if mask.any()]
     if not rows:
         raise ValueError("There is nothing to export: no case of this study has a lesion mask.")
-    shapes, labels = 0, list(dict.fromkeys(pictures.label_of(row, found, own) for row, _ in rows))
-    tasks, files = [], {"classes.txt": "\n".join(labels)}
-    top = ElementTree.Element("annotations")
-    ElementTree.SubElement(top, "version").text = "1.1"
-    for row, mask in rows:
-        h, w = mask.shape
-        label, name = pictures.label_of(row, found, own), names.case(row)
-        image = ElementTree.SubElement(top, "image", id=str(row["id"]), name=f"{name}.png", width=str(w), height=str(h))
-        lines, results = [], []
-        parts, _ = pictures.label_map(mask)
-        for i, part in enumerate(pictures.components(mask), 1):
-            x, y, wide, high = (int(v) for v in part.bbox)
-            alone = (parts[y : y + high, x : x + wide] == i).astype(np.uint8)
-            place: dict[str, Any] = {"left": str(x), "top": str(y), "width": str(wide), "height": str(high)}
-            runs = _runs(alone)
-            ElementTree.SubElement(
-                image, "mask", label=label, source="file", occluded="0", rle=", ".join(map(str, runs)), **place
-            )
-            outline = cv2.findContours(alone, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE, offset=(x, y))[0][0].reshape(
-                -1, 2
-            )
-            outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # of a speck
-            shares = outline / [w, h]
-            lines.append(f"{labels.index(label)} " + " ".join(f"{v:.8f}" for v in shares.ravel()))
-            value = {"points": (shares * 100).round(8).tolist(), "polygonlabels": [label], "closed": True}
-            results.append({"id": f"{row['id']}-{i}", "type": "polygonlabels", "from_name": "label",
-                            "to_name": "image", "original_width": w, "original_height": h,
-                            "image_rotation": 0, "value": value})  # fmt: skip
-            shapes += 1
-        files[f"labels/{name}.txt"] = "\n".join(lines)
-        who = {"email": names.reader(row["drawn_by"]) or "import"}
-        kept = {"result": results, "completed_by": who, "created_at": names.when(row["drawn"])}
-        tasks.append({"id": row["id"], "data": {"image": f"{name}.png"}, "annotations": [kept]})
+    labels = list(dict.fromkeys(pictures.label_of(row, found, own) for row, _ in rows))
+    drawn = [_Drawn(row, names.case(row), pictures.label_of(row, found, own), mask) for row, mask in rows]
     target = Path(target)
-    if format == "cvat":
-        files = {"annotations.xml": ElementTree.tostring(top, encoding="unicode")}
     if format == "label-studio":
-        target.write_text(json.dumps(tasks), "utf-8")
+        target.write_text(json.dumps([_task(one, names) for one in drawn]), "utf-8")
     else:
+        files = {"annotations.xml": _cvat_xml(drawn)} if format == "cvat" else _yolo_files(drawn, labels)
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
             for entry, body in files.items():
                 out.writestr(entry, body)
+    shapes = sum(pictures.label_map(mask)[1] for _, mask in rows)
     text = burned_in.among(store, study, [row["id"] for row, _ in rows])
     details = {"format": format, "shapes": shapes, "named": keep_names, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)
     return {"shapes": shapes, "file": str(target), "burned_in": text}
+
+
+@dataclass
+class _Drawn:
+    """A mask that goes out: its case's row, the name and the label that the file gives it."""
+
+    row: dict
+    name: str
+    label: str
+    mask: np.ndarray
+
+    def parts(self) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+        """((x, y, width, height), pixels inside that) of each component."""
+        labelled, _ = pictures.label_map(self.mask)
+        for i, part in enumerate(pictures.components(self.mask), 1):
+            x, y, wide, high = (int(v) for v in part.bbox)
+            yield (x, y, wide, high), (labelled[y : y + high, x : x + wide] == i).astype(np.uint8)
+
+    def outlines(self) -> Iterator[np.ndarray]:
+        """(N >= 3, 2) of each component, in shares of the image."""
+        for (x, y, _, _), alone in self.parts():
+            found = cv2.findContours(alone, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE, offset=(x, y))[0][0]
+            outline = found.reshape(-1, 2)
+            outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # of a speck
+            yield outline / self.mask.shape[::-1]
+
+
+def _cvat_xml(drawn: list[_Drawn]) -> str:
+    top = ElementTree.Element("annotations")
+    ElementTree.SubElement(top, "version").text = "1.1"
+    for one in drawn:
+        h, w = one.mask.shape
+        about = {"id": str(one.row["id"]), "name": f"{one.name}.png", "width": str(w), "height": str(h)}
+        image = ElementTree.SubElement(top, "image", about)
+        for box, alone in one.parts():
+            place = dict(zip(("left", "top", "width", "height"), map(str, box), strict=True))
+            kept = {"label": one.label, "source": "file", "occluded": "0", "rle": ", ".join(map(str, _runs(alone)))}
+            ElementTree.SubElement(image, "mask", kept | place)
+    return ElementTree.tostring(top, encoding="unicode")
+
+
+def _yolo_files(drawn: list[_Drawn], labels: list[str]) -> dict[str, str]:
+    files = {"classes.txt": "\n".join(labels)}
+    for one in drawn:
+        lines = [" ".join(f"{v:.8f}" for v in outline.ravel()) for outline in one.outlines()]
+        files[f"labels/{one.name}.txt"] = "\n".join(f"{labels.index(one.label)} {line}" for line in lines)
+    return files
+
+
+def _task(one: _Drawn, names: Names) -> dict[str, Any]:
+    h, w = one.mask.shape
+    results = []
+    for i, outline in enumerate(one.outlines(), 1):
+        value = {"points": (outline * 100).round(8).tolist(), "polygonlabels": [one.label], "closed": True}
+        results.append({"id": f"{one.row['id']}-{i}", "type": "polygonlabels", "from_name": "label",
+                        "to_name": "image", "original_width": w, "original_height": h,
+                        "image_rotation": 0, "value": value})  # fmt: skip
+    who = {"email": names.reader(one.row["drawn_by"]) or "import"}
+    kept = {"result": results, "completed_by": who, "created_at": names.when(one.row["drawn"])}
+    return {"id": one.row["id"], "data": {"image": f"{one.name}.png"}, "annotations": [kept]}
 
 
 def _runs(mask: np.ndarray) -> list[int]:
