@@ -56,7 +56,8 @@ OWN = ("marks", "apart", "order")  # of an arm's settings, those of the experime
 
 def marks() -> list[Arm]:
     """By the number of marks; without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on
-    the others; and with the later half of the marks in an order that a detector gives which has learnt from the first.
+    the others; with the later half of the marks in an order that a detector gives which has learnt from the first; and
+    with an encoder that stays in any case.
     """
     arms = [_arm(f"{count} marks", count) for count in COUNTS]
     arms += [
@@ -70,7 +71,7 @@ def marks() -> list[Arm]:
     arms += [
         _arm(f"{count} marks, the later half by {order}", count, order=order) for count in (10, 20) for order in ORDERS
     ]
-    return arms
+    return [*arms, _arm("20 marks, the encoder stays", 20, tune=0.0)]
 
 
 def _arm(label: str, count: int, **fit: Any) -> Arm:

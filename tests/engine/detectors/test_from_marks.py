@@ -182,17 +182,28 @@ def test_what_was_learnt_before_images_were_read_mirrored_reads_as_then(fitted, 
 
 
 @pytest.mark.slow
-def test_the_encoder_learns_too_where_asked_and_the_one_given_stays(encoder, base, tmp_path):
+def test_the_encoder_learns_too_where_marks_left_out_gain_by_it_and_the_one_given_stays(
+    encoder, base, tmp_path, monkeypatch
+):
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
-    detector = Learnt.fit(encoder, normals(24, SIDE), config_of(base, tune=1e-3, folds=2), FitContext(marks=marked(5)))
+    asked = config_of(base, tune=1e-3, folds=2), FitContext(marks=marked(5))
+    monkeypatch.setattr("core.engine.detectors.learnt.learnt.GAIN", -1.0)  # the second try wins
+    detector = Learnt.fit(encoder, normals(24, SIDE), *asked)
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
     (decoder,) = detector.decoders
     own = decoder.encoder.state_dict()
-    assert any(not torch.equal(own[name], value) for name, value in before.items() if name.startswith("net."))
-    assert detector.rule.folds == 2 and detector.rule.dice is not None
+    changed = {name for name, value in before.items() if not torch.equal(own[name], value)}
+    assert changed and all(name.startswith("net.") for name in changed)
+    assert detector.tuned and detector.rule.folds == 2 and detector.rule.dice is not None
+    assert detector.remarks[-1] == "The encoder has learnt too."
     detector.save(tmp_path)
     shown = marked(3, seed=4).images
-    assert np.allclose(Learnt.load(tmp_path).predict(shown).maps, detector.predict(shown).maps, atol=1e-5)
+    again = Learnt.load(tmp_path)
+    assert again.tuned and np.allclose(again.predict(shown).maps, detector.predict(shown).maps, atol=1e-5)
+    monkeypatch.setattr("core.engine.detectors.learnt.learnt.GAIN", 1.0)  # nothing can gain so much
+    stays = Learnt.fit(encoder, normals(24, SIDE), *asked)
+    plain = Learnt.fit(encoder, normals(24, SIDE), asked[0].replace(tune=0.0), asked[1])
+    assert not stays.tuned and np.array_equal(stays.predict(shown).maps, plain.predict(shown).maps)
 
 
 @pytest.mark.slow

@@ -12,11 +12,11 @@ class LearntConfig(Config):
     """base: the detector that is learnt on from; base_run: the folder of a fitted one, '' to fit it by its defaults.
 
     base_side: of the images that the base sees, in pixels, where they are larger; 0: as they are given. width: of the
-    decoder. steps, rate: of its training. tune: rate at which a copy of the
-    encoder learns too; 0 leaves it as it is. mirror: images are read mirrored as well, and the
-    mean is taken. paste: whether marked lesions are pasted into normal images, in a quarter of
-    the views; else marked images stand there. folds: parts of the marks that are left out in turn. weights: of the
-    base's map, and of its score, that are tried; the last is the safe one.
+    decoder. steps, rate: of its training. tune: rate at which a copy of the encoder learns too, which is kept where
+    marks left out gain by it; 0: the encoder always stays as it is. mirror: images are read mirrored as well, and the
+    mean is taken. paste: whether marked lesions are pasted into normal images, in a quarter of the views; else marked
+    images stand there. folds: parts of the marks that are left out in turn. weights: of the base's map, and of its
+    score, that are tried; the last is the safe one.
     """
 
     base: str = "blend"
@@ -25,7 +25,7 @@ class LearntConfig(Config):
     width: int = 32
     steps: int = 300
     rate: float = 5e-3
-    tune: float = 0.0
+    tune: float = 1e-4
     mirror: bool = True
     paste: bool = True
     folds: int = 3

@@ -50,6 +50,8 @@ SCORE_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of that part, that are tried
 LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
 PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
 UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
+ENOUGH = 4  # patients with marks: with fewer an encoder that learns too learns them by heart
+GAIN = 0.01  # of Dice on marks left out that an encoder which learns too must bring
 LOST = 0.01  # of Dice on marks left out that a larger weight may cost
 SPOTS = np.arange(0, 10.01, 0.5)  # above the level of the outline, that are tried for what a part must exceed
 FAINT, USUAL = 0.005, 0.9  # Dice that may cost; share of held-out normals in which nothing then need be outlined
@@ -184,34 +186,55 @@ class Learnt(Detector):
         patients = int(whose.max()) + 1
         parts = min(config.folds, patients) if patients > 1 else 0
         of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
-        progress = Progress(context, {"Learning": 9, "Joining with the detector before": 1})
         folds = [sick[of == part] for part in range(max(parts, 1))]
         lessons = Lessons(self.reader, rows_of(images, seen), context.of(seen).roi, marks, config, folds)
-        self.decoders = taught(lessons, self.encoder, parts, len(marks.names), progress("Learning"))
-        check = progress("Joining with the detector before")
+        # What is learnt at which rate of the encoder, its part of the time, and what comes after it.
+        tries = [("Learning", 0.0, 9, "Joining with the detector before")]
+        if config.tune and parts and patients >= ENOUGH:
+            tries.append(("Learning with the encoder", config.tune, 45, "Joining that with the detector before"))
+        progress = Progress(context, {k: v for title, _, long, join in tries for k, v in ((title, long), (join, 1))})
+        known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
+        best: Self | None = None
+        for title, tune, _, join in tries:
+            attempt = type(self)(config, self.base, self.encoder, self.size)
+            attempt.decoders = taught(lessons, self.encoder, parts, len(marks.names), progress(title), tune)
+            attempt._joined_by_marks(*known, progress(join))
+            if best is None or (attempt.rule.dice or 0.0) > (best.rule.dice or 0.0) + GAIN:
+                best = attempt
+        assert best is not None  # there is one try at least
+        return best
+
+    @property
+    def tuned(self) -> bool:
+        """Whether its encoder has learnt too. Each decoder then reads images by an encoder of its own."""
+        return bool(self.decoders) and self.decoders[-1].encoder is not None
+
+    def _joined_by_marks(
+        self, unseen: tuple[np.ndarray, np.ndarray | None], marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int,
+        patients: int, check: Check,
+    ) -> None:  # fmt: skip
+        """Takes scales, rule and bank; unseen: normal images that the base left out, and their regions."""
         self.names = marks.names
         self.bank = self._bank(marks, sick)
-        held = self._held(rows_of(images, unseen), context.of(unseen).roi, check)
+        held = self._held(*unseen, check)
         cells = held.maps if held.roi is None else held.maps[roi_at(held.roi, held.maps.shape[1:])]
         usual, most = (float(np.quantile(cells, q)) for q in (0.99, 0.999))
         base = {f"base{name}": Scale.of(scores) for name, scores in held.scores.items()}
         self.scales = Scales(usual, max(most - usual, 1e-6), **base)
         self.rule = self._rule(marks, sick, of, parts, patients, held, check)
-        if config.tune:
-            # Each reads images by an encoder of its own: the one that was taught by all marks has to do.
-            self.decoders = self.decoders[-1:]
+        if self.tuned:
+            self.decoders = self.decoders[-1:]  # one encoder has to do: that taught by all marks
         maps = self._joined(held.logits, held.maps, self.rule.weight)
         pooled = {f"joined{n}": Scale.of(pooled_odds(maps, held.roi if n else None)) for n in held.scores}
         self.scales = self.scales.replace(**pooled)
-        self.remarks = (self.rule.words,)
-        return self
+        self.remarks = (self.rule.words, *(("The encoder has learnt too.",) if self.tuned else ()))
 
     def _held(self, images: np.ndarray, roi: np.ndarray | None, check: Check) -> Read:
         parts = []
         for x, r in _blocks(images, roi, check):
             base = self._base(x, r)
             scores = {"": self.base.image_score(base, None), "_roi": self.base.image_score(base, r)}
-            scoring = self.decoders[-1:] if self.config.tune else self.decoders
+            scoring = self.decoders[-1:] if self.tuned else self.decoders
             parts.append((self._logits(x, scoring)[:, :, 0].mean(0), base.maps, scores))
         every = {name: np.concatenate([part[2][name] for part in parts]) for name in ("", "_roi")}
         return Read(
@@ -415,7 +438,7 @@ class Learnt(Detector):
             "rule": self.rule.to_dict(),
             "scales": self.scales.to_dict(),
         }
-        about |= {"size": self.size, "decoders": len(self.decoders), "names": list(self.names)}
+        about |= {"size": self.size, "decoders": len(self.decoders), "names": list(self.names), "tuned": self.tuned}
         write_json(folder / ABOUT, about)
 
     @classmethod
@@ -432,7 +455,7 @@ class Learnt(Detector):
             bank = tensors.pop("bank")
             for i in range(about["decoders"]):
                 decoder = Decoder(encoder.widths, config.width, len(about["names"])).to(device)
-                if config.tune:
+                if about.get("tuned"):
                     decoder.encoder = copy.deepcopy(encoder)
                 decoder.load_state_dict({k.partition(".")[2]: v for k, v in tensors.items() if k.startswith(f"{i}.")})
                 decoders.append(decoder.eval().requires_grad_(False))

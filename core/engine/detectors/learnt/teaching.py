@@ -124,6 +124,7 @@ class Lessons:
         """
         self.reader, self.normals, self.roi, self.marks, self.config = reader, normals, roi, marks, config
         self.draw = np.random.default_rng([config.seed, 7])
+        self.drawn: list[Views] = []  # that have been shown
         others = max(len(parts) - 1, 1)
         count = -(-MARKED // others), -(-PASTED // others)
         roles = ["marked"] * count[0] + ["pasted" if config.paste else "marked"] * count[1]
@@ -213,31 +214,33 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     return np.clip(x, 0, 255).astype(np.uint8)
 
 
-def taught(lessons: Lessons, encoder: Encoder, parts: int, kinds: int, check: Check) -> list[Decoder]:
+def taught(
+    lessons: Lessons, encoder: Encoder, parts: int, kinds: int, check: Check, tune: float = 0.0
+) -> list[Decoder]:
     """Decoders that have learnt side by side: one for each of `parts` folds, from all but the marks of it, then one
-    from all.
+    from all. tune: rate at which a copy of the encoder learns with each; 0: it stays as it is.
     """
     config, device = lessons.config, lessons.reader.mean.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         decoders = [Decoder(lessons.reader.widths, config.width, kinds).to(device) for _ in range(parts + 1)]
     groups = [[{"params": list(d.parameters()), "lr": config.rate}] for d in decoders]
-    if config.tune:
+    if tune:
         for decoder, group in zip(decoders, groups, strict=True):
             decoder.encoder = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
             late = parameter_groups(decoder.encoder, STILL, 1.0, 1.0)
-            group.append({"params": [p for part in late[:-1] for p in part["params"]], "lr": config.tune})
+            group.append({"params": [p for part in late[:-1] for p in part["params"]], "lr": tune})
     optimisers = [torch.optim.AdamW(group, weight_decay=1e-2) for group in groups]
     schedules = [
         torch.optim.lr_scheduler.OneCycleLR(o, [g["lr"] for g in o.param_groups], config.steps, pct_start=0.1)
         for o in optimisers
     ]
-    drawn: list[Views] = []
+    drawn = lessons.drawn
     for step in range(config.steps):
         check(step / config.steps)
-        if step < DRAWN:
+        if len(drawn) <= step < DRAWN:
             drawn.append(lessons())
-        elif step % DRAWN == 0:
+        elif step and step % DRAWN == 0:
             lessons.draw.shuffle(drawn)
         views = drawn[step % DRAWN]
         for number, (decoder, optimiser, schedule) in enumerate(zip(decoders, optimisers, schedules, strict=True)):
