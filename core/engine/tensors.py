@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,42 @@ def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
     if device.type == "cuda" and t.device.type == "cpu":
         return t.pin_memory().to(device, non_blocking=True)
     return t.to(device)
+
+
+def on_device(parts: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    """Tensors of the CPU on `device`, by one copy for all of a type; they are views of it there."""
+    if device.type == "cpu":
+        return list(parts)
+    found = list(parts)
+    for kind in dict.fromkeys(part.dtype for part in parts):
+        places = [i for i, part in enumerate(parts) if part.dtype == kind]
+        flat = to_device(torch.cat([parts[i].reshape(-1) for i in places]), device)
+        for i, piece in zip(places, flat.split([parts[i].numel() for i in places]), strict=True):
+            found[i] = piece.view(parts[i].shape)
+    return found
+
+
+def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A tensor of few numbers, copied to its device once; not to be written to."""
+    return torch.tensor(values, dtype=dtype) if device.type == "cpu" else _copied(values, device, dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def _copied(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    with torch.inference_mode(False):  # so that it serves in training, too
+        return torch.tensor(values, dtype=dtype, device=device)
+
+
+def generator_on(device: torch.device, draws: torch.Generator) -> torch.Generator:
+    """A generator of `device` that goes on from `draws`, of the CPU."""
+    return torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=draws)))
+
+
+def normal(shape: Sequence[int], draws: torch.Generator, device: torch.device) -> torch.Tensor:
+    """Standard normal numbers on `device`, drawn there; on a GPU they are others than on the CPU, by the same seed."""
+    if device.type == "cpu":
+        return torch.randn(*shape, generator=draws)
+    return torch.randn(*shape, generator=generator_on(device, draws), device=device)
 
 
 def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:

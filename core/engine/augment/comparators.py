@@ -48,7 +48,7 @@ class CutMix(Strong):
         mixed.boxes = to_device(boxes, x.device)
         used = torch.arange(self.k)[None] < counts[:, None]
         mixed.sources = mixed.boxes.clone()
-        mixed.donors = torch.where(used, donor[:, None], -1).to(x.device)
+        mixed.donors = to_device(torch.where(used, donor[:, None], -1), x.device)
         inside = fill(mixed.boxes, side)
         if roi is not None:
             inside &= to_device(roi, x.device) > 0
@@ -80,7 +80,7 @@ class Cutout(Strong):
         side = x.shape[-1]
         lengths = sides(torch.rand(len(x), self.k, 2, generator=generator), self.config.size, 1.0, side)
         mixed = self.blank(x, counts)
-        mixed.boxes = draw_boxes(counts, lengths, side, generator, roi, apart=True).to(x.device)
+        mixed.boxes = to_device(draw_boxes(counts, lengths, side, generator, roi, apart=True), x.device)
         holes = fill(mixed.boxes, side)
         if roi is not None:
             holes &= to_device(roi, x.device) > 0
@@ -117,8 +117,8 @@ class Noise(Strong):
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """The whole image, or the whole region of interest, grows noisy; one seed per image. Grey images stay grey."""
         counts = self.counts(n, x)
-        seed = torch.randint(2**31 - 1, (len(x),), generator=generator).to(x.device)
-        sigma = (counts * self.config.sigma).to(x.device, x.dtype)
+        seed = to_device(torch.randint(2**31 - 1, (len(x),), generator=generator), x.device)
+        sigma = to_device(counts * self.config.sigma, x.device).to(x.dtype)
         at = torch.arange(x.shape[-1], device=x.device)
         images, grey = x.clone(), to_device(grey_images(x), x.device)
         for rows in torch.split(torch.nonzero(counts > 0)[:, 0], _CHUNK.get(x.device.type, 256)):
@@ -197,7 +197,7 @@ class Rotation(Strong):
         counts = self.counts(n, x)
         images = x.clone()
         for m in sorted(set(counts.tolist()) - {0}):
-            rows = torch.nonzero(counts == m)[:, 0].to(x.device)
+            rows = to_device(torch.nonzero(counts == m)[:, 0], x.device)
             images[rows] = turned(x[rows], m / (self.k + 1))
         return self.whole(x, images, counts)
 

@@ -22,7 +22,7 @@ from core.engine.augment.config import strong_classes
 from core.engine.augment.strong import Mixed, Strong
 from core.engine.config import Config, option
 from core.engine.registry import STRONG
-from core.engine.tensors import to_device
+from core.engine.tensors import on_device
 
 
 @dataclass(frozen=True)
@@ -66,74 +66,82 @@ class Growth(Strong):
     presets = GROWTH_PRESETS
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x itself."""
-        counts = self.counts(n, x)
-        mixed = self.blank(x, counts)
+        """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x itself.
+
+        A region of interest on the CPU is best: one on a GPU has to be waited for.
+        """
+        counts, side = self.counts(n, x), x.shape[-1]
+        roi = None if roi is None else roi.cpu()
+        drawn: list[dict[str, Tensor]] = []  # by growth: whose it is, and its parameters
         for i in range(int(counts.max()) if len(counts) else 0):
             rows = torch.nonzero(counts > i)[:, 0]
-            at = to_device(rows, x.device)
-            kept = None if roi is None else roi[rows].to(x.dtype)
-            fields = _Fields.draw(self.config, mixed.images[at], kept, generator)
-            inside = None if kept is None else to_device(kept, x.device)
+            kept = {} if roi is None else {"inside": roi[rows].to(x.dtype)}
+            drawn.append({"rows": rows, **kept, **_draws(self.config, len(rows), side, kept.get("inside"), generator)})
+        counts, *moved = on_device([counts, *(value for p in drawn for value in p.values())], x.device)
+        mixed, values = self.blank(x, counts), iter(moved)
+        for i, names in enumerate(drawn):
+            p = {name: next(values) for name in names}
+            at, inside = p.pop("rows"), p.pop("inside", None)
+            fields = _Fields(self.config, p, x.device, side)
             painted, alpha = fields.paint(mixed.images[at], inside)
             mixed.images = mixed.images.index_copy(0, at, painted)
             mixed.alpha[at] = torch.maximum(mixed.alpha[at], alpha)
-            mixed.boxes[at, i] = fields.boxes().to(x.device)
+            mixed.boxes[at, i] = fields.boxes()
         mixed.masks = mixed.alpha > 0
         return mixed
 
 
+def _draws(
+    c: GrowthConfig, batch: int, side: int, inside: Tensor | None, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Draws the parameters of one growth in each of `batch` images; inside (B, S, S): where it may lie."""
+
+    def uniform(low: float, high: float, *shape: int) -> Tensor:
+        return low + (high - low) * torch.rand(batch, *shape, generator=generator)
+
+    def log_uniform(low: float, high: float) -> Tensor:
+        return torch.exp(uniform(math.log(low), math.log(high)))
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(batch, *shape, generator=generator)
+
+    weights = torch.ones(batch, side * side) if inside is None else inside.flatten(1) + 1e-6
+    spot = torch.multinomial(weights, 1, generator=generator)[:, 0]
+    harmonics = torch.arange(2, 7)
+    amplitude = uniform(0, c.irregular)[:, None] * normal(5) / harmonics**0.8
+    return {
+        "cx": (spot % side) / (side - 1) * 2 - 1,
+        "cy": torch.div(spot, side, rounding_mode="floor") / (side - 1) * 2 - 1,
+        "radius": 2 * log_uniform(*c.radius),  # the image is 2 wide
+        "aspect": torch.exp(uniform(-0.5, 0.5)),
+        "angle": uniform(0, math.pi),
+        "amplitude": amplitude,
+        "phase": uniform(0, 2 * math.pi, 5),
+        "edge": log_uniform(*c.edge),
+        "alpha": uniform(*c.alpha),
+        "tint": 1 + c.tint * torch.stack([uniform(-0.6, 1.25), uniform(-1, 0.75), uniform(-1, 0.75)], 1),
+        "local": uniform(0, 1),
+        "fine": normal(1, max(2, side // 6), max(2, side // 6)),
+        "coarse": normal(1, 10, 10),
+        "mottle": uniform(0, c.texture, 2),
+        "profile": uniform(1.2, 3.0),
+        "height": uniform(*c.height),
+        "light": uniform(0, 2 * math.pi),
+        "tilt": uniform(0, 0.8),
+        "ambient": uniform(0.35, 0.75),
+        "exposure": uniform(0.95, 1.35),
+        "bumps": 0.08 * normal(3, max(2, side // 5), max(2, side // 5)),
+        "gloss": uniform(30, 120),
+        "shine": uniform(0, c.shine),
+        "shadow": uniform(0, c.shadow),
+    }
+
+
 class _Fields:
-    """One growth for each of B images: its parameters (drawn on the CPU) and the fields they give."""
+    """One growth for each of B images: its parameters, on `device`, and the fields they give."""
 
     def __init__(self, config: GrowthConfig, p: dict[str, Tensor], device: torch.device, side: int) -> None:
-        self.config, self.device, self.side = config, device, side
-        self.p = {k: v.to(device) for k, v in p.items()}
-
-    @classmethod
-    def draw(cls, c: GrowthConfig, x: Tensor, inside: Tensor | None, generator: torch.Generator) -> _Fields:
-        batch, side = len(x), x.shape[-1]
-
-        def uniform(low: float, high: float, *shape: int) -> Tensor:
-            return low + (high - low) * torch.rand(batch, *shape, generator=generator)
-
-        def log_uniform(low: float, high: float) -> Tensor:
-            return torch.exp(uniform(math.log(low), math.log(high)))
-
-        def normal(*shape: int) -> Tensor:
-            return torch.randn(batch, *shape, generator=generator)
-
-        weights = torch.ones(batch, side * side) if inside is None else inside.flatten(1).cpu() + 1e-6
-        spot = torch.multinomial(weights, 1, generator=generator)[:, 0]
-        harmonics = torch.arange(2, 7)
-        amplitude = uniform(0, c.irregular)[:, None] * normal(5) / harmonics**0.8
-        p = {
-            "cx": (spot % side) / (side - 1) * 2 - 1,
-            "cy": torch.div(spot, side, rounding_mode="floor") / (side - 1) * 2 - 1,
-            "radius": 2 * log_uniform(*c.radius),  # the image is 2 wide
-            "aspect": torch.exp(uniform(-0.5, 0.5)),
-            "angle": uniform(0, math.pi),
-            "amplitude": amplitude,
-            "phase": uniform(0, 2 * math.pi, 5),
-            "edge": log_uniform(*c.edge),
-            "alpha": uniform(*c.alpha),
-            "tint": 1 + c.tint * torch.stack([uniform(-0.6, 1.25), uniform(-1, 0.75), uniform(-1, 0.75)], 1),
-            "local": uniform(0, 1),
-            "fine": normal(1, max(2, side // 6), max(2, side // 6)),
-            "coarse": normal(1, 10, 10),
-            "mottle": uniform(0, c.texture, 2),
-            "profile": uniform(1.2, 3.0),
-            "height": uniform(*c.height),
-            "light": uniform(0, 2 * math.pi),
-            "tilt": uniform(0, 0.8),
-            "ambient": uniform(0.35, 0.75),
-            "exposure": uniform(0.95, 1.35),
-            "bumps": 0.08 * normal(3, max(2, side // 5), max(2, side // 5)),
-            "gloss": uniform(30, 120),
-            "shine": uniform(0, c.shine),
-            "shadow": uniform(0, c.shadow),
-        }
-        return cls(c, p, x.device, side)
+        self.config, self.p, self.device, self.side = config, p, device, side
 
     def boxes(self) -> Tensor:
         """long (B, 4): y0, x0, y1, x1 in pixels around the ellipse."""
@@ -200,7 +208,7 @@ class _Fields:
         light = torch.stack(
             [self.p["light"].cos() * sideways, self.p["light"].sin() * sideways, self.p["tilt"].cos()], 1
         )[..., None, None]
-        half = F.normalize(light + torch.tensor([0.0, 0.0, 1.0], device=self.device).view(1, 3, 1, 1), dim=1)
+        half = F.normalize(light + torch.eye(3, device=self.device)[2].view(1, 3, 1, 1), dim=1)
         facing = ((normal + self._noise("bumps")) * half).sum(1).clamp(0, 1)
         # A flat top would shine all over: real highlights are broken up by the surface's wetness.
         wet = self._noise("fine")[:, 0].clamp(0, 1)

@@ -2,7 +2,8 @@
 
 An image's score is the distance of its features, averaged over the image, from those of normal images; its heat map
 that of each place from all places of normal images. Nothing is trained and nothing hangs on where in the image a place
-lies, so images need not be aligned. Both covariances are shrunk towards a multiple of the identity (Chen et al. 2010).
+lies, so images need not be aligned. Both covariances are shrunk towards a multiple of the identity: by the oracle
+approximating rule, in scikit-learn's form (`Scatter.normal`), where Rippel et al. take Ledoit and Wolf's.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ class Scatter:
         self.sum, self.outer = self.sum + x.sum(0), self.outer + x.T @ x
 
     def normal(self) -> Normal:
-        """The distribution, its covariance shrunk by the oracle approximating rule (Chen et al. 2010, Eq. 23)."""
+        """The distribution, its covariance shrunk by the oracle approximating rule (Chen et al. 2010, Eq. 23).
+
+        Without the terms 2 / d of that equation, as scikit-learn's OAS has it: d is a few hundred here.
+        """
         n, d = self.count, self.sum.shape[0]
         mean = self.sum / n
         covariance = self.outer / n - mean[:, None] * mean

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.losses.centred import centred
+from core.engine.tensors import to_device
 
 
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
@@ -132,7 +133,7 @@ def draw_corners(
 def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
     """(B, C, S, S) and corners (B, 2) in pixels -> (B, C, patch, patch), cut without resampling."""
     step = torch.arange(patch, device=images.device)
-    corners = corners.to(images.device)
+    corners = to_device(corners, images.device)
     rows, columns = corners[:, :1] + step, corners[:, 1:] + step  # (B, patch) each
     batch = torch.arange(len(images), device=images.device)[:, None, None]
     return images.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()

@@ -1,4 +1,11 @@
-"""Other pre-trainings that the paper compares with (Tables ablation and ablation_ssl)."""
+"""Other pre-trainings that the paper compares with (Tables ablation and ablation_ssl).
+
+The preset `paper` has one recipe for all of them, as the paper asks for: SimCLR's weak views (`weak.crop`,
+`weak.jitter`, `weak.p_blur`), one temperature (`tau`) and, as it names none, no schedule (`schedule`). The presets
+`published-droc`, `published-csi` and `published-ccd` have what was released for each. CCD differs also in what the
+paper's own equations and rows say otherwise: `strong` (its row has MedMix), `class_views` and `aug_on` (Eq. 8),
+`pos_on` (Eq. 9). `core/studio/report/comparators.py` has every value.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +22,7 @@ from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.pmsacl import PMSACL
 from core.engine.objectives.views import TURNS, ClassViews, TurnedViews
 from core.engine.registry import OBJECTIVES
+from core.engine.tensors import to_device
 
 
 @OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
@@ -154,7 +162,7 @@ class DROC(SimCLR):
     def views(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
     ) -> Views:
-        turns = torch.randint(TURNS, (len(x),), generator=generator).to(x.device)
+        turns = to_device(torch.randint(TURNS, (len(x),), generator=generator), x.device)
         turned = torch.stack([torch.rot90(x, n, (2, 3)) for n in range(TURNS)])
         return super().views(turned[turns, torch.arange(len(x), device=x.device)], generator, roi, share)
 

@@ -18,6 +18,7 @@ from core.engine.losses.pmsacl import NEIGHBOURS, cut, draw_corners, position_lo
 from core.engine.objectives.base import Objective, Outcome, Views
 from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import STRONG
+from core.engine.tensors import to_device
 
 
 def build_strong(config: PretrainConfig) -> Strong:
@@ -105,7 +106,7 @@ def draw_pairs(
         best = (share + (share >= 0.5) * torch.arange(tries, 0, -1)[:, None]).argmax(0)
         inside = inside[best, each]
     patches = torch.stack([cut(x, spots[best, each], patch) for spots in (first, second)])
-    return patches, inside, places[best, each].to(x.device)
+    return patches, inside, to_device(places[best, each], x.device)
 
 
 def with_pairs(

@@ -125,26 +125,32 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
 # Averaged weights: an exponential moving average whose memory grows with the steps.
 
 
-Tensors = tuple[Tensor, ...] | list[Tensor]
-
-
-def averaged(net: nn.Module, decay: float) -> AveragedModel:
+class Average(AveragedModel):
     """An average of `net`, its buffers included, that starts as a copy; call `update_parameters(net)` after each step.
 
     After step s the mean keeps min(decay, 1 - 1 / (s + 1)) of itself: the plain mean of all weights at first, since a
     long memory would hold the random start, and an exponential average later. Integer buffers are copied.
     """
 
-    def blend(means: Tensors, now: Tensors, count: Any) -> None:
-        kept = min(decay, 1 - 1 / (int(count) + 1))
-        if means[0].is_floating_point():
-            torch._foreach_lerp_(means, now, 1 - kept)
-        else:
-            torch._foreach_copy_(means, now)
+    n_averaged: torch.Tensor
 
-    average = AveragedModel(net, multi_avg_fn=blend, use_buffers=True)
-    average.n_averaged.fill_(1)  # the weights at the start are the first of those averaged
-    return average
+    def __init__(self, net: nn.Module, decay: float) -> None:
+        super().__init__(net, use_buffers=True)
+        self.decay = decay
+        self.n_averaged.fill_(1)  # the weights at the start are the first of those averaged
+
+    @torch.no_grad()
+    def update_parameters(self, model: nn.Module) -> None:
+        """As torch's, but that no device is asked for the count, which lies on the CPU."""
+        kept = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
+        means, now = ([*net.parameters(), *net.buffers()] for net in (self.module, model))
+        pairs = list(zip(means, now, strict=True))
+        blended = [pair for pair in pairs if pair[0].is_floating_point()]
+        copied = [pair for pair in pairs if not pair[0].is_floating_point()]
+        torch._foreach_lerp_([mean for mean, _ in blended], [value for _, value in blended], 1 - kept)
+        if copied:
+            torch._foreach_copy_([mean for mean, _ in copied], [value for _, value in copied])
+        self.n_averaged += 1
 
 
 # Random draws of a training: each step has generators of its own, so that a resumed training draws the same.

@@ -101,7 +101,8 @@ def _value(line: Line, metric: str) -> str:
         parts.append(f"<small>[{low:.3f}, {high:.3f}]</small>")
     if metric in line.paper:
         spread = f" ± {line.spread[metric]:.3f}" if metric in line.spread else ""
-        parts.append(f"<small>paper {line.paper[metric]:.3f}{spread}</small>")
+        sign = f'<abbr title="{escape(line.derived)}">≈</abbr> ' if line.derived else ""
+        parts.append(f"<small>paper {sign}{line.paper[metric]:.3f}{spread}</small>")
     return "".join(parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.studio.report.cells import Cell
-from core.studio.report.published import published, spread
+from core.studio.report.published import DERIVED, published, spread
 from core.studio.report.tables import Table
 
 HEADS = {
@@ -21,8 +21,8 @@ HEADS = {
 class Line:
     """One row. values: by metric, (mean, deviation over seeds or None). ci: the first seed's 95 % interval by metric.
 
-    paper: the published numbers; spread: their deviation over five runs, where that is printed. collapsed: seeds whose
-    encoder collapsed. error: why there is nothing.
+    paper: the published numbers; spread: their deviation over five runs, where that is printed; derived: from what, for
+    numbers that are not printed themselves. collapsed: seeds whose encoder collapsed. error: why there is nothing.
     """
 
     label: str
@@ -30,6 +30,7 @@ class Line:
     ci: dict[str, list[float]] = field(default_factory=dict)
     paper: dict[str, float] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
+    derived: str = ""
     seeds: int = 0
     collapsed: int = 0
     seconds: float | None = None
@@ -46,6 +47,7 @@ def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol:
         made = [c for c in every if not c.error]
         line = Line(arm.label, paper=published(table.name, dataset, arm.label), seeds=len(made))
         line.spread = spread(table.name, dataset, arm.label)
+        line.derived = DERIVED.get((table.name, dataset, arm.label), "")
         line.error = "" if made else next((c.error for c in every if c.error), "not run")
         line.fits = [c.fit for c in made]
         line.collapsed = sum(c.collapsed for c in made)

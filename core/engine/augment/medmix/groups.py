@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from core.engine.augment.config import BLENDS, DONORS, SHAPES
-from core.engine.tensors import to_device
+from core.engine.tensors import on_device
 
 Which = Tensor | slice | None  # of L lesions: what indexes them, or None for none of them
 
@@ -60,14 +60,23 @@ def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> It
     flags = {name: flag.numpy() for name, flag in _touched(lesions).items()}
     extent, cut = lesions.box[:, 2:].amax(1).tolist(), lesions.source[:, 2:].amax(1).numpy()
     ends = np.flatnonzero(np.diff(lesions.slot.numpy(), append=-1)) + 1
-    placed, start = lesions.to(device), 0
+    parts: list[tuple[slice, int, dict[str, np.ndarray]]] = []  # rows, window, which of them each step touches
+    start = 0
     for slot_end in ends.tolist():
         while start < slot_end:
             window = min(side, int(extent[start]))
             part = slice(start, min(slot_end, start + max(1, budget // window**2)))
-            which = {name: _which(flag[part], device) for name, flag in flags.items()}
-            yield _group(placed.pick(part), window, min(side, max(2, int(cut[part].max()))), side, which)
+            parts.append((part, window, {name: np.flatnonzero(flag[part]) for name, flag in flags.items()}))
             start = part.stop
+    if not parts:
+        return
+    names = [f.name for f in fields(lesions)]
+    every = [torch.from_numpy(index) for _, _, which in parts for index in which.values()]
+    moved = on_device([*(getattr(lesions, name) for name in names), *every], device)
+    placed, copied = Lesions(**dict(zip(names, moved, strict=False))), iter(moved[len(names) :])
+    for part, window, found in parts:
+        which = {name: _which(next(copied), part) for name in found}
+        yield _group(placed.pick(part), window, min(side, max(2, int(cut[part].max()))), side, which)
 
 
 def _touched(lesions: Lesions) -> dict[str, Tensor]:
@@ -89,11 +98,10 @@ def _touched(lesions: Lesions) -> dict[str, Tensor]:
     )
 
 
-def _which(flag: np.ndarray, device: torch.device) -> Which:
-    count = np.count_nonzero(flag)
-    if count in (0, len(flag)):
-        return slice(None) if count else None
-    return to_device(torch.from_numpy(np.flatnonzero(flag)), device)
+def _which(rows: Tensor, part: slice) -> Which:
+    if len(rows) in (0, part.stop - part.start):
+        return slice(None) if len(rows) else None
+    return rows
 
 
 def _group(lesions: Lesions, window: int, crop: int, side: int, which: dict[str, Which]) -> Group:
@@ -173,6 +181,3 @@ class Lesions:
 
     def pick(self, rows: Tensor | slice) -> Lesions:
         return Lesions(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
-
-    def to(self, device: torch.device) -> Lesions:
-        return Lesions(**{f.name: to_device(getattr(self, f.name), device) for f in fields(self)})

@@ -33,7 +33,7 @@ from core.engine.augment.medmix.draws import FOREIGN, MARKED, Draws, read_draws
 from core.engine.augment.medmix.groups import Group, Lesions, groups, read, write
 from core.engine.augment.strong import Mixed, Share, Strong
 from core.engine.registry import STRONG
-from core.engine.tensors import to_device
+from core.engine.tensors import on_device, to_device
 
 __all__ = ["MEDMIX_PRESETS", "MedMix", "MedMixConfig", "Mixed", "paint"]
 
@@ -96,27 +96,27 @@ class MedMix(Strong):
             draws, self.config, image, counts, len(x), x.shape[-1], roi, many, self.pool_roi,
             None if marked is None else marked.boxes,
         )  # fmt: skip
-        mixed = self.blank(x.index_select(0, to_device(image, x.device)), counts)
-        mixed.boxes = self._table(lesions, lesions.box, counts, x.device)
-        named = (lesions.donor >= 0) & (
-            lesions.kind != MARKED
-        )  # a marked image is neither of the batch nor of the pool
-        mixed.sources = self._table(lesions, lesions.source * named[:, None], counts, x.device)
+        # a marked image is neither of the batch nor of the pool
+        named = (lesions.donor >= 0) & (lesions.kind != MARKED)
+        boxes = self._table(lesions, lesions.box, counts)
+        sources = self._table(lesions, lesions.source * named[:, None], counts)
         donors = torch.full((len(counts), self.k), -1)
         foreign = (lesions.kind == FOREIGN) & (many > 0)
         donors[lesions.target, lesions.slot] = torch.where(named, lesions.donor + len(x) * foreign, -1)
-        mixed.donors = to_device(donors, x.device)
+        image, counts, *tables = on_device([image, counts, boxes, sources, donors], x.device)
+        mixed = self.blank(x.index_select(0, image), counts)
+        mixed.boxes, mixed.sources, mixed.donors = tables
         roi = None if roi is None else to_device(roi, x.device)
         alpha = torch.zeros_like(mixed.images[:, 0])
         paint(mixed.images, alpha, x, lesions, roi, pool, marked)
         mixed.alpha, mixed.masks = alpha, alpha > 0
         return mixed
 
-    def _table(self, lesions: Lesions, box: Tensor, counts: Tensor, device: torch.device) -> Tensor:
-        """Boxes (L, 4) y0, x0, h, w -> (T, k, 4) y0, x0, y1, x1 on `device`; 0 where unused."""
+    def _table(self, lesions: Lesions, box: Tensor, counts: Tensor) -> Tensor:
+        """Boxes (L, 4) y0, x0, h, w -> (T, k, 4) y0, x0, y1, x1; 0 where unused."""
         table = torch.zeros(len(counts), self.k, 4, dtype=torch.long)
         table[lesions.target, lesions.slot] = torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], 1)
-        return to_device(table, device)
+        return table
 
 
 def paint(

@@ -28,6 +28,7 @@ from core.engine.detectors.comparators.learnt import (
 )
 from core.engine.detectors.igd.networks import Generator
 from core.engine.registry import DETECTORS
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class ADGANTraining(NetTraining):
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         net, c = self.net, self.config
         z = noise(x, draws, len(x), c.latent)
-        shares = torch.rand(2, len(x), generator=draws).to(x.device)
+        shares = to_device(torch.rand(2, len(x), generator=draws), x.device)
         with torch.no_grad():
             made, coded = net.generator(z), net.code(x)
         of_images = net.image_critic(x).mean() - net.image_critic(made).mean()

@@ -4,6 +4,9 @@ A network learns to classify three classes: the image, CutPaste of it, CutPaste-
 Gaussian density is laid over the features of normal images; an image's score is its negative logarithm up to constants,
 the Mahalanobis distance. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole images). Open
 and chosen here: one hidden layer in the head; the covariance is shrunk, for few images have no full one.
+
+Ours, as the text has it, and otherwise in the preset `published`, as in public implementations: colour jitter of the
+piece alone (`whole_jitter`), features as they are (`unit`).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from core.engine.detectors.base import Prediction
 from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining, descend
 from core.engine.detectors.mahalanobis import Normal, Scatter
 from core.engine.registry import DETECTORS
-from core.engine.tensors import to_batch
+from core.engine.tensors import to_batch, to_device
 from core.engine.training.schedule import set_rate, warm_cosine
 
 CLASSES = 3
@@ -166,7 +169,7 @@ def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
 def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
     """x (B, 3, S, S) -> the same shape: of each image a long thin rectangle of it, jittered and turned, elsewhere."""
     side = x.shape[-1]
-    width, length, angle, fx, fy, tx, ty = torch.rand(7, len(x), generator=draws).to(x.device)
+    width, length, angle, fx, fy, tx, ty = to_device(torch.rand(7, len(x), generator=draws), x.device)
     scale = side / 256
     half_w = (SCAR_WIDTH[0] + width * (SCAR_WIDTH[1] - SCAR_WIDTH[0])).mul(scale).clamp(min=1) / 2
     half_l = (SCAR_LENGTH[0] + length * (SCAR_LENGTH[1] - SCAR_LENGTH[0])).mul(scale).clamp(min=2) / 2
@@ -191,5 +194,5 @@ def jittered(x: Tensor, draws: torch.Generator) -> Tensor:
     factors = jitter_factors(torch.rand(len(x), 4, generator=draws), JITTER)
     order = torch.rand(len(x), 4, generator=draws).argsort(1)
     grey = grey_images(x)
-    matrix, offset = (keep_grey(part.to(x.device), grey) for part in colour_map(factors, order))
+    matrix, offset = (keep_grey(to_device(part, x.device), grey) for part in colour_map(factors, order))
     return apply_colour(x, matrix, offset, x.mean((2, 3))).clamp(0, 1)

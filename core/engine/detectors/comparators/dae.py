@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining, descend
 from core.engine.registry import DETECTORS
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class DAETraining(NetTraining):
         shown = x
         if self.config.noise:
             kept = torch.rand(x.shape[0], 1, *x.shape[2:], generator=draws) >= self.config.noise
-            shown = x * kept.to(x.device)
+            shown = x * to_device(kept, x.device)
         loss = (self.net(shown) - x).square().mean() / 2  # E = 1/2n sum of (x - y)^2
         descend(self.optimisers["optimiser"], loss)
         return {"loss": loss}

@@ -1,8 +1,11 @@
 """f-AnoGAN (Schlegl et al. 2019, "f-AnoGAN: Fast Unsupervised Anomaly Detection with Generative Adversarial Networks").
 
 First a WGAN with gradient penalty learns normal images; then, with it frozen, an encoder learns to find the code of an
-image (the izi_f architecture). Open and chosen here: layers. Ours, and otherwise in the preset `published`: Adam for
-the encoder too, and codes up to 3, for the generator knows standard normal draws.
+image (the izi_f architecture). Open and chosen here: layers.
+
+Ours, and as in the released code in the preset `published`: `code_optimiser` and `code_lr` (Adam as for the generator:
+it learns sooner in short trainings), `batch` and `span` (as all comparators: 32 images in 0..1), `code_bound` (3, for a
+third of the generator's normal draws lie beyond 1; the released code has none).
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from core.engine.detectors.comparators.learnt import (
 )
 from core.engine.detectors.igd.networks import Generator
 from core.engine.registry import DETECTORS
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class FAnoGANTraining(NetTraining):
         """A step of the critic, and of the generator at each `critic_steps`-th."""
         net, c = self.net, self.config
         z = noise(x, draws, len(x), c.latent)
-        share = torch.rand(len(x), generator=draws).to(x.device)
+        share = to_device(torch.rand(len(x), generator=draws), x.device)
         x = net.shown(x)
         with torch.no_grad():
             fake = net.shown(net.generator(z))

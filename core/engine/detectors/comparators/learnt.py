@@ -29,7 +29,7 @@ from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
-from core.engine.tensors import pick_device, to_batch
+from core.engine.tensors import normal, pick_device, to_batch
 from core.engine.training import loop
 from core.engine.training.base import ORDER, STEP, Training, fingerprint, generator
 
@@ -93,7 +93,8 @@ class NetTraining(Training, abc.ABC):
         self.net.train()
         numbers = self.learn(x, draws)
         self.step += 1
-        return {name: float(value.detach()) for name, value in numbers.items()}
+        values = torch.stack([value.detach().float() for value in numbers.values()]).tolist()  # the step's one wait
+        return dict(zip(numbers, values, strict=True))
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
@@ -214,8 +215,8 @@ def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:
-    """Standard normal draws of `shape`, (as `like` without one), made on the CPU, on the device of `like`."""
-    return torch.randn(shape or like.shape, generator=draws).to(like.device)
+    """Standard normal draws of `shape` (as `like` without one), made on the device of `like`."""
+    return normal(shape or like.shape, draws, like.device)
 
 
 def widths_of(size: int, width: int) -> list[int]:

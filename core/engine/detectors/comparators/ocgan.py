@@ -2,8 +2,11 @@
 
 A denoising auto-encoder with a bounded code, a critic that keeps codes of normal images uniform in (-1, 1)^d, a critic
 that keeps every code's image normal, and a classifier that looks for the codes where that fails (Algorithm 1). Open and
-chosen here: layers, Adam. Ours, and otherwise in the preset `published`, which has what the released code has: the
-weights, and a search of several short steps from the first step of training on.
+chosen here: layers, Adam.
+
+Ours, and as in the released code in the preset `published`: `w_mse` (the text's lambda of 10), `w_latent` (the text has
+no weight), `searches` and `rate` (the text has several steps and no rate), `squashed` (codes stay uniform before the
+search), `mine_from` (a short training would hardly search).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from core.engine.detectors.comparators.learnt import (
 )
 from core.engine.detectors.igd.networks import Generator
 from core.engine.registry import DETECTORS
+from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class OCGANTraining(NetTraining):
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         net, c = self.net, self.config
         noisy = x + c.noise * noise(x, draws)
-        uniform = (2 * torch.rand(len(x), c.latent, generator=draws) - 1).to(x.device)
+        uniform = to_device(2 * torch.rand(len(x), c.latent, generator=draws) - 1, x.device)
         with torch.no_grad():
             own = net.encode(noisy)
             known, made = net.decoder(own), net.decoder(uniform)

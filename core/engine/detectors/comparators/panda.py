@@ -3,6 +3,9 @@
 Pretrained features are drawn to the mean of the normal images' (the compactness loss of DeepSVDD), for so short a time
 that they do not collapse; a score is the distance to the nearest normal features. This is the paper's variant with
 early stopping. Left out: its elastic weight consolidation, whose Fisher information takes ImageNet's labelled images.
+
+Ours, as the text has it: a sum of distances, where the released code, and the preset `published`, have squares
+(`squared`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from torch import Tensor
 from core.engine import processes
 from core.engine.augment.strong import Part, own
 from core.engine.backbones.encoder import Encoder
-from core.engine.tensors import to_batch
+from core.engine.tensors import to_batch, to_device
 from core.engine.training.base import ORDER, PATCHES, generator
 
 CACHE = 256 * 2**20  # bytes of backbone features kept for a frozen encoder; beyond that they lie in a file
@@ -51,15 +51,21 @@ class Items:
         every = torch.rand(whole, self.each, generator=draws)
         if self.flip:
             mirrored = own(torch.rand(whole, generator=draws), share) < self.flip
-            x = torch.where(mirrored[:, None, None, None].to(x.device), x.flip(3), x)
+            x = torch.where(to_device(mirrored, x.device)[:, None, None, None], x.flip(3), x)
         if self.grid is None:
-            return x, None if self.features is None else self.features[chosen, 0].to(self.device)
+            return x, None if self.features is None else self._kept(chosen, torch.zeros_like(chosen))
         x = self.grid.cut(x)
         p = self.each if picks == 0 else min(picks, self.each)
         which = own(every, share).argsort(1)[:, :p]
-        rows = torch.arange(len(chosen))[:, None]
-        h = None if self.features is None else self.features[chosen[:, None], which].flatten(0, 1).to(self.device)
-        return x[rows, which].flatten(0, 1), h
+        rows = torch.arange(len(chosen), device=x.device)[:, None]
+        h = None if self.features is None else self._kept(chosen[:, None], which).flatten(0, 1)
+        return x[rows, to_device(which, x.device)].flatten(0, 1), h
+
+    def _kept(self, chosen: Tensor, which: Tensor) -> Tensor:
+        """Cached features of patches `which` of images `chosen`, both on the CPU, on the device."""
+        assert self.features is not None
+        at = (to_device(index, self.features.device) for index in (chosen, which))
+        return to_device(self.features[tuple(at)], self.device)
 
     def all(self, batch: int) -> Iterator[Tensor]:
         """Gives every item once, in order: (batch * P, 3, s, s)."""
@@ -135,7 +141,7 @@ class Grid:
 
     def cut(self, images: Tensor) -> Tensor:
         """(B, C, S, S) -> (B, P, C, patch, patch)."""
-        index = self.index.to(images.device)
+        self.index = index = to_device(self.index, images.device)
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
     def lay(self, patches: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
 from core.engine.detectors.igd.model import IGDModel
 from core.engine.progress import Report, Stop
-from core.engine.tensors import autocast
+from core.engine.tensors import autocast, to_device
 from core.engine.training import loop
 from core.engine.training.base import SHARES, Training, fingerprint, generator
 from core.engine.training.joint import Group
@@ -109,7 +109,7 @@ class IGDTraining(Training):
         x, features = self.items.take(chosen, config.patches, self.seed, self.step, part)
         mine = part and part.times(len(x) * self.group.world // len(chosen))
         every = 0.5 * torch.rand(len(x) * self.group.world, generator=generator(self.seed, SHARES, self.step))
-        every = every.to(x.device)
+        every = to_device(every, x.device)
         share = own(every, mine)
 
         model.critic.requires_grad_(False)
@@ -141,5 +141,6 @@ class IGDTraining(Training):
         self.step += 1
         terms = {"loss": loss, "rec": rec, "gauss": gauss, "reg": generator_loss, "critic": critic_loss}
         stage = "local" if model.local else "global"
-        numbers = self.group.means({k: v.item() for k, v in terms.items()}, x.device)
+        values = torch.stack([value.detach() for value in terms.values()]).tolist()  # the step's one wait
+        numbers = self.group.means(dict(zip(terms, values, strict=True)), x.device)
         return {"stage": stage, "epoch": epoch + 1, "lr": rate, **numbers}

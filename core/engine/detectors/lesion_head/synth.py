@@ -16,7 +16,7 @@ from core.engine.calibration.heatmap import upsample
 from core.engine.detectors.base import Detector
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.registry import STRONG
-from core.engine.tensors import to_batch, to_pixels
+from core.engine.tensors import constant, normal, on_device, to_batch, to_pixels
 from core.engine.training.base import JUDGES as JUDGES_DRAWS
 from core.engine.training.base import VALIDATION, generator
 
@@ -60,7 +60,7 @@ class Pairs:
         counts: Tensor | None = None,
         ease: float = 0.0,
     ) -> Pair:
-        """x (B, 3, S, S) normal -> Pair. `counts` (B,) default: 0..k, evenly.
+        """x (B, 3, S, S) normal, roi (B, S, S), best on the CPU -> Pair. `counts` (B,) default: 0..k, evenly.
 
         One family paints each image: a batch is cut into as many parts as there are families. ease in [0, 1], the
         schedule from easy to hard: 1 asks only for what changes the image clearly, 0 for all that can be seen.
@@ -68,15 +68,18 @@ class Pairs:
         batch = len(x)
         if counts is None:
             counts = torch.randint(0, self.k + 1, (batch,), generator=generator)
-        parts = torch.randperm(batch, generator=generator).tensor_split(len(self.members))
+        order = torch.randperm(batch, generator=generator)
+        many = len(self.members)
+        placed, counted = on_device([order, counts], x.device)
         images, masks = x.clone(), torch.zeros(batch, *x.shape[-2:], dtype=torch.bool, device=x.device)
-        for member, part in zip(self.members, parts, strict=True):
+        parts = zip(self.members, order.tensor_split(many), placed.tensor_split(many), strict=True)
+        for member, part, at in parts:
             if len(part):
-                at = part.to(x.device)
-                mixed = member(x[at], counts[part], generator, None if roi is None else roi[at])
+                inside = None if roi is None else roi[part if roi.device.type == "cpu" else at]
+                mixed = member(x[at], counts[part], generator, inside)
                 images[at], masks[at] = mixed.images, mixed.alpha > _BODY
         masks &= visible(x, images, threshold=0.02 + 0.06 * ease)
-        return Pair(images, masks, counts.to(x.device))
+        return Pair(images, masks, counted)
 
 
 def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
@@ -108,39 +111,37 @@ def jitter_view(
     batch, device = len(x), x.device
 
     def uniform(low: float, high: float, *shape: int) -> Tensor:
-        return (low + (high - low) * torch.rand(batch, *shape, generator=generator)).to(device)
+        return low + (high - low) * torch.rand(batch, *shape, generator=generator)
 
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(batch, *shape, generator=generator).to(device)
-
+    drawn = [
+        uniform(-0.3, 0.3), uniform(0.75, 1.15), uniform(0, 1), uniform(-0.15, 0.15, 2, 1),
+        *(torch.randn(batch, *shape, generator=generator) for shape in ((1, 1, 1), (3, 1, 1), (1, 1, 1))),
+        uniform(0, blur, 1, 1, 1), uniform(0, grain, 1, 1, 1),
+    ]  # fmt: skip
+    angle, scale, side, shift, light, tint, contrast, weight, strength = on_device(drawn, device)
+    noise = normal(x.shape, generator, device)
     grey = grey_images(x)[:, None, None, None]
-
-    def coloured(*shape: int) -> Tensor:
-        """Draws of three channels, (3, ...); all are the first one for a grey image."""
-        drawn = normal(*shape)
-        return torch.where(grey, drawn[:, :1], drawn)
-
-    angle, scale = uniform(-0.3, 0.3), uniform(0.75, 1.15)
-    mirror = torch.where(uniform(0, 1) < 0.5, 1.0, -1.0)
+    tint, noise = (torch.where(grey, values[:, :1], values) for values in (tint, noise))
+    mirror = torch.where(side < 0.5, 1.0, -1.0)
     rows = [angle.cos() * scale * mirror, -angle.sin() * scale, angle.sin() * scale * mirror, angle.cos() * scale]
-    affine = torch.cat([torch.stack(rows, 1).view(batch, 2, 2), uniform(-0.15, 0.15, 2, 1)], 2)
+    affine = torch.cat([torch.stack(rows, 1).view(batch, 2, 2), shift], 2)
     grid = F.affine_grid(affine, list(x.shape), align_corners=False)
     planes = [x, masks[:, None].to(x.dtype)] + ([] if roi is None else [roi[:, None].to(x.dtype)])
     warped = F.grid_sample(torch.cat(planes, 1), grid, align_corners=False)
     view, mask = warped[:, :3], warped[:, 3] > 0.5
-    view = view * (1 + 0.15 * normal(1, 1, 1)) * (1 + 0.06 * coloured(3, 1, 1))
+    view = view * (1 + 0.15 * light) * (1 + 0.06 * tint)
     mean = view.mean((2, 3), keepdim=True)
-    view = mean + (view - mean) * (1 + 0.15 * normal(1, 1, 1))
+    view = mean + (view - mean) * (1 + 0.15 * contrast)
     # A paste is resampled and so a little smoother than what lies around it. Blur and grain over everything hide that
     # trace: a network that lives on it finds pastes, not lesions.
-    view = view.lerp(_smoothed(view), uniform(0, blur, 1, 1, 1))
-    view = (view + uniform(0, grain, 1, 1, 1) * coloured(*x.shape[1:])).clamp(0, 1)
+    view = view.lerp(_smoothed(view), weight)
+    view = (view + strength * noise).clamp(0, 1)
     return view, mask, None if roi is None else warped[:, 4] > 0.5
 
 
 def _smoothed(x: Tensor) -> Tensor:
     """Binomial blur of five by five, edges mirrored: (B, C, S, S)."""
-    line = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0], device=x.device, dtype=x.dtype) / 16
+    line = constant((1.0, 4.0, 6.0, 4.0, 1.0), x.device, x.dtype) / 16
     channels = x.shape[1]
     kernel = (line[:, None] * line[None]).expand(channels, 1, 5, 5)
     return F.conv2d(F.pad(x, (2, 2, 2, 2), mode="reflect"), kernel, groups=channels)

@@ -21,7 +21,7 @@ from core.engine.detectors.lesion_head.synth import Pairs, jitter_view
 from core.engine.losses.pmsacl import centring_loss, pmsacl_loss
 from core.engine.tensors import autocast, to_batch
 from core.engine.training import loop
-from core.engine.training.base import STEP, Training, averaged, generator
+from core.engine.training.base import STEP, Average, Training, generator
 from core.engine.training.joint import Group
 from core.engine.training.schedule import set_rate, warm_cosine
 
@@ -67,7 +67,7 @@ class LesionTraining(Training):
         self.net = net.to(self.device).to(memory_format=torch.channels_last)
         if config.mode == "frozen":
             self.net.encoder.requires_grad_(False)
-        self.average = averaged(self.net, config.ema)
+        self.average = Average(self.net, config.ema)
         self.networks = {"net": self.net, "average": self.average}
         self.quality, self.best = quality if config.checks else None, -math.inf
         if self.quality is not None:
@@ -78,7 +78,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """One step's terms on normal images x (B, 3, S, S): of this process's rows, l_con of all."""
+        """One step's terms on normal images x (B, 3, S, S): of this process's rows, l_con of all. roi: on the CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
@@ -115,7 +115,7 @@ class LesionTraining(Training):
         rate = c.lr * warm_cosine(self.step, self.steps, c.warmup)
         rows = torch.randint(0, len(self.images), (min(c.batch, len(self.images)),), generator=draws).numpy()
         x = to_batch(self.images[rows], self.device)
-        roi = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows])).to(self.device)
+        roi = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows]))
         self.net.train()
         if c.mode == "frozen":
             self.net.encoder.eval()
@@ -129,7 +129,8 @@ class LesionTraining(Training):
         self.optimiser.step()
         self.step += 1
         self.average.update_parameters(self.net)
-        numbers = {"loss": float(loss.detach()), **{k: float(v.detach()) for k, v in terms.items()}}
+        values = torch.stack([loss, *terms.values()]).tolist()  # the step's one wait
+        numbers = dict(zip(("loss", *terms), values, strict=True))
         return {"lr": rate, **self.group.means(numbers, self.device), **self._check()}
 
     def _check(self) -> dict[str, float]:
