@@ -15,6 +15,8 @@ export const status = signal(null);
 export const shownCase = signal(/** @type {number | null} */ (null));
 export const reading = signal(/** @type {string | null} */ (null));
 export const trained = signal(/** @type {string | null} */ (null));
+/** How often somebody has pressed a key or a button of the mouse: what was asked for before the last time is not put under their hands. */
+export const acts = signal(0);
 
 /**
  * Opens a study: what belonged to the one before goes with it.

@@ -94,12 +94,11 @@ const Studio = {
 };
 window.Studio = Studio;
 
-// Whether somebody has used the page since it was loaded: until then it may open what is worth seeing.
-let used = false;
 for (const event of ['pointerdown', 'keydown'])
-  addEventListener(event, (e) => (used ||= e.isTrusted), { capture: true });
+  addEventListener(event, (e) => (store.acts.value += Number(e.isTrusted)), { capture: true });
+// Until somebody has used the page it may open what is worth seeing.
 Studio.on('scored', () => {
-  if (!used && Studio.tab !== 'review') Studio.openTab('review');
+  if (!store.acts.value && Studio.tab !== 'review') Studio.openTab('review');
 });
 
 // A study that appears by itself (the demo, an import elsewhere) joins the picker; the first one is opened.
@@ -147,6 +146,18 @@ async function watch() {
   setTimeout(watch, 2000);
 }
 Studio.on('started', watch);
+
+// Whoever comes back to the window, after it was hidden or another one had the focus, finds what was done meanwhile.
+let away = false;
+const left = () => (away ||= document.hidden || !(document.activeElement instanceof HTMLIFrameElement));
+const back = () => {
+  if (!away || document.hidden || !Studio.started) return;
+  away = false;
+  Studio.emit('back');
+};
+addEventListener('blur', left);
+addEventListener('focus', back);
+document.addEventListener('visibilitychange', () => (document.hidden ? left() : back()));
 
 // The address follows clicks on tabs only: Gradio's own select events also fire while the page loads.
 document.addEventListener('click', (event) => {

@@ -18,12 +18,13 @@ export async function mount(root, studio) {
     clusters.open(study).catch((error) => toast(error.message, 'bad'));
   studio.on('study', open);
   // Training may have saved a first encoder meanwhile.
-  studio.on('tab', (/** @type {string} */ tab) => {
-    if (tab !== 'clusters' || !clusters.study) return;
+  const again = () => {
+    if (!clusters.study || !studio.shown(root)) return;
     clusters.form
       .load(clusters.study)
       .then(() => clusters.listMaps())
       .catch((error) => toast(error.message, 'bad'));
-  });
+  };
+  for (const event of ['tab', 'back']) studio.on(event, again);
   await open(studio.study);
 }

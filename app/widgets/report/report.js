@@ -99,7 +99,15 @@ export async function mount(root, studio) {
   }
 
   for (const name of ['budget', 'seeds', 'protocol', 'roi']) $(`.${name}`).onchange = () => orToast(show(true));
-  for (const event of ['started', 'study']) studio.on(event, () => orToast(show(true)));
+  studio.on('started', () => orToast(show(true)));
+  studio.on('back', () => orToast(show()));
+  studio.on('study', () => {
+    shown = '';
+    fill($('.rp-boards'));
+    fill($('.rp-files'));
+    $('.rp-going').hidden = true;
+    orToast(show(true));
+  });
   studio.on('tab', (tab) => tab === 'report' && orToast(show(true)));
   const look = async () => {
     if (!$('.rp-going').hidden) await show().catch(console.debug);

@@ -16,6 +16,7 @@ export async function mount(root, studio) {
   /** @type {string | null} */
   let asked = null;
   let run = '';
+  let last = ''; // what is shown, as text
   const question = questions();
 
   const link = (/** @type {number} */ id, /** @type {string} */ name) =>
@@ -91,10 +92,18 @@ export async function mount(root, studio) {
     );
   }
 
-  async function show(force = false) {
+  /** Nothing of the study before stays while another one's figures are on their way. @param {string | null} study */
+  function clear(study) {
+    asked = study;
+    run = last = '';
+    question();
+    fill(page, el('p', { class: 'dim' }, studio.study ? 'Reading the scores…' : 'Choose a study.'));
+  }
+
+  async function show(force = false, changed = false) {
     const { study } = studio;
     if (!study || !studio.shown(root) || (!force && asked === study)) return;
-    asked = study;
+    if (asked !== study) clear(study);
     const newest = question();
     const of = `/api/results/${encodeURIComponent(study)}`;
     let r;
@@ -104,7 +113,9 @@ export async function mount(root, studio) {
       if (newest()) fill(page, el('p', { class: 'panel rs-wide' }, error.message));
       return;
     }
-    if (!newest()) return;
+    const text = JSON.stringify([study, r]);
+    if (!newest() || (changed && text === last)) return;
+    last = text;
     const out = exports(study, r.run, r.blind, link, () => show(true));
     if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
@@ -146,7 +157,11 @@ export async function mount(root, studio) {
     fill(sizes, diceBySize(found));
   }
 
-  studio.on('study', () => show());
+  studio.on('study', () => {
+    clear(null);
+    show();
+  });
+  studio.on('back', () => show(true, true));
   studio.on('tab', (tab) => tab === 'results' && show(true));
   studio.on('scored', () => show(true));
   new ResizeObserver(() => show()).observe(root);

@@ -1,8 +1,8 @@
 // The Review tab: what keys and buttons do, and when the page opens which study and case.
-import { get, idle } from '../../static/api.js';
+import { enqueue, get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
 import { shownCase } from '../../static/store.js';
-import { decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
+import { again, decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
 import { allMarked, DRAWING, leave, save, takeNormal, takeTool } from './js/drawing.js';
 import { record, takePlace } from './js/findings.js';
 import { frame } from './js/frame.js';
@@ -183,14 +183,18 @@ export async function mount(root, studio) {
     if (!wanted && self === top) entered.then(() => review.grid.show(review.show.listing === 'grid'));
   };
   // Whoever comes back to the tab finds what has been scored meanwhile, at the case where they were.
+  let due = false; // another window may have changed what is shown
   const renew = async () => {
     show();
     const study = opened;
     if (!study || !review.setup || review.study !== study || !studio.shown(root)) return;
+    const wanted = due;
+    due = false;
     const answer = await get('/api/review/open', { study });
     if (!answer.ok || review.study !== study) return;
-    const names = (/** @type {{id: string}[]} */ runs) => runs.map((r) => r.id).join();
-    if (names(answer.runs) !== names(review.setup.runs)) review.open(study, review.detail?.id);
+    const names = (/** @type {{id: string, name: string}[]} */ runs) => runs.map((r) => r.id + r.name).join();
+    if (names(answer.runs) !== names(review.setup.runs)) enqueue(() => review.open(study, review.detail?.id));
+    else if (wanted) due = !(await again(review)) || due; // tried anew when the hands rest
   };
   studio.on('study', () => {
     opened = null;
@@ -198,6 +202,11 @@ export async function mount(root, studio) {
     show();
   });
   for (const event of ['tab', 'scored']) studio.on(event, renew);
+  studio.on('back', () => {
+    due = true;
+    renew();
+  });
+  studio.on('status', () => due && renew());
   // In the tour's frame the keys stay with the tour.
   studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
   studio.on('flags', () => {

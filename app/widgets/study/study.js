@@ -94,6 +94,7 @@ export async function mount(root, studio) {
     (error) => toast(error.message, 'bad'),
   );
   studio.on('cases', () => orToast(renew()));
+  studio.on('back', () => studio.shown(root) && orToast(renew()));
   studio.on('tab', (tab) => {
     if (tab !== 'study') return;
     removed.show();

@@ -187,7 +187,11 @@ export async function mount(root, studio) {
       ${said.value && html`<p class="panel dim">${said.value}</p>`}`;
   }
   show(finder(root)('.tr-page'), Page);
-  studio.on('study', () => look(true));
+  studio.on('study', () => {
+    about.value = null; // with its plan: a run of the study before is none of this one
+    look(true);
+  });
+  studio.on('back', () => look(true));
   studio.on('tab', (tab) => tab === 'trials' && look(true));
   new ResizeObserver(() => look()).observe(root);
   setInterval(() => about.peek()?.trials.some((t) => t.started && !t.closed) && look(true), PERIOD);

@@ -113,6 +113,11 @@ def enter(page, url, study=STUDY):
     page.locator(".rv-display").evaluate("display => { display.open = true; }")
 
 
+def come_back(page):
+    """Another window had the focus, and this one has it again."""
+    page.evaluate("for (const name of ['blur', 'focus']) dispatchEvent(new Event(name))")
+
+
 def settle(page):
     page.evaluate(f"{WIDGET}.idle()")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from core.studio.db import store as stores
-from tests.app.review.conftest import CASES, SESSIONS, STUDY, WIDGET, enter
+from tests.app.review.conftest import CASES, SESSIONS, STUDY, WIDGET, come_back, enter
 from tests.studio.review.conftest import decide
 
 GRID = f"{WIDGET}.review.grid"
@@ -94,13 +94,33 @@ def test_chips_and_menus_say_the_same_and_space_goes_to_the_next_unread(page, pa
     show(page)
     page.get_by_role("group", name="Flag", exact=True).get_by_role("button", name="Flagged", exact=True).click()
     page.wait_for_function(f"{GRID}.pages.total && {GRID}.pages.total < {CASES}")
+    page.evaluate(f"{GRID}.loaded")  # the number comes before the rows
     assert page.locator("select[aria-label='Flagged or not']").input_value() == "1"
     flagged = page.evaluate(f"{GRID}.pages.rows.every((row) => row.flagged)")
     assert flagged
-    unread = page.evaluate(f"{GRID}.pages.rows.findIndex((row, i) => i > 0 && !row.decision)")
+    unread = page.evaluate(f"{GRID}.pages.rows.findIndex((row, i) => i > {GRID}.at && !row.decision)")
+    assert unread > 0
     page.locator(".rv-tiles").focus()
     page.keyboard.press(" ")
     page.wait_for_function(f"{GRID}.at === {unread}")
+
+
+def test_space_is_not_lost_where_another_window_changes_the_list_before_its_answer(page, page_url):
+    enter(page, page_url)
+    show(page)
+    unread = f"{GRID}.pages.rows.flatMap((row, i) => i > {GRID}.at && !row.decision ? [i] : [])"
+    nearest, second, *_ = page.evaluate(unread)
+    other = page.evaluate(f"{GRID}.pages.row({second}).id")
+    late = []
+    page.route("**/api/review/place*unread=1*", lambda route: late.append(route), times=1)
+    page.locator(".rv-tiles").focus()
+    with page.expect_request("**/api/review/place*unread=1*"):
+        page.keyboard.press(" ")
+    assert page.request.post(f"{page_url}api/review/decide", data={"case": other, "decision": "unsure"}).ok
+    come_back(page)
+    page.wait_for_function(f"{GRID}.pages.row({second})?.decision === 'unsure'")
+    late[0].continue_()
+    page.wait_for_function(f"{GRID}.at === {nearest}", timeout=15_000)
 
 
 def test_a_chip_that_is_drawn_again_while_it_is_pressed_takes_the_click(page, page_url):

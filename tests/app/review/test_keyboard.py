@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.studio.db import audit
 from core.studio.db import store as stores
-from tests.app.review.conftest import CASES, UNREAD, WIDGET, enter, rows, settle
+from tests.app.review.conftest import CASES, UNREAD, WIDGET, come_back, enter, rows, settle
 
 
 def test_fifty_cases_by_keyboard_alone(page, page_url, review_home):
@@ -53,6 +53,30 @@ def test_typing_a_comment_decides_nothing_and_is_kept(page, page_url, review_hom
         (case, "abnormal", "an unusual naevus <b>")
     ]
     assert page.locator(".rv-comment").input_value() != "an unusual naevus <b>"
+
+
+def test_what_is_read_again_for_a_window_that_is_taken_up_holds_no_key_up_and_undoes_none(page, page_url, review_home):
+    enter(page, page_url)
+    first = page.evaluate(f"{WIDGET}.review.detail.id")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.locator("#tab-study-button").click()
+    with page.expect_response("**/api/review/open*"):
+        page.locator("#tab-review-button").click()
+    settle(page)
+    assert not [url for url in asked if "/api/review/list" in url], "a change of tab is no return of the window"
+    late = []
+    page.route(f"**/api/review/case/{first}?*", lambda route: late.append(route), times=1)
+    with page.expect_request(f"**/api/review/case/{first}?*"):
+        come_back(page)
+    page.keyboard.press("u")  # the first answer, of before this key, is still on its way
+    page.wait_for_function(f"{WIDGET}.review.detail.id !== {first}", timeout=15_000)
+    second = page.evaluate(f"{WIDGET}.review.detail.id")
+    with page.expect_response("**/api/review/counts*"):  # asked for again, now that the hands rest
+        late[0].continue_()
+    settle(page)
+    assert page.evaluate(f"{WIDGET}.review.detail.id") == second
+    assert page.locator(f".rv-row[data-id='{first}'] .rv-mark").get_attribute("title") == "unsure"
 
 
 def test_keys_can_be_changed_and_stay_changed(page, page_url):

@@ -18,8 +18,9 @@ export class CaseLoader {
     this.newest = null;
   }
 
-  /** Puts a case on screen. @param {CaseDetail} detail @param {Ahead[]} [ahead] */
-  async enter(detail, ahead = []) {
+  /** Puts a case on screen. @param {CaseDetail} detail @param {Ahead[]} [ahead]
+   * @param {() => boolean} [still] whether it is wanted yet, once all of it is here */
+  async enter(detail, ahead = [], still = () => true) {
     const { review } = this;
     if (detail.study !== review.study) return; // an answer that was asked for before another study was opened
     const nonce = (this.newest = Symbol('case'));
@@ -36,7 +37,7 @@ export class CaseLoader {
       review.show.layout === 'compare' ? this.secondHeat(detail) : null,
       review.detail?.id === detail.id ? null : review.drafts.fetch(detail),
     ]);
-    if (nonce !== this.newest) return;
+    if (nonce !== this.newest || !still()) return;
     if (review.detail?.id !== detail.id) {
       review.editor.close();
       review.editor.tool = null;

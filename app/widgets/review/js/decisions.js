@@ -1,6 +1,7 @@
 // Decisions: stored before the next case comes, undone across cases. All through one promise chain.
-import { enqueue, get, post } from '../../../static/api.js';
+import { enqueue, get, idle, post } from '../../../static/api.js';
 import { confirm } from '../../../static/dialogs.js';
+import { acts } from '../../../static/store.js';
 import { DECISIONS } from './decision_bar.js';
 import { stored } from './stored.js';
 
@@ -96,6 +97,28 @@ export function goTo(review, id) {
     const found = await get(`/api/review/case/${id}`, review.list.params());
     if (!found.ok) return review.say(found.error, 'bad');
     await review.cases.enter(found.case);
+  });
+}
+
+/**
+ * Reads list and case again where another window has changed them; what is being drawn stays, and so does all if the
+ * reader does something meanwhile: then false. @param {ReviewView} review @returns {Promise<boolean>}
+ */
+export async function again(review) {
+  await idle();
+  const { detail, list, run, since } = review;
+  const [chain, then, { nonce }] = [idle(), acts.peek(), list];
+  const still = () => acts.peek() === then && list.nonce === nonce && review.detail === detail && review.run === run;
+  const params = list.params();
+  const asked = detail ? get(`/api/review/case/${detail.id}`, params) : null;
+  const [answers, found] = await Promise.all([list.fetched(), asked]);
+  if (idle() !== chain || !still()) return false;
+  return enqueue(async () => {
+    list.follow(...answers);
+    if (!found?.ok || review.editor.mask || JSON.stringify(found.case) === JSON.stringify(detail)) return true;
+    await review.cases.enter(found.case, [], still);
+    review.since = since; // the case has been on screen since then
+    return true;
   });
 }
 

@@ -21,6 +21,8 @@ export class Grid {
     this.on = false;
     this.at = 0; // of the cursor
     this.nonce = Symbol('load');
+    /** @type {Promise<void> | undefined} */
+    this.loaded = undefined;
     this.resting = 0;
     this.list = ''; // the filters and the order of the list that is shown
     this.wanted = SIZES.medium;
@@ -81,15 +83,26 @@ export class Grid {
 
   /** The list anew: it has other filters, another order, another study. The cursor stays with its case; at first it
    * goes to the one in the viewer. */
-  async load() {
-    if (!this.on) return;
+  load() {
+    this.loaded = this.on ? this.fetched() : undefined;
+    return this.loaded;
+  }
+
+  async fetched() {
     const { review } = this;
     const nonce = (this.nonce = Symbol('load'));
     const params = review.list.params();
-    const here = this.pages.row(this.at)?.id ?? review.detail?.id;
-    const asked = here ? get('/api/review/place', { ...params, case: here }) : null;
-    const [overview, place] = await Promise.all([review.overview.load(), asked]);
-    if (nonce !== this.nonce || !overview) return;
+    const coming = review.overview.load();
+    const current = () => this.pages.row(this.at)?.id ?? review.detail?.id;
+    let here;
+    let overview;
+    let place;
+    do {
+      here = current();
+      const asked = here ? get('/api/review/place', { ...params, case: here }) : null;
+      [overview, place] = await Promise.all([coming, asked]);
+      if (nonce !== this.nonce || !overview) return;
+    } while (here !== current()); // the cursor was moved meanwhile
     const list = JSON.stringify(params);
     if (list !== this.list) this.selection.clear(); // of another list; one that is asked for again keeps it
     this.list = list;

@@ -37,22 +37,37 @@ function toggle(grid, at) {
   reach(grid, at);
 }
 
+/**
+ * The answer of a question to the list that is shown; asked again where that came anew meanwhile, so that no key is lost.
+ * @template T @param {Grid} grid @param {() => Promise<T>} ask @returns {Promise<T | null>} null: there is no such list now
+ */
+async function ofList(grid, ask) {
+  const { study } = grid.review;
+  while (grid.on && grid.review.study === study) {
+    await grid.loaded;
+    const { nonce } = grid;
+    const answer = await ask();
+    if (nonce === grid.nonce) return answer;
+  }
+  return null;
+}
+
 /** The case under the cursor, in the viewer. @param {Grid} grid */
 export async function enter(grid) {
-  const { pages, at, nonce } = grid;
-  await pages.ensure(at, at + 1); // the list may be a new one whose rows are on their way
-  const row = pages.row(at);
-  if (!row || nonce !== grid.nonce) return;
+  const { pages } = grid;
+  await ofList(grid, () => pages.ensure(grid.at, grid.at + 1)); // its rows may be on their way
+  const row = pages.row(grid.at);
+  if (!row || !grid.on) return;
   grid.show(false);
   await grid.review.goTo(row.id);
 }
 
 /** The next unread case after the cursor. @param {Grid} grid */
 export async function unread(grid) {
-  const { review, pages, nonce } = grid;
-  const params = { ...review.list.params(), case: pages.row(grid.at)?.id, unread: 1 };
-  const found = await get('/api/review/place', params);
-  if (nonce !== grid.nonce) return;
+  const { review, pages } = grid;
+  const params = () => ({ ...review.list.params(), case: pages.row(grid.at)?.id, unread: 1 });
+  const found = await ofList(grid, () => get('/api/review/place', params()));
+  if (!found) return;
   if (!found.ok) return review.say(found.error, 'bad');
   if (found.at === null) return review.say('Every case of this list is read.');
   grid.selection.anchor = null;

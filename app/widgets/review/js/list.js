@@ -75,12 +75,19 @@ export class Worklist {
     const nonce = (this.nonce = Symbol('load'));
     this.filters.blind(Boolean(this.review.setup?.blinded || this.review.setup?.session));
     this.session.show();
-    const [list, counts] = await Promise.all([
-      get('/api/review/list', this.params()),
-      get('/api/review/counts', this.params()),
-    ]);
+    const [list, counts] = await this.fetched();
     if (nonce !== this.nonce) return;
     if (!list.ok) return this.review.say(list.error, 'bad');
+    this.take(list, counts);
+    return list.rows;
+  }
+
+  fetched() {
+    return Promise.all([get('/api/review/list', this.params()), get('/api/review/counts', this.params())]);
+  }
+
+  /** @param {{rows: Row[], cursor: unknown[] | null}} list @param {{ok: false} | ({ok: true} & import('../../../static/answers').Counts)} counts */
+  take(list, counts) {
     this.rows.clear();
     this.box.replaceChildren();
     this.box.scrollTop = 0;
@@ -101,7 +108,28 @@ export class Worklist {
     this.mark(this.review.detail?.id);
     if (this.review.grid.on) this.review.grid.load();
     else this.review.overview.later();
-    return list.rows;
+  }
+
+  /** Takes what another window has changed; the list's place stays. @param {Awaited<ReturnType<Worklist['fetched']>>} answers */
+  follow(...[list, counts]) {
+    if (!list.ok || !counts.ok) return;
+    const said = (/** @type {Row} */ r) => JSON.stringify([r.id, r.decision, r.score, r.flagged, r.disagreement]);
+    const { box, rows } = this;
+    const { scrollTop } = box;
+    const held = [...rows.values()].map(({ row }) => said(row));
+    const news = list.rows.filter((row, i) => said(row) !== held[i]);
+    const whole = !list.cursor || rows.size <= list.rows.length; // a reader who is further down keeps the rows
+    if (whole && (news.length || rows.size > list.rows.length)) this.take(list, counts);
+    else {
+      for (const row of news) {
+        const { element } = rows.get(row.id) || {};
+        if (element) rows.set(row.id, { row, element });
+        this.renew(row.id);
+      }
+      this.counts = counts;
+      this.showCounts();
+    }
+    box.scrollTop = scrollTop;
   }
 
   /** Empty rows stand where the next list will be. */

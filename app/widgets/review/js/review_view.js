@@ -163,6 +163,7 @@ export class ReviewView {
     Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false });
     const asked = setup.runs.find((/** @type {{id: string}} */ r) => r.id === reading.peek());
     this.run = (asked || setup.runs[0])?.id || null;
+    if (!asked) reading.value = null; // an address may name a run of another study
     this.side.mask.freshLabels();
     detectors(this.side, this);
     this.opened();
