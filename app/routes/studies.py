@@ -208,6 +208,13 @@ class Next(Answer):
     look: float
 
 
+class Fitting(Answer):
+    """Presets of fake lesions that fit the kind of image: MedMix's and the lesion head's."""
+
+    medmix: str
+    head: str
+
+
 class Labels(Answer):
     labels: list[str]
 
@@ -389,6 +396,13 @@ def what_next(ctx: Studio, who: Sighted, study: str):
         "trained": bool(runs.list_runs(store, study, "pretrain")),
         "look": estimate.first_look(store, study),
     }
+
+
+@router.get("/{study}/kind", response_model=Fitting)
+def fitting(ctx: Studio, who: Sighted, study: str):
+    """Names the presets of fake lesions that fit the kind of image that was confirmed, else those for any kind."""
+    medmix, head = kind.lesions(ctx.store(), study)
+    return {"ok": True, "medmix": medmix, "head": head}
 
 
 @router.post("/{study}/kind", response_model=Labels)

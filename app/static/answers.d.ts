@@ -755,6 +755,13 @@ export interface components {
             method: string;
             created: string;
         };
+        /** @description Presets of fake lesions that fit the kind of image: MedMix's and the lesion head's. */
+        Fitting: {
+            /** @constant */
+            ok: true;
+            medmix: string;
+            head: string;
+        };
         FleissKappa: {
             kappa: number | null;
             low: number | null;
@@ -2819,6 +2826,7 @@ export type Fit = components['schemas']['Fit'];
 export type FitOfMap = components['schemas']['FitOfMap'];
 export type FitOfRun = components['schemas']['FitOfRun'];
 export type FittedRun = components['schemas']['FittedRun'];
+export type Fitting = components['schemas']['Fitting'];
 export type FleissKappa = components['schemas']['FleissKappa'];
 export type Frame = components['schemas']['Frame'];
 export type Freed = components['schemas']['Freed'];
@@ -3130,6 +3138,7 @@ export interface Api {
   (path: `/api/review/undo${Query}`, body: object): Promise<Reverted>;
   (path: `/api/status/plan${Query}`): Promise<Plan>;
   (path: `/api/study/drop/${string}${Query}`, body: undefined, options: RequestInit & { method: 'PUT' }): Promise<Done>;
+  (path: `/api/study/${string}/kind${Query}`): Promise<Fitting>;
   (path: `/api/study/${string}/kind${Query}`, body: object): Promise<Labels>;
   (path: `/api/study/${string}/look${Query}`, body: object): Promise<app__routes__studies__Look>;
   (path: `/api/study/${string}/next${Query}`): Promise<Next>;
@@ -3201,6 +3210,7 @@ export interface Get {
   (path: `/api/review/open`, params?: Params): Promise<Answer<ReviewSetup>>;
   (path: `/api/review/step`, params?: Params): Promise<Answer<Entered>>;
   (path: `/api/status/plan`, params?: Params): Promise<Answer<Plan>>;
+  (path: `/api/study/${string}/kind`, params?: Params): Promise<Answer<Fitting>>;
   (path: `/api/study/${string}/next`, params?: Params): Promise<Answer<Next>>;
   (path: `/api/tour/steps`, params?: Params): Promise<Answer<TourSteps>>;
   (path: `/api/trials/of/${string}`, params?: Params): Promise<Answer<Trials>>;

@@ -3,6 +3,7 @@ import { api, fetched } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { download, el, finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
+import { fitting } from '../../static/kind.js';
 import { Beside } from './beside.js';
 import { fetchGrid, Sheet } from './grid.js';
 import { ownImages } from './own_images.js';
@@ -173,7 +174,15 @@ export async function mount(root, studio) {
     paint();
   });
   await presets.load();
-  build('medmix', presets.named('varied').config); // what a usual training pastes
-  if (studio.started) paint();
-  else studio.on('started', paint);
+  // It opens with the lesions that fit the kind of image, else with those that a usual training pastes, and follows the
+  // kind until a setting is changed by hand.
+  let offered = '';
+  fitting.held.subscribe(() => {
+    const name = fitting.value?.medmix || 'varied';
+    if (form && (name === offered || presets.current()?.name !== offered)) return;
+    offered = name;
+    build('medmix', presets.named(name).config);
+    if (studio.started) paint();
+  });
+  studio.on('started', paint);
 }

@@ -7,7 +7,7 @@ import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { plan, study } from '../../static/store.js';
 import { html } from '../../static/view.js';
-import { administers, findingLabels, keepKind, next, outlines, overview, part, sample, seed } from './room.js';
+import { administers, confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
 
 /** @typedef {import('../../static/answers').Overview} Overview */
 /** @typedef {import('../../static/answers').Split} Split */
@@ -58,7 +58,7 @@ export function Next({ look, open }) {
   const labels = findingLabels.value?.study === id ? findingLabels.value.labels : null;
   const list = labels ? `; findings are labelled ${labels.slice(0, 3).join(', ')} …` : '';
   const now = kept || guess || 'other';
-  const keep = (/** @type {string} */ kind) => orToast(keepKind(id, kind));
+  const keep = (/** @type {string} */ kind) => orToast(confirmKind(id, kind));
   const looking = scored
     ? 'Done: cases have scores; once more with quick detectors'
     : `Quick detectors on ready-made features; ${about(seconds)}, then every case has a score`;

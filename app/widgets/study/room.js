@@ -1,6 +1,7 @@
 // What the Study tab knows of the open study. Each answer belongs to a key of the page's store, and is gone with it.
 import { computed, effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
+import { keepKind } from '../../static/kind.js';
 import { Answered, plan, status, study } from '../../static/store.js';
 
 const SAMPLE = 28; // cases
@@ -46,9 +47,8 @@ export const renew = () => Promise.all([overview.renew(), sample.renew(), next.r
 /** @type {import('@preact/signals').Signal<{study: string, labels: string[]} | null>} of findings, as a confirmed kind sets them */
 export const findingLabels = signal(null);
 
-/** Keeps which kind of images a study holds. @param {string} id @param {string} kind */
-export async function keepKind(id, kind) {
-  const { labels } = await api(`${at(id)}/kind`, { kind });
-  findingLabels.value = { study: id, labels };
+/** Confirms the kind of image. @param {string} id @param {string} kind */
+export async function confirmKind(id, kind) {
+  findingLabels.value = { study: id, labels: await keepKind(id, kind) };
   await next.renew();
 }

@@ -1,6 +1,7 @@
 // Which detectors are fitted after the training, and the settings of each.
 import { el } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
+import { fitting } from '../../static/kind.js';
 import { lesionsLike } from './lesions_like.js';
 
 /** @param {import('../../static/answers').TrainingForms} forms */
@@ -20,10 +21,16 @@ export function detectorForms(forms) {
     };
   });
   const like = lesionsLike(forms);
-  like.onchange = () => {
+  const follow = () => {
     for (const { lesions, settings } of detectors)
       if (lesions[like.value]) settings.set(structuredClone(lesions[like.value]));
   };
+  like.onchange = follow;
+  fitting.held.subscribe(() => {
+    if (!fitting.value) return;
+    like.value = fitting.value.head;
+    follow();
+  });
   const title = 'What the fake lesions are made for that the lesion head learns from';
   return {
     boxes: detectors.map((d) => d.label),
@@ -35,7 +42,8 @@ export function detectorForms(forms) {
         settings.set(structuredClone(defaults));
         box.checked = usual;
       }
-      like.selectedIndex = 0;
+      if (fitting.value) like.value = fitting.value.head;
+      follow();
     },
     /** Settings by name of those that are ticked. */
     chosen: () => Object.fromEntries(detectors.filter((d) => d.box.checked).map((d) => [d.name, d.settings.get()])),

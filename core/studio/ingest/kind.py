@@ -18,6 +18,13 @@ KINDS = {  # kind: its title
     "ultrasound": "Ultrasound, CT or MRI",
     "other": "Something else",
 }
+LESIONS = {  # kind: fake lesions that fit it, as a preset of MedMix and as one of the lesion head
+    "endoscopy": ("endoscopy", "quick"),
+    "fundus": ("fundus", "fundus"),
+    "xray": ("xray", "xray"),
+    "ultrasound": ("ultrasound", "ultrasound"),
+}
+ANY = ("varied", "varied")  # where the kind is not known
 SAMPLE = 16  # images looked at
 SIDE = 64  # pixels at which they are looked at
 _LIT = 24  # of 255: what is darker belongs to the frame
@@ -71,6 +78,11 @@ def guess(store: Store, study: str) -> str | None:
 def kept(store: Store, study: str) -> str | None:
     """The kind that a person has confirmed."""
     return store.setting(f"kind:{study}")
+
+
+def lesions(store: Store, study: str) -> tuple[str, str]:
+    """Presets of MedMix and of the lesion head that fit the study's kind, as a person has confirmed it."""
+    return LESIONS.get(kept(store, study) or "", ANY)
 
 
 def keep(store: Store, study: str, kind: str) -> None:

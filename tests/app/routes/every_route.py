@@ -66,6 +66,7 @@ def ask_studies(ask: Asked, tmp_path) -> None:
     for part in ("overview", "next", "sample"):
         ask(f"GET /api/study/more/{part}")
     ask("POST /api/study/more/kind", {"kind": "endoscopy"})
+    ask("GET /api/study/more/kind")
     ask("POST /api/study/more/look")
     case = ask.store.first("SELECT id FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])["id"]
     assert ask(f"GET /api/study/case/{case}/outlines")["lesion"]

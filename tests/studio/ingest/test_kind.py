@@ -6,6 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
+from core.engine.augment.config import MEDMIX_PRESETS
+from core.engine.detectors.lesion_head.config import LESION_TITLES
 from core.engine.phantom import draw_case
 from core.studio.ingest import kind, studies
 from core.studio.review import decisions
@@ -56,6 +58,17 @@ def test_a_study_is_guessed_by_most_of_it_and_confirmed_by_a_person(store, tmp_p
     assert kind.kept(store, "eyes") == "fundus"
     with pytest.raises(ValueError, match="one of endoscopy"):
         kind.keep(store, "eyes", "teeth")
+
+
+def test_a_kind_has_lesions_of_its_own_and_only_endoscopy_those_of_endoscopy(store, tiny_study):
+    assert kind.lesions(store, tiny_study) == ("varied", "varied"), "nobody has confirmed a kind"
+    offered = {}
+    for name in kind.KINDS:
+        kind.keep(store, tiny_study, name)
+        offered[name] = kind.lesions(store, tiny_study)
+    assert offered["endoscopy"] == ("endoscopy", "quick") and offered["other"] == ("varied", "varied")
+    assert len(set(offered.values())) == len(kind.KINDS)
+    assert all(medmix in MEDMIX_PRESETS and head in LESION_TITLES for medmix, head in offered.values())
 
 
 def test_labels_fit_the_kind_unless_the_study_has_its_own(store, tiny_study):

@@ -83,7 +83,8 @@ def head_as(preset: str) -> LesionHeadConfig:
     show.
     """
     own = LESION_PRESETS[preset]
-    changes = {"families": (*own.families, "medmix:varied"), "distances": True, "steps": own.steps // 2}
+    families = (*(name for name in own.families if name != "medmix:varied"), "medmix:varied")
+    changes = {"families": families, "distances": True, "steps": own.steps // 2}
     return own.replace(**changes, mode=own.mode if own.mode == "joint" else "frozen")
 
 

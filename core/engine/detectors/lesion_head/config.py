@@ -77,6 +77,7 @@ class LesionHeadConfig(Config):
 
 LESION_PRESETS = {
     "quick": LesionHeadConfig(),
+    "varied": LesionHeadConfig(preset="varied", families=(*ENDOSCOPY, "medmix:varied")),
     "fundus": LesionHeadConfig(preset="fundus", families=FUNDUS, blur=0.3, grain=0.02, ramp=0.1, w_dice=1.0),
     "xray": LesionHeadConfig(preset="xray", families=XRAY),
     "ultrasound": LesionHeadConfig(preset="ultrasound", families=ULTRASOUND),
@@ -85,10 +86,11 @@ LESION_PRESETS = {
 }
 # What a preset's fake lesions are made for, as a user chooses it.
 LESION_TITLES = {
+    "varied": "images of any kind",
     "quick": "endoscopy",
     "fundus": "fundus",
     "xray": "X-ray",
-    "ultrasound": "ultrasound",
+    "ultrasound": "ultrasound, CT or MRI",
     "joint": "endoscopy, trained jointly (slower)",
     "full": "endoscopy, long (for a GPU)",
 }
