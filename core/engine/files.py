@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from safetensors.torch import save as safetensors_bytes
+if TYPE_CHECKING:
+    import torch  # which takes seconds to load, and only tensors need
 
 
 def write_bytes(path: Path | str, data: bytes) -> None:
@@ -35,5 +37,18 @@ def write_json(path: Path | str, value: object) -> None:
 
 def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor], metadata: dict[str, str] | None = None) -> None:
     """Tensors of any device and memory format as one safetensors file; each is stored contiguous, on its own."""
+    from safetensors.torch import save as safetensors_bytes
+
     stored = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
     write_bytes(path, safetensors_bytes(stored, metadata))
+
+
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's bytes in hexadecimal, as publishers print it."""
+    with open(path, "rb") as content:
+        if hasattr(hashlib, "file_digest"):
+            return hashlib.file_digest(content, "sha256").hexdigest()
+        digest = hashlib.sha256()  # Python 3.10
+        while block := content.read(1 << 20):
+            digest.update(block)
+        return digest.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
 from core.engine.config import BadConfig, Config, option
 from core.engine.registry import BACKBONES
@@ -53,3 +54,8 @@ class EncoderConfig(Config):
             raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(BACKBONES.names())}, or timm's")
         if not self.init:
             raise BadConfig("an encoder's init is auto, random, imagenet, a weights file or the folder of a run")
+
+
+def note_of(file: Path) -> Path:
+    """The file that holds what is noted of a weights file."""
+    return file.with_name(f"{file.name}.json")

@@ -13,6 +13,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from core.engine.backbones.config import note_of
+from core.engine.files import file_sha256
+
 # Names that other training codes put before ResNet's own (DataParallel, Lightning, MoCo and the like), longest first.
 PREFIXES = (
     "module.encoder_q.",
@@ -77,27 +80,14 @@ def about(path: str | Path) -> dict[str, str]:
 
     Raises BadWeights if the file is not the one that was added.
     """
-    note = note_of(Path(path).expanduser())
+    file = Path(path).expanduser()
+    note = note_of(file)
     if not note.is_file():
         return {}
     noted: dict[str, str] = json.loads(note.read_text())
-    if file_digest(path) != noted["sha256"]:
+    if file_sha256(file) != noted["sha256"]:
         raise BadWeights(f"{path} is not the file that was added (its SHA-256 differs): remove it and add it again")
     return noted
-
-
-def note_of(path: Path) -> Path:
-    """The file that holds what is noted of a weights file."""
-    return path.with_name(f"{path.name}.json")
-
-
-def file_digest(path: str | Path) -> str:
-    """SHA-256 of a file, as publishers print it."""
-    found = hashlib.sha256()
-    with Path(path).expanduser().open("rb") as content:
-        for block in iter(lambda: content.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
 
 
 def _unnest(found: object, path: Path) -> dict[str, Tensor]:

@@ -7,7 +7,6 @@ hash. Runs' files and images are no part of it: `doctor` says what of them is mi
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from core.engine.files import file_sha256
 from core.studio.db import audit, leftovers, migrate
 from core.studio.db.home import BadHome, Home
 from core.studio.db.store import Row, Store, now
@@ -147,7 +147,7 @@ def _described(file: Path, name: str, strict: bool = True) -> Backup:
         raise BadBackup(f"{file.name}: {error}") from None
     except sqlite3.DatabaseError as error:
         raise BadBackup(f"{file.name} is no database of this studio, or is damaged: {error}") from None
-    return Backup(name, now(), file.stat().st_size, _digest(file), applied, trail["events"], trail["head"])
+    return Backup(name, now(), file.stat().st_size, file_sha256(file), applied, trail["events"], trail["head"])
 
 
 @contextlib.contextmanager
@@ -157,14 +157,6 @@ def _reading(file: Path) -> Iterator[Store]:
         yield store
     finally:
         store.close()
-
-
-def _digest(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as content:
-        while block := content.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _moved_aside(home: Home) -> Path:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from core.engine.files import file_sha256
 from core.engine.progress import Stopped
 from core.studio.db.store import Store, now
 from core.studio.incoming import watch
 from core.studio.ingest import roots
-from core.studio.ingest.duplicates import file_sha256
 from core.studio.ingest.reader import printable
 from core.studio.ingest.studies import add_cases
 from core.studio.jobs import queues

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
 from collections.abc import Callable
 
 import cv2
@@ -14,19 +12,6 @@ NEAR_BITS = 10  # of 64; candidates only, their fine detail decides
 # Measured on 64 px thumbnails: pictures re-encoded at quality 50, 0.7 times the size and brightened stay above 0.96;
 # different colonoscopies stay below 0.68, chest X-rays below 0.47, fundi (all alike in the large) below 0.85.
 NEAR_CORRELATION = 0.92
-
-
-def file_sha256(path: str | os.PathLike) -> str:
-    """Hex digest of a file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
-
-
-def _digest(file) -> str:  # Python 3.10
-    digest = hashlib.sha256()
-    while block := file.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from core.engine.files import file_sha256
 from core.studio.db.store import Row
 from core.studio.ingest import scale
 from core.studio.ingest.decode import read_image, read_raw
-from core.studio.ingest.duplicates import file_sha256
 from core.studio.ingest.unreadable import Unreadable
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from core.engine.files import file_sha256
 from core.studio.ingest import burned_in, dicom, video, volumes
 from core.studio.ingest.cache import Progress
 from core.studio.ingest.decode import Probe, probe, read_image
-from core.studio.ingest.duplicates import file_sha256, near_pairs, perceptual_hash, thumbnail
+from core.studio.ingest.duplicates import near_pairs, perceptual_hash, thumbnail
 from core.studio.ingest.layouts import Entries, Entry
 from core.studio.ingest.masks import encode_mask, read_mask
 from core.studio.ingest.scale import Measured, measure

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from core.engine.files import file_sha256
 from core.studio.db import audit, backup
 from core.studio.db.store import NotFound, Row, Store, now
-from core.studio.ingest.duplicates import file_sha256
 from core.studio.ingest.patients import Patients
 from core.studio.jobs import stopping
 from core.studio.runs import records as runs

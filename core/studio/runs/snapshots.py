@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.engine.files import file_sha256
 from core.studio.db.store import Store
 from core.studio.runs import records as runs
 
@@ -26,17 +26,7 @@ class Snapshot:
 
 @functools.lru_cache(4096)
 def _digest(file: Path, changed: int) -> str:
-    with open(file, "rb") as stream:
-        return (
-            hashlib.file_digest(stream, "sha256").hexdigest()[:16] if hasattr(hashlib, "file_digest") else _sha(stream)
-        )
-
-
-def _sha(stream) -> str:  # Python 3.10
-    digest = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()[:16]
+    return file_sha256(file)[:16]
 
 
 def encoder_run(store: Store, run_id: str) -> dict:

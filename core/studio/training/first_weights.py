@@ -12,9 +12,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.config import EncoderConfig, note_of
 from core.engine.config import BadConfig
-from core.engine.files import write_json
+from core.engine.files import file_sha256, write_json
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest.roots import Within
@@ -58,8 +58,8 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
     partial = place.with_suffix(".partial")
     try:
         shutil.copyfile(file, partial)
-        noted = {"arch": arch, "licence": licence, "sha256": weights.file_digest(partial)}
-        write_json(weights.note_of(place), noted)
+        noted = {"arch": arch, "licence": licence, "sha256": file_sha256(partial)}
+        write_json(note_of(place), noted)
         partial.replace(place)
     finally:
         partial.unlink(missing_ok=True)
@@ -71,7 +71,7 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
 def noted(store: Store, name: str) -> dict[str, str]:
     """{arch, licence, sha256} of a file of the list, as far as they were noted when it was added."""
     try:
-        found: dict[str, str] = json.loads((folder_of(store) / f"{name}.json").read_text())
+        found: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
     except (OSError, ValueError):
         return {}
     return found
@@ -95,8 +95,9 @@ def remove(store: Store, name: str, by: str) -> None:
     """Take a file from the list; runs that began with it stay. ValueError if it is not on it."""
     if name in NAMES or name not in listed(store):
         raise ValueError(f"{name!r} was not added; there are: {', '.join(listed(store)[len(NAMES) :]) or 'none'}")
-    for file in (name, f"{name}.json"):
-        (folder_of(store) / file).unlink(missing_ok=True)
+    file = folder_of(store) / name
+    for each in (file, note_of(file)):
+        each.unlink(missing_ok=True)
     with store.write():
         audit.record(store, by, "weights", before=name)
 
@@ -111,7 +112,7 @@ def settled(store: Store, config: Any, files: Within | None) -> Any:
     if isinstance(config, dict):
         init = config.get("init")
         name = Path(init).name if isinstance(init, str) else ""
-        brought = archs(store).get(name)
+        brought = archs(store).get(name) if name else None
         if brought and _path(store, str(init), files) == str(folder_of(store) / name):
             config = {"arch": brought, **config}
             if config["arch"] != brought:

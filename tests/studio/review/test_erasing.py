@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from app.commands import main
+from core.engine.files import file_sha256
 from core.studio.db import audit, backup
 from core.studio.db import store as stores
 from core.studio.db.store import NotFound
 from core.studio.ingest.cache import load_arrays
-from core.studio.ingest.duplicates import file_sha256
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.review import cases as case_rows
