@@ -64,9 +64,9 @@ function differing({ day: when, rows, pictures }) {
       el('figcaption', { class: 'dim' }, words),
       cases.map((id) => el('img', { src: `/api/case/${id}/thumb.png?size=200`, alt: '', loading: 'lazy' })),
     );
-  const told = rows.map(({ measure, usual, new: now }) => `${measure} ${fixed(now)} instead of ${fixed(usual)}`);
+  const differences = rows.map(({ measure, usual, new: now }) => `${measure} ${fixed(now)} instead of ${fixed(usual)}`);
   return [
-    el('p', { class: 'num' }, `Images of ${day(when)}: ${told.join(', ')}.`),
+    el('p', { class: 'num' }, `Images of ${day(when)}: ${differences.join(', ')}.`),
     pictures && el('div', { class: 'rs-sides' }, row('held out', pictures.usual), row('new', pictures.new)),
   ];
 }

@@ -142,7 +142,8 @@ export async function mount(root, studio) {
     api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
       (/** @type {import('../../static/answers').Believed} */ answer) => {
         fill(doubts, believed(answer, r.run));
-        fill(alarm, badge(answer)).hidden = !badge(answer);
+        const changed = badge(answer);
+        fill(alarm, changed).hidden = !changed;
       },
       (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
     );

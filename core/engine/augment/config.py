@@ -194,12 +194,12 @@ class MedMixConfig(Config):
     @property
     def pooled(self) -> str:
         """The study whose images are needed as the pool, or '' if none is."""
-        return self.donor_study if "foreign" in options(type(self))["donor"].chosen(self.donor) else ""
+        return self.donor_study if DONORS.index("foreign") in self.choices("donor") else ""
 
     @property
     def from_marks(self) -> bool:
         """Whether lesions that readers marked are pasted."""
-        return "marked" in options(type(self))["donor"].chosen(self.donor)
+        return DONORS.index("marked") in self.choices("donor")
 
     def choices(self, name: str) -> list[int]:
         """Indices, among the choices of option `name`, of those that its value allows."""

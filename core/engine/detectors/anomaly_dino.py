@@ -5,7 +5,7 @@ Patch tokens of a vision transformer's last layer, of length 1; an image's are c
 no vision transformer the map at stride 16 is read.
 
 Ours: the memory holds `pool` patches at most, drawn evenly from all images (the paper keeps all of one to sixteen);
-reference images are not turned; what is background is told by Otsu's threshold on the first principal component (the
+reference images are not turned; what is background is found by Otsu's threshold on the first principal component (the
 paper: by 10, on DINOv2's own scale), and off unless asked for, as for the paper's textures. Tried with networks of
 random weights alone: none of DINOv2's was at hand, so no figure is known here.
 """

@@ -111,6 +111,10 @@ class _Set:
         whose = np.array([self.whose[int(case)] for case in self.arrays.case_ids[index]])
         return np.array(self.arrays.images[index]), np.array(self.arrays.roi[index]), whose
 
+    def real(self, low: float, high: float) -> list[int]:
+        """Scored cases whose lesions have a size from low to below high."""
+        return [case for case, size in self.sizes.items() if low <= size < high and case in self.scores]
+
     def score(self, images: np.ndarray, roi: np.ndarray) -> np.ndarray:
         return look(self.detector, images, roi)[1]["roi"]
 
@@ -163,7 +167,7 @@ def _planted(one: _Set, draws: int) -> list[dict]:
         for (size, contrast), same in found.items()
     ]  # fmt: skip
     for low, high in zip(BINS, BINS[1:], strict=False):
-        of = [case for case, size in one.sizes.items() if low <= size < high and case in one.scores]
+        of = one.real(low, high)
         flagged = sum(one.scores[case] > one.threshold for case in of)
         rows.append({"kind": "real", "size": (low, high), "images": len(of), "flagged": int(flagged)})
     return rows
@@ -173,7 +177,7 @@ def _believed(one: _Set, rows: list[dict]) -> list[dict]:
     """Of real lesions by size, and all: the share found, and what planted ones of their size let expect."""
     out = []
     for low, high in [*zip(BINS, BINS[1:], strict=False), (BINS[0], BINS[-1])]:
-        real = [case for case, size in one.sizes.items() if low <= size < high and case in one.scores]
+        real = one.real(low, high)
         row: dict[str, Any] = {"size": (low, high), "images": len(real)}
         if not real:
             continue

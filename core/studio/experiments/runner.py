@@ -120,7 +120,11 @@ def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: P
     found = _named(store, study, name)
     if not found and config:
         like = _named(store, study, f"experiment {arm.encoder} % seed {seed}")
-        found = [r for r in like if r["config"]["epochs"] and PretrainConfig.from_dict(runs.settings_of(r)) == config]
+        found = [
+            r
+            for r in like
+            if r["config"]["epochs"] and PretrainConfig.from_dict(runs.settings_of(r["config"])) == config
+        ]
     return found[0] if found else None
 
 

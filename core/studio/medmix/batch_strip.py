@@ -52,7 +52,7 @@ class BatchStrip:
             run = runs.get_run(self._store, run_id)
             if run["kind"] != "pretrain" or not run["config"].get("epochs"):
                 raise ValueError(f"{run_id} is no training, so it has no batches")
-            config = PretrainConfig.from_dict(runs.settings_of(run))
+            config = PretrainConfig.from_dict(runs.settings_of(run["config"]))
             config = config.replace(**{"encoder.init": "random"})  # the views do not depend on the weights
             arrays = load_arrays(self._store, run["study"], config.size)
             train = arrays.index("train")

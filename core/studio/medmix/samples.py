@@ -11,7 +11,6 @@ import numpy as np
 
 from core.engine.roi import find_roi
 from core.studio.db.store import Store
-from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.originals import shown
 from core.studio.ingest.resize import ROI_SIDE, fraction, mask_at, shrink
 from core.studio.runs import marks
@@ -53,7 +52,7 @@ class Samples:
         )
         cases = {case["id"]: case for case in found}
         images, _ = self.load([cases[row["case_id"]] for row in rows], size)
-        return images, np.stack([mask_at(decode_mask(row["png"]), size) for row in rows])
+        return images, np.stack([mask_at(marks.lesion_of(row), size) for row in rows])
 
     def aspect(self, cases: list[dict], size: int) -> float | None:
         """Width by height that all of the images have, within 2 %; None if they differ."""

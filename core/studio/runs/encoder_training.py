@@ -29,7 +29,7 @@ def train_encoder(
     """
     from core.engine.training.pretrain import pretrain
 
-    config = PretrainConfig.from_dict(runs.settings_of(run))
+    config = PretrainConfig.from_dict(runs.settings_of(run["config"]))
     arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], config.size, loading(report)))
     train, held = arrays.index("train"), arrays.index("holdout", label="normal")
     if not len(train):

@@ -117,8 +117,8 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "detector": run["method"],
         "title": DETECTORS.title(run["method"]),
         "size": size,
-        "config": _nameless(runs.settings_of(run)),  # the marks are of cases of this home
-        "encoder": _nameless(runs.settings_of(encoder)) if encoder else None,
+        "config": _nameless(runs.settings_of(run["config"])),  # the marks are of cases of this home
+        "encoder": _nameless(runs.settings_of(encoder["config"])) if encoder else None,
         "encoder_method": encoder["method"] if encoder else None,
         "graph": graph,
         "calibration": summary.get("calibration"),

@@ -40,7 +40,7 @@ def fit_detector(
     size = size_of(store, run)
     arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], size, loading(report)))
     train = arrays.index("train")
-    settings = {k: _folder_of(store, k, v) for k, v in runs.settings_of(run).items() if k != "size"}
+    settings = {k: _folder_of(store, k, v) for k, v in runs.settings_of(run["config"]).items() if k != "size"}
     fitted = detector.fit(
         load_encoder(runs.run_folder(store, parent["id"]), device),
         rows_of(arrays.images, train),

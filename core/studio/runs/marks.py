@@ -93,11 +93,15 @@ def contradicting(store: Store, study: str, reader: str | None = None) -> list[i
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _contradicts(row)]
 
 
+def lesion_of(row: dict[str, Any]) -> np.ndarray:
+    """Mask of what all readers whose mask of a case counts have marked; row: of `accepted`."""
+    return np.asarray(np.min([decode_mask(one["png"]) for one in (row, *row["others"])], 0))
+
+
 def _contradicts(row: dict[str, Any]) -> bool:
     if row["adjudicated"]:
         return False
-    several = [decode_mask(one["png"]) for one in (row, *row["others"])]
-    return bool(row["denied"]) or not np.min(several, 0).any()
+    return bool(row["denied"]) or not lesion_of(row).any()
 
 
 def _covers(row: dict[str, Any]) -> float:

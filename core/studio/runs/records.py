@@ -148,9 +148,9 @@ def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
 
 
-def settings_of(run: dict) -> dict[str, Any]:
-    """The configuration of a run without what the studio keeps beside it: the marks that it learns from."""
-    return {key: value for key, value in run["config"].items() if key != "marks"}
+def settings_of(config: dict[str, Any]) -> dict[str, Any]:
+    """A run's configuration without what the studio keeps beside it: the marks that it learns from."""
+    return {key: value for key, value in config.items() if key != "marks"}
 
 
 def marks_count(run: dict) -> int:

@@ -48,7 +48,7 @@ class Alarms:
 
     @staticmethod
     def _new(run: dict) -> CollapseWatch:
-        config = PretrainConfig.from_dict(runs.settings_of(run))
+        config = PretrainConfig.from_dict(runs.settings_of(run["config"]))
         return CollapseWatch(config.k + 1, remedies(config))
 
 
@@ -153,7 +153,7 @@ def total_steps(store: Store, run: dict) -> dict:
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}
-    epochs, per_epoch = PretrainConfig.from_dict(runs.settings_of(run)).length(images)
+    epochs, per_epoch = PretrainConfig.from_dict(runs.settings_of(run["config"])).length(images)
     return {"steps": epochs * per_epoch, "epochs": epochs, "per_epoch": per_epoch, "images": images}
 
 

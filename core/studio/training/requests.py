@@ -82,7 +82,7 @@ def checked(config: dict, store: Store | None = None, files: Within | None = Non
     that lies within `files` (of administrators), see `first_weights`.
     """
     config = config if store is None else first_weights.settled(store, config, files)
-    found = PretrainConfig.from_dict(runs.settings_of({"config": config}))
+    found = PretrainConfig.from_dict(runs.settings_of(config))
     if found.objective not in OBJECTIVES.names():
         raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {found.objective!r}")
     kind = STRONG.get(found.strong)

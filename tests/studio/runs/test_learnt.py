@@ -82,6 +82,7 @@ def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_st
     found = marks.accepted(store, tiny_study)
     assert [row["case_id"] for row in found] == [sick[0]["id"], sick[1]["id"]]
     assert found[1]["mask"] == right and not found[1]["others"] and len(found[0]["others"]) == 1
+    assert marks.lesion_of(found[0])[25, 25] and not marks.lesion_of(found[0])[15, 15], "what both have marked"
     assert learnt.offered(store, tiny_study)["whole"] == 1 and marks.normal_cases(store, tiny_study) == [well[0]["id"]]
 
     run = runs.get_run(store, learnt.create_learnt(store, base))

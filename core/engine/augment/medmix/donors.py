@@ -6,7 +6,7 @@ marks use it. `MarkedLesions` is what `MedMix` cuts from for the donor `marked`,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -27,7 +27,8 @@ MATCH = (0.5, 1.0)  # how far the lesion takes on the colour of its new place
 @dataclass
 class MarkedLesions:
     """M connected lesions of images (N, 3, S, S): image (M,), which each is of; alpha (M, S, S), 1 inside, with a soft
-    edge; boxes (M, 4) long as y0, x0, h, w, that hold it with its edge; around (M, 3), the colour of what surrounds it.
+    edge; boxes (M, 4) long as y0, x0, h, w, that hold it with its edge; around (M, 3), the colour of what surrounds
+    its image's lesions.
 
     image and boxes lie on the CPU, the others where the images are.
     """
@@ -45,6 +46,7 @@ class MarkedLesions:
         rows: list[tuple[int, np.ndarray, list[int], np.ndarray]] = []
         for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
             count, parts = cv2.connectedComponents(np.ascontiguousarray(mask, np.uint8))
+            around = _around(image, mask) / 255
             for part in range(1, count):
                 lesion = (parts == part).astype(np.uint8)
                 if lesion.sum() < LEAST:
@@ -52,7 +54,7 @@ class MarkedLesions:
                 alpha = cv2.GaussianBlur(lesion.astype(np.float32), (0, 0), max(SOFT[0], EDGE * side / 224))
                 ys, xs = (np.flatnonzero((alpha > 1 / 255).any(axis)) for axis in (1, 0))
                 box = [int(ys[0]), int(xs[0]), int(ys[-1] - ys[0] + 1), int(xs[-1] - xs[0] + 1)]
-                rows.append((number, alpha, box, _around(image, mask) / 255))
+                rows.append((number, alpha, box, around))
         if not rows:
             return None
         numbers, alphas, boxes, colours = zip(*rows, strict=True)
@@ -66,9 +68,8 @@ class MarkedLesions:
 
     def to(self, device: torch.device) -> MarkedLesions:
         """The same with images on `device`."""
-        there = (x.to(device) for x in (self.images, self.alpha, self.around))
-        images, alpha, around = there
-        return MarkedLesions(images, self.image, alpha, self.boxes, around)
+        there = {name: getattr(self, name).to(device) for name in ("images", "alpha", "around")}
+        return replace(self, **there)
 
 
 def pasted(

@@ -161,17 +161,19 @@ def appearance(
     patch = cut(x, pool, marked, group, v, u)  # (L, 3, W, W)
     # colour: that of the place as far as wanted, then jitter, as one affine map for each lesion
     box = group.inside()[:, None].to(x.dtype)  # (L, 1, W, W)
+
+    def place(r: Tensor | slice) -> Tensor:
+        """Mean colours (R, 3) of where lesions r go."""
+        return mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
+
     if r is not None:
-        place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])  # (R, 3)
-        patch[r] += (it.match[r, None] * (place - mean(patch[r], box[r])))[:, :, None, None]
+        patch[r] += (it.match[r, None] * (place(r) - mean(patch[r], box[r])))[:, :, None, None]
     if group.marked is not None and marked is not None:
         r = group.marked
-        place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
-        patch[r] += (it.match[r, None] * (place - marked.around[it.donor[r]]))[:, :, None, None]
+        patch[r] += (it.match[r, None] * (place(r) - marked.around[it.donor[r]]))[:, :, None, None]
     if group.texture is not None:
         r = group.texture
-        place = mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
-        patch[r] = drawn(it.seed[r], it.contrast[r], v[r], u[r], place)
+        patch[r] = drawn(it.seed[r], it.contrast[r], v[r], u[r], place(r))
     patch = apply_colour(patch, keep_grey(it.colour, grey), keep_grey(it.towards_mean, grey), mean(patch, box))
     # light and noise
     if group.shading is not None:
@@ -187,9 +189,8 @@ def appearance(
 
 def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
     """The donors' patches (L, 3, W, W), read bilinearly at box coordinates v, u (L, W, W), never outside the cut."""
-    it, crop, side = group.lesions, group.crop, x.shape[-1]
-    y0, x0, h, w = it.source.unbind(1)
-    top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
+    it, crop = group.lesions, group.crop
+    top, left, grid = _crops(it.source, crop, x.shape[-1], v, u)
     donor = read(x, it.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
     if group.foreign is not None:
         r = group.foreign
@@ -201,19 +202,23 @@ def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Gro
         r = group.marked
         own = marked.image.to(it.donor.device)[it.donor[r]]
         donor[r] = read(marked.images, own, top[r], left[r], crop)
-    grid = torch.stack([_within(u, x0, w, left, crop), _within(v, y0, h, top, crop)], -1)  # (L, W, W, 2)
     return F.grid_sample(donor, grid, mode="bilinear", padding_mode="border", align_corners=True)
 
 
 def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
     """How much of each pixel is lesion, (R, W, W), for the marked ones, r, of a group, warped as they are."""
-    it, crop, side = group.lesions.pick(r), group.crop, marked.alpha.shape[-1]
-    y0, x0, h, w = it.source.unbind(1)
-    top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
+    it, crop = group.lesions.pick(r), group.crop
+    top, left, grid = _crops(it.source, crop, marked.alpha.shape[-1], v[r], u[r])
     alpha = read(marked.alpha[:, None], it.donor, top, left, crop)
-    grid = torch.stack([_within(u[r], x0, w, left, crop), _within(v[r], y0, h, top, crop)], -1)
     cover = F.grid_sample(alpha, grid, mode="bilinear", padding_mode="border", align_corners=True)[:, 0]
     return cover * group.inside()[r]
+
+
+def _crops(source: Tensor, crop: int, side: int, v: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows (L,) and columns (L,) where crops of boxes (L, 4) begin, and where v, u lie in them: (L, W, W, 2)."""
+    y0, x0, h, w = source.unbind(1)
+    top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
+    return top, left, torch.stack([_within(u, x0, w, left, crop), _within(v, y0, h, top, crop)], -1)
 
 
 def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int) -> Tensor:

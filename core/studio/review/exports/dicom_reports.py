@@ -118,13 +118,15 @@ def export_dicom_sr(
     shown = _algorithm(store, study, run)
     known[shown.run] = shown
     said = _said(store, study, shown.run)
-    marks = ",".join(str(case) for case in said)
-    rows = store.query(f"SELECT * FROM cases WHERE study = ? AND id IN ({marks}) ORDER BY id", [study])
+    rows = store.query(
+        "SELECT * FROM cases WHERE study = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY id",
+        [study, json.dumps([*said])],
+    )
 
     def reports(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
         for author, words in said[row["id"]].items():
-            for run in {review["run"] for review in words["reviews"] if review["run"]} - set(known):
-                known[run] = Algorithm.of(store, run)
+            for seen in {review["run"] for review in words["reviews"] if review["run"]} - set(known):
+                known[seen] = Algorithm.of(store, seen)
             name = ALGORITHM if author == ALGORITHM else person(names.reader(author) or "")
             made = _report(source, name, words, shown if author == ALGORITHM else None, known)
             when = max(w["created"] for kind in words.values() for w in kind)
