@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from core.engine.progress import Stopped
 from core.studio.db import logged
 from core.studio.db.store import is_full, now
 from core.studio.review.people import NotAllowed
@@ -86,6 +87,10 @@ def add_handlers(server: FastAPI, home: Path) -> None:
     @server.exception_handler(Hidden)
     def refused(request: Request, error: ValueError) -> JSONResponse:
         return _answer(str(error), 403, home)
+
+    @server.exception_handler(Stopped)
+    def stopped(request: Request, error: Stopped) -> JSONResponse:
+        return _answer("Nobody waits for this any more.", 499)
 
     @server.exception_handler(ValueError)
     def mistake(request: Request, error: ValueError) -> JSONResponse:

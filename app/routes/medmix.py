@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
+from anyio import from_thread
+from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import Discriminator, StringConstraints
 from typing_extensions import NotRequired, TypeAliasType
@@ -194,7 +196,7 @@ class Said(Part):
 
 class Probe(Answer):
     """confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
-    those of `near` are."""
+    those of `near` are. side: of the images, in pixels."""
 
     accuracy: float
     chance: float
@@ -206,6 +208,7 @@ class Probe(Answer):
     words: list[Said]
     encoder: str
     images: int
+    side: int
     study: str
     seconds: float
 
@@ -248,6 +251,11 @@ def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
     return scene.study in sessions.standing(ctx.store(), who)["blind"]
 
 
+def left(request: Request) -> Callable[[], bool]:
+    """Whether whoever asked has gone, for a route that runs in a thread."""
+    return lambda: from_thread.run(request.is_disconnected)
+
+
 @router.get("/forms", response_model=MedMixForms)
 def forms(ctx: Studio, who: Reader):
     """Forms of the strong and weak augmentations."""
@@ -255,11 +263,11 @@ def forms(ctx: Studio, who: Reader):
 
 
 @router.post("/grid", **binary("application/octet-stream", head=GridHead))
-def grid(ctx: Studio, who: Reader, body: Scene):
-    """Draw a grid of views: classes A_0 .. A_k by sample."""
+def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
+    """Draw a grid of views: classes A_0 .. A_k by sample. It ends early where nobody waits for it any more."""
     asked = medmix_view.Scene.from_dict(body.scene)
-    blind = hidden(ctx, who, asked)
-    packed = medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked), blind).pack()
+    samples, blind = ctx.held(Samples, ctx.store()), hidden(ctx, who, asked)
+    packed = medmix_view.draw_grid(samples, asked, folder_of(ctx, asked), blind, left(request)).pack()
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -279,12 +287,12 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
 
 
 @router.post("/probe", response_model=Probe)
-def numbers(ctx: Studio, who: Reader, body: ProbeScene):
+def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
     """Numbers beside the picture: how well the classes can be told apart from features."""
     from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
 
     scene = medmix_view.Scene.from_dict(body.scene)
-    return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene))}
+    return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene), left(request))}
 
 
 @router.get("/donors", response_model=DonorStudies)

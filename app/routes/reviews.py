@@ -128,8 +128,9 @@ class OthersReview(Part):
 
 
 class CaseDetail(Part):
-    """Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
-    that is read blind; about: never under neutral names. kinds: those tags that came with the import."""
+    """Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others,
+    frames, recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that
+    came with the import."""
 
     id: int
     study: str
@@ -140,6 +141,7 @@ class CaseDetail(Part):
     name: str
     blind: bool
     mine: list[OwnReview]
+    findings: NotRequired[list[Finding]]
     frame: NotRequired[int]
     modality: NotRequired[str | None]
     spacing: NotRequired[Spacing | None]
@@ -150,7 +152,6 @@ class CaseDetail(Part):
     readings: NotRequired[dict[str, Reading | None]]
     masks: NotRequired[list[MaskVersion]]
     marks: NotRequired[CaseMarks]
-    findings: NotRequired[list[Finding]]
     about: NotRequired[About]
     others: NotRequired[list[OthersReview]]
     frames: NotRequired[int]

@@ -216,8 +216,9 @@ export interface components {
             apart: string;
         };
         /**
-         * @description Nothing below `mine` while the case is hidden from a blind reader; others, frames, recording: never of a study
-         *     that is read blind; about: never under neutral names. kinds: those tags that came with the import.
+         * @description Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others,
+         *     frames, recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that
+         *     came with the import.
          */
         CaseDetail: {
             id: number;
@@ -229,6 +230,7 @@ export interface components {
             name: string;
             blind: boolean;
             mine: components["schemas"]["OwnReview"][];
+            findings?: components["schemas"]["Finding"][];
             frame?: number;
             modality?: string | null;
             spacing?: components["schemas"]["Spacing"] | null;
@@ -241,7 +243,6 @@ export interface components {
             };
             masks?: components["schemas"]["MaskVersion"][];
             marks?: components["schemas"]["CaseMarks"];
-            findings?: components["schemas"]["Finding"][];
             about?: components["schemas"]["About"];
             others?: components["schemas"]["OthersReview"][];
             frames?: number;
@@ -1618,7 +1619,7 @@ export interface components {
         };
         /**
          * @description confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
-         *     those of `near` are.
+         *     those of `near` are. side: of the images, in pixels.
          */
         Probe: {
             /** @constant */
@@ -1633,6 +1634,7 @@ export interface components {
             words: components["schemas"]["Said"][];
             encoder: string;
             images: number;
+            side: number;
             study: string;
             seconds: number;
         };

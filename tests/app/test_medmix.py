@@ -135,6 +135,35 @@ def test_numbers_beside_the_picture(page, page_url, go):
     assert re.fullmatch(rf"(\d+ of|too few masks in) {STUDY}", whose), whose
 
 
+def test_six_lesions_fill_the_width_and_what_takes_long_is_timed_stopped_and_never_stale(page, page_url, go):
+    open_tab(page, page_url, go)
+    change(page, lambda: set_number(page, "k", 6))
+    assert page.evaluate(
+        "document.querySelector('.grid').offsetWidth / document.querySelector('.medmix-room .stage').clientWidth > 0.8"
+    )
+    page.get_by_role("button", name="Numbers").click()
+    panel = page.locator(".numbers.panel")
+    page.wait_for_selector(".numbers.panel[data-done]", timeout=120_000)
+    assert (
+        "Seen through an encoder that has learnt nothing (random weights), " in panel.inner_text()
+        and "images at 64 px" in panel.inner_text()
+    )
+    assert panel.evaluate("e => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight")
+    stale = page.get_by_text("Of the settings before.")
+    assert not stale.is_visible()
+    change(page, lambda: page.get_by_label("Size of a lesion, highest").fill("0.5"))
+    assert stale.is_visible()
+    # The next one takes as long as the reader lets it: the rate of the one before says how long, and Stop ends it.
+    page.route("**/api/medmix/grid", lambda route: None)
+    shown = painted(page)
+    page.get_by_label("Size of a lesion, highest").fill("0.3")
+    status = page.locator(".medmix-room .status")
+    status.filter(has_text=re.compile(r"Making 42 images, (about .* left|longer than usual)")).wait_for()
+    status.get_by_role("button", name="Stop").click()
+    status.filter(has_text="Stopped: the picture is of the settings before.").wait_for()
+    assert painted(page) == shown
+
+
 def blue(page) -> int:
     """Pixels on the picture that are blue and nothing else."""
     return page.evaluate(

@@ -50,13 +50,13 @@ export class Beside {
     select.value = this.kept ? (there ? was : NOW) : NOTHING;
   }
 
-  /** The picture of what is kept. @param {Values} scene that is on screen: the same samples, draws and side */
-  async grid(scene) {
+  /** The picture of what is kept. @param {Values} scene that is on screen: the same samples, draws and side @param {AbortSignal} [signal] */
+  async grid(scene, signal) {
     if (!this.kept) throw new Error('Nothing is kept.');
     const { title, ...settings } = this.kept;
     const wanted = { ...scene, ...settings };
     const asked = JSON.stringify(wanted);
-    if (this.drawn?.asked !== asked) this.drawn = { asked, grid: await fetchGrid(wanted) };
+    if (this.drawn?.asked !== asked) this.drawn = { asked, grid: await fetchGrid(wanted, signal) };
     return this.drawn.grid;
   }
 }

@@ -4,6 +4,29 @@ import { el } from '../../static/dom.js';
 
 /** @typedef {import('../../static/answers').GridHead & {mosaic: ImageBitmap}} Grid mosaic: all cells */
 /** @typedef {{n: number, m: number}} Cell class and sample */
+/** @typedef {{across: boolean, samples: number, cols: number, rows: number, cell: number}} Layout across: classes stand
+ * as columns, samples as rows; samples: how many are shown; cell: height of one in CSS pixels */
+
+const LEAST = 60; // CSS pixels of a cell's height
+const FEWEST = 4; // samples where classes stand as columns
+
+/**
+ * How classes and samples fill a stage best: classes as rows, or as columns with as many samples as fit.
+ * @param {number} classes @param {number} samples at most @param {number} aspect @param {number} wide @param {number} high
+ * @returns {Layout}
+ */
+export function arranged(classes, samples, aspect, wide, high) {
+  const made = (/** @type {boolean} */ across, /** @type {number} */ count) => {
+    const [cols, rows] = across ? [classes, count] : [count, classes];
+    const cell = Math.max(LEAST, Math.min(wide / (cols * aspect), high / rows));
+    return { across, samples: count, cols, rows, cell };
+  };
+  const all = [made(false, samples)];
+  for (let count = Math.min(FEWEST, samples); count <= samples; count += 1) all.push(made(true, count));
+  const area = (/** @type {Layout} */ { cell, cols, rows }) => cell * cell * cols * rows;
+  const fits = all.filter(({ cols, cell }) => cell * aspect * cols <= wide + 1);
+  return (fits.length ? fits : all).reduce((best, one) => (area(one) > area(best) ? one : best));
+}
 
 /** Takes a grid apart: a length, JSON, then the mosaic as a JPEG. @param {ArrayBuffer} packed @returns {Promise<Grid>} */
 export async function unpack(packed) {
@@ -13,8 +36,9 @@ export async function unpack(packed) {
   return { ...head, mosaic: await createImageBitmap(picture) };
 }
 
-/** @param {unknown} scene */
-export const fetchGrid = async (scene) => unpack(await (await fetched('/api/medmix/grid', { scene })).arrayBuffer());
+/** @param {unknown} scene @param {AbortSignal} [signal] */
+export const fetchGrid = async (scene, signal) =>
+  unpack(await (await fetched('/api/medmix/grid', { scene }, { signal })).arrayBuffer());
 
 export class Sheet {
   /**
@@ -26,42 +50,43 @@ export class Sheet {
     this.stage = stage;
     this.sheet = sheet;
     this.asked = asked;
-    /** @type {{box: HTMLElement, canvas: HTMLCanvasElement, svg: SVGElement, grid: Grid, title: string}[]} */
+    /** @type {{box: HTMLElement, canvas: HTMLCanvasElement, svg: SVGElement, grid: Grid, title: string, laid: Layout}[]} */
     this.drawn = [];
-    this.samples = 0; // how many of each grid are shown, from the left
+    this.samples = 0; // how many of each grid are shown, the first ones
     new ResizeObserver(() => this.drawn.length && this.show(this.drawn, this.samples)).observe(stage);
   }
 
-  /** Height of a cell in CSS pixels. @param {number} rows @param {number} cols @param {number} aspect @param {number} count */
-  #cell(rows, cols, aspect, count) {
-    const stage = this.stage.getBoundingClientRect();
-    const wide = (stage.width - (count - 1) * 18) / (cols * count * aspect);
-    const high = (window.innerHeight - stage.top - 42) / rows;
-    return Math.max(60, Math.min(wide, Math.max(high, 90)));
-  }
-
-  /** @param {{grid: Grid, title: string}[]} shown side by side @param {number} samples of each, from the left */
+  /** @param {{grid: Grid, title: string}[]} shown side by side @param {number} samples of each, at most */
   show(shown, samples) {
     const grids = shown.map(({ grid, title }) => ({ grid, title }));
     this.samples = samples;
     for (const { box } of this.drawn.splice(grids.length)) box.remove();
+    const stage = this.stage.getBoundingClientRect();
+    const wide = (stage.width - (grids.length - 1) * 18) / grids.length;
     grids.forEach(({ grid, title }, i) => {
-      const { rows, side } = grid;
-      const cols = this.#cols(grid);
-      this.drawn[i] ||= this.#box(i, grid);
-      Object.assign(this.drawn[i], { grid, title });
+      const { rows: classes, side } = grid;
+      const aspect = grid.aspect || 1;
+      const high = window.innerHeight - stage.top - 42;
+      const laid = arranged(classes, Math.min(grid.cols, samples), aspect, wide, high);
+      this.drawn[i] ||= this.#box(i, grid, laid);
+      Object.assign(this.drawn[i], { grid, title, laid });
       const { box, canvas } = this.drawn[i];
+      const { cols, rows } = laid;
       const [width, height] = [cols * side, rows * side];
       if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-      canvas.getContext('2d')?.drawImage(grid.mosaic, 0, 0);
-      canvas.setAttribute('aria-label', `Classes A_0 to A_${rows - 1} of ${cols} samples`);
-      const aspect = grid.aspect || 1;
-      const cell = this.#cell(rows, cols, aspect, grids.length);
-      box.style.width = `${Math.floor(cell * aspect * cols)}px`;
-      box.style.height = `${Math.floor(cell * rows)}px`;
+      const context = canvas.getContext('2d');
+      for (let n = 0; n < classes; n += 1)
+        for (let m = 0; m < laid.samples; m += 1) {
+          const [x, y] = this.#place(i, n, m);
+          context?.drawImage(grid.mosaic, m * side, n * side, side, side, x * side, y * side, side, side);
+        }
+      canvas.setAttribute('aria-label', `Classes A_0 to A_${classes - 1} of ${laid.samples} samples`);
+      box.style.width = `${Math.floor(laid.cell * aspect * cols)}px`;
+      box.style.height = `${Math.floor(laid.cell * rows)}px`;
       for (const old of box.querySelectorAll('.class-name, h3')) old.remove();
-      for (let n = 0; n < rows; n += 1) {
-        const style = `top:${(100 * n) / rows + 0.8}%`;
+      for (let n = 0; n < classes; n += 1) {
+        const [x, y] = this.#place(i, n, 0);
+        const style = `left:calc(${(100 * x) / cols}% + 6px);top:${(100 * y) / rows + 0.8}%`;
         box.append(el('span', { class: 'class-name', style }, 'A', el('sub', {}, String(n))));
       }
       if (grids.length > 1) box.append(el('h3', {}, title));
@@ -69,13 +94,14 @@ export class Sheet {
     });
   }
 
-  /** How many samples of a grid are shown. @param {Grid} grid */
-  #cols({ cols }) {
-    return Math.min(cols, this.samples);
+  /** Where sample m of class n stands, in cells; the same turns it back.
+   * @param {number} i @param {number} n @param {number} m @returns {[number, number]} */
+  #place(i, n, m) {
+    return this.drawn[i].laid.across ? [n, m] : [m, n];
   }
 
-  /** @param {number} i @param {Grid} grid */
-  #box(i, grid) {
+  /** @param {number} i @param {Grid} grid @param {Layout} laid */
+  #box(i, grid, laid) {
     const canvas = el('canvas', { role: 'img' });
     const svg = el('svg', { preserveAspectRatio: 'none' });
     const box = el(
@@ -90,7 +116,7 @@ export class Sheet {
       svg,
     );
     this.sheet.append(box);
-    return { box, canvas, svg, grid, title: '' };
+    return { box, canvas, svg, grid, title: '', laid };
   }
 
   mark() {
@@ -100,54 +126,57 @@ export class Sheet {
   /** @param {number} i @param {Cell | null} hot the cell under the pointer */
   #marks(i, hot) {
     if (!this.drawn[i]) return;
-    const { grid, svg } = this.drawn[i];
+    const { grid, svg, laid } = this.drawn[i];
     const { outlines, sources } = this.asked();
-    const cols = this.#cols(grid);
-    svg.setAttribute('viewBox', `0 0 ${cols} ${grid.rows}`);
+    const place = (/** @type {number} */ n, /** @type {number} */ m) => this.#place(i, n, m);
+    const { cols, rows } = laid;
+    svg.setAttribute('viewBox', `0 0 ${cols} ${rows}`);
     /** @type {SVGElement[]} */
     const parts = [];
-    for (let c = 1; c < cols; c += 1) parts.push(el('line', { class: 'gap', x1: c, x2: c, y1: 0, y2: grid.rows }));
-    for (let r = 1; r < grid.rows; r += 1) parts.push(el('line', { class: 'gap', y1: r, y2: r, x1: 0, x2: cols }));
+    for (let c = 1; c < cols; c += 1) parts.push(el('line', { class: 'gap', x1: c, x2: c, y1: 0, y2: rows }));
+    for (let r = 1; r < rows; r += 1) parts.push(el('line', { class: 'gap', y1: r, y2: r, x1: 0, x2: cols }));
     if (outlines) {
       grid.outlines.forEach((row, n) =>
-        row
-          .slice(0, cols)
-          .forEach((lines, m) =>
-            lines.forEach((line) =>
-              parts.push(el('polygon', { points: line.map(([x, y]) => `${m + x},${n + y}`).join(' ') })),
-            ),
-          ),
+        row.slice(0, laid.samples).forEach((lines, m) => {
+          const [left, top] = place(n, m);
+          for (const line of lines)
+            parts.push(el('polygon', { points: line.map(([x, y]) => `${left + x},${top + y}`).join(' ') }));
+        }),
       );
     }
     for (const s of sources ? grid.sources : []) {
       if (hot && (s.n !== hot.n || s.m !== hot.m)) continue;
       if (!hot && s.n !== 1) continue; // at rest only A_1's, or the picture would be all boxes
-      if (s.m >= cols || s.donor >= cols) continue; // not in the picture: further right, or another study's image
+      if (s.m >= laid.samples || s.donor >= laid.samples) continue; // not in the picture, or another study's image
+      const [[left, top], [to, down]] = [place(0, s.donor), place(s.n, s.m)];
       const [x0, y0, x1, y1] = s.box;
       const [u0, v0, u1, v1] = s.to;
-      parts.push(el('rect', { class: 'cut', x: s.donor + x0, y: y0, width: x1 - x0, height: y1 - y0 }));
+      parts.push(el('rect', { class: 'cut', x: left + x0, y: top + y0, width: x1 - x0, height: y1 - y0 }));
       parts.push(
         el('line', {
           class: 'way',
-          x1: s.donor + (x0 + x1) / 2,
-          y1: (y0 + y1) / 2,
-          x2: s.m + (u0 + u1) / 2,
-          y2: s.n + (v0 + v1) / 2,
+          x1: left + (x0 + x1) / 2,
+          y1: top + (y0 + y1) / 2,
+          x2: to + (u0 + u1) / 2,
+          y2: down + (v0 + v1) / 2,
         }),
       );
     }
-    if (hot) parts.push(el('rect', { class: 'hot', x: hot.m, y: hot.n, width: 1, height: 1 }));
+    if (hot) {
+      const [x, y] = place(hot.n, hot.m);
+      parts.push(el('rect', { class: 'hot', x, y, width: 1, height: 1 }));
+    }
     svg.replaceChildren(...parts);
   }
 
   /** @param {number} i @param {MouseEvent} event @returns {Cell | null} */
   #at(i, event) {
     const box = this.drawn[i].box.getBoundingClientRect();
-    const { rows } = this.drawn[i].grid;
-    const cols = this.#cols(this.drawn[i].grid);
-    const m = Math.floor(((event.clientX - box.left) / box.width) * cols);
-    const n = Math.floor(((event.clientY - box.top) / box.height) * rows);
-    return m >= 0 && m < cols && n >= 0 && n < rows ? { n, m } : null;
+    const { cols, rows } = this.drawn[i].laid;
+    const x = Math.floor(((event.clientX - box.left) / box.width) * cols);
+    const y = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    const [m, n] = this.#place(i, y, x);
+    return x >= 0 && x < cols && y >= 0 && y < rows ? { n, m } : null;
   }
 
   /** @param {number} i @param {MouseEvent} event */
@@ -157,7 +186,7 @@ export class Sheet {
     const { side, names, aspect } = this.drawn[i].grid;
     const width = Math.round(side * (aspect || 1));
     const canvas = el('canvas', { width, height: side });
-    const from = this.drawn[i].canvas;
+    const from = this.drawn[i].grid.mosaic;
     canvas.getContext('2d')?.drawImage(from, at.m * side, at.n * side, side, side, 0, 0, width, side);
     const dialog = el(
       'dialog',

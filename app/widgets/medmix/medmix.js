@@ -8,7 +8,8 @@ import { Beside } from './beside.js';
 import { fetchGrid, Sheet } from './grid.js';
 import { ownImages } from './own_images.js';
 import { label, Presets } from './presets.js';
-import { awaitProbe, showProbe } from './probe.js';
+import { Numbers } from './probe.js';
+import { waited } from './waiting.js';
 
 /** @typedef {import('../../static/types').Values} Values */
 
@@ -114,8 +115,18 @@ export async function mount(root, studio) {
     const from = performance.now();
     try {
       const asked = scene();
-      const grids = [{ title: 'now', grid: await fetchGrid(asked) }];
-      if (beside.kept) grids.push({ title: beside.kept.title, grid: await beside.grid(asked) });
+      numbers.follow(asked);
+      const cells = SAMPLES * (Number(asked.config.k || 3) + 1) * (beside.kept ? 2 : 1);
+      const what = { kind: 'grid', words: `Making ${cells} images`, amount: cells * asked.size ** 2 };
+      const grids = await waited($('.status'), what, async (signal) => [
+        { title: 'now', grid: await fetchGrid(asked, signal) },
+        ...(beside.kept ? [{ title: beside.kept.title, grid: await beside.grid(asked, signal) }] : []),
+      ]);
+      if (!grids) {
+        again = false;
+        $('.status').textContent = 'Stopped: the picture is of the settings before.';
+        return;
+      }
       form.complain('');
       sheet.show(grids, beside.kept ? SAMPLES / 2 : SAMPLES);
       const ms = Math.round(performance.now() - from);
@@ -151,23 +162,10 @@ export async function mount(root, studio) {
     orToast(save());
   };
 
-  // Numbers beside the picture -----------------------------------------------------------------
-  async function measure() {
+  const numbers = new Numbers($('.numbers.panel'), $('.measure'), () => {
     if (!studio.study) throw new Error('The numbers need a study: choose or import one.');
-    const panel = $('.numbers.panel');
-    awaitProbe(panel);
-    $('.measure').disabled = true;
-    try {
-      const body = { scene: { ...scene(), drop: '' }, encoder: 'latest' };
-      showProbe(panel, await api('/api/medmix/probe', body));
-    } catch (error) {
-      panel.hidden = true;
-      throw error;
-    } finally {
-      $('.measure').disabled = false;
-    }
-  }
-  $('.measure').onclick = () => orToast(measure());
+    return scene();
+  });
 
   studio.on('study', () => {
     own.leave();

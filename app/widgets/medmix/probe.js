@@ -1,6 +1,9 @@
 // Numbers beside the picture, before any training: how separable the classes are, what weak crops keep, what is near.
+import { api } from '../../static/api.js';
+import { orToast } from '../../static/dialogs.js';
 import { el, fill } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
+import { waited } from './waiting.js';
 
 /** @typedef {import('../../static/answers').Probe} Probe */
 
@@ -10,12 +13,12 @@ function matrix(confusion) {
   const rows = confusion.map((row, n) => {
     const sum = row.reduce((a, b) => a + b, 0) || 1;
     const shade = (/** @type {number} */ v) => `background:rgba(124,196,212,${(0.75 * v) / sum})`;
-    return [head(n), row.map((v) => el('span', { style: shade(v) }, percent(v / sum, 0)))];
+    return [head(n), row.map((v) => el('span', { style: shade(v) }, fixed((100 * v) / sum, 0)))];
   });
   return el(
     'div',
     { class: 'matrix', style: `grid-template-columns: repeat(${confusion.length + 1}, auto)` },
-    el('span', { class: 'dim' }, 'true \\ predicted'),
+    el('span', { class: 'dim' }, 'true, % as'),
     confusion.map((_, n) => head(n)),
     rows,
   );
@@ -40,35 +43,80 @@ function facts(r) {
   ];
 }
 
-/** @param {HTMLElement} panel @param {Probe} r */
-export function showProbe(panel, r) {
-  const close = () => {
-    panel.hidden = true;
-  };
-  const encoder = r.encoder === 'untrained' ? 'An untrained encoder' : r.encoder;
-  fill(
-    panel,
-    el(
-      'div',
-      { class: 'top' },
-      el('h2', {}, 'Before any training'),
-      el('button', { 'aria-label': 'Close', onclick: close }, '✕'),
-    ),
-    r.words.map((w) => el('p', { class: w.kind }, w.text)),
-    el(
-      'div',
-      { class: 'facts' },
-      facts(r).map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', { class: 'num' }, value)]),
-    ),
-    matrix(r.confusion),
-    el('p', { class: 'dim' }, `${encoder}, ${r.images} images at 64 px, ${seconds(r.seconds)}`),
-  );
-  panel.dataset.done = 'yes';
-}
+/** What of a scene the numbers hang on: not the side of the picture or what is dropped on it. @param {any} scene */
+const measuredOf = ({ study, strong, config, seed, weak_config }) =>
+  JSON.stringify([study, strong, config, seed, weak_config]);
 
-/** @param {HTMLElement} panel */
-export function awaitProbe(panel) {
-  panel.hidden = false;
-  delete panel.dataset.done;
-  fill(panel, el('p', { class: 'dim' }, 'Looking at these settings through an encoder…'), el('progress'));
+export class Numbers {
+  /** @param {HTMLElement} panel @param {HTMLButtonElement} button that asks for them
+   * @param {() => any} scene on screen; an Error where there is none to measure */
+  constructor(panel, button, scene) {
+    this.panel = panel;
+    this.button = button;
+    this.scene = scene;
+    this.of = ''; // what was measured
+    button.onclick = () => orToast(this.measure());
+  }
+
+  async measure() {
+    const { panel, button } = this;
+    const scene = { ...this.scene(), drop: '' };
+    panel.hidden = false;
+    delete panel.dataset.done;
+    const place = el('p', { class: 'dim' }, 'Looking at these settings through an encoder…');
+    fill(panel, place, el('progress'));
+    button.disabled = true;
+    this.of = measuredOf(scene);
+    const what = { kind: 'numbers', words: 'Looking through an encoder', amount: Number(scene.config.k || 3) + 1 };
+    try {
+      const body = { scene, encoder: 'latest' };
+      const r = await waited(place, what, (signal) => api('/api/medmix/probe', body, { signal }));
+      if (r) this.show(r);
+      else panel.hidden = true;
+    } catch (error) {
+      panel.hidden = true;
+      throw error;
+    } finally {
+      button.disabled = false;
+    }
+  }
+
+  /** Another scene is on screen: numbers of the one before say so. @param {unknown} scene */
+  follow(scene) {
+    this.panel.toggleAttribute('data-stale', measuredOf(scene) !== this.of);
+  }
+
+  /** @param {Probe} r */
+  show(r) {
+    const { panel } = this;
+    const close = () => {
+      panel.hidden = true;
+    };
+    const through = r.encoder === 'untrained' ? 'an encoder that has learnt nothing (random weights)' : r.encoder;
+    fill(
+      panel,
+      el(
+        'div',
+        { class: 'top' },
+        el('h2', {}, 'Before any training'),
+        el('button', { 'aria-label': 'Close', onclick: close }, '✕'),
+      ),
+      el('p', { class: 'dim' }, `Seen through ${through}, ${r.images} images at ${r.side} px, ${seconds(r.seconds)}`),
+      el(
+        'p',
+        { class: 'warn old' },
+        'Of the settings before. ',
+        el('button', { class: 'link', onclick: () => this.button.click() }, 'Measure these'),
+      ),
+      r.words.map((w) => el('p', { class: w.kind }, w.text)),
+      el(
+        'div',
+        { class: 'facts' },
+        facts(r).map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', { class: 'num' }, value)]),
+      ),
+      matrix(r.confusion),
+    );
+    panel.dataset.done = 'yes';
+    this.follow({ ...this.scene(), drop: '' });
+  }
 }

@@ -2,7 +2,7 @@
 import { enqueue, get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
 import { shownCase } from '../../static/store.js';
-import { again, decide, goTo, step, undo, undoOrRedo } from './js/decisions.js';
+import { again, decide, goTo, step } from './js/decisions.js';
 import { allMarked, DRAWING, leave, save, takeNormal, takeTool } from './js/drawing.js';
 import { record, takePlace } from './js/findings.js';
 import { frame } from './js/frame.js';
@@ -25,15 +25,26 @@ const NUDGE = 10; // steps of the threshold's slider for one key
 function viewActs(review) {
   const { view, show, display, threshold } = review;
   const zoom = (/** @type {number} */ factor) => view.zoomAt(view.pane.w / 2, view.pane.h / 2, factor);
-  const turns = Object.entries(TURNS).map(([name, turn]) => [name, () => view.reorient(turn)]);
+  const turns = Object.entries(TURNS).map(([name, turn]) => {
+    const act = () => {
+      const before = view.turn;
+      view.reorient(turn);
+      const [undo, redo] = [before, view.turn].map((one) => () => view.reorient(() => one));
+      review.history.add({ words: 'turned view', case: review.detail?.id, passing: true, undo, redo });
+    };
+    return [name, act];
+  });
   return {
     ...Object.fromEntries(turns),
     heat: () => display.set({ heat: !show.heat }),
     contour: () => display.set({ contour: !show.contour }),
     mask: () => (review.waits ? reveal(review) : display.set({ mask: MASK_RING[show.mask] })),
     invert: () => display.set({ invert: !show.invert }),
-    roi: () => display.setInside(!show.inside),
-    nearest: () => review.cases.setNearest(!show.nearest),
+    roi: () => display.set({ inside: !show.inside }),
+    nearest: () =>
+      review.detail?.blind
+        ? review.say('Decide first; then the nearest normal image is shown.')
+        : display.set({ nearest: !show.nearest }),
     fit: () => view.reset(),
     full: () => view.oneToOne(),
     zoomin: () => zoom(1.25),
@@ -67,9 +78,8 @@ function caseActs(review) {
     previous: () => step(review, { back: true }),
     unread: () => step(review, { unread: true }),
     save: () => save(review),
-    // While a mask is drawn these two speak of strokes, and never of decisions.
-    undo: () => undo(review),
-    redo: () => (editor.mask ? editor.redo() : undoOrRedo(review, 'redo')),
+    undo: () => review.history.go('undo'),
+    redo: () => review.history.go('redo'),
     Enter: () => editor.points.length && editor.finish(),
     Escape: () => {
       if (review.ruler.active) review.ruler.toggle();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from core.engine.augment.config import WeakConfig
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.weak import WeakViews
 from core.engine.config import Config
+from core.engine.progress import Stopped
 from core.engine.registry import STRONG
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.ingest.donors import check_pool
@@ -108,9 +110,17 @@ def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> lis
             for i in range(scene.samples)]  # fmt: skip
 
 
-def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None, blind: bool = False) -> Grid:
+def draw_grid(
+    samples: Samples,
+    scene: Scene,
+    dropped: Path | None = None,
+    blind: bool = False,
+    is_left: Callable[[], bool] = lambda: False,
+) -> Grid:
     """Make the classes of a scene. blind: the study's samples are numbered instead of named by their files,
-    and marked lesions are not shown. ValueError says which setting does not fit.
+    and marked lesions are not shown. is_left: whether nobody waits any more, asked before each class.
+
+    Raises ValueError, which says which setting does not fit, and Stopped when nobody waits.
     """
     cases = cases_of(samples, scene, dropped)
     images, roi = samples.load(cases, scene.size)
@@ -120,6 +130,8 @@ def draw_grid(samples: Samples, scene: Scene, dropped: Path | None = None, blind
     kept, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
     with torch.inference_mode(), one_thread():
         for n in range(1, strong.k + 1):
+            if is_left():
+                raise Stopped
             mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
             kept.append(mixed.images)
             masks.append(mixed.masks)

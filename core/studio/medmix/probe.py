@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from core.engine.augment.strong import Mixed
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, load_encoder
+from core.engine.progress import Stopped
 from core.engine.tensors import to_batch
 from core.studio.db.store import Store
 from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, lesion_similarity
@@ -29,15 +31,22 @@ SEEN = 0.5  # a lesion is still in a view if half of it, as the view enlarges it
 
 
 @torch.inference_mode()
-def probe(store: Store, scene: Scene, run: str | None = None, lesions_hidden: bool = False) -> dict:
+def probe(
+    store: Store,
+    scene: Scene,
+    run: str | None = None,
+    lesions_hidden: bool = False,
+    is_left: Callable[[], bool] = lambda: False,
+) -> dict:
     """How a linear probe on an encoder sees the classes of a scene.
 
     run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
     lesions_hidden: nothing is compared with the study's real lesions, which are of cases that are still read blind.
+    is_left: whether nobody waits any more, asked before each class; then Stopped is raised.
 
     {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near", "words",
-    "seconds", "images", "encoder", "study"}. study: whose images, and whose real lesions in `near`. lesion_accuracy:
-    balanced accuracy of some lesion against none, guessing 0.5.
+    "seconds", "images", "side", "encoder", "study"}. study: whose images, and whose real lesions in `near`.
+    lesion_accuracy: balanced accuracy of some lesion against none, guessing 0.5.
     survival: mean part of a lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep
     less than half. near: None, or as `lesion_similarity` says.
     """
@@ -57,6 +66,8 @@ def probe(store: Store, scene: Scene, run: str | None = None, lesions_hidden: bo
     groups: list[int] = []
     lesions: Mixed | None = None
     for n in range(strong.k + 1):
+        if is_left():
+            raise Stopped
         mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
         views, masks = weak(mixed.images, torch.Generator().manual_seed(n), mixed.masks)
         features.append(_features(encoder, views))
@@ -84,6 +95,7 @@ def probe(store: Store, scene: Scene, run: str | None = None, lesions_hidden: bo
         if lesions_hidden
         else lesion_similarity(store, scene.study, lambda images: _features(encoder, images), x, lesions),
         "images": len(x),
+        "side": SIDE,
         "encoder": run or "untrained",
         "study": scene.study,
     }

@@ -200,7 +200,7 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
 def detail(context: RequestContext, case: Row | None = None) -> dict:
     """The context's case for the page, or another one of its study, with what its run and the default ones say of it.
 
-    A blind reader who has not committed gets size and number, and nothing else.
+    A blind reader who has not committed gets size, number and their own findings, and nothing else.
     """
     store, reader, case = context.store, context.reader, case or context.asked_case
     case_id = case["id"]
@@ -231,8 +231,9 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
             for place, r in enumerate(own, 1)
         ],
     }
-    if hidden:
-        return out
+    if hidden:  # of findings the reader's own alone, of this reading
+        since = context.session["created"] if context.session else ""
+        return out | {"findings": [f for f in decisions.findings_of(context, case_id) if f["created"] >= since]}
     if context.trial is not None:
         return out | _in_trial(context, case)
     runs = scored_runs(store, context.study)

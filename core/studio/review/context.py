@@ -235,11 +235,9 @@ class RequestContext:
             raise Hidden(DECIDE_FIRST)
 
     def demand_marks(self) -> None:
-        """Raises Hidden unless findings may be noted on the case that was asked for: in a trial that wants them at any
-        time, otherwise once the case is not hidden."""
-        if self.trial is None:
-            self.demand_seen()
-        elif not self.trial["marks"]:
+        """Raises Hidden in a trial that asks for no places. A blind reader notes where a lesion is before the score is
+        shown, as a study of localisation asks."""
+        if self.trial is not None and not self.trial["marks"]:
             raise Hidden("This trial asks for no places.")
 
     def demand_open(self) -> None:

@@ -12,7 +12,7 @@ from core.studio.review import people, sessions
 from core.studio.review.agreement import agreement
 from tests.app.conftest import Served
 from tests.app.review.conftest import STUDY, enter, make_home, packed, settle
-from tests.studio.review.conftest import asks
+from tests.studio.review.conftest import HIDDEN, asks
 
 
 def sign_in(browser, url, name):
@@ -42,6 +42,14 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
             html = page.content()
             assert not page.locator(".rv-ai").is_visible() and page.locator(".rv-veil").is_visible()
             assert not any(c["name"] in html for c in cases)
+            # Where the lesion is can be said before the score is shown; a mask cannot be drawn, and the page says so.
+            page.keyboard.press("b")
+            page.locator(".toast").filter(has_text="Where a lesion is can be said now").wait_for()
+            page.keyboard.press("'")
+            page.locator(".rv-pane canvas").first.click()
+            page.keyboard.press("1")
+            settle(page)
+            assert "point" in page.locator(".rv-findings li").inner_text() and not page.locator(".rv-ai").is_visible()
             listed = page.request.get(f"{server.url}api/review/list?study={STUDY}").json()["rows"]
             assert not {r["id"] for r in listed} & {c["id"] for c in cases} and len(listed) == len(cases)
             for case in listed:
@@ -58,7 +66,7 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
                 body = page.request.get(f"{server.url}api/case/{case['id']}/pack?run={runs[0]}").body()
                 assert [p["name"] for p in packed(body)] == ["image"]
                 shown = page.request.get(f"{server.url}api/review/case/{case['id']}?study={STUDY}&run={runs[0]}").json()
-                assert set(shown["case"]) == {"id", "study", "v", "width", "height", "bits", "name", "blind", "mine"}
+                assert set(shown["case"]) == HIDDEN
                 frames = page.request.get(f"{server.url}api/review/timeline/{case['id']}?run={runs[0]}").json()
                 assert frames["frames"] == []
             for sort in ("percentile", "score", "disagreement", "name"):

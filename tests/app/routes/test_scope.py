@@ -116,6 +116,12 @@ def test_other_peoples_findings_and_masks_are_withheld_as_their_decisions_are(re
         r["id"] for r in ann.get(f"/api/review/list?study={STUDY}").json()["rows"]
         if _case(server, store, ann, r["id"]) == case["id"]
     )  # fmt: skip
+    # Where the lesion is, is said before the score is shown.
+    placed = ann.post("/api/review/finding", json={"case": known, "label": "early", "box": [1, 1, 5, 5]}).json()
+    hidden = ann.get(f"/api/review/case/{known}?study={STUDY}&run={run}").json()["case"]
+    assert [f["label"] for f in placed["findings"]] == [f["label"] for f in hidden["findings"]] == ["early"]
+    assert hidden["blind"] and "readings" not in hidden and "masks" not in hidden
+    assert ann.delete(f"/api/review/finding/{placed['findings'][0]['id']}").json()["findings"] == []
     done = ann.post("/api/review/decide", json={"case": known, "decision": "normal", "run": run})
     detail = done.json()["next"]
     assert detail["findings"] == [] and detail["masks"] == [] and "others" not in detail

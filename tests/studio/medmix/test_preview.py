@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from core.engine.augment.config import MEDMIX_PRESETS
+from core.engine.progress import Stopped
 from core.studio.ingest import studies
 from core.studio.medmix import figure, probe
 from core.studio.medmix import preview as medmix_view
@@ -26,6 +27,17 @@ def samples(store, tmp_path):
 
 def scene(**changes) -> medmix_view.Scene:
     return medmix_view.Scene.from_dict({"study": "tiny", "size": 64, "samples": 3, **changes})
+
+
+def test_whoever_leaves_leaves_no_work_behind(samples, store):
+    for work in (
+        lambda left: medmix_view.draw_grid(samples, scene(config={"k": 7}), is_left=left),
+        lambda left: probe.probe(store, scene(config={"k": 7}), is_left=left),
+    ):
+        asked = iter([False, False, True])
+        with pytest.raises(Stopped):
+            work(lambda asked=asked: next(asked))
+        assert next(asked, None) is None, "asked before each class, and stopped at the first yes"
 
 
 def test_same_seed_same_draws_another_setting_leaves_the_rest(samples):

@@ -20,6 +20,8 @@ from core.studio.review.worklist import Query, Worklist
 from core.studio.runs import records as runs
 
 STUDY = "room"
+# What a blind reader who has not decided gets of a case; of the findings their own alone.
+HIDDEN = {"id", "study", "v", "width", "height", "bits", "name", "blind", "mine", "findings"}
 LARGE = 137  # cases of the study `large`
 
 

@@ -6,7 +6,7 @@ from core.studio.review import cases, decisions, people, results, sessions
 from core.studio.review.people import add_reader
 from core.studio.review.sessions import Hidden
 from core.studio.runs import bin
-from tests.studio.review.conftest import asks, decide
+from tests.studio.review.conftest import HIDDEN, asks, decide
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_the_first_decision_opens_the_case_and_the_second_is_kept_beside_it(blin
     store, run = blinded
     case = store.one("SELECT * FROM cases WHERE label = 'abnormal'")
     before = cases.detail(asks(store, case_id=case["id"], run=run))
-    assert before["blind"] and set(before) == {"id", "study", "v", "width", "height", "bits", "name", "blind", "mine"}
+    assert before["blind"] and set(before) == HIDDEN
     assert case["name"] not in str(before)
     with pytest.raises(Hidden):
         asks(store, case_id=case["id"]).demand_seen()

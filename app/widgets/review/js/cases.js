@@ -102,16 +102,6 @@ export class CaseLoader {
     return other ? layers.heats.get(`${detail.id}/${other.id}`, detail.id, other.id) : null;
   }
 
-  /** @param {boolean} nearest whether the nearest normal image is shown beside the case */
-  setNearest(nearest) {
-    const { review } = this;
-    if (review.detail?.blind) return review.say('Decide first; then the nearest normal image is shown.');
-    review.show.nearest = nearest;
-    review.arrange();
-    review.redraw();
-    return this.fetchNearest();
-  }
-
   // The normal training image that lies nearest to the case, as the run's encoder sees it.
   async fetchNearest() {
     const { review } = this;

@@ -109,8 +109,8 @@ export function controls(review) {
     compared.element,
   );
   const blind =
-    'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; ' +
-    'then you may keep it or change it.';
+    'Decide first. The score, the heat map and the lesion mask are shown once your decision is on disk; then you may ' +
+    'keep it or change it. Where a lesion is can be said before.';
   const veil = el('section', { class: 'rv-veil', hidden: true }, el('h3', {}, 'Blind reading'), el('p', {}, blind));
   const ofMap = el(
     'div',
@@ -144,6 +144,7 @@ export function controls(review) {
     el('section', {}, folded),
     tagged.element,
     about.element,
+    el('section', {}, review.history.element),
   );
   return {
     ...map,

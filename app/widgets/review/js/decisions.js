@@ -56,11 +56,12 @@ export function decide(review, decision) {
     });
     if (!answer.ok) return review.say(answer.error, 'bad');
     const { next } = answer;
-    const again = next?.id === detail.id;
-    const reading = again && run ? next.readings?.[run] : null;
+    const stays = next?.id === detail.id;
+    const reading = stays && run ? next.readings?.[run] : null;
     const seen = reading ? { percentile: reading.percentile, flagged: Number(reading.flagged) } : {};
     review.last = { case: detail.id, decision, at };
-    review.drafts.decided();
+    const again = (/** @type {'undo' | 'redo'} */ which) => () => undoOrRedo(review, which);
+    review.history.add({ words: TITLE[decision], case: detail.id, undo: again('undo'), redo: again('redo') });
     review.list.decided(detail.id, decision, seen);
     review.marked();
     if (next) await review.cases.enter(next, answer.ahead);
@@ -69,7 +70,7 @@ export function decide(review, decision) {
       if (fresh.ok) await review.cases.enter(fresh.case);
       review.say('That was the last case of this list.', 'good');
     }
-    review.flash(`${TITLE[decision]}${again ? ' (first decision kept; now with the reading)' : ''}`, decision);
+    review.flash(`${TITLE[decision]}${stays ? ' (first decision kept; now with the reading)' : ''}`, decision);
   });
 }
 
@@ -92,13 +93,14 @@ export function step(review, { back = false, unread = false } = {}) {
 }
 
 /** @param {ReviewView} review @param {number} id */
-export function goTo(review, id) {
-  return enqueue(async () => {
-    const found = await get(`/api/review/case/${id}`, review.list.params());
-    if (!found.ok) return review.say(found.error, 'bad');
-    await review.cases.enter(found.case);
-  });
+export async function enterCase(review, id) {
+  const found = await get(`/api/review/case/${id}`, review.list.params());
+  if (!found.ok) return review.say(found.error, 'bad');
+  await review.cases.enter(found.case);
 }
+
+/** @param {ReviewView} review @param {number} id */
+export const goTo = (review, id) => enqueue(() => enterCase(review, id));
 
 /**
  * Reads list and case again where another window has changed them; what is being drawn stays, and so does all if the
@@ -122,28 +124,18 @@ export async function again(review) {
   });
 }
 
-/** Takes back the last stroke or decision, wherever it was. @param {ReviewView} review */
-export async function undo(review) {
-  const { editor, drafts } = review;
-  if (editor.mask && (editor.history.length || editor.points.length)) return editor.undo();
-  const drawn = drafts.elsewhere();
-  if (!drawn) return editor.mask ? false : undoOrRedo(review, 'undo');
-  await goTo(review, drawn);
-  if (review.detail?.id === drawn && editor.undo()) review.flash('Undone: a stroke on this case', 'unread');
-}
-
-/** @param {ReviewView} review @param {'undo' | 'redo'} which */
-export function undoOrRedo(review, which) {
-  return enqueue(async () => {
-    const body = { study: review.study, list: review.list.params() };
-    const answer = which === 'undo' ? await post('/api/review/undo', body) : await post('/api/review/redo', body);
-    if (!answer.ok) return review.say(answer.error);
-    const { decision } = answer;
-    review.last = null;
-    if (which === 'undo') review.drafts.undone(0);
-    review.list.decided(answer.case, decision);
-    await review.cases.enter(answer.next);
-    const title = decision ? TITLE[decision] : 'undecided';
-    review.flash(`${which === 'undo' ? 'Undone' : 'Redone'}: ${title}`, decision || 'unread');
-  });
+/** The reader's last decision, taken back or given back by the studio. Returns the one that counts now, in words; false
+ * where it was refused. @param {ReviewView} review @param {'undo' | 'redo'} which */
+export async function undoOrRedo(review, which) {
+  const body = { study: review.study, list: review.list.params() };
+  const answer = which === 'undo' ? await post('/api/review/undo', body) : await post('/api/review/redo', body);
+  if (!answer.ok) {
+    review.say(answer.error);
+    return false;
+  }
+  const { decision } = answer;
+  review.last = null;
+  review.list.decided(answer.case, decision);
+  await review.cases.enter(answer.next);
+  return decision ? TITLE[decision] : 'undecided';
 }

@@ -6,6 +6,21 @@ import { LAYOUTS } from './paint.js';
 import { windowOf, windows } from './windows.js';
 
 /** @typedef {import('./layers.js').Heat} Heat */
+/** @typedef {Partial<typeof import('./review_view.js').SHOW>} Shown */
+
+/** What can be undone, in words. @type {Record<string, string>} */
+const WORDS = {
+  heat: 'heat map',
+  contour: 'contour',
+  opacity: 'opacity',
+  colours: 'colours',
+  mask: 'lesion mask shown',
+  inside: 'region of the heat map',
+  invert: 'inverted',
+  window: 'window',
+  nearest: 'nearest normal image',
+  layout: 'panes',
+};
 
 export class Display {
   /** @param {import('./review_view.js').ReviewView} review */
@@ -18,8 +33,25 @@ export class Display {
     this.timer = 0;
   }
 
-  /** @param {Partial<typeof import('./review_view.js').SHOW>} values */
+  /** Changes what is shown, as an act of the reader. @param {Shown} values */
   set(values) {
+    this.acted(values);
+    return this.apply(values);
+  }
+
+  /** Notes the change that comes, so that it can be undone. @param {Shown} values */
+  acted(values) {
+    const { history, show, detail } = this.review;
+    const before = Object.fromEntries(Object.keys(values).map((key) => [key, Reflect.get(show, key)]));
+    const changed = Object.entries(values).filter(([key, value]) => key in WORDS && before[key] !== value);
+    if (!changed.length) return;
+    const words = changed.map(([key]) => WORDS[key]).join(' and ');
+    const [undo, redo] = [before, values].map((shown) => () => this.apply(shown));
+    history.add({ words, kind: words, case: detail?.id, passing: 'window' in values, undo, redo });
+  }
+
+  /** @param {Shown} values */
+  async apply(values) {
     const { review } = this;
     const { show } = review;
     Object.assign(show, values);
@@ -30,6 +62,22 @@ export class Display {
       const { window: _, invert: __, nearest: ___, ...keep } = show;
       post('/api/review/settings', { show: keep });
     }, 2000);
+    if ('window' in values) {
+      this.chosen = show.window ? 'own' : '';
+      this.windowControls();
+    }
+    if ('inside' in values) {
+      this.dress();
+      review.threshold.settle();
+      review.redraw();
+    }
+    if ('nearest' in values || 'layout' in values) review.arrange();
+    if ('nearest' in values) await review.cases.fetchNearest();
+    if (values.layout === 'compare' && review.detail && !review.detail.blind) {
+      this.dress({ second: await review.cases.secondHeat(review.detail) });
+      review.named();
+      review.draw();
+    }
   }
 
   /** The heat maps as they are to be shown: in these colours, everywhere or in the region of interest alone.
@@ -45,20 +93,13 @@ export class Display {
     if (review.second) layers.cutAt(review.second, review.threshold.step);
   }
 
-  /** @param {boolean} inside whether the heat map ends at the region of interest */
-  setInside(inside) {
-    this.set({ inside });
-    this.dress();
-    this.review.threshold.settle();
-    this.review.redraw();
-  }
-
   /** @param {Partial<import('./review_view.js').Window>} change */
   setWindow(change) {
     const { review } = this;
     const { show, side } = review;
     const window = { ...this.window(), ...change };
     window.width = Math.max(window.width, 1);
+    this.acted({ window });
     show.window = window;
     side.level.set(window.centre);
     side.width.set(window.width);
@@ -84,7 +125,8 @@ export class Display {
 
   /** Another case comes: its own full range, unless the reader keeps the window. */
   nextCase() {
-    const { show } = this.review;
+    const { show, history } = this.review;
+    history.forget((act) => Boolean(act.passing) && !(show.keepWindow && act.kind === WORDS.window));
     if (show.keepWindow || !show.window) return;
     show.window = null;
     this.chosen = '';
@@ -126,10 +168,7 @@ export class Display {
   preset(value) {
     const { review } = this;
     if (value === '' || !review.picture) {
-      review.show.window = null;
-      this.chosen = '';
-      this.windowControls();
-      review.draw();
+      this.set({ window: null });
       return;
     }
     this.setWindow(windowOf(windows(this.ct())[Number(value)], review.picture));
@@ -137,15 +176,7 @@ export class Display {
   }
 
   /** @param {string} layout */
-  async setLayout(layout) {
-    const { review } = this;
-    if (!(layout in LAYOUTS)) return;
-    this.set({ layout });
-    review.arrange();
-    if (layout === 'compare' && review.detail && !review.detail.blind) {
-      this.dress({ second: await review.cases.secondHeat(review.detail) });
-      review.named();
-      review.draw();
-    }
+  setLayout(layout) {
+    if (layout in LAYOUTS) return this.set({ layout });
   }
 }

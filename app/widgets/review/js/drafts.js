@@ -25,21 +25,21 @@ export class Drafts {
     this.review = review;
     /** @type {Set<number>} cases with a draft */
     this.cases = new Set();
-    /** @type {number[]} the case of each stroke since the page was opened; 0 is a decision */
-    this.trail = [];
     /** @type {Promise<unknown>} */
     this.sending = Promise.resolve();
     this.waiting = false;
     /** @type {Map<number, Uint8Array | null>} what the studio has not answered yet, by case; null: the draft is given up */
     this.latest = new Map();
-    review.editor.kept = (steps) => this.keep(steps);
+    review.editor.kept = (step) => {
+      if (step && review.detail) review.history.stroke();
+      this.keep();
+    };
     addEventListener('pagehide', () => this.leave());
   }
 
   /** Another study comes: of this one nothing is known any more; what is to be sent is still sent. */
   clear() {
     this.cases = new Set();
-    this.trail = [];
   }
 
   /** Asks which cases of the study have a draft. */
@@ -50,7 +50,6 @@ export class Drafts {
     const found = await get('/api/review/drafts', { study });
     if (study !== this.review.study) return;
     this.cases = new Set(found.ok ? found.drafts.map((d) => d.id) : []);
-    this.trail = [];
   }
 
   /** The page is left: what the studio has not answered stays in the browser, for the next page. */
@@ -72,16 +71,11 @@ export class Drafts {
       );
   }
 
-  /**
-   * Stores the drawing as it is now; calls while one is on its way are answered by one more.
-   * @param {-1 | 0 | 1} steps 1: a step was added to the history or done again, -1: one was undone
-   */
-  keep(steps) {
+  /** Stores the drawing as it is now; calls while one is on its way are answered by one more. */
+  keep() {
     const { detail, editor } = this.review;
     if (!detail || !editor.mask) return;
     const { id } = detail;
-    if (steps > 0) this.trail.push(id);
-    else if (steps < 0) this.undone(id);
     if (!editor.history.length && !editor.points.length) return this.drop(id);
     if (!this.cases.has(id)) {
       this.cases.add(id);
@@ -128,26 +122,9 @@ export class Drafts {
 
   /** The draft has been saved as a version, or is given up. @param {number} id */
   drop(id) {
-    this.trail = this.trail.filter((one) => one !== id);
     if (!this.cases.delete(id)) return;
     this.review.list.renew(id);
     this.review.named();
     this.queue(id, null);
-  }
-
-  decided() {
-    this.trail.push(0);
-  }
-
-  /** @param {number} id of the case whose last stroke was undone; 0: a decision was */
-  undone(id) {
-    const at = this.trail.lastIndexOf(id);
-    if (at >= 0) this.trail.splice(at, 1);
-  }
-
-  /** The case in which the last stroke was drawn, if that came after the last decision and it is another case. */
-  elsewhere() {
-    const last = this.trail.at(-1);
-    return last && last !== this.review.detail?.id && this.cases.has(last) ? last : null;
   }
 }

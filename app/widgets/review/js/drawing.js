@@ -1,5 +1,7 @@
 // Drawing a lesion mask: tools in hand, versions on screen, saving.
-import { bytes, enqueue, post, postBytes } from '../../../static/api.js';
+import { bytes, discard, enqueue, post, postBytes } from '../../../static/api.js';
+import { newest } from './findings.js';
+import { STROKE } from './history.js';
 import * as layers from './layers.js';
 import { overlap } from './measure.js';
 import { grow, ready } from './segment.js';
@@ -19,7 +21,11 @@ export function begin({ editor, picture, lesion }) {
 /** @param {ReviewView} review @param {string} tool */
 export function takeTool(review, tool) {
   const { editor, picture } = review;
-  if (!picture || review.detail?.blind) return;
+  if (!picture) return;
+  if (review.detail?.blind)
+    return review.say(
+      "Decide first; then masks can be drawn. Where a lesion is can be said now: Place ( ' ), then 1 to 9.",
+    );
   for (const other of [review.ruler, review.place]) if (other.active) other.toggle();
   if (editor.tool === tool) editor.tool = null;
   else {
@@ -46,7 +52,11 @@ function takeComponent(review, p) {
 
 /** Gives up the drawing and its draft. @param {ReviewView} review */
 export function leave(review) {
-  if (review.detail) review.drafts.drop(review.detail.id);
+  const id = review.detail?.id;
+  if (id) {
+    review.drafts.drop(id);
+    review.history.forget((act) => act.case === id && act.words === STROKE);
+  }
   review.editor.close();
   review.editor.tool = null;
   review.cursor();
@@ -65,16 +75,60 @@ export function save(review, finding = '') {
     await review.drafts.sending;
     if (editor.origin?.source === 'normal') return keepNormal(review, detail, drawn);
     const params = { ...(untouched ? editor.origin : { source: 'hand' }), label };
-    const answer = await postBytes(`/api/review/mask/${detail.id}`, params, pack(drawn));
-    if (!answer.ok) return review.say(answer.error, 'bad');
+    const before = detail.masks?.[0]?.id || null;
+    const bits = pack(drawn);
+    const answer = await stored(review, detail.id, params, bits);
+    if (!answer) return;
+    let added = label && newest(review);
+    review.history.add({
+      words: `mask, version ${answer.version}`,
+      case: detail.id,
+      undo: async () => {
+        if (added) await discard(`/api/review/finding/${added}`);
+        return newestIs(review, detail.id, before);
+      },
+      redo: async () => {
+        const again = await stored(review, detail.id, params, bits);
+        if (again) await use(review, again.mask);
+        added = label && newest(review);
+        return Boolean(again);
+      },
+    });
     if (review.detail?.id !== detail.id) return;
-    review.detail.masks = answer.masks;
-    if (answer.findings) review.detail.findings = answer.findings;
     leave(review);
     await use(review, answer.mask);
     review.say(`Saved as version ${answer.version} (${answer.pixels} pixels).`, 'good');
     review.marked();
   });
+}
+
+/** Stores a mask as the newest version of a case. @param {ReviewView} review @param {number} id of the case
+ * @param {Record<string, unknown>} params @param {Uint8Array} bits */
+async function stored(review, id, params, bits) {
+  const answer = await postBytes(`/api/review/mask/${id}`, params, bits);
+  if (!answer.ok) {
+    review.say(answer.error, 'bad');
+    return null;
+  }
+  if (review.detail?.id === id) Object.assign(review.detail, { masks: answer.masks, findings: answer.findings });
+  return answer;
+}
+
+/** Makes an earlier version of a case's mask the newest; without one, a version that holds no lesion.
+ * @param {ReviewView} review @param {number} id @param {number | null} mask */
+async function newestIs(review, id, mask) {
+  await review.history.at(id);
+  const { detail, picture } = review;
+  if (!detail || !picture || detail.id !== id) return false;
+  const empty = () => stored(review, id, { source: 'hand' }, pack(new Uint8Array(picture.w * picture.h)));
+  const answer = mask ? await post(`/api/review/restore/${mask}`) : await empty();
+  if (!answer?.ok) {
+    if (answer) review.say(answer.error, 'bad');
+    return false;
+  }
+  detail.masks = answer.masks;
+  await use(review, answer.mask);
+  review.redraw();
 }
 
 /** The brush for places that are called normal: a drawing of its own, from what was called so before.
@@ -107,15 +161,23 @@ async function keepNormal(review, detail, drawn) {
 
 /** Says that all is marked on the case, or takes it back. @param {ReviewView} review */
 export function allMarked(review) {
-  return enqueue(async () => {
-    const { detail } = review;
-    if (!detail?.marks) return;
+  const { detail } = review;
+  const turn = async () => {
+    if (!detail?.marks) return false;
     const answer = await post(`/api/review/finished/${detail.id}`, { finished: !detail.marks.finished });
-    if (!answer.ok) return review.say(answer.error, 'bad');
+    if (!answer.ok) {
+      review.say(answer.error, 'bad');
+      return false;
+    }
     detail.marks = answer.marks;
+    if (review.detail?.id === detail.id) review.detail.marks = answer.marks;
     review.redraw();
     const said = 'All is marked here: what bears no mark teaches as normal.';
     review.say(answer.marks.finished ? said : 'Not all is marked here: only marks teach.', 'good');
+  };
+  return enqueue(async () => {
+    if ((await turn()) !== false)
+      review.history.add({ words: 'whether all is marked', case: detail?.id, undo: turn, redo: turn });
   });
 }
 
@@ -155,11 +217,10 @@ export function restore(review) {
   return enqueue(async () => {
     const { detail, maskId } = review;
     if (!maskId || !detail) return;
-    const answer = await post(`/api/review/restore/${maskId}`);
-    if (!answer.ok) return review.say(answer.error, 'bad');
-    if (review.detail?.id !== detail.id) return;
-    review.detail.masks = answer.masks;
-    await use(review, answer.mask);
-    review.say(`Restored as version ${answer.version}.`, 'good');
+    const before = detail.masks?.[0]?.id || null;
+    if ((await newestIs(review, detail.id, maskId)) === false) return;
+    const to = (/** @type {number | null} */ mask) => () => newestIs(review, detail.id, mask);
+    review.history.add({ words: 'an older mask, restored', case: detail.id, undo: to(before), redo: to(maskId) });
+    review.say(`Restored as version ${detail.masks?.[0].version}.`, 'good');
   });
 }

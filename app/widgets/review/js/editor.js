@@ -16,7 +16,7 @@ export class Editor {
   /** @param {() => void} changed called after every change of the drawing */
   constructor(changed) {
     this.changed = changed;
-    /** @type {(steps: -1 | 0 | 1) => void} called when there is something new to keep: a step more, one less, or a corner */
+    /** @type {(step: boolean) => void} called when there is something new to keep; step: a new step, to be undone */
     this.kept = () => {};
     this.size = 24; // of the brush, in image pixels
     this.near = 10; // how near to the first corner a click closes a polygon, in image pixels; set by paint.js
@@ -117,7 +117,7 @@ export class Editor {
     while (bytes > UNDO_BYTES && this.history.length > 1) bytes -= 2 * (this.history.shift()?.before.length || 0);
     this.dirty = true;
     this.tint(box);
-    this.kept(1);
+    this.kept(true);
     this.changed();
   }
 
@@ -133,7 +133,7 @@ export class Editor {
   travel(from, to, which) {
     if (this.points.length) {
       this.points.pop();
-      this.kept(0);
+      this.kept(false);
       this.changed();
       return true;
     }
@@ -143,7 +143,7 @@ export class Editor {
     to.push(entry);
     this.dirty = this.history.length > 0;
     this.tint(entry.box);
-    this.kept(which === 'before' ? -1 : 1);
+    this.kept(false);
     this.changed();
     return true;
   }
@@ -160,7 +160,7 @@ export class Editor {
       if (first && this.points.length > 2 && Math.hypot(first.x - p.x, first.y - p.y) < this.near) this.finish(value);
       else {
         this.points.push(p);
-        this.kept(0);
+        this.kept(false);
       }
       this.changed();
     } else if (this.tool === 'box') this.frame = { a: p, b: p };

@@ -18,27 +18,62 @@ export function record(review, number) {
   const { editor, detail, setup, picture, place } = review;
   const label = setup?.labels[number - 1];
   if (!detail || !picture) return;
-  if (detail.blind) return review.say('Decide first; then findings can be recorded.');
   if (!label)
     return review.say(`This study has ${setup?.labels.length} labels of findings; they are set on the Study tab.`);
   if (editor.dirty) return save(review, label);
   const p = editor.cursor;
   const inside = p && p.x >= 0 && p.y >= 0 && p.x <= picture.w && p.y <= picture.h;
   const box = place.corners || (inside ? [p.x, p.y, p.x, p.y] : null);
+  const { id } = detail;
+  const body = { case: id, label, box, rating: review.rating() };
   return enqueue(async () => {
-    const answer = await post('/api/review/finding', { case: detail.id, label, box, rating: review.rating() });
-    if (!answer.ok) return review.say(answer.error, 'bad');
-    if (review.detail?.id !== detail.id) return;
+    if ((await add(review, body)) === false) return;
+    let added = newest(review);
+    review.history.add({
+      words: `finding, ${label}`,
+      case: id,
+      undo: () => takeBack(review, id, added),
+      redo: async () => {
+        const done = await add(review, body);
+        added = newest(review);
+        return done;
+      },
+    });
+    if (review.detail?.id !== id) return;
     if (place.corners === box) place.clear(); // else the next one is placed already
-    review.detail.findings = answer.findings;
     review.flash(`Finding: ${label}${box ? '' : ' (whole image)'}`, 'unread');
-    review.redraw();
   });
+}
+
+/** The reader's newest finding of the case on screen. @param {ReviewView} review */
+export const newest = ({ detail, setup }) =>
+  Math.max(0, ...(detail?.findings || []).filter((f) => f.reader === setup?.reader).map((f) => f.id));
+
+/** @param {ReviewView} review @param {number} id of the case @param {{ok: boolean, error?: string, findings?: Finding[]}} answer */
+function took(review, id, answer) {
+  if (!answer.ok) {
+    review.say(answer.error || '', 'bad');
+    return false;
+  }
+  if (review.detail?.id === id) review.detail.findings = answer.findings;
+  review.redraw();
+}
+
+/** @param {ReviewView} review @param {{case: number} & Record<string, unknown>} body */
+async function add(review, body) {
+  await review.history.at(body.case);
+  return took(review, body.case, await post('/api/review/finding', body));
+}
+
+/** @param {ReviewView} review @param {number} id of the case @param {number} finding */
+async function takeBack(review, id, finding) {
+  await review.history.at(id);
+  return took(review, id, await discard(`/api/review/finding/${finding}`));
 }
 
 /** Takes the tool in hand that places the next finding, or puts it away. @param {ReviewView} review */
 export function takePlace(review) {
-  if (!review.picture || review.detail?.blind) return;
+  if (!review.picture) return;
   if (review.ruler.active) review.ruler.toggle();
   review.editor.tool = null;
   review.place.toggle();
@@ -79,10 +114,21 @@ export function findingsPanel(review) {
     const show = () => version && use(review, version.id);
     const remove = () =>
       enqueue(async () => {
-        const answer = await discard(`/api/review/finding/${f.id}`);
-        if (!answer.ok) return review.say(answer.error, 'bad');
-        if (review.detail) review.detail.findings = answer.findings;
-        review.redraw();
+        const id = review.detail?.id || 0;
+        if ((await takeBack(review, id, f.id)) === false) return;
+        const { label, comment, box, mask_version: drawn } = f;
+        if (drawn || review.setup?.trial?.rated) return; // what it was of, or its rating, is not known here
+        let again = f.id;
+        review.history.add({
+          words: `finding, ${label}, taken back`,
+          case: id,
+          undo: async () => {
+            const done = await add(review, { case: id, label, comment, box });
+            again = newest(review);
+            return done;
+          },
+          redo: () => takeBack(review, id, again),
+        });
       });
     const title = `${f.reader}, ${moment(f.created)}`;
     return el(
@@ -109,7 +155,8 @@ export function findingsPanel(review) {
     element,
     reflect() {
       const { detail, setup } = review;
-      element.hidden = !detail || Boolean(detail.blind);
+      element.hidden = !detail;
+      print.hidden = Boolean(detail?.blind);
       box.setAttribute('aria-pressed', String(review.place.active));
       const names = (setup?.labels || []).slice(0, 9);
       fill(

@@ -7,8 +7,8 @@ export const ACTS = [
   ['abnormal', 'a', 'Abnormal, and on to the next case'],
   ['unsure', 'u', 'Unsure, and on to the next case'],
   ['comment', 'c', 'Write a comment (Escape returns to the image)'],
-  ['undo', 'z', 'Undo: the last stroke while drawing, else the last decision'],
-  ['redo', 'y', 'Redo'],
+  ['undo', 'z', 'Undo the last of all that was done: stroke, mask, finding, display, decision (Ctrl+Z)'],
+  ['redo', 'y', 'Redo (Ctrl+Y, Ctrl+Shift+Z)'],
   ['next', 'ArrowRight', 'Next case'],
   ['previous', 'ArrowLeft', 'Previous case'],
   ['unread', ' ', 'Next unread case; on a button or a menu it presses that'],
@@ -112,8 +112,14 @@ export class Keys {
       if (!['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) this.waiting(event.key);
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.target instanceof HTMLElement ? event.target : null;
+    if (event.ctrlKey || event.metaKey || event.altKey) {
+      const wish = event.altKey ? '' : `${event.shiftKey ? 'shift ' : ''}${event.key.toLowerCase()}`;
+      const travel = { z: 'undo', y: 'redo', 'shift z': 'redo' }[wish];
+      if (!travel || target?.matches(TEXT)) return; // a text has an undo of its own
+      event.preventDefault();
+      return this.run(travel, event);
+    }
     if (target?.matches(TEXT)) {
       if (event.key === 'Escape') this.viewer.take();
       return;

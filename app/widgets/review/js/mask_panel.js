@@ -56,7 +56,6 @@ export function maskPanel(review) {
   });
   const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ click) =>
     el('button', { type: 'button', title, onclick: click }, text);
-  const undo = button('Undo', 'Undo the last stroke (Z)', () => review.editor.undo());
   const holes = button('Fill holes', 'Fill the holes of the drawn mask', () => review.editor.fillHoles());
   const soft = button('Smooth', 'Smooth the outline of the drawn mask', () => review.editor.smooth());
   const clear = button('Clear', 'Empty the drawn mask', () => review.editor.clear());
@@ -71,7 +70,7 @@ export function maskPanel(review) {
     'div',
     { class: 'rv-editing' },
     size.row,
-    el('div', { class: 'rv-head' }, undo, holes, soft, clear),
+    el('div', { class: 'rv-head' }, holes, soft, clear),
     el('div', { class: 'rv-head' }, label, discard, save),
   );
   const reference = el(
@@ -152,7 +151,6 @@ export function maskPanel(review) {
       lacks.hidden = !missing;
       lacks.textContent = missing || '';
     });
-    undo.disabled = !review.editor.history.length && !review.editor.points.length;
     save.disabled = !review.editor.dirty;
     size.set(review.editor.size);
     if (!label.options.length)

@@ -10,6 +10,7 @@ import { Display } from './display.js';
 import { Drafts } from './drafts.js';
 import { Editor } from './editor.js';
 import { Grid } from './grid.js';
+import { History } from './history.js';
 import { Worklist } from './list.js';
 import { Overview } from './overview.js';
 import { paint } from './paint.js';
@@ -103,6 +104,7 @@ export class ReviewView {
     this.overview = new Overview(this);
     this.grid = new Grid(this);
     this.list = new Worklist(this);
+    this.history = new History(this);
     this.drafts = new Drafts(this);
     this.cases = new CaseLoader(this);
     this.threshold = new Threshold(this);
@@ -199,6 +201,7 @@ export class ReviewView {
     this.revealed.clear();
     this.threshold.step = null;
     this.drafts.clear();
+    this.history.forget();
     this.cases.newest = null;
     this.empty();
     this.list.clear();

@@ -105,14 +105,23 @@ export class Threshold {
 
   /** @param {number} step */
   set(step) {
+    const { heat, detail, history } = this.review;
+    if (!heat || !detail) return;
+    const [undo, redo] = [this.step, Math.min(Math.max(step, 0), STEPS)].map((one) => () => this.put(one));
+    history.add({ words: 'threshold', kind: 'threshold', case: detail.id, undo, redo });
+    redo();
+  }
+
+  /** @param {number | null} step */
+  put(step) {
     const { review } = this;
     const { heat, detail, run } = review;
-    if (!heat || !detail) return;
     const from = this.reported ?? this.current() / STEPS;
-    this.step = Math.min(Math.max(step, 0), STEPS);
+    this.step = step;
+    if (!heat || !detail) return;
     this.apply();
     review.draw();
-    this.report({ case: detail.id, run, from, to: this.step / STEPS });
+    this.report({ case: detail.id, run, from, to: this.current() / STEPS });
   }
 
   // A change is an event of the audit trail: reported on release, once it has come to rest.

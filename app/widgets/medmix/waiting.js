@@ -1,0 +1,39 @@
+// Work that may take a while: how long it still takes at the rate that was measured in this browser, and a stop.
+import { el, fill } from '../../static/dom.js';
+import { seconds } from '../../static/format.js';
+import { keep, kept } from '../../static/kept.js';
+
+const KEY = 'pmsacl.medmix.rates'; // milliseconds for each unit of work, by its kind
+const UNSAID = 600; // milliseconds in which nothing is said
+
+/**
+ * Does work and meanwhile says what it is, how long it still takes, and offers to stop it.
+ * @template T
+ * @param {HTMLElement} place where that is said
+ * @param {{kind: string, words: string, amount: number}} what amount: units of work, of which the rate is kept by kind
+ * @param {(signal: AbortSignal) => Promise<T>} work
+ * @returns {Promise<T | null>} null: it was stopped
+ */
+export async function waited(place, { kind, words, amount }, work) {
+  const control = new AbortController();
+  const rate = kept(KEY, /** @type {Record<string, number>} */ ({}))[kind];
+  const began = performance.now();
+  const left = el('span', { class: 'num' });
+  const stop = el('button', { type: 'button', class: 'link', onclick: () => control.abort() }, 'Stop');
+  const say = () => {
+    const ms = rate && rate * amount - (performance.now() - began);
+    left.textContent = !ms ? '…' : ms > 0 ? `, about ${seconds(Math.ceil(ms / 1000))} left ` : ', longer than usual ';
+    if (!stop.isConnected) fill(place, el('span', {}, words), left, stop);
+  };
+  const timer = setInterval(say, UNSAID);
+  try {
+    const answer = await work(control.signal);
+    keep(KEY, { ...kept(KEY, {}), [kind]: (performance.now() - began) / amount });
+    return answer;
+  } catch (error) {
+    if (control.signal.aborted) return null;
+    throw error;
+  } finally {
+    clearInterval(timer);
+  }
+}

@@ -1,0 +1,133 @@
+// What the reader did since the page was opened, in one order: strokes, mask versions, findings, display, decisions. Undo
+// takes back the last of it, wherever it was; redo gives it back until something new is done.
+import { enqueue } from '../../../static/api.js';
+import { el, fill } from '../../../static/dom.js';
+import { enterCase, undoOrRedo } from './decisions.js';
+import { nameOf } from './reference.js';
+
+/** @typedef {import('./review_view.js').ReviewView} ReviewView */
+/**
+ * kind: acts of one kind that follow each other at once are one (a slider that is drawn). passing: gone with its case (a
+ * window, a turned view). undo, redo: false where it was refused, which they have said; words instead of those given.
+ * @typedef {{words: string, case?: number, kind?: string, passing?: boolean,
+ *   undo: () => unknown, redo: () => unknown}} Act
+ */
+
+const AT_ONCE = 1200; // milliseconds between two changes that are one act
+const MOST = 200;
+const LISTED = 12;
+export const STROKE = 'a stroke';
+
+export class History {
+  /** @param {ReviewView} review */
+  constructor(review) {
+    this.review = review;
+    /** @type {(Act & {at: number, name: string})[]} */
+    this.done = [];
+    /** @type {(Act & {at: number, name: string})[]} the one undone last at the end */
+    this.undone = [];
+    this.list = el('ol', { class: 'rv-done' });
+    this.element = el('details', {}, el('summary', {}, el('h3', {}, 'Done, and undone')), this.list);
+  }
+
+  /** @param {Act} act */
+  add(act) {
+    const at = performance.now();
+    const last = this.done.at(-1);
+    const { detail } = this.review;
+    if (act.kind && last?.kind === act.kind && at - last.at < AT_ONCE) Object.assign(last, { redo: act.redo, at });
+    else this.done.push({ ...act, at, name: detail ? nameOf(this.review, detail) : '' });
+    this.done.splice(0, this.done.length - MOST);
+    this.undone = [];
+    this.reflect();
+  }
+
+  /** A step of the drawing on screen. */
+  stroke() {
+    const { detail, editor } = this.review;
+    const id = detail?.id || 0;
+    const step = (/** @type {() => boolean} */ travel) => async () => {
+      await this.at(id);
+      return this.review.detail?.id === id && travel();
+    };
+    this.add({ words: STROKE, case: id, undo: step(() => editor.undo()), redo: step(() => editor.redo()) });
+  }
+
+  /** What holds no more is forgotten. @param {(act: Act) => boolean} gone */
+  forget(gone = () => true) {
+    this.done = this.done.filter((act) => !gone(act));
+    this.undone = this.undone.filter((act) => !gone(act));
+    this.reflect();
+  }
+
+  /** Comes to a case, for what is taken back there. @param {number} id */
+  at(id) {
+    return this.review.detail?.id === id ? null : enterCase(this.review, id);
+  }
+
+  /** @param {'undo' | 'redo'} which @param {number} [times] */
+  go(which, times = 1) {
+    return enqueue(async () => {
+      for (let i = 0; i < times; i += 1) if (!(await this.#one(which))) break;
+      this.reflect();
+    });
+  }
+
+  /** @param {'undo' | 'redo'} which @returns {Promise<unknown>} */
+  async #one(which) {
+    const { review, done, undone } = this;
+    const { editor } = review;
+    const [from, to] = which === 'undo' ? [done, undone] : [undone, done];
+    if (editor.points.length && which === 'undo') return editor.undo();
+    const act = from.pop();
+    if (!act) {
+      // Of an earlier visit: the strokes of the drawing that is open, else the decisions that the studio knows.
+      if (editor.mask) return which === 'undo' ? editor.undo() : editor.redo();
+      const title = await undoOrRedo(review, which);
+      if (title) this.#flash(which, title);
+      return title;
+    }
+    const said = await act[which]();
+    if (said === false) return false;
+    to.push(act);
+    this.#flash(which, typeof said === 'string' ? said : act.words);
+    return true;
+  }
+
+  /** @param {'undo' | 'redo'} which @param {string} words */
+  #flash(which, words) {
+    this.review.flash(`${which === 'undo' ? 'Undone' : 'Redone'}: ${words}`, 'unread');
+  }
+
+  reflect() {
+    const { done, undone } = this;
+    const row = (
+      /** @type {Act & {name: string}} */ act,
+      /** @type {'undo' | 'redo'} */ which,
+      /** @type {number} */ times,
+    ) =>
+      el(
+        'li',
+        { class: which },
+        el(
+          'button',
+          {
+            type: 'button',
+            title: `${which === 'undo' ? 'Undo' : 'Redo'} up to here`,
+            onclick: () => this.go(which, times),
+          },
+          act.words,
+          el('span', { class: 'dim' }, act.name),
+        ),
+      );
+    fill(
+      this.list,
+      undone.slice(-LISTED).map((act, i, all) => row(act, 'redo', all.length - i)),
+      done
+        .slice(-LISTED)
+        .reverse()
+        .map((act, i) => row(act, 'undo', i + 1)),
+      !done.length && !undone.length && el('li', { class: 'dim' }, 'Nothing yet.'),
+    );
+  }
+}
