@@ -287,7 +287,8 @@ class Walk:
         others = [s for s in STUDIES if s != self.now("window.Studio.study")]
         first, second = self.chance.choice(others), self.chance.choice([None, *STUDIES])
         self.page.locator("#study-picker input").click()
-        self.page.get_by_role("option", name=first, exact=True).click(force=True)
+        # MedMix and Trials have menus of studies as well.
+        self.page.locator(f"li[role=option][aria-label='{first}']").click(force=True)
         if second:  # while the first one is on its way, as an import or the bin does it
             self.page.evaluate("(name) => window.Studio.chooseStudy(name)", second)
         self.page.wait_for_function("(name) => window.Studio.study === name", arg=second or first)
