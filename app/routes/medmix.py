@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from anyio import from_thread
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import Discriminator, StringConstraints
+from starlette.concurrency import run_in_threadpool
 from typing_extensions import NotRequired, TypeAliasType
 
 from app.access.permissions import Reader, Studio, owner_of
@@ -26,6 +28,8 @@ from core.studio.medmix.samples import Samples
 from core.studio.review import sessions
 
 router = APIRouter(prefix="/api/medmix", tags=["medmix"])
+LOOK = 0.25  # seconds between looks whether somebody still waits
+T = TypeVar("T")
 
 
 class Scene(Body):
@@ -251,9 +255,15 @@ def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
     return scene.study in sessions.standing(ctx.store(), who)["blind"]
 
 
-def left(request: Request) -> Callable[[], bool]:
-    """Whether whoever asked has gone, for a route that runs in a thread."""
-    return lambda: from_thread.run(request.is_disconnected)
+async def while_asked(request: Request, work: Callable[[Callable[[], bool]], T]) -> T:
+    """Do work in a thread; what it is given says whether whoever asked has gone."""
+    left = threading.Event()
+    task = asyncio.ensure_future(run_in_threadpool(work, left.is_set))
+    while not task.done():
+        await asyncio.wait({task}, timeout=LOOK)
+        if await request.is_disconnected():
+            left.set()
+    return task.result()
 
 
 @router.get("/forms", response_model=MedMixForms)
@@ -263,11 +273,15 @@ def forms(ctx: Studio, who: Reader):
 
 
 @router.post("/grid", **binary("application/octet-stream", head=GridHead))
-def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
+async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
     """Draw a grid of views: classes A_0 .. A_k by sample. It ends early where nobody waits for it any more."""
-    asked = medmix_view.Scene.from_dict(body.scene)
-    samples, blind = ctx.held(Samples, ctx.store()), hidden(ctx, who, asked)
-    packed = medmix_view.draw_grid(samples, asked, folder_of(ctx, asked), blind, left(request)).pack()
+
+    def drawn(is_left: Callable[[], bool]) -> bytes:
+        asked = medmix_view.Scene.from_dict(body.scene)
+        samples, blind = ctx.held(Samples, ctx.store()), hidden(ctx, who, asked)
+        return medmix_view.draw_grid(samples, asked, folder_of(ctx, asked), blind, is_left).pack()
+
+    packed = await while_asked(request, drawn)
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -287,12 +301,16 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
 
 
 @router.post("/probe", response_model=Probe)
-def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
+async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
     """Numbers beside the picture: how well the classes can be told apart from features."""
-    from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
 
-    scene = medmix_view.Scene.from_dict(body.scene)
-    return {"ok": True, **probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene), left(request))}
+    def measured(is_left: Callable[[], bool]) -> dict:
+        from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
+
+        scene = medmix_view.Scene.from_dict(body.scene)
+        return probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene), is_left)
+
+    return {"ok": True, **await while_asked(request, measured)}
 
 
 @router.get("/donors", response_model=DonorStudies)

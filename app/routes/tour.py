@@ -36,17 +36,30 @@ class TourAct(Part, total=False):
     wait: str
     there: str
     found: bool
+    stored: bool
+    grow: bool
     press: list[str]
     seconds: float
 
 
+class TourInstead(Part):
+    """What a step says and does where the machine is at other work and a trained run is stored."""
+
+    text: str
+    do: list[TourAct]
+
+
 class TourStep(Part):
+    """yours: the reader's own decisions are counted while it is shown."""
+
     tab: str
     title: str
     text: str
     at: str
     do: NotRequired[list[TourAct]]
     once: NotRequired[bool]
+    busy: NotRequired[TourInstead]
+    yours: NotRequired[bool]
     seconds: float
 
 
@@ -55,13 +68,27 @@ class TourSteps(Answer):
     steps: list[TourStep]
 
 
+class TourAgreement(Part):
+    """Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
+    missed: lesions among them that the machine did not flag."""
+
+    read: int
+    machine: int
+    truth: int
+    missed: int
+
+
 class TourState(Answer):
-    """found: the case with the clearest lesion; null while whoever asks reads the demo study blind."""
+    """found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
+    busy: a training would wait for other work; stored: a run that was trained on the study before."""
 
     study: str
     ready: bool
     job: Job | None
     found: int | None
+    busy: bool
+    stored: str | None
+    agreement: NotRequired[TourAgreement | None]
 
 
 @router.get("/walk", **binary("text/html"))
@@ -84,7 +111,8 @@ def demo_state(ctx: Studio, who: Reader):
     """Whether the demo study is there, and what is being made of it."""
     state = tour.state(ctx.store())
     hidden = state["study"] in sessions.standing(ctx.store(), who)["blind"]
-    return {"ok": True, **state, **({"found": None} if hidden else {})}
+    shown = {"found": None, "agreement": None} if hidden else {"agreement": tour.agreement(ctx.store(), who)}
+    return {"ok": True, **state, **shown}
 
 
 @router.get("/api/tour/steps", response_model=TourSteps)

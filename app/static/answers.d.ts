@@ -2428,10 +2428,30 @@ export interface components {
             wait?: string;
             there?: string;
             found?: boolean;
+            stored?: boolean;
+            grow?: boolean;
             press?: string[];
             seconds?: number;
         };
-        /** @description found: the case with the clearest lesion; null while whoever asks reads the demo study blind. */
+        /**
+         * @description Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
+         *     missed: lesions among them that the machine did not flag.
+         */
+        TourAgreement: {
+            read: number;
+            machine: number;
+            truth: number;
+            missed: number;
+        };
+        /** @description What a step says and does where the machine is at other work and a trained run is stored. */
+        TourInstead: {
+            text: string;
+            do: components["schemas"]["TourAct"][];
+        };
+        /**
+         * @description found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
+         *     busy: a training would wait for other work; stored: a run that was trained on the study before.
+         */
         TourState: {
             /** @constant */
             ok: true;
@@ -2439,7 +2459,11 @@ export interface components {
             ready: boolean;
             job: components["schemas"]["Job"] | null;
             found: number | null;
+            busy: boolean;
+            stored: string | null;
+            agreement?: components["schemas"]["TourAgreement"] | null;
         };
+        /** @description yours: the reader's own decisions are counted while it is shown. */
         TourStep: {
             tab: string;
             title: string;
@@ -2447,6 +2471,8 @@ export interface components {
             at: string;
             do?: components["schemas"]["TourAct"][];
             once?: boolean;
+            busy?: components["schemas"]["TourInstead"];
+            yours?: boolean;
             seconds: number;
         };
         TourSteps: {
@@ -3010,6 +3036,8 @@ export type Timeline = components['schemas']['Timeline'];
 export type Times = components['schemas']['Times'];
 export type Title = components['schemas']['Title'];
 export type TourAct = components['schemas']['TourAct'];
+export type TourAgreement = components['schemas']['TourAgreement'];
+export type TourInstead = components['schemas']['TourInstead'];
 export type TourState = components['schemas']['TourState'];
 export type TourStep = components['schemas']['TourStep'];
 export type TourSteps = components['schemas']['TourSteps'];

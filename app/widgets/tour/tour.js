@@ -8,6 +8,7 @@ const $ = finder(document);
 const FORTH = ['ArrowRight', 'PageDown']; // a presenter's remote sends Page Down and Page Up
 const BACK = ['ArrowLeft', 'PageUp'];
 const SURE = 4000; // milliseconds within which Reset must be pressed again
+const LATE = 1500; // milliseconds after which a step says that it waits
 const PERIOD = 1000; // milliseconds between looks at the job
 /** What is at work on the demo study, in a word. @type {Record<string, string>} */
 const DOING = {
@@ -33,16 +34,33 @@ const kept = (/** @type {string} */ name) => sessionStorage.getItem(`tour.${name
 const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessionStorage.setItem(`tour.${name}`, value);
 const studio = () => frame.contentWindow?.Studio;
 let atWork = ''; // what the chain does, in words
+let waits = ''; // that the step waits for what it shows
+let came = ''; // what came of the step's acts
+/** @type {import('../../static/answers').TourState | null} what the studio said last */
+let now = null;
 /** Beside what is at work: how far the tour is. @param {string} [text] instead of both */
 const state = (text) => {
-  $('.tour-state').textContent = text ?? [atWork, ready && `${at + 1} of ${steps.length}`].filter(Boolean).join(' · ');
+  const far = ready && `${at + 1} of ${steps.length}`;
+  $('.tour-state').textContent = text ?? [waits || atWork, far].filter(Boolean).join(' · ');
 };
+
+/** Whether the step shows what is stored: the machine is at other work, and the tour has started no training. */
+const stored = () => Boolean(now?.busy && now.stored && !kept('trained'));
+
+/** What the reader's own decisions came to. */
+function counted() {
+  const { read = 0, machine = 0, truth = 0, missed = 0 } = now?.agreement || {};
+  if (!read) return '';
+  const found = missed ? `, and found ${missed} that the machine missed` : '';
+  return `Of ${read} read, you were right on ${truth}${found}; you and the machine agree on ${machine}.`;
+}
 
 function say() {
   const step = steps[at];
   const drawing = 'Its images are made on this machine, from a seed, and scored by quick detectors. This is done once.';
   $('.tour-say h1').textContent = ready ? step.title : 'Preparing the demo study';
-  $('.tour-say p').textContent = ready ? step.text : drawing;
+  const words = (stored() && step.busy?.text) || step.text;
+  $('.tour-say p').textContent = ready ? [step.yours && counted(), words, came].filter(Boolean).join(' ') : drawing;
   $('.tour-back').disabled = !ready || at === 0;
   $('.tour-next').disabled = !ready || at === steps.length - 1;
   const look = (/** @type {number} */ i) => (i < at ? 'past' : i === at ? 'now' : '');
@@ -57,6 +75,7 @@ async function show() {
   const mine = turn;
   const going = () => mine === turn;
   const step = steps[at];
+  came = waits = '';
   say();
   ring(frame, null);
   delete document.body.dataset.shown;
@@ -71,10 +90,22 @@ async function show() {
   const done = kept('done').split(' ');
   const again = step.once && done.includes(String(at));
   if (step.once && !again) keep('done', [...done, at].join(' ').trim());
-  for (const one of again ? [] : step.do || []) {
-    await act(frame, one, going).catch((error) => console.warn(`step ${at + 1}: ${error.message}`));
-    if (!going()) return;
+  const late = setTimeout(() => {
+    waits = going() ? 'waiting for it' : '';
+    state();
+  }, LATE);
+  const instead = stored() && step.busy;
+  if (step.busy && !instead) keep('trained', 'yes');
+  for (const one of again ? [] : (instead || step).do || []) {
+    const said = await act(frame, one, going, () => now).catch((error) =>
+      console.warn(`step ${at + 1}: ${error.message}`),
+    );
+    if (!going()) return clearTimeout(late);
+    came = said || came;
   }
+  clearTimeout(late);
+  waits = '';
+  say();
   studio()?.openTab(step.tab);
   ring(frame, step.at);
   document.body.dataset.shown = String(at);
@@ -88,8 +119,18 @@ function go(by) {
   show();
 }
 
-/** One key each way. @param {KeyboardEvent} event */
+/** One key each way; where the reader decides, the letters of a decision reach the studio from the bar as well.
+ * @param {KeyboardEvent} event */
 function key(event) {
+  const page = frame.contentDocument;
+  const inFrame = /** @type {Node} */ (event.target).ownerDocument === page;
+  if (steps[at].yours && !inFrame && page && /^[nauz]$/i.test(event.key))
+    return act(
+      frame,
+      { press: [event.key] },
+      () => true,
+      () => now,
+    );
   const by = FORTH.includes(event.key) ? 1 : BACK.includes(event.key) ? -1 : 0;
   const target = /** @type {Element | null} */ (event.target);
   if (!by || event.altKey || event.ctrlKey || event.metaKey || target?.closest?.('input, select, textarea')) return;
@@ -148,7 +189,7 @@ button.onclick = async () => {
 
 async function look() {
   try {
-    const now = await api('/api/tour');
+    now = await api('/api/tour');
     if (now.ready !== ready) {
       ready = now.ready;
       open();
@@ -162,7 +203,8 @@ async function look() {
     const doing = job?.status === 'queued' ? 'waiting to start' : running;
     // No time here: the studio above says how long what is at work still takes.
     atWork = doing || '';
-    state();
+    if (steps[at].yours) say();
+    else state();
   } catch (error) {
     state(error.message);
   }
@@ -172,6 +214,7 @@ async function look() {
 ({ steps } = await api('/api/tour/steps'));
 at = Math.min(steps.length - 1, Number(kept('at') || 0));
 ({ ready } = await api('/api/tour/prepare', {}));
+now = await api('/api/tour');
 say();
 open();
 look();

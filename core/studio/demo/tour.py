@@ -37,10 +37,36 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
 
 
 def state(store: Store) -> dict:
-    """{"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), "found": `found`}."""
+    """{"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), "found": `found`,
+    "busy": whether a training would wait for other work, "stored": a run that was trained on it before, or None}.
+    """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
-    return {"study": STUDY, "ready": _there(store), "job": brief(at_work), "found": found(store)}
+    busy = any(j["queue"] == "long" for j in jobs.list_jobs(store, "running", "queued"))
+    trained = store.one(
+        "SELECT id FROM runs WHERE study = ? AND kind = 'pretrain' AND status = 'done' AND method NOT IN "
+        "('imagenet', 'untrained') ORDER BY created DESC LIMIT 1",
+        [STUDY],
+    )
+    return {"study": STUDY, "ready": _there(store), "job": brief(at_work), "found": found(store), "busy": busy,
+            "stored": trained and trained["id"]}  # fmt: skip
+
+
+def agreement(store: Store, reader: str) -> dict:
+    """{"read", "machine", "truth", "missed"}: test images that a reader called normal or abnormal, how many of them the
+    run which Review opens with and the drawn truth call alike, and lesions of these that the run did not flag.
+    """
+    scored = scored_runs(store, STUDY)
+    row = store.first(
+        "SELECT count(*) AS read, sum(said = flagged) AS machine, sum(said = truth) AS truth, "
+        "sum(said AND truth AND NOT flagged) AS missed FROM (SELECT k.decision = 'abnormal' AS said, "
+        "c.label = 'abnormal' AS truth, coalesce(r.flagged_roi, r.flagged) AS flagged FROM (SELECT case_id, decision, "
+        "max(stage) FROM current_reviews WHERE reader = ? AND stage != 'adjudication' GROUP BY case_id) k "
+        "JOIN cases c ON c.id = k.case_id JOIN readings r ON r.case_id = c.id AND r.run = ? "
+        "WHERE c.study = ? AND c.split = 'test' AND k.decision IN ('normal', 'abnormal'))",
+        [reader, scored[0]["id"] if scored else None, STUDY],
+    )
+    return {name: int(value or 0) for name, value in row.items()}
 
 
 def found(store: Store) -> int | None:

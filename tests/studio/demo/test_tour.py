@@ -25,9 +25,10 @@ from core.studio.runs.pipeline import (
     score_run,
 )
 from tests.conftest import ARCH, plain_folder
-from tests.studio.review.conftest import decide, save_mask
+from tests.studio.review.conftest import add_readings, decide, save_mask
 
 COUNTS = {"train": 12, "test_normal": 3, "test_abnormal": 3}
+AS_NEW = {"study": "demo", "ready": True, "job": None, "found": None, "busy": False, "stored": None}
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_an_empty_home_gets_the_study_a_first_look_and_no_training(store, small)
     assert not answer["ready"] and answer["job"]["verb"] == "demo"
     assert tour.prepare(store, "cpu", wake=False)["job"]["id"] == answer["job"]["id"], "asked for once"
     worker.run_queue(store)
-    assert tour.state(store) == {"study": "demo", "ready": True, "job": None, "found": None}
+    assert tour.state(store) == AS_NEW
     assert small == ["demo"]
     assert runs.list_runs(store) == [] and tour.prepare(store, "cpu", wake=False)["job"] is None
     report = overview.overview(store, "demo")["report"]
@@ -116,6 +117,40 @@ def used(store, study: str) -> None:
     store.set_setting(f"blind:{study}", True)
 
 
+def test_what_a_reader_said_is_held_against_the_machine_and_the_drawn_truth(store, tiny_study, monkeypatch):
+    monkeypatch.setattr(tour, "STUDY", tiny_study)
+    run = add_readings(store, tiny_study, "padim")
+    assert tour.agreement(store, "ann") == {"read": 0, "machine": 0, "truth": 0, "missed": 0}
+    cases = store.query(
+        "SELECT c.id, c.label = 'abnormal' AS truth FROM cases c JOIN readings r "
+        "ON r.case_id = c.id AND r.run = ? WHERE c.split = 'test' ORDER BY c.id",
+        [run],
+    )
+    for place, case in enumerate(cases):
+        store.execute(
+            "UPDATE readings SET flagged_roi = ? WHERE case_id = ?", [case["truth"] and place % 2, case["id"]]
+        )
+        decide(store, case["id"], "ann", "abnormal" if case["truth"] else "normal")
+    missed = sum(case["truth"] and not place % 2 for place, case in enumerate(cases))
+    right = {"read": len(cases), "machine": len(cases) - missed, "truth": len(cases), "missed": missed}
+    assert tour.agreement(store, "ann") == right and missed
+    decide(store, cases[0]["id"], "ann", "normal" if cases[0]["truth"] else "abnormal")  # a change of mind counts
+    assert tour.agreement(store, "ann")["truth"] == len(cases) - 1
+    decide(store, cases[0]["id"], "ann", "unsure")
+    assert tour.agreement(store, "ann")["read"] == len(cases) - 1
+
+
+def test_a_busy_machine_and_a_run_that_is_stored_are_told(store, tiny_study, monkeypatch):
+    monkeypatch.setattr(tour, "STUDY", tiny_study)
+    trained = runs.create_run(store, tiny_study, "pretrain", "pmsacl", {"size": 32})
+    assert (tour.state(store)["busy"], tour.state(store)["stored"]) == (False, None)
+    runs.update_run(store, trained, status="done")
+    other = jobs.submit(store, [{"step": "demo", "args": {}}], start=False)
+    assert (tour.state(store)["busy"], tour.state(store)["stored"]) == (True, trained)
+    jobs.cancel(store, other)
+    assert not tour.state(store)["busy"]
+
+
 @pytest.mark.slow
 def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_path):
     plain_folder(tmp_path / "own", 8, 2, 2)
@@ -127,7 +162,7 @@ def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_pat
     waiting = create_pretrain(store, "demo", {"size": 32})
     job = jobs.submit(store, chain(waiting), start=False)
     before = rows(store, "own")
-    assert tour.reset(store, "ann") == {"study": "demo", "ready": True, "job": None, "found": None}
+    assert tour.reset(store, "ann") == AS_NEW
     assert rows(store, "own") == before
     after = rows(store, "demo")
     same = ("studies", "cases", "runs", "readings", "findings", "evaluations")

@@ -90,3 +90,11 @@ export function outline(mask, w, h, most = 1024) {
   }
   return { path: contour({ w: sw, h: sh, values }, 0.5), scale: f };
 }
+
+/** The hottest spot of a heat map, in image pixels. @param {Field} field
+ * @param {{w: number, h: number}} picture */
+export function hottest({ w, h, values }, picture) {
+  let at = 0;
+  for (let i = 1; i < values.length; i += 1) if (values[i] > values[at]) at = i;
+  return { x: (((at % w) + 0.5) * picture.w) / w, y: ((Math.floor(at / w) + 0.5) * picture.h) / h };
+}

@@ -1,6 +1,5 @@
 // Drawing a lesion mask: tools in hand, versions on screen, saving.
 import { bytes, discard, enqueue, post, postBytes } from '../../../static/api.js';
-import { newest } from './findings.js';
 import { STROKE } from './history.js';
 import * as layers from './layers.js';
 import { overlap } from './measure.js';
@@ -101,6 +100,10 @@ export function save(review, finding = '') {
     review.marked();
   });
 }
+
+/** The reader's newest finding of the case on screen. @param {ReviewView} review */
+export const newest = ({ detail, setup }) =>
+  Math.max(0, ...(detail?.findings || []).filter((f) => f.reader === setup?.reader).map((f) => f.id));
 
 /** Stores a mask as the newest version of a case. @param {ReviewView} review @param {number} id of the case
  * @param {Record<string, unknown>} params @param {Uint8Array} bits */

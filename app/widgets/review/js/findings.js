@@ -2,7 +2,7 @@
 import { discard, enqueue, post } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
-import { save, use } from './drawing.js';
+import { newest, save, use } from './drawing.js';
 import { isBox } from './place.js';
 import { report } from './report.js';
 
@@ -44,10 +44,6 @@ export function record(review, number) {
     review.flash(`Finding: ${label}${box ? '' : ' (whole image)'}`, 'unread');
   });
 }
-
-/** The reader's newest finding of the case on screen. @param {ReviewView} review */
-export const newest = ({ detail, setup }) =>
-  Math.max(0, ...(detail?.findings || []).filter((f) => f.reader === setup?.reader).map((f) => f.id));
 
 /** @param {ReviewView} review @param {number} id of the case @param {{ok: boolean, error?: string, findings?: Finding[]}} answer */
 function took(review, id, answer) {

@@ -1,6 +1,7 @@
 // Masks from boxes: snap turns the heat map's blob under the pointer into a mask, a dragged box what lies in it. Both are
 // steps of the drawing like any other; clicks then correct them (segment.js). The next cases are prepared meanwhile.
 import { fetched, post, Refused, Unreachable } from '../../../static/api.js';
+import { hottest } from './contour.js';
 import { begin, takeTool } from './drawing.js';
 import { boxOf } from './regions.js';
 import { correctsFrom, inSight } from './segment.js';
@@ -49,15 +50,6 @@ function beginUse(review) {
   if (review.detail) prepare([review.detail.id]);
 }
 
-/** The hottest spot of the heat map, in image pixels. @param {ReviewView} review @returns {Spot | null} */
-function hottest({ heat, picture }) {
-  if (!heat || !picture) return null;
-  const { w, h, values } = heat.field;
-  let at = 0;
-  for (let i = 1; i < values.length; i += 1) if (values[i] > values[at]) at = i;
-  return { x: (((at % w) + 0.5) * picture.w) / w, y: ((Math.floor(at / w) + 0.5) * picture.h) / h };
-}
-
 /** The blob under the pointer as a mask; with the pointer elsewhere, the hottest one. @param {ReviewView} review */
 export function snap(review) {
   const { editor, picture, heat, detail, threshold } = review;
@@ -65,8 +57,7 @@ export function snap(review) {
   if (!heat) return review.say('There is no heat map here to snap to. Drag a box round the lesion instead ( / ).');
   const p = editor.cursor;
   const inside = p && p.x >= 0 && p.y >= 0 && p.x < picture.w && p.y < picture.h;
-  const spot = inside ? p : hottest(review);
-  if (!spot) return;
+  const spot = inside ? p : hottest(heat.field, picture);
   const level = threshold.step === null ? null : heat.level;
   const body = { run: heat.run, spot: [spot.x, spot.y], level, window: inSight(review) };
   return drawn(review, `/api/review/snap/${detail.id}`, body);
