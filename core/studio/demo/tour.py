@@ -104,7 +104,7 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
         active = f"FROM reviews WHERE active = 1 AND {here}"
         counted = store.query(f"SELECT count(*) AS n {active}", {"study": STUDY})[0]["n"]
         db.execute(f"UPDATE reviews SET active = 0 WHERE active = 1 AND {here}", {"study": STUDY})
-        for table in ("assignments", "findings"):
+        for table in ("assignments", "findings", "mask_drafts"):
             db.execute(f"DELETE FROM {table} WHERE {here}", {"study": STUDY})
         db.execute(f"DELETE FROM evaluations WHERE study = ? AND (run IS NULL OR run NOT IN ({_FIRST_LOOK}))", [STUDY])
         for table in ("cluster_views", "undone"):

@@ -113,6 +113,7 @@ def used(store, study: str) -> None:
     drawn = np.zeros((size["height"], size["width"]), np.uint8)
     drawn[4:9, 4:9] = 1
     save_mask(store, case["id"], drawn, "ann")
+    store.execute("INSERT INTO mask_drafts VALUES (?, 'ann', x'00', '')", [case["id"]])
     store.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(["odd"]), case["id"]])
     store.set_setting(f"blind:{study}", True)
 
@@ -163,6 +164,7 @@ def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_pat
     job = jobs.submit(store, chain(waiting), start=False)
     before = rows(store, "own")
     assert tour.reset(store, "ann") == AS_NEW
+    assert {r["study"] for r in store.query("SELECT study FROM mask_drafts JOIN cases ON id = case_id")} == {"own"}
     assert rows(store, "own") == before
     after = rows(store, "demo")
     same = ("studies", "cases", "runs", "readings", "findings", "evaluations")
