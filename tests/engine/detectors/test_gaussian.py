@@ -6,6 +6,7 @@ import torch
 
 from core.engine.detectors import gaussian as cholesky
 from core.engine.detectors.gaussian import Gaussian, Moments, Pyramid, inverse_cholesky
+from core.engine.detectors.reference import joined, s_padim
 
 NESTED = [(8, 12), (4, 6), (2, 3)]
 ODD = [(9, 9), (5, 5), (3, 3)]  # what a ResNet makes of 36 pixels: no grid divides the next
@@ -23,24 +24,8 @@ def features(grids, n, seed=0, channels=(7, 11, 13), offset=0.0):
     return maps
 
 
-def joined(maps):
-    size = maps[0].shape[2:]
-    up = [torch.nn.functional.interpolate(m, size, mode="nearest") for m in maps]
-    return torch.cat(up, 1).double().numpy()
-
-
 def by_hand(train, test, epsilon):
-    """(B, h, w): sqrt((x - mu)^T Sigma^-1 (x - mu)), one position after another, in float64."""
-    x, t = joined(train), joined(test)
-    out = np.zeros((len(t), *t.shape[2:]))
-    for i in range(t.shape[2]):
-        for j in range(t.shape[3]):
-            mean = x[:, :, i, j].mean(0)
-            inverse = np.linalg.inv(np.cov(x[:, :, i, j], rowvar=False) + epsilon * np.eye(x.shape[1]))
-            for b in range(len(t)):
-                off = t[b, :, i, j] - mean
-                out[b, i, j] = np.sqrt(off @ inverse @ off)
-    return out
+    return s_padim(joined(train), joined(test), epsilon)
 
 
 def fitted(maps, epsilon, batch):

@@ -12,6 +12,7 @@ from core.engine.backbones.encoder import build_encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.padim import PaDiM, PaDiMConfig, draw_channels
+from core.engine.detectors.reference import joined, s_padim
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from tests.engine.detectors.conftest import with_spot
@@ -28,21 +29,14 @@ def test_maps_are_numpys_mahalanobis_distances(encoder, images):
     padim = PaDiM.fit(encoder, images, PLAIN)
     got = padim.predict(images[:2]).maps
 
-    def joined(batch):
+    drawn = torch.randperm(448, generator=torch.Generator().manual_seed(PLAIN.seed))[:20].sort().values
+
+    def features(batch):
         with torch.inference_mode():
             maps = encoder.maps(torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 255)
-        kept = [torch.nn.functional.interpolate(maps[name], 16, mode="nearest") for name in (4, 8, 16)]
-        drawn = torch.randperm(448, generator=torch.Generator().manual_seed(PLAIN.seed))[:20].sort().values
-        return torch.cat(kept, 1)[:, drawn].double().numpy()
+        return joined([maps[stride] for stride in (4, 8, 16)])[:, drawn]
 
-    x, t = joined(images), joined(images[:2])
-    expected = np.zeros((2, 16, 16))
-    for i in range(16):
-        for j in range(16):
-            mean = x[:, :, i, j].mean(0)
-            inverse = np.linalg.inv(np.cov(x[:, :, i, j], rowvar=False) + 0.01 * np.eye(20))
-            for b in range(2):
-                expected[b, i, j] = np.sqrt((t[b, :, i, j] - mean) @ inverse @ (t[b, :, i, j] - mean))
+    expected = s_padim(features(images), features(images[:2]), epsilon=0.01)
     np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 

@@ -7,10 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from core.engine.config import BadConfig
+from core.engine.losses import reference
 from core.engine.losses.pmsacl import NEIGHBOURS
 from core.engine.training.base import STEP, generator
-from tests.engine.losses._slow import slow_cross_entropy
-from tests.engine.losses.test_nt_xent import slow_nt_xent
 from tests.engine.objectives.build import build, outcome_of
 
 
@@ -20,10 +19,10 @@ def test_its_loss_is_the_sum_of_three(strong):
     views, h, z, outcome = outcome_of(objective, encoder)
     count = len(views.labels)
     assert count == 18 and len(views.images) == 18 + 6
-    contrast = slow_nt_xent(z[:count].detach(), views.partners, 0.2)
-    classes = slow_cross_entropy(objective.classify(h[:count], z[:count]), views.labels)
+    contrast = reference.nt_xent(z[:count].detach(), views.partners, 0.2)
+    classes = reference.cross_entropy(objective.classify(h[:count], z[:count]), views.labels)
     pairs = torch.stack([torch.cat([z[count + i], z[count + 3 + i]]) for i in range(3)])
-    places = slow_cross_entropy(objective.place(pairs), views.places)
+    places = reference.cross_entropy(objective.place(pairs), views.places)
     assert outcome.loss.item() == pytest.approx(contrast + classes + 0.5 * places, rel=1e-4)
     assert outcome.terms.keys() == {"l_con", "l_aug", "l_pos"}
 

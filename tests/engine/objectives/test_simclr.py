@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.engine.losses.test_nt_xent import slow_nt_xent
+from core.engine.losses import reference
 from tests.engine.objectives.build import STILL, build, images, outcome_of
 
 
@@ -21,4 +21,4 @@ def test_two_weak_views_of_each_image_and_one_class():
 def test_its_loss_is_the_equation():
     objective, encoder = build("simclr", tau=0.5, w_con=2.0)
     views, _, z, outcome = outcome_of(objective, encoder)
-    assert outcome.loss.item() == pytest.approx(2 * slow_nt_xent(z.detach(), views.partners, 0.5), rel=1e-4)
+    assert outcome.loss.item() == pytest.approx(2 * reference.nt_xent(z.detach(), views.partners, 0.5), rel=1e-4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from core.engine.losses import reference
 from core.engine.training.base import STEP, generator
-from tests.engine.losses.test_supcon import slow_supcon
 from tests.engine.objectives.build import build, images, outcome_of
 
 
@@ -18,5 +18,5 @@ def test_it_sees_what_pmsacl_sees():
 def test_its_loss_is_the_equation():
     objective, encoder = build("supcon", tau=0.5)
     views, _, z, outcome = outcome_of(objective, encoder)
-    assert outcome.loss.item() == pytest.approx(slow_supcon(z.detach(), views.labels, 0.5), rel=1e-4)
+    assert outcome.loss.item() == pytest.approx(reference.supcon(z.detach(), views.labels, 0.5), rel=1e-4)
     assert outcome.terms.keys() == {"l_con"}

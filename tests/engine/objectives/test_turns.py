@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engine.losses._slow import slow_cross_entropy
-from tests.engine.losses.test_nt_xent import slow_nt_xent
+from core.engine.losses import reference
 from tests.engine.objectives.build import STILL, build, images, outcome_of
 
 
@@ -31,7 +30,7 @@ def test_rotnet_classifies_the_turn():
     objective, encoder = build("rotnet")
     views, h, z, outcome = outcome_of(objective, encoder)
     logits = objective.classify(h, z)
-    assert outcome.loss.item() == pytest.approx(slow_cross_entropy(logits, views.labels), rel=1e-4)
+    assert outcome.loss.item() == pytest.approx(reference.cross_entropy(logits, views.labels), rel=1e-4)
 
 
 def test_droc_turns_images_by_chance_and_contrasts_one_way():
@@ -56,8 +55,8 @@ def test_droc_turns_images_by_chance_and_contrasts_one_way():
 def test_csi_contrasts_and_classifies():
     objective, encoder = build("csi", w_con=0.5)
     views, h, z, outcome = outcome_of(objective, encoder)
-    contrast = slow_nt_xent(z.detach(), views.partners, 0.2)
-    classes = slow_cross_entropy(objective.classify(h, z), views.labels)
+    contrast = reference.nt_xent(z.detach(), views.partners, 0.2)
+    classes = reference.cross_entropy(objective.classify(h, z), views.labels)
     assert outcome.loss.item() == pytest.approx(0.5 * contrast + classes, rel=1e-4)
 
 

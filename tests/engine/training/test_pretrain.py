@@ -10,6 +10,8 @@ import torch
 
 from core.engine.backbones.encoder import load_centres, load_encoder
 from core.engine.config import BadConfig
+from core.engine.losses.pmsacl import pmsacl_loss
+from core.engine.objectives import pmsacl as objective
 from core.engine.training import checkpoint
 from core.engine.training.base import Diverged
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig, pretrain
@@ -45,6 +47,13 @@ def test_what_is_said_and_kept(tmp_path):
     assert torch.equal(load_encoder(tmp_path)(x), result.encoder(x)) and not result.encoder.training
     again = pretrain(IMAGES, TINY, tmp_path, holdout=normals(4, seed=9), report=seen.append)
     assert len(seen) == 6 and again.history == result.history  # finished: nothing is done twice
+
+
+def test_l_pmsacl_is_computed_once_a_step(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(objective, "pmsacl_loss", lambda *a, **k: calls.append(len(a[0])) or pmsacl_loss(*a, **k))
+    result = pretrain(IMAGES, TINY, tmp_path)
+    assert len(calls) == len(result.history) == 6
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
-"""IGD: reconstruction and a Gaussian anomaly classifier, from whole images and from patches (Eq. 10).
+"""IGD: reconstruction and a Gaussian anomaly classifier, from whole images and from patches (PMSACL Eq. 10).
 
 A global model sees the image, a local one 32 x 32 patches of it; below 96 pixels the global one works alone, as in the
 paper at 64. Score: half the global 0.1 rec + 0.9 gauss, half the highest 0.9 rec + 0.1 gauss of any patch. Heat map:
 half the global residuals, half the local ones, overlaps averaged. Nothing is ever chosen on test images.
 
 Eq. 11 mixes global and local reconstruction by nu: `local_share` is 1 - nu. Eqs. 10 and 12 contradict each other on the
-sign of h_psi, and the text's kappa in (0, 1] has no value: see `losses.gauss` and `losses.sigma_of`. Ours: images are
+sign of h_psi, and the text's kappa in (0, 1] has no value: see `reference.py` of detectors. Ours: images are
 not mirrored (`flip`), so that features of a frozen encoder can be kept; the preset `published` mirrors, as the released
 code does.
 """

@@ -17,7 +17,7 @@ IMAGENET_RANGE = 4.7579  # from the lowest to the highest value an image can tak
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """l_rec (Eq. 11): rho L1 + (1 - rho)(1 - MS-SSIM), both in parts of the data range."""
+    """l_rec (PMSACL Eq. 11): rho L1 + (1 - rho)(1 - MS-SSIM), both in parts of the data range."""
 
     window: int
     levels: tuple[float, ...]
@@ -46,13 +46,13 @@ class Reconstruction:
         return self.rho * l1 + (1 - self.rho) * unlike
 
 
-def gauss(z: Tensor, centre: Tensor, sigma: Tensor) -> Tensor:
-    """h_psi (Eq. 12): 1 - exp(-|z - c|^2 / sigma), (B, 128) -> (B,) in [0, 1]; sigma is sigma_gamma^2, a variance.
+def gauss(z: Tensor, centre: Tensor, sigma_sq: Tensor) -> Tensor:
+    """h_psi (PMSACL Eq. 12): 1 - exp(-|z - c|^2 / sigma_gamma^2), (B, 128) -> (B,) in [0, 1].
 
     Eq. 12 makes h_psi small on normal images, and Eq. 10 adds 1 - h_psi to the anomaly score as if it were large there;
     the two contradict each other, and the score here adds h_psi.
     """
-    return -torch.expm1(-(z - centre).square().sum(1) / sigma)
+    return -torch.expm1(-(z - centre).square().sum(1) / sigma_sq)
 
 
 def mixed(z: Tensor, share: Tensor) -> Tensor:
@@ -70,24 +70,9 @@ def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
     return (verdict - share).square().mean() + on_blend.square().mean()
 
 
-def centre_of(z: Tensor, least: float = 0.1) -> Tensor:
-    """mu_gamma (the text after Eq. 12): the mean code, (N, 128) -> (128,), pushed away from zero."""
-    return pushed(z.mean(0), least)
-
-
 def pushed(c: Tensor, least: float = 0.1) -> Tensor:
     """c (D,), coordinates within `least` of zero moved to +-`least`, where zero is +."""
     return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
-
-
-def sigma_of(z: Tensor, centre: Tensor, batch: int) -> Tensor:
-    """sigma_gamma^2: mean over batches of max(1, mean |z - c|^2), a scalar (the text after Eq. 12).
-
-    The text has kappa in (0, 1] times the mean against numerical instability and gives no value; kappa is 1 here, and
-    the floor of 1, which the release has, keeps it stable.
-    """
-    squared = (z - centre).square().sum(1)
-    return torch.stack([part.mean().clamp(min=1) for part in squared.split(batch)]).mean()
 
 
 # What IGD estimates over all its items, block by block: memory is that of one block, however many images there are.
@@ -106,9 +91,9 @@ def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def classifier(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Codes (n, D) block by block -> centre (D,) and sigma, as `losses.centre_of` and `losses.sigma_of` of all give.
+    """Codes (n, D) block by block -> centre (D,) and variance, mu_gamma and sigma_gamma^2 of all (`reference.py`).
 
-    A block's mean |z - c|^2 is that of |z|^2, less 2 c z, plus |c|^2; so one pass finds both, in float64.
+    A block's mean |z - c|^2 is that of |z|^2, less 2 c z, plus |c|^2; so one pass computes both, in float64.
     """
     means, squares, counts = [], [], []
     for z in blocks:
@@ -119,5 +104,5 @@ def classifier(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     weights = torch.tensor(counts, dtype=torch.double, device=means[0].device)
     centre = pushed(((weights[:, None] * torch.stack(means)).sum(0) / weights.sum()).float())
     c = centre.double()
-    away = torch.stack(squares) - 2 * torch.stack(means) @ c + c.square().sum()
-    return centre, away.clamp(min=1).mean().float()
+    squared_distances = torch.stack(squares) - 2 * torch.stack(means) @ c + c.square().sum()
+    return centre, squared_distances.clamp(min=1).mean().float()

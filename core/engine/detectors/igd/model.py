@@ -1,4 +1,4 @@
-"""One IGD model: f_theta (encoder and code), g_phi (generator), the critic, and the classifier's centre and sigma."""
+"""One IGD model: f_theta (encoder and code), g_phi (generator), the critic, the classifier's centre and variance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class IGDModel(nn.Module):
     """The global model (`size` the image's side) or the local one (`size` the patch's)."""
 
     centre: Tensor
-    sigma: Tensor
+    sigma_sq: Tensor  # sigma_gamma^2, a variance
 
     def __init__(self, encoder: Encoder, config: IGDConfig, size: int, local: bool) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class IGDModel(nn.Module):
             self.generator = Generator(size, config.latent, config.width)
             self.critic = Critic(size, config.critic_width)
         self.register_buffer("centre", torch.zeros(config.latent))
-        self.register_buffer("sigma", torch.ones(()))
+        self.register_buffer("sigma_sq", torch.ones(()))
         window, levels = (config.local_window, config.local_levels) if local else (config.window, config.levels)
         self.reconstruction = Reconstruction(window, fit_levels(size, window, levels), config.rho, config.space)
         self.encoder.requires_grad_(self.tuned)
@@ -50,12 +50,12 @@ class IGDModel(nn.Module):
 
     @torch.inference_mode()
     def estimate(self, items: Items, batch: int) -> None:
-        """c and sigma of the classifier from all normal items (re-estimated every ten epochs, and once at the end)."""
+        """c and sigma^2 of the classifier from all normal items (re-estimated every ten epochs and at the end)."""
         was = self.training
         self.eval()
-        centre, sigma = classifier(self.code(h) for h in items.blocks(self.encoder, batch))
+        centre, sigma_sq = classifier(self.code(h) for h in items.blocks(self.encoder, batch))
         self.centre.copy_(centre)
-        self.sigma.copy_(sigma)
+        self.sigma_sq.copy_(sigma_sq)
         self.train(was)
 
     @torch.inference_mode()
@@ -67,15 +67,16 @@ class IGDModel(nn.Module):
         """x (B, 3, s, s) -> reconstruction error (B,), classifier (B,), residual map (B, s, s), in eval mode."""
         z = self.encode(x)
         back = self.generator(z)
-        return self.reconstruction(x, back), gauss(z, self.centre, self.sigma), self.reconstruction.map(x, back)
+        return self.reconstruction(x, back), gauss(z, self.centre, self.sigma_sq), self.reconstruction.map(x, back)
 
     def kept(self) -> dict[str, Tensor]:
         """Names what the weights file must hold: all but a frozen encoder, which is saved as an encoder."""
         return {k: v for k, v in self.state_dict().items() if self.tuned or not k.startswith("encoder.")}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Load what `kept` gave."""
+        """Load what `kept` gave; up to version 0.2 the variance was called sigma."""
         whole = self.state_dict()
+        tensors = {"sigma_sq" if k == "sigma" else k: v for k, v in tensors.items()}
         missing = [k for k in self.kept() if k not in tensors]
         if missing:
             raise ValueError(

@@ -83,14 +83,14 @@ class IGDTraining(Training):
         self.optimisers = {"opt_generator": self.opt_generator, "opt_discriminator": self.opt_discriminator}
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"centre": self.model.centre, "sigma": self.model.sigma}
+        return {"centre": self.model.centre, "sigma_sq": self.model.sigma_sq}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
         self.model.centre.copy_(tensors["centre"])
-        self.model.sigma.copy_(tensors["sigma"])
+        self.model.sigma_sq.copy_(tensors["sigma_sq" if "sigma_sq" in tensors else "sigma"])
 
     def prepare(self) -> None:
-        """Scale the features before the first step; estimate the classifier's centre and sigma where that is due."""
+        """Scale the features before the first step; estimate the classifier's centre and variance where that is due."""
         config, epoch = self.config, self.step // self.per_epoch
         if self.step == 0:
             self.model.code.adapt(self.items.blocks(self.model.encoder, config.batch))
@@ -120,7 +120,7 @@ class IGDTraining(Training):
             fake, between = model.generator(torch.cat([z, blend])).chunk(2)
             verdict = model.critic(between)
         rec = model.reconstruction(x, fake).mean()
-        gauss = losses.gauss(z, model.centre, model.sigma).mean()
+        gauss = losses.gauss(z, model.centre, model.sigma_sq).mean()
         generator_loss = losses.generator_loss(verdict)
         loss = rec + config.w_gauss * gauss + config.w_reg * generator_loss
         self.opt_generator.zero_grad(set_to_none=True)

@@ -9,8 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
+from core.engine.detectors import reference
 from core.engine.detectors.igd import items as module
-from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import PRESETS
 from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.model import IGDModel
@@ -32,8 +32,9 @@ def of_all_at_once(model, items):
     h = torch.cat(list(items.blocks(model.encoder, BATCH)))
     shift, scale = h.mean(0), 1 / h.var(0, unbiased=False).mean().sqrt()
     z = model.code.linear((h - shift) * scale)
-    centre = losses.centre_of(z)
-    return shift, scale, centre, losses.sigma_of(z, centre, BATCH * items.each)
+    centre = reference.mu_gamma(z)
+    variance = reference.sigma_gamma_sq(z, centre, BATCH * items.each)
+    return shift, scale, torch.tensor(centre).float(), torch.tensor(variance)
 
 
 @pytest.mark.parametrize("count", [6, 8])
@@ -41,7 +42,7 @@ def test_estimates_are_those_of_all_at_once(count):
     model, items = model_and_items(count)
     model.code.adapt(items.blocks(model.encoder, BATCH))
     model.estimate(items, BATCH)
-    found = (model.code.shift, model.code.scale, model.centre, model.sigma)
+    found = (model.code.shift, model.code.scale, model.centre, model.sigma_sq)
     for one, other in zip(found, of_all_at_once(model, items), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 

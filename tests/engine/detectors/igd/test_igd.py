@@ -10,6 +10,7 @@ from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.igd import IGD
+from core.engine.detectors.reference import s_igd
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.base import Diverged
@@ -158,10 +159,10 @@ def test_scores_by_their_formulas(encoder, images):
     cover = torch.zeros(64, 64)
     for top, left in grid.corners:
         r, g, m = igd.local.judge(x[:, :, top : top + 32, left : left + 32])
-        scores.append(0.9 * r + 0.1 * g)
+        scores.append(s_igd(r, g, xi=0.9))
         local[:, top : top + 32, left : left + 32] += m
         cover[top : top + 32, left : left + 32] += 1
-    expected = 0.5 * torch.stack(scores).max(0).values + 0.5 * (0.1 * rec + 0.9 * gauss)
+    expected = 0.5 * torch.stack(scores).max(0).values + 0.5 * s_igd(rec, gauss, xi=0.1)
     np.testing.assert_allclose(igd.image_score(p), expected.numpy(), rtol=1e-4)
     heat = 0.5 * residual + 0.5 * local / cover
     np.testing.assert_allclose(p.maps, torch.nn.functional.avg_pool2d(heat[:, None], 2)[:, 0], rtol=1e-3, atol=1e-5)

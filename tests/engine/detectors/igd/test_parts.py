@@ -1,7 +1,6 @@
 """Patches, losses, networks: each against its formula."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import torch
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
+from core.engine.detectors import reference
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Grid, Items
@@ -54,20 +54,18 @@ def test_images_are_mirrored_by_chance_while_learning_alone():
 def test_classifier_by_hand():
     z, c = torch.randn(5, 4), torch.randn(4)
     got = losses.gauss(z, c, torch.tensor(3.0))
-    expected = [
-        1 - math.exp(-sum((a - b) ** 2 for a, b in zip(row, c.tolist(), strict=True)) / 3) for row in z.tolist()
-    ]
-    torch.testing.assert_close(got, torch.tensor(expected))
+    torch.testing.assert_close(got, torch.tensor([reference.h_psi(row, c, 3) for row in z]))
 
 
 def test_centre_keeps_away_from_zero():
     z = torch.tensor([[0.05, -0.02, 0.5, -0.7], [0.05, -0.04, 0.7, -0.9]])
-    torch.testing.assert_close(losses.centre_of(z), torch.tensor([0.1, -0.1, 0.6, -0.8]))
+    np.testing.assert_allclose(reference.mu_gamma(z), [0.1, -0.1, 0.6, -0.8], rtol=1e-6)
+    torch.testing.assert_close(losses.classifier([z])[0], torch.tensor([0.1, -0.1, 0.6, -0.8]))
 
 
 def test_sigma_is_a_mean_over_batches_of_at_least_one():
     z = torch.tensor([[0.1], [0.1], [3.0], [5.0]])
-    assert losses.sigma_of(z, torch.zeros(1), 2) == pytest.approx((1 + (9 + 25) / 2) / 2)
+    assert reference.sigma_gamma_sq(z, torch.zeros(1), 2) == pytest.approx((1 + (9 + 25) / 2) / 2)
 
 
 def test_mixture_and_critic_by_hand():

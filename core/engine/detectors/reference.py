@@ -1,0 +1,76 @@
+"""PaDiM and IGD as the paper prints them (Sec. Anomaly Detection and Segmentation). Read this first.
+
+One position and one image at a time, in float64. `gaussian.py` computes PaDiM's distances by blocks that cells share,
+`igd/losses.py` IGD's estimates block by block; both equal these: tests/engine/detectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = Any  # a NumPy array, or a tensor on the CPU without a gradient
+
+
+# PaDiM
+
+
+def joined(maps: Sequence[Array]) -> np.ndarray:
+    """Joins feature maps (N, c, h, w) from fine to coarse to x (N, C, H, W) on the finest grid, by the nearest cell."""
+    height, width = maps[0].shape[2:]
+    fine = []
+    for features in (np.asarray(m, float) for m in maps):
+        rows, columns = (np.arange(n) * m // n for n, m in zip((height, width), features.shape[2:], strict=True))
+        fine.append(features[:, :, rows][..., columns])
+    return np.concatenate(fine, 1)
+
+
+def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
+    """PMSACL Eq. 13: sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w of the image lattice.
+
+    normal (N, C, H, W), of which mu_w and Sigma_w + epsilon I; x (B, C, H, W). Returns (B, H, W).
+    """
+    s = np.zeros((len(x), *x.shape[2:]))
+    for w in np.ndindex(x.shape[2:]):
+        at = (slice(None), slice(None), *w)
+        mu = normal[at].mean(0)
+        inverse = np.linalg.inv(np.cov(normal[at], rowvar=False) + epsilon * np.eye(x.shape[1]))
+        for b, x_w in enumerate(x[at]):
+            s[(b, *w)] = math.sqrt((x_w - mu) @ inverse @ (x_w - mu))
+    return s
+
+
+# IGD
+
+
+def s_igd(l_rec: float, h: float, xi: float) -> float:
+    """PMSACL Eq. 10: xi l_rec + (1 - xi) h_psi, where the paper has 1 - h_psi; see `h_psi`."""
+    return xi * l_rec + (1 - xi) * h
+
+
+def h_psi(z: Array, mu: Array, sigma_sq: float) -> float:
+    """PMSACL Eq. 12: 1 - exp(-|| f_theta(x) - mu_gamma ||^2 / sigma_gamma^2), z and mu (Z,).
+
+    It is small for normal images, although Eq. 10 takes it for their likelihood.
+    """
+    d = np.asarray(z, float) - np.asarray(mu, float)
+    return 1 - math.exp(-(d @ d) / sigma_sq)
+
+
+def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
+    """The mean code (N, Z) -> (Z,); ours, as in IGD's release: none of its values is within `least` of zero."""
+    mu = np.asarray(z, float).mean(0)
+    return np.where(abs(mu) < least, np.where(mu < 0, -least, least), mu)
+
+
+def sigma_gamma_sq(z: Array, mu: Array, batch: int) -> float:
+    """sigma_gamma^2, a variance: the mean of || z - mu_gamma ||^2, each batch's at least 1.
+
+    The paper has kappa in (0, 1] times it, for stability, and no value; kappa is 1, and the floor is IGD's release's.
+    """
+    squared = ((np.asarray(z, float) - np.asarray(mu, float)) ** 2).sum(1)
+    means = [squared[start : start + batch].mean() for start in range(0, len(squared), batch)]
+    return float(np.mean([max(1.0, mean) for mean in means]))

@@ -1,0 +1,102 @@
+"""The losses of PMSACL as the paper prints them, one sample and one term at a time. Read this first.
+
+Throughout: z (M, D) the features f_theta(x^(n,l)) of a minibatch, labels (M,) the n of each, partners (M,) the row of
+the same x^(n) under the other weak view, c (k+1, D) the centres. The losses that a training uses (`pmsacl.py`,
+`centred.py`, `contrastive.py`) are the same for whole matrices, and equal these to 1e-5: tests/engine/losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = Any  # a NumPy array, or a tensor on the CPU without a gradient
+
+
+def f(z_i: Array, c_n: Array) -> np.ndarray:
+    """PMSACL Eq. 6: f^(n,l) = (f_theta(x^(n,l)) - c_n) / || f_theta(x^(n,l)) - c_n ||_2."""
+    d = np.asarray(z_i, float) - np.asarray(c_n, float)
+    return np.asarray(d / math.sqrt(d @ d))
+
+
+def kappa(n: int, m: int, tau: float, alpha: float) -> float:
+    """PMSACL Eq. 7: 1 / (alpha tau) if n = m, else 1 / tau."""
+    return 1 / (alpha * tau) if n == m else 1 / tau
+
+
+def l_pmsacl(z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
+    """PMSACL Eq. 4: the mean of Eq. 5 over all samples."""
+    return sum(l_pmsacl_of(i, z, labels, partners, c, tau, alpha) for i in range(len(z))) / len(z)
+
+
+def l_pmsacl_of(i: int, z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
+    """PMSACL Eq. 5: one sample drawn to its other view, and repelled by all samples but itself."""
+    f_i, f_p = f(z[i], c[labels[i]]), f(z[partners[i]], c[labels[partners[i]]])
+    numerator = math.exp(f_i @ f_p / tau)
+    denominator = 0.0
+    for j in range(len(z)):
+        if j != i:  # the indicator drops the sample itself and nothing else: the positive stays in the sum
+            denominator += math.exp(kappa(labels[i], labels[j], tau, alpha) * (f_i @ f(z[j], c[labels[j]])))
+    return -math.log(numerator / denominator)
+
+
+def l_ctr(z: Array, labels: Array, c: Array) -> float:
+    """PMSACL Eq. 3: E || f_theta(a(x)) - c_n ||^2."""
+    total = 0.0
+    for z_i, n in zip(z, labels, strict=True):
+        d = np.asarray(z_i, float) - np.asarray(c[n], float)
+        total += d @ d
+    return total / len(z)
+
+
+def cross_entropy(logits: Array, labels: Array) -> float:
+    """PMSACL Eqs. 8 and 9, l_aug and l_pos: -E log of the softmax at the right class, the n of A_n or the place p."""
+    total = 0.0
+    for row, n in zip(logits.tolist(), labels.tolist(), strict=True):
+        total += -math.log(math.exp(row[n]) / sum(math.exp(v) for v in row))
+    return total / len(labels)
+
+
+# Of other papers, which PMSACL is compared with; and one term that is ours.
+
+
+def nt_xent(z: Array, partners: Sequence[int], tau: float) -> float:
+    """NT-Xent (Chen et al. 2020, Eq. 1)."""
+    u = _unit(z)
+    total = 0.0
+    for i, p in enumerate(partners):
+        total += -math.log(math.exp(u[i] @ u[p] / tau) / sum(math.exp(u[i] @ u[j] / tau) for j in _others(z, i)))
+    return total / len(z)
+
+
+def supcon(z: Array, labels: Array, tau: float) -> float:
+    """L_out of the supervised contrastive loss (Khosla et al. 2020, Eq. 2); each sample has another of its class."""
+    u = _unit(z)
+    total = 0.0
+    for i in range(len(z)):
+        denominator = sum(math.exp(u[i] @ u[j] / tau) for j in _others(z, i))
+        positives = [j for j in _others(z, i) if labels[j] == labels[i]]
+        total += -sum(math.log(math.exp(u[i] @ u[p] / tau) / denominator) for p in positives) / len(positives)
+    return total / len(z)
+
+
+def _unit(z: Array) -> list[np.ndarray]:
+    return [f(row, np.zeros(len(row))) for row in z]
+
+
+def _others(z: Array, i: int) -> list[int]:
+    return [j for j in range(len(z)) if j != i]
+
+
+def l_var(z: Array, labels: Array, epsilon: float) -> float:
+    """Ours, after VICReg (Bardes, Ponce, LeCun 2022, Eq. 1): a hinge on the spread within each class of two or more."""
+    u = np.array(_unit(z)) * math.sqrt(z.shape[1])
+    hinges = []
+    for n in sorted(set(labels.tolist())):
+        rows = u[[m == n for m in labels.tolist()]]
+        if len(rows) > 1:
+            hinges.append(np.maximum(0, 1 - np.sqrt(rows.var(0, ddof=1) + epsilon)).mean())
+    return float(np.mean(hinges))
