@@ -137,13 +137,13 @@ def options(cls: Any) -> dict[str, Option]:
 
     A field without a declaration has an empty one.
     """
-    found: dict[str, Option] = {}
+    listed: dict[str, Option] = {}
     group = ""
     for field in dataclasses.fields(cls):
         declared = _declared(cls, field.name)
         group = declared.group or group
-        found[field.name] = dataclasses.replace(declared, group=group)
-    return found
+        listed[field.name] = dataclasses.replace(declared, group=group)
+    return listed
 
 
 def _declared(cls: type, name: str) -> Option:

@@ -75,9 +75,9 @@ def from_first(value: Any = None) -> Any:
     """Gives all what the first process gives; the others' argument is not looked at. Serves as a barrier."""
     if world() == 1:
         return value
-    kept = [value]
-    dist.broadcast_object_list(kept, src=0, group=_control[0] if _control else None)
-    return kept[0]
+    values = [value]
+    dist.broadcast_object_list(values, src=0, group=_control[0] if _control else None)
+    return values[0]
 
 
 def first_before_others(work: Callable[[], Result]) -> Result:
@@ -101,8 +101,8 @@ def gather(x: Tensor) -> Tensor:
     """x (M, ...) of the same shape on each process -> (world, M, ...), by rank, with the gradient for each."""
     if world() == 1:
         return x[None]
-    found: Tensor = _Gather.apply(x)
-    return found
+    gathered: Tensor = _Gather.apply(x)
+    return gathered
 
 
 def total(x: Tensor) -> Tensor:
@@ -117,9 +117,9 @@ def collect(value: Any) -> list[Any]:
     """Collects what each process gives, by rank, as objects."""
     if world() == 1:
         return [value]
-    found: list[Any] = [None] * world()
-    dist.all_gather_object(found, value, group=_control[0] if _control else None)
-    return found
+    values: list[Any] = [None] * world()
+    dist.all_gather_object(values, value, group=_control[0] if _control else None)
+    return values
 
 
 class _Gather(torch.autograd.Function):

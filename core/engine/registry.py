@@ -37,8 +37,8 @@ class Registry:
     _loaded: bool = False
     _loading: set[int] = field(default_factory=set)  # threads
 
-    def register(self, name: str, **about: Any) -> Callable[[Member], Member]:
-        """Decorator. `about` is free text for people: title, section of the paper, ...
+    def register(self, name: str, **facts: Any) -> Callable[[Member], Member]:
+        """Decorator. `facts` are free text for people: title, section of the paper, ...
 
         listed=False: `names()` leaves the member out, for it needs more than the others are given. vit=True: a detector
         for vision transformers alone.
@@ -48,7 +48,7 @@ class Registry:
             if name in self._members and self._members[name] is not member:
                 raise ValueError(f"two members of {self.family} are called {name!r}")
             self._members[name] = member
-            self._about[name] = about
+            self._about[name] = facts
             return member
 
         return add

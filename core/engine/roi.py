@@ -58,11 +58,11 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
         return np.ones_like(bright)
     area = stats[1:, cv2.CC_STAT_AREA]
     keep = np.concatenate(([0], area >= 0.02 * area.max())).astype(np.uint8)
-    kept = keep[parts]
+    view_mask = keep[parts]
     # the opening rounds off the corners of what it keeps: give back what touches it within its own reach
-    kept = np.asarray(cv2.dilate(kept, np.ones((5, 5), np.uint8)), np.uint8) & lit
-    rows = np.flatnonzero(kept.any(1))  # the hull of each row's two ends is the hull of all
-    first, last = kept[rows].argmax(1), kept.shape[1] - 1 - kept[rows, ::-1].argmax(1)
+    view_mask = np.asarray(cv2.dilate(view_mask, np.ones((5, 5), np.uint8)), np.uint8) & lit
+    rows = np.flatnonzero(view_mask.any(1))  # the hull of each row's two ends is the hull of all
+    first, last = view_mask[rows].argmax(1), view_mask.shape[1] - 1 - view_mask[rows, ::-1].argmax(1)
     points = np.stack([np.concatenate([first, last]), np.concatenate([rows, rows])], 1).astype(np.int32)
     view = np.zeros_like(bright)
     cv2.fillConvexPoly(view, cv2.convexHull(points), 1)
@@ -73,19 +73,19 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
 
 def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, int]]:
     """Black rectangles that stand in a corner of the image: (top, bottom, left, right), half open."""
-    found = []
+    regions = []
     height, width = bright.shape
-    seen = view > 0
+    view_mask = view > 0
     # what lies outside the view is gone already, so it may be counted to the rectangle, whatever is on it
-    lit = [one for one in ((bright > level) & seen for level in (BLACK, FRAME)) if not one.all()]
+    lit = [mask for mask in ((bright > level) & view_mask for level in (BLACK, FRAME)) if not mask.all()]
     for down in (False, True):
         for mirrored in (False, True):
             flip = (slice(None, None, -1 if down else 1), slice(None, None, -1 if mirrored else 1))
-            boxes = [_inset_at_origin(one[flip], seen[flip]) for one in lit]
+            boxes = [_inset_at_origin(mask[flip], view_mask[flip]) for mask in lit]
             h, w = max(boxes, key=lambda box: box[0] * box[1], default=(0, 0))
             if h * w == 0:
                 continue
-            found.append(
+            regions.append(
                 (
                     height - h if down else 0,
                     height if down else h,
@@ -93,7 +93,7 @@ def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, in
                     width if mirrored else w,
                 )
             )
-    return found
+    return regions
 
 
 def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:

@@ -61,7 +61,7 @@ class Joined(_Read):
 
     def __init__(self, parts: Sequence[np.ndarray]) -> None:
         self.parts = tuple(parts)
-        self.ends = np.cumsum([len(part) for part in self.parts])
+        self.ends = np.cumsum([len(rows) for rows in self.parts])
         self.shape = (int(self.ends[-1]), *self.parts[0].shape[1:])
         self.dtype = self.parts[0].dtype
 
@@ -70,10 +70,10 @@ class Joined(_Read):
         which = np.searchsorted(self.ends, rows, side="right")
         if rows.ndim == 0:
             return np.asarray(self.parts[which][rows - self._start(int(which))])
-        found = np.empty((*rows.shape, *self.shape[1:]), self.dtype)
+        out = np.empty((*rows.shape, *self.shape[1:]), self.dtype)
         for number in np.unique(which):
-            found[which == number] = self.parts[number][rows[which == number] - self._start(number)]
-        return found
+            out[which == number] = self.parts[number][rows[which == number] - self._start(number)]
+        return out
 
     def within(self, start: int, stop: int) -> np.ndarray | None:
         """Rows start..stop as a view of the part that holds them all, or None if no single part does."""
@@ -96,10 +96,10 @@ class Resized(_Read):
     def __getitem__(self, index: Any, /) -> np.ndarray:
         import cv2  # here: whoever reads rows as they are needs no OpenCV
 
-        found = np.asarray(self._rows[index])
-        several = found.ndim == len(self.shape)
-        out = np.empty((len(found), *self.shape[1:]) if several else self.shape[1:], np.uint8)
-        for source, place in zip(found, out, strict=True) if several else [(found, out)]:
+        rows = np.asarray(self._rows[index])
+        several = rows.ndim == len(self.shape)
+        out = np.empty((len(rows), *self.shape[1:]) if several else self.shape[1:], np.uint8)
+        for source, place in zip(rows, out, strict=True) if several else [(rows, out)]:
             cv2.resize(np.ascontiguousarray(source), place.shape[1::-1], place, interpolation=cv2.INTER_AREA)
         return out
 

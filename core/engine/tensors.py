@@ -63,13 +63,13 @@ def on_device(parts: Sequence[torch.Tensor], device: torch.device) -> list[torch
     """Tensors of the CPU on `device`, by one copy for all of a type; they are views of it there."""
     if device.type == "cpu":
         return list(parts)
-    found = list(parts)
-    for kind in dict.fromkeys(part.dtype for part in parts):
-        places = [i for i, part in enumerate(parts) if part.dtype == kind]
+    out = list(parts)
+    for kind in dict.fromkeys(tensor.dtype for tensor in parts):
+        places = [i for i, tensor in enumerate(parts) if tensor.dtype == kind]
         flat = to_device(torch.cat([parts[i].reshape(-1) for i in places]), device)
         for i, piece in zip(places, flat.split([parts[i].numel() for i in places]), strict=True):
-            found[i] = piece.view(parts[i].shape)
-    return found
+            out[i] = piece.view(parts[i].shape)
+    return out
 
 
 def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:

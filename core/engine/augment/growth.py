@@ -75,8 +75,10 @@ class Growth(Strong):
         drawn: list[dict[str, Tensor]] = []  # by growth: whose it is, and its parameters
         for i in range(int(counts.max()) if len(counts) else 0):
             rows = torch.nonzero(counts > i)[:, 0]
-            kept = {} if roi is None else {"inside": roi[rows].to(x.dtype)}
-            drawn.append({"rows": rows, **kept, **_draws(self.config, len(rows), side, kept.get("inside"), generator)})
+            region = {} if roi is None else {"inside": roi[rows].to(x.dtype)}
+            drawn.append(
+                {"rows": rows, **region, **_draws(self.config, len(rows), side, region.get("inside"), generator)}
+            )
         counts, *moved = on_device([counts, *(value for p in drawn for value in p.values())], x.device)
         mixed, values = self.blank(x, counts), iter(moved)
         for i, names in enumerate(drawn):

@@ -30,11 +30,11 @@ class RoiSampler:
         self.known = roi is not None
         if roi is None:
             return
-        part = _shrunk(roi, self.cells).cpu().double()  # (B, cells, cells)
-        part = torch.where(part.sum((1, 2), keepdim=True) > 0, part, 1.0)
-        self.sums = F.pad(part.cumsum(1).cumsum(2), (1, 0, 1, 0))  # integral image
-        full = (part > 0.999).double().flatten(1)
-        mass = torch.where(full.sum(1, keepdim=True) > 0, full, part.flatten(1)).cumsum(1)
+        cover = _shrunk(roi, self.cells).cpu().double()  # (B, cells, cells)
+        cover = torch.where(cover.sum((1, 2), keepdim=True) > 0, cover, 1.0)
+        self.sums = F.pad(cover.cumsum(1).cumsum(2), (1, 0, 1, 0))  # integral image
+        full = (cover > 0.999).double().flatten(1)
+        mass = torch.where(full.sum(1, keepdim=True) > 0, full, cover.flatten(1)).cumsum(1)
         # the distribution functions of all images end to end, that of image i from i to i + 1: one sorted line
         line = mass / mass[:, -1:] + torch.arange(len(mass), dtype=torch.double)[:, None]
         self.line = F.pad(line.flatten(), (1, 0))

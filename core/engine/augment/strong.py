@@ -58,7 +58,7 @@ class Strong(abc.ABC):
         joined = {}
         for f in fields(Mixed):
             parts = [getattr(mixed, f.name) for mixed in each]
-            joined[f.name] = torch.stack([own(part, share) for part in parts], 1).flatten(0, 1)
+            joined[f.name] = torch.stack([own(of_class, share) for of_class in parts], 1).flatten(0, 1)
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:

@@ -132,17 +132,17 @@ def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
     kernel, reach = gaussian(drawn.sigma, side)
     # by strength of blur: a chunk's kernel is as wide as its widest needs
     order = drawn.sigma.argsort()
-    widest = [int(reach[part].max()) for part in torch.split(order, chunk)]
+    widest = [int(reach[chunk_order].max()) for chunk_order in torch.split(order, chunk)]
     matrix, offset, kernel = (to_device(t[order], x.device) for t in (grey @ matrix, grey @ offset, kernel))
     order = to_device(order, x.device)
     rows, cols = (to_device(t, x.device).index_select(0, order) for t in _reading(drawn, side))
     stays_grey = grey_images(x)[order]
     matrix, offset = keep_grey(matrix, stays_grey), keep_grey(offset, stays_grey)
     for start, most in zip(range(0, len(x), chunk), widest, strict=True):
-        part = slice(start, start + chunk)
-        view = resample(x.index_select(0, order[part]), rows[part], cols[part])
-        view = apply_colour(view, matrix[part], offset[part], view.mean((2, 3)))
-        _put(out, order[part], blur(view, kernel[part], most).clamp_(0, 1))
+        rows_of_chunk = slice(start, start + chunk)
+        view = resample(x.index_select(0, order[rows_of_chunk]), rows[rows_of_chunk], cols[rows_of_chunk])
+        view = apply_colour(view, matrix[rows_of_chunk], offset[rows_of_chunk], view.mean((2, 3)))
+        _put(out, order[rows_of_chunk], blur(view, kernel[rows_of_chunk], most).clamp_(0, 1))
     return out
 
 

@@ -103,7 +103,7 @@ def in_order(strides: Sequence[int]) -> bool:
 
 def ordered(strides: Iterable[int]) -> tuple[int, ...]:
     """`strides` from fine to coarse. Raises ValueError on one that is not of STRIDES."""
-    found = tuple(sorted(set(strides)))
-    if not found or not set(found) <= set(STRIDES):
-        raise ValueError(f"a backbone has maps at strides {', '.join(map(str, STRIDES))}, not {found}")
-    return found
+    ordered = tuple(sorted(set(strides)))
+    if not ordered or not set(ordered) <= set(STRIDES):
+        raise ValueError(f"a backbone has maps at strides {', '.join(map(str, STRIDES))}, not {ordered}")
+    return ordered

@@ -57,10 +57,10 @@ def _batches(
     for start in range(0, len(images), batch):
         if should_stop is not None and should_stop():
             raise Stopped
-        part = slice(start, min(start + batch, len(images)))
-        yield part, to_batch(np.asarray(images[part]), torch.device(device))
+        rows = slice(start, min(start + batch, len(images)))
+        yield rows, to_batch(np.asarray(images[rows]), torch.device(device))
         if report is not None:
-            report(part.stop, len(images))
+            report(rows.stop, len(images))
 
 
 @torch.inference_mode()
@@ -107,7 +107,7 @@ def patch_features(
     """
     encoder = encoder.to(device).eval()
     out = []
-    for part, x in _batches(images, batch, device, report, should_stop):
+    for rows, x in _batches(images, batch, device, report, should_stop):
         cells = []
         for m in encoder.maps(x, PATCH_STRIDES).values():
             m = m.float()
@@ -117,7 +117,7 @@ def patch_features(
                 m = F.interpolate(m, size=(grid, grid), mode="nearest")
             cells.append(m.flatten(2))  # (B, C, grid * grid)
         lattice = torch.cat(cells, 1)
-        index = torch.from_numpy(np.asarray(places[part], np.int64)).to(x.device)
+        index = torch.from_numpy(np.asarray(places[rows], np.int64)).to(x.device)
         picked = lattice.gather(2, index[:, None].expand(-1, lattice.shape[1], -1))  # (B, C, P)
         out.append(picked.transpose(1, 2).cpu().numpy())
     return np.concatenate(out)
@@ -212,17 +212,17 @@ class Memory:
         if encoder not in self.digests:
             self.digests[encoder] = weights.digest(encoder.net.state_dict())
         keys = [(self.digests[encoder], hashlib.blake2b(x.tobytes(), digest_size=16).digest()) for x in images]
-        found = {i: self.kept[key] for i, key in enumerate(keys) if key in self.kept}
-        missing = [i for i in range(len(keys)) if i not in found]
+        maps = {i: self.kept[key] for i, key in enumerate(keys) if key in self.kept}
+        missing = [i for i in range(len(keys)) if i not in maps]
         if missing:
             fresh = compute(np.ascontiguousarray(images[missing]), set(STRIDES))
             for place, i in enumerate(missing):
-                found[i] = {s: m[place].clone() for s, m in fresh.items()}
-                self._keep(keys[i], found[i])
+                maps[i] = {s: m[place].clone() for s, m in fresh.items()}
+                self._keep(keys[i], maps[i])
         for key in keys:
             if key in self.kept:
                 self.kept.move_to_end(key)
-        return {s: torch.stack([found[i][s] for i in range(len(keys))]) for s in sorted(strides)}
+        return {s: torch.stack([maps[i][s] for i in range(len(keys))]) for s in sorted(strides)}
 
     def _keep(self, key: tuple[str, bytes], maps: dict[int, Tensor]) -> None:
         if key in self.kept:

@@ -108,11 +108,11 @@ def build_encoder(config: EncoderConfig) -> Encoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         encoder = Encoder(config)
-    found = _first_weights(encoder)
-    if found is not None:
-        fill(encoder, found.state, found.source)
+    pretrained = _first_weights(encoder)
+    if pretrained is not None:
+        fill(encoder, pretrained.state, pretrained.source)
         sha256 = weights.digest(encoder.net.state_dict())
-        encoder.origin = {"source": found.source, "licence": found.licence, "sha256": sha256}
+        encoder.origin = {"source": pretrained.source, "licence": pretrained.licence, "sha256": sha256}
     return encoder
 
 
@@ -149,8 +149,8 @@ def _first_weights(encoder: Encoder) -> Pretrained | None:
         return encoder.arch.bundled()
     if init == "imagenet":
         return encoder.arch.imagenet()
-    about = weights.about(init)
-    return Pretrained(encoder.arch.read(init, encoder.net), init, about.get("licence") or "of whoever made the file")
+    entry = weights.about(init)
+    return Pretrained(encoder.arch.read(init, encoder.net), init, entry.get("licence") or "of whoever made the file")
 
 
 def save_encoder(
@@ -174,8 +174,8 @@ def save_encoder(
     if half:
         state = {name: value.half() if value.is_floating_point() else value for name, value in state.items()}
     write_tensors(folder / WEIGHTS, state)
-    about = {"encoder": encoder.config.to_dict(), "extra": extra or {}}
-    write_json(folder / ABOUT, about | {"origin": encoder.origin, "sha256": weights.digest(state)})
+    saved = {"encoder": encoder.config.to_dict(), "extra": extra or {}}
+    write_json(folder / ABOUT, saved | {"origin": encoder.origin, "sha256": weights.digest(state)})
 
 
 def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Encoder:
@@ -184,15 +184,15 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
     if not (folder / ABOUT).is_file():
         raise weights.BadWeights(f"{folder} holds no encoder ({ABOUT}); give the folder of a finished pre-training run")
     try:
-        about = json.loads((folder / ABOUT).read_text())
-        config = EncoderConfig.from_dict(about["encoder"])
+        saved = json.loads((folder / ABOUT).read_text())
+        config = EncoderConfig.from_dict(saved["encoder"])
         with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
             encoder = Encoder(config)
         state = load_file(folder / WEIGHTS)
-        if about.get("sha256", "") not in ("", weights.digest(state)):
+        if saved.get("sha256", "") not in ("", weights.digest(state)):
             raise OSError(f"{WEIGHTS} is not what {ABOUT} says was written")
         encoder.load_state_dict(state)
-        encoder.origin = about.get("origin", {"source": config.init})
+        encoder.origin = saved.get("origin", {"source": config.init})
     except (OSError, KeyError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
         raise weights.BadWeights(f"the encoder in {folder} cannot be read: {error}") from error
     return encoder.to(device).eval()

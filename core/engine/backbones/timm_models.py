@@ -46,14 +46,14 @@ class TimmBackbone(Backbone):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        about = timm_library().get_pretrained_cfg(name)
-        if about is None:
+        pretrained = timm_library().get_pretrained_cfg(name)
+        if pretrained is None:
             return
-        self.mean, self.std, self.size = tuple(about.mean), tuple(about.std), about.input_size[-1]
-        self.fixed = bool(about.fixed_input_size)  # a network for one image size, to which images are then brought
-        self.licence = about.license or "not stated by timm"
-        url = about.url or (f"https://huggingface.co/{about.hf_hub_id}" if about.hf_hub_id else "")
-        self.sources = (Source(f"timm's weights {about.architecture}.{about.tag}", url=url),) if url else ()
+        self.mean, self.std, self.size = tuple(pretrained.mean), tuple(pretrained.std), pretrained.input_size[-1]
+        self.fixed = bool(pretrained.fixed_input_size)  # a network for one image size, to which images are then brought
+        self.licence = pretrained.license or "not stated by timm"
+        url = pretrained.url or (f"https://huggingface.co/{pretrained.hf_hub_id}" if pretrained.hf_hub_id else "")
+        self.sources = (Source(f"timm's weights {pretrained.architecture}.{pretrained.tag}", url=url),) if url else ()
 
     def build(self) -> nn.Module:
         create = timm_library().create_model
@@ -90,10 +90,10 @@ class TimmBackbone(Backbone):
             return state
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # timm prints what it leaves out
-                found: dict[str, Tensor] = convert(published_names(state), net)
+                converted: dict[str, Tensor] = convert(published_names(state), net)
         except (KeyError, AttributeError, RuntimeError, ValueError, TypeError, AssertionError):
             return state  # of another network: `encoder.fill` names the layer that is missing
-        return found
+        return converted
 
     def widths(self, net: Any) -> dict[int, int]:
         return {stride: net.feature_info[index]["num_chs"] for stride, index in _plan(net).items()}
@@ -105,16 +105,16 @@ class TimmBackbone(Backbone):
         shape = x.shape[2:]
         if self.fixed and not getattr(net, "dynamic_img_size", False):
             x = _resized(x, (self.size, self.size))
-        found = net.forward_intermediates(x, indices=indices, norm=flat, stop_early=True, intermediates_only=True)
-        layers = dict(zip(indices, found, strict=True))
+        maps = net.forward_intermediates(x, indices=indices, norm=flat, stop_early=True, intermediates_only=True)
+        layers = dict(zip(indices, maps, strict=True))
         return {s: _resized(layers[plan[s]], (-(-shape[0] // s), -(-shape[1] // s))) for s in strides}
 
     def tokens(self, net: Any, x: Tensor) -> Tensor:
         if not _is_vit(net):
             return super().tokens(net, x)
         last = len(net.feature_info) - 1
-        (found,) = net.forward_intermediates(_whole(net, x), indices=[last], norm=True, intermediates_only=True)
-        return cast(Tensor, found)
+        (tokens,) = net.forward_intermediates(_whole(net, x), indices=[last], norm=True, intermediates_only=True)
+        return cast(Tensor, tokens)
 
     def blocks(self, net: Any, x: Tensor, count: int) -> list[Tensor]:
         if not _is_vit(net):
@@ -208,23 +208,23 @@ def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     if not any("embeddings.patch_embeddings." in name for name in state):
         return dict(state)
-    found: dict[str, Tensor] = {}
+    renamed: dict[str, Tensor] = {}
     for name, value in state.items():
         for pattern, other in LAYERS:
             name = re.sub(pattern, other, name)
-        found[name] = value
-    for name in [name for name in found if ".mlp.gate_proj." in name]:  # silu(w1 x) times w2 x, then w3
+        renamed[name] = value
+    for name in [name for name in renamed if ".mlp.gate_proj." in name]:  # silu(w1 x) times w2 x, then w3
         for old, new in (("gate_proj", "w1"), ("fc1", "w2"), ("fc2", "w3")):
-            found[name.replace("gate_proj", new)] = found.pop(name.replace("gate_proj", old))
-    for name in [name for name in found if ".attn.q." in name]:
-        q, v = (found.pop(name.replace(".q.", f".{part}.")) for part in "qv")
-        k = found.pop(name.replace(".q.", ".k."), torch.zeros_like(q))
-        found[name.replace(".q.", ".qkv.")] = torch.cat([q, k, v])
-    if "register_tokens" in found and "pos_embed" not in found:
-        found["storage_tokens"] = found.pop("register_tokens")  # DINOv3's name of them
-    elif "register_tokens" in found:
-        found.setdefault("mask_token", found["cls_token"][0])  # by which timm knows DINOv2, and which it leaves out
-    return found
+            renamed[name.replace("gate_proj", new)] = renamed.pop(name.replace("gate_proj", old))
+    for name in [name for name in renamed if ".attn.q." in name]:
+        q, v = (renamed.pop(name.replace(".q.", f".{letter}.")) for letter in "qv")
+        k = renamed.pop(name.replace(".q.", ".k."), torch.zeros_like(q))
+        renamed[name.replace(".q.", ".qkv.")] = torch.cat([q, k, v])
+    if "register_tokens" in renamed and "pos_embed" not in renamed:
+        renamed["storage_tokens"] = renamed.pop("register_tokens")  # DINOv3's name of them
+    elif "register_tokens" in renamed:
+        renamed.setdefault("mask_token", renamed["cls_token"][0])  # by which timm knows DINOv2, and which it leaves out
+    return renamed
 
 
 @BACKBONES.register("vit_small_patch14_dinov2", title="DINOv2 ViT-S/14 (self-supervised)")
@@ -283,16 +283,16 @@ class EfficientNetLite(TimmBackbone):
         if "_conv_stem.weight" not in state:
             return state
         places = [(stage, i) for stage, count in enumerate(BLOCKS[self.number]) for i in range(count)]
-        found = {}
+        renamed = {}
         for name, value in state.items():
             inner = re.fullmatch(r"_blocks\.(\d+)\.(\w+)\.(\w+)", name)
             if inner:
                 stage, place = places[int(inner[1])]
-                found[f"blocks.{stage}.{place}.{(INNER if stage else FIRST)[inner[2]]}.{inner[3]}"] = value
+                renamed[f"blocks.{stage}.{place}.{(INNER if stage else FIRST)[inner[2]]}.{inner[3]}"] = value
             else:
-                part, leaf = name.split(".")
-                found[f"{OUTER[part]}.{leaf}"] = value
-        return found
+                module, leaf = name.split(".")
+                renamed[f"{OUTER[module]}.{leaf}"] = value
+        return renamed
 
 
 @BACKBONES.register("efficientnet-lite0", title="EfficientNet-lite0")

@@ -90,15 +90,15 @@ def about(path: str | Path) -> dict[str, str]:
     return noted
 
 
-def _unnest(found: object, path: Path) -> dict[str, Tensor]:
-    while isinstance(found, dict) and not any(isinstance(v, Tensor) for v in found.values()):
-        inner = next((found[name] for name in NESTS if isinstance(found.get(name), dict)), None)
+def _unnest(nested: object, path: Path) -> dict[str, Tensor]:
+    while isinstance(nested, dict) and not any(isinstance(v, Tensor) for v in nested.values()):
+        inner = next((nested[name] for name in NESTS if isinstance(nested.get(name), dict)), None)
         if inner is None:
             break
-        found = inner
-    if not isinstance(found, dict) or not any(isinstance(v, Tensor) for v in found.values()):
+        nested = inner
+    if not isinstance(nested, dict) or not any(isinstance(v, Tensor) for v in nested.values()):
         raise BadWeights(f"{path} holds no weights by name; save a state_dict")
-    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+    return {name: value for name, value in nested.items() if isinstance(value, Tensor)}
 
 
 def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
@@ -115,9 +115,9 @@ def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
 
 def digest(state: dict[str, Tensor]) -> str:
     """SHA-256 of weights: of their names, types, shapes and values, whatever file or device they lie in."""
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()
-        found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        found.update(value.view(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        sha.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        sha.update(value.view(-1).view(torch.uint8).numpy().data)
+    return sha.hexdigest()

@@ -42,20 +42,20 @@ def padim(plan: dict[str, Any], weights: dict[str, torch.Tensor], data: Any, fol
     model = PadimModel(plan["backbone"], plan["layers"], pre_trained=False, n_features=len(channels))
     model = filled(model, weights)
     model.idx.copy_(channels)
-    fit, seen = (torch.from_numpy(data[name]).split(plan["batch"]) for name in ("fit", "seen"))
+    fit, test = (torch.from_numpy(data[name]).split(plan["batch"]) for name in ("fit", "seen"))
     model.train()
     model.feature_extractor.eval()
     embedding, _ = timed(lambda: [model(batch) for batch in fit])
     gaussian, _ = timed(model.fit)
     model.eval()
-    model(seen[0][:2])  # warm
-    score, _ = timed(lambda: [model(batch) for batch in seen])
+    model(test[0][:2])  # warm
+    score, _ = timed(lambda: [model(batch) for batch in test])
     distances = [
         model.anomaly_map_generator.compute_distance(
             model.generate_embedding(model.feature_extractor(batch)),
             [model.gaussian.mean, model.gaussian.inv_covariance],
         )
-        for batch in seen
+        for batch in test
     ]
     np.save(folder / "padim.npy", torch.cat(distances)[:, 0].numpy())
     return {"padim_fit_seconds": embedding + gaussian, "padim_score_seconds": score}
@@ -66,15 +66,15 @@ def patchcore(plan: dict[str, Any], weights: dict[str, torch.Tensor], data: Any)
     from anomalib.models.image.patchcore.torch_model import PatchcoreModel
 
     model = filled(PatchcoreModel(plan["layers"][1:], plan["backbone"], pre_trained=False), weights)
-    fit, seen = (torch.from_numpy(data[name]).split(plan["batch"]) for name in ("fit", "seen"))
+    fit, test = (torch.from_numpy(data[name]).split(plan["batch"]) for name in ("fit", "seen"))
     model.train()
     model.feature_extractor.eval()
-    embedding, found = timed(lambda: [model(batch) for batch in fit])
-    count = sum(len(part) for part in found)
+    embedding, embeddings = timed(lambda: [model(batch) for batch in fit])
+    count = sum(len(maps) for maps in embeddings)
     coreset, _ = timed(lambda: model.subsample_embedding(plan["patches"] / count))
     model.eval()
-    model(seen[0][:2])
-    score, _ = timed(lambda: [model(batch) for batch in seen])
+    model(test[0][:2])
+    score, _ = timed(lambda: [model(batch) for batch in test])
     return {"nearest_fit_seconds": embedding + coreset, "nearest_score_seconds": score}
 
 
@@ -84,15 +84,15 @@ def metrics(data: Any) -> dict[str, float]:
     from anomalib.metrics.auroc import _AUROC
 
     maps, masks = torch.from_numpy(data["maps"]), torch.from_numpy(data["masks"]).int()
-    found = {}
+    values = {}
     for name, metric, given in (
         ("auroc", _AUROC(), (maps.flatten(), masks.flatten())),
         ("pro", _AUPRO(), (maps, masks)),
     ):
         metric.update(*given)
-        found[f"{name}_seconds"], value = timed(metric.compute)
-        found[name] = float(value)
-    return found
+        values[f"{name}_seconds"], value = timed(metric.compute)
+        values[name] = float(value)
+    return values
 
 
 def main(folder: Path) -> None:
@@ -110,10 +110,10 @@ def figures(folder: Path) -> None:
     data = {name: np.load(folder / f"{name}.npy") for name in ("maps", "masks")}
     metrics({name: values[:2] for name, values in data.items()})  # warm
     before = time.process_time()
-    found = metrics(data)
+    measured = metrics(data)
     seconds, peak = time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     mib = peak / 1024 ** (2 if sys.platform == "darwin" else 1)
-    print(json.dumps({"auroc": found["auroc"], "pro": found["pro"], "cpu_seconds": seconds, "peak_mib": mib}))
+    print(json.dumps({"auroc": measured["auroc"], "pro": measured["pro"], "cpu_seconds": seconds, "peak_mib": mib}))
 
 
 if __name__ == "__main__":

@@ -61,26 +61,26 @@ def boxes_of_sets(data: Path, quick: bool = False) -> dict[str, Any]:
                 rows.setdefault(f"{kind} gestures", []).append(gestures + spent[0])
                 rows.setdefault(f"{kind} seconds", []).append(seconds + spent[1])
         mean = {key: round(float(np.mean(values)), 3) for key, values in rows.items()}
-        found: dict[str, Any] = {"lesions": len(rows["tight"])}
-        found |= {key: value for key, value in mean.items() if " " not in key}
+        figures: dict[str, Any] = {"lesions": len(rows["tight"])}
+        figures |= {key: value for key, value in mean.items() if " " not in key}
         for kind in ("clicks", "box_and_clicks"):
-            found[kind] = {part: mean[f"{kind} {part}"] for part in ("reached", "gestures", "seconds")}
-        out[name] = found
+            figures[kind] = {measure: mean[f"{kind} {measure}"] for measure in ("reached", "gestures", "seconds")}
+        out[name] = figures
     return out
 
 
 def _until_enough(
-    truth: np.ndarray, found: np.ndarray, answer: Callable[[Sequence[Click]], np.ndarray]
+    truth: np.ndarray, mask: np.ndarray, answer: Callable[[Sequence[Click]], np.ndarray]
 ) -> tuple[int, float]:
     """Clicks until Dice is ENOUGH, MOST + 1 where it is not, and the seconds that answering them took."""
     clicks: list[Click] = []
     started = time.perf_counter()
-    while dice(found, truth) < ENOUGH:
-        click = next_click(truth, found)
+    while dice(mask, truth) < ENOUGH:
+        click = next_click(truth, mask)
         if len(clicks) == MOST or click is None:
             return MOST + 1, time.perf_counter() - started
         clicks.append(click)
-        found = answer(clicks)
+        mask = answer(clicks)
     return len(clicks), time.perf_counter() - started
 
 
@@ -92,12 +92,12 @@ def _box(mask: np.ndarray, more: float) -> Corners:
 def _lesions(folder: Path, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Images uint8 (H, W, 3), each with the mask bool (H, W) of its largest lesion."""
     paths = sorted((folder / "test" / "mask").glob("*.png"))[1:]
-    found = []
+    samples = []
     for path in paths[:: max(1, len(paths) // count)][:count]:
         image = cv2.imread(str(next((folder / "test" / "abnormal").glob(f"{path.stem}.*"))))
         lesions = np.asarray(cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)) > 127
-        _, parts, about, _ = cv2.connectedComponentsWithStats(lesions.astype(np.uint8))
-        if image is not None and len(about) > 1 and about[1:, cv2.CC_STAT_AREA].max() >= LEAST * parts.size:
-            largest = parts == 1 + int(np.argmax(about[1:, cv2.CC_STAT_AREA]))
-            found.append((np.ascontiguousarray(image[..., ::-1]), largest))
-    return found
+        _, parts, stats, _ = cv2.connectedComponentsWithStats(lesions.astype(np.uint8))
+        if image is not None and len(stats) > 1 and stats[1:, cv2.CC_STAT_AREA].max() >= LEAST * parts.size:
+            largest = parts == 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
+            samples.append((np.ascontiguousarray(image[..., ::-1]), largest))
+    return samples

@@ -72,8 +72,8 @@ def batched(x: torch.Tensor, medmix: MedMixConfig, weak: WeakConfig, seed: int, 
     generator = torch.Generator().manual_seed(seed)
     strong, views = MedMix(medmix), WeakViews(weak)
     out = []
-    for part in x.split(batch):
-        mixed = strong(part, torch.arange(len(part)) % (medmix.k + 1), generator)
+    for images in x.split(batch):
+        mixed = strong(images, torch.arange(len(images)) % (medmix.k + 1), generator)
         out += [views(mixed.images, generator), views(mixed.images, generator)]
     return out
 

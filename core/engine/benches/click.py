@@ -37,7 +37,7 @@ def grabcut(image: np.ndarray, box: Box, clicks: Sequence[Click], radius: float 
     x0, y0, x1, y1 = box
     zoom = min(1.0, LONGEST / max(x1 - x0, y1 - y0))
     w, h = round((x1 - x0) * zoom), round((y1 - y0) * zoom)
-    part = cv2.resize(np.ascontiguousarray(image[y0:y1, x0:x1, ::-1]), (w, h), interpolation=cv2.INTER_AREA)
+    crop = cv2.resize(np.ascontiguousarray(image[y0:y1, x0:x1, ::-1]), (w, h), interpolation=cv2.INTER_AREA)
     side = min(h, w)
     mask = np.full((h, w), cv2.GC_PR_BGD, np.uint8)
     spots = [(min(int((c.x - x0) * zoom), w - 1), min(int((c.y - y0) * zoom), h - 1), c.positive) for c in clicks]
@@ -49,14 +49,14 @@ def grabcut(image: np.ndarray, box: Box, clicks: Sequence[Click], radius: float 
         cv2.circle(mask, (x, y), sure, cv2.GC_FGD if positive else cv2.GC_BGD, -1)
     models = np.zeros((1, 65)), np.zeros((1, 65))
     cv2.setRNGSeed(0)
-    cv2.grabCut(part, mask, (0, 0, 0, 0), *models, ROUNDS, cv2.GC_INIT_WITH_MASK)
+    cv2.grabCut(crop, mask, (0, 0, 0, 0), *models, ROUNDS, cv2.GC_INIT_WITH_MASK)
     lesion = np.isin(mask, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
     _, parts = cv2.connectedComponents(lesion)
     held = {int(parts[y, x]) for x, y, positive in spots if positive} - {0}
     lesion = np.isin(parts, list(held)).astype(np.float32)
-    found = np.zeros(image.shape[:2], bool)
-    found[y0:y1, x0:x1] = cv2.resize(lesion, (x1 - x0, y1 - y0), interpolation=cv2.INTER_LINEAR) > 0.5
-    return found
+    outline = np.zeros(image.shape[:2], bool)
+    outline[y0:y1, x0:x1] = cv2.resize(lesion, (x1 - x0, y1 - y0), interpolation=cv2.INTER_LINEAR) > 0.5
+    return outline
 
 
 CLICKS = 5
@@ -95,14 +95,14 @@ def click(quick: bool = False, data: str | None = None, only: Sequence[str] = ()
         return boxes_of_sets(Path(data), quick)
     encoder = inference_copy(build_encoder(EncoderConfig(arch="efficientnet-lite0", init="imagenet")).eval())
     learn = "fit" in only
-    part = slice(0, None, 4) if learn else slice(1, None, 2)
+    choice = slice(0, None, 4) if learn else slice(1, None, 2)
     if quick:
-        part = slice(part.start, None, 24)
-    polyps = _polyps(Path(data) / "hyperkvasir", part)
-    retina = _retina(Path(data) / "idrid", part)
+        choice = slice(choice.start, None, 24)
+    polyps = _polyps(Path(data) / "hyperkvasir", choice)
+    retina = _retina(Path(data) / "idrid", choice)
     if learn:
-        samples = [(lattice(encoder, one.image, one.box), one.truth) for one in polyps]
-        radii = {r: float(np.mean([_grabcut(one, r)[:3] for one in polyps[::8]])) for r in RADII}
+        samples = [(lattice(encoder, lesion.image, lesion.box), lesion.truth) for lesion in polyps]
+        radii = {r: float(np.mean([_grabcut(lesion, r)[:3] for lesion in polyps[::8]])) for r in RADII}
         weights = [round(float(v), 4) for v in fit_weights(samples)]
         return {"images": len(samples), "weights": weights, "grabcut_radius": radii}
     out = {"polyps": _measured(encoder, polyps), "retina": _measured(encoder, retina)}
@@ -110,72 +110,72 @@ def click(quick: bool = False, data: str | None = None, only: Sequence[str] = ()
     return {"ratio": round(ratio, 3), **out}
 
 
-def _named(folder: Path, part: slice) -> list[tuple[np.ndarray, np.ndarray]]:
+def _named(folder: Path, choice: slice) -> list[tuple[np.ndarray, np.ndarray]]:
     """Images and masks of a part of the names, in their order."""
-    found = []
-    for path in sorted((folder / "test" / "mask").glob("*.png"))[part]:
+    pairs = []
+    for path in sorted((folder / "test" / "mask").glob("*.png"))[choice]:
         image = cv2.imread(str(folder / "test" / "abnormal" / f"{path.stem}.jpg"))
         mask = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
         if image is None or mask is None:
             raise ValueError(f"{path.stem} has no image, or it cannot be read, in {folder}")
-        found.append((np.ascontiguousarray(image[..., ::-1]), mask > 127))
-    if not found:
+        pairs.append((np.ascontiguousarray(image[..., ::-1]), mask > 127))
+    if not pairs:
         raise ValueError(f"there are no masks in {folder}/test/mask")
-    return found
+    return pairs
 
 
-def _polyps(folder: Path, part: slice) -> list[Lesion]:
-    return [Lesion(image, mask, (0, 0, *image.shape[1::-1])) for image, mask in _named(folder, part)]
+def _polyps(folder: Path, choice: slice) -> list[Lesion]:
+    return [Lesion(image, mask, (0, 0, *image.shape[1::-1])) for image, mask in _named(folder, choice)]
 
 
-def _retina(folder: Path, part: slice) -> list[Lesion]:
+def _retina(folder: Path, choice: slice) -> list[Lesion]:
     """The largest lesions of each image, of at least LEAST pixels, each in a window round its middle."""
-    found = []
-    for image, mask in _named(folder, part):
-        _, parts, about, middles = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-        areas = about[1:, cv2.CC_STAT_AREA]
+    lesions = []
+    for image, mask in _named(folder, choice):
+        _, parts, stats, middles = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+        areas = stats[1:, cv2.CC_STAT_AREA]
         for at in 1 + np.argsort(-areas, kind="stable")[:MOST]:
-            if about[at, cv2.CC_STAT_AREA] >= LEAST:
-                side = min(max(WINDOW, 2 * int(about[at, 2:4].max())), *image.shape[:2])
+            if stats[at, cv2.CC_STAT_AREA] >= LEAST:
+                side = min(max(WINDOW, 2 * int(stats[at, 2:4].max())), *image.shape[:2])
                 corner = [
                     int(np.clip(m - side / 2, 0, n - side))
                     for m, n in zip(middles[at], image.shape[1::-1], strict=True)
                 ]
-                found.append(Lesion(image, parts == at, (*corner, corner[0] + side, corner[1] + side)))
-    return found
+                lesions.append(Lesion(image, parts == at, (*corner, corner[0] + side, corner[1] + side)))
+    return lesions
 
 
-def _grabcut(one: Lesion, radius: float | None = None) -> list[float]:
-    return clicked(one.truth, lambda clicks: grabcut(one.image, one.box, clicks, radius), CLICKS)
+def _grabcut(lesion: Lesion, radius: float | None = None) -> list[float]:
+    return clicked(lesion.truth, lambda clicks: grabcut(lesion.image, lesion.box, clicks, radius), CLICKS)
 
 
-def _region(cells: Lattice, one: Lesion, clicks: Sequence[Click]) -> np.ndarray:
-    return region(cells, clicks, one.truth.shape)
+def _region(cells: Lattice, lesion: Lesion, clicks: Sequence[Click]) -> np.ndarray:
+    return region(cells, clicks, lesion.truth.shape)
 
 
 def _measured(encoder: Encoder, lesions: list[Lesion]) -> dict[str, Any]:
-    found, taken, made = [], [], []
-    for one in lesions:
+    dices, taken, seconds = [], [], []
+    for lesion in lesions:
         started = time.perf_counter()
-        cells = lattice(encoder, one.image, one.box)
-        made.append(time.perf_counter() - started)
+        cells = lattice(encoder, lesion.image, lesion.box)
+        seconds.append(time.perf_counter() - started)
         started = time.perf_counter()
-        found.append(clicked(one.truth, partial(_region, cells, one), CLICKS))
+        dices.append(clicked(lesion.truth, partial(_region, cells, lesion), CLICKS))
         taken.append((time.perf_counter() - started) / CLICKS)
     out: dict[str, Any] = {
         "lesions": len(lesions),
-        "dice": _means(found),
-        "over_0.75_at_3": round(float(np.mean([d[2] > 0.75 for d in found])), 3),
+        "dice": _means(dices),
+        "over_0.75_at_3": round(float(np.mean([d[2] > 0.75 for d in dices])), 3),
     }
     beside = lesions[::EVERY]
-    out |= {"grabcut": _means([_grabcut(one) for one in beside]), "grabcut_lesions": len(beside)}
-    out["dice_of_these"] = _means(found[::EVERY])
+    out |= {"grabcut": _means([_grabcut(lesion) for lesion in beside]), "grabcut_lesions": len(beside)}
+    out["dice_of_these"] = _means(dices[::EVERY])
     return {
         **out,
         "click_ms": round(1000 * float(np.median(taken)), 1),
-        "lattice_ms": round(1000 * float(np.median(made)), 1),
+        "lattice_ms": round(1000 * float(np.median(seconds)), 1),
     }
 
 
-def _means(found: list[list[float]]) -> dict[int, float]:
-    return {n: round(float(np.mean([d[n - 1] for d in found])), 3) for n in (1, 3, 5)}
+def _means(dices: list[list[float]]) -> dict[int, float]:
+    return {n: round(float(np.mean([d[n - 1] for d in dices])), 3) for n in (1, 3, 5)}

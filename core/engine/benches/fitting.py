@@ -46,9 +46,9 @@ def padim_fit(quick: bool = False) -> dict[str, Any]:
     """
     side, n, rounds = (32 if quick else 64), 64, 2 if quick else 5
     draw = torch.Generator().manual_seed(0)
-    kept = draw_channels({4: 64, 8: 128, 16: 256}, 100, 0, torch.device("cpu"))
+    channels = draw_channels({4: 64, 8: 128, 16: 256}, 100, 0, torch.device("cpu"))
     sides = {4: side, 8: side // 2, 16: side // 4}
-    maps = [torch.randn(n, len(index), sides[k], sides[k], generator=draw).relu_() for k, index in kept.items()]
+    maps = [torch.randn(n, len(index), sides[k], sides[k], generator=draw).relu_() for k, index in channels.items()]
     joined = torch.cat([torch.nn.functional.interpolate(m, side, mode="nearest") for m in maps], 1)
     features = joined.reshape(n, joined.shape[1], -1).numpy()
 
@@ -141,18 +141,18 @@ def memory(quick: bool = False) -> dict[str, Any]:
     "ratio": the most for many images over that for few; 1 would be flat. "seconds" of both by count.
     """
     counts, size = ((32, 64), 64) if quick else (COUNTS, SIZE)
-    found = {}
+    reports = {}
     for count in counts:
         line = [sys.executable, "-m", "core.engine.benches.fitting", str(count), str(size)]
         done = subprocess.run(line, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{count} images: {done.stderr.strip()[-500:]}")
-        found[str(count)] = json.loads(done.stdout.splitlines()[-1])
-    few, many = (found[str(count)]["peak_mib"]["score"] for count in counts)
+        reports[str(count)] = json.loads(done.stdout.splitlines()[-1])
+    few, many = (reports[str(count)]["peak_mib"]["score"] for count in counts)
     return {
         "ratio": many / few,
-        "peak_mib": {count: row["peak_mib"] for count, row in found.items()},
-        "fit_and_score_seconds": {count: row["seconds"] for count, row in found.items()},
+        "peak_mib": {count: row["peak_mib"] for count, row in reports.items()},
+        "fit_and_score_seconds": {count: row["seconds"] for count, row in reports.items()},
         "size": size,
         "threads": torch.get_num_threads(),
     }

@@ -52,9 +52,9 @@ def peers(quick: bool = False) -> dict[str, Any]:
 
     Raises ValueError if the peers' environment is not there.
     """
-    fit, seen, size, count, side = (24, 8, 96, 4, 64) if quick else (100, 50, 224, 12, 256)
+    fit, test, size, count, side = (24, 8, 96, 4, 64) if quick else (100, 50, 224, 12, 256)
     draw, python = np.random.default_rng(0), peers_python()
-    images = np.clip(draw.normal(120, 40, (fit + seen, size // 8, size // 8, 3)), 0, 243).astype(np.uint8)
+    images = np.clip(draw.normal(120, 40, (fit + test, size // 8, size // 8, 3)), 0, 243).astype(np.uint8)
     images = images.repeat(8, 1).repeat(8, 2)
     images += draw.integers(0, 12, images.shape, dtype=np.uint8)
     maps, masks = marked(count, side, draw)
@@ -65,7 +65,7 @@ def peers(quick: bool = False) -> dict[str, Any]:
         folder = Path(name)
         padim = PaDiM.fit(encoder, images[:fit], PaDiMConfig())  # warm, and it draws the channels
         with torch.inference_mode():
-            normal = np.concatenate([encoder.normalise(to_batch(one[None], CPU)).numpy() for one in images])
+            normal = np.concatenate([encoder.normalise(to_batch(image[None], CPU)).numpy() for image in images])
         given: dict[str, Any] = {
             "fit": normal[:fit],
             "seen": normal[fit:],
@@ -167,20 +167,20 @@ def metrics(quick: bool = False) -> dict[str, Any]:
         for kind, rows in zip(("maps", "masks"), marked(count, side, np.random.default_rng(0)), strict=True):
             np.save(folder / f"{kind}.npy", rows)
         ours = "import sys; from core.engine.benches import peers; peers.show(*sys.argv[1:])"
-        found = {way: _process([sys.executable, "-c", ours, name, way]) for way in WAYS}
-        result: dict[str, Any] = {"ratio": None, "ratios": None, "maps": count, "side": side, **found}
-        result["difference"] = _difference(found["exact"], found["blocks"])
+        values = {way: _process([sys.executable, "-c", ours, name, way]) for way in WAYS}
+        result: dict[str, Any] = {"ratio": None, "ratios": None, "maps": count, "side": side, **values}
+        result["difference"] = _difference(values["exact"], values["blocks"])
         try:
             python = peers_python()
         except ValueError as error:
             return result | {"missing": str(error)}
         theirs = _process([python, _anomalib.__file__, name, "figures"])
-    ratios = {way: theirs["cpu_seconds"] / found[way]["cpu_seconds"] for way in WAYS}
+    ratios = {way: theirs["cpu_seconds"] / values[way]["cpu_seconds"] for way in WAYS}
     return result | {
         "ratio": ratios["exact" if count * side**2 <= MOST else "blocks"],
         "ratios": ratios,
         "anomalib": theirs,
-        "anomalib_difference": _difference(found["exact"], theirs),
+        "anomalib_difference": _difference(values["exact"], theirs),
     }
 
 
@@ -196,9 +196,9 @@ def measure(folder: str, way: str) -> dict[str, Any]:
     used = np.arange(len(maps))
     WAYS[way](pixels, used[:2], np.ones(2, bool), LEVEL)  # warm
     before = time.process_time()
-    found = WAYS[way](pixels, used, np.ones(len(used), bool), LEVEL)
+    result = WAYS[way](pixels, used, np.ones(len(used), bool), LEVEL)
     seconds, peak = time.process_time() - before, most_memory(torch.device("cpu"))
-    figures = {"auroc": found.pixel_auroc, "pro": found.pro, "dice": float(found.dice.mean())}
+    figures = {"auroc": result.pixel_auroc, "pro": result.pro, "dice": float(result.dice.mean())}
     return {**figures, "cpu_seconds": seconds, "peak_mib": peak / 2**20}
 
 
@@ -215,11 +215,11 @@ class _Stored:
     def __getitem__(self, index: Any, /) -> np.ndarray:
         rows = np.arange(len(self))[index]
         size = int(np.prod(self.shape[1:]))
-        found = np.empty((len(rows), size), self._dtype)
-        for row, target in zip(rows, found, strict=True):
+        out = np.empty((len(rows), size), self._dtype)
+        for row, target in zip(rows, out, strict=True):
             offset = self._first + int(row) * size * self._dtype.itemsize
             target[:] = np.fromfile(self._file, self._dtype, size, offset=offset)
-        return found.reshape(len(rows), *self.shape[1:])
+        return out.reshape(len(rows), *self.shape[1:])
 
 
 def _process(line: list[str]) -> dict[str, float]:
@@ -230,5 +230,5 @@ def _process(line: list[str]) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _difference(one: dict[str, float], other: dict[str, float]) -> float:
-    return max(abs(one[name] - other[name]) for name in ("auroc", "pro", "dice") if name in other)
+def _difference(exact: dict[str, float], other: dict[str, float]) -> float:
+    return max(abs(exact[name] - other[name]) for name in ("auroc", "pro", "dice") if name in other)

@@ -114,7 +114,7 @@ def lesion_score(quick: bool = False, device: str = "auto") -> dict[str, Any]:
 @torch.inference_mode()
 def one_by_one(igd: IGD, images: np.ndarray) -> np.ndarray:
     """Scores (N,): each image, and each of its patches, in a pass of its own."""
-    c, found = igd.config, []
+    c, scores = igd.config, []
     for image in images:
         x = to_batch(image[None], torch.device("cpu"))
         rec, gauss, _ = igd.whole.judge(x)
@@ -125,8 +125,8 @@ def one_by_one(igd: IGD, images: np.ndarray) -> np.ndarray:
                 rec, gauss, _ = igd.local.judge(patch[None])
                 patches.append(c.xi_local * rec + (1 - c.xi_local) * gauss)
             score = c.local_share * torch.stack(patches).max() + (1 - c.local_share) * score
-        found.append(float(score))
-    return np.array(found)
+        scores.append(float(score))
+    return np.array(scores)
 
 
 @bench("igd-score", Aim(5, at_least=True))

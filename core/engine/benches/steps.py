@@ -89,17 +89,17 @@ def joint_step(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     trainer = Pretraining(config, Data(pixels, None), where)
     trainer.prepare()
     (step,) = medians([trainer.advance], rounds, warm=2, device=where)
-    found = {count: _joint_parts(trainer, pixels[: batch * count], count, rounds) for count in counts}
-    network = step - sum(found[1].values())
-    for parts in found.values():
+    timings = {count: _joint_parts(trainer, pixels[: batch * count], count, rounds) for count in counts}
+    network = step - sum(timings[1].values())
+    for parts in timings.values():
         parts["network"] = network
         parts["step"] = sum(parts.values())
     weights = sum(p.numel() * p.element_size() for p in trainer.encoder.parameters())
     return {
-        "ratio": found[counts[-1]]["step"] / found[1]["step"],
+        "ratio": timings[counts[-1]]["step"] / timings[1]["step"],
         "images_per_process": batch,
         "size": size,
-        "processes": {str(count): parts for count, parts in found.items()},
+        "processes": {str(count): parts for count, parts in timings.items()},
         "gradient_mib": weights / 2**20,
         "gradient_gib_s": 2 * weights / 2**30 / (0.1 * network),
         "threads": torch.get_num_threads(),
@@ -154,9 +154,9 @@ def igd_train(quick: bool = False, device: str = "auto") -> dict[str, Any]:
 
     def training(local: IGDModel | None, items: Items) -> IGDTraining:
         assert local is not None  # at these sizes there is one
-        made = IGDTraining(local, items, config)
-        made.prepare()
-        return made
+        igd_training = IGDTraining(local, items, config)
+        igd_training.prepare()
+        return igd_training
 
     together, apart = training(igd[0].local, whole), training(igd[1].local, single)
 

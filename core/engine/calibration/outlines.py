@@ -77,13 +77,13 @@ def outlined(
     """
     levels = np.broadcast_to(np.asarray(levels, np.float64), len(maps))
     known = comparable(maps.shape[1:], scale)
-    found = np.empty(maps.shape, bool)
+    outlines = np.empty(maps.shape, bool)
     for i, (heat, level) in enumerate(zip(maps, levels, strict=True)):
         inside = known if valid is None else known & valid[i]
-        found[i] = (heat > level) & inside
+        outlines[i] = (heat > level) & inside
         if level < scale.threshold:
-            found[i] = holding(found[i], (heat > scale.threshold) & inside)
-    return found
+            outlines[i] = holding(outlines[i], (heat > scale.threshold) & inside)
+    return outlines
 
 
 def holding(parts: np.ndarray, spots: np.ndarray) -> np.ndarray:
@@ -138,9 +138,9 @@ def learn_share(
         curve = []
         for share in SHARES:
             own = scale._replace(share=float(share))
-            found = outlined(maps, level_of(highest, own), own, inside > 0)
+            outlines = outlined(maps, level_of(highest, own), own, inside > 0)
             truth = masks & (inside > 0)
-            curve.append(2 * (found & truth).sum((1, 2)) / (found.sum((1, 2)) + truth.sum((1, 2))))
+            curve.append(2 * (outlines & truth).sum((1, 2)) / (outlines.sum((1, 2)) + truth.sum((1, 2))))
         dice.append(np.stack(curve, 1))
     every = np.concatenate(dice) if dice else np.zeros((0, len(SHARES)))
     mean = every.mean(0) if len(every) >= FEW else np.zeros(len(SHARES))
@@ -174,8 +174,8 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
             if len(rows):
                 # Each with the whole batch beside it, that there is an image to cut from.
                 counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
-                made = strong(config)(x, counts, draws, within)
-                mixed[rows], masks[rows] = made.images[rows], (made.alpha > BODY)[rows]
+                views = strong(config)(x, counts, draws, within)
+                mixed[rows], masks[rows] = views.images[rows], (views.alpha > BODY)[rows]
         reach = max(3, x.shape[-1] // REACH | 1)
         change = (mixed - x).abs().mean(1, keepdim=True)
         near = torch.nn.functional.avg_pool2d(change, reach, stride=1, padding=reach // 2)[:, 0]
@@ -199,6 +199,6 @@ def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple
     zoom = even(0.6, 1)
     affine = torch.cat([torch.eye(2) * zoom[:, None, None], (1 - zoom)[:, None, None] * even(-1, 1, 2, 1)], 2)
     grid = F.affine_grid(affine, list(x.shape), align_corners=False)
-    seen = F.grid_sample(roi[:, None].float(), grid, align_corners=False)[:, 0] > 0.5
+    inside = F.grid_sample(roi[:, None].float(), grid, align_corners=False)[:, 0] > 0.5
     y = F.grid_sample(y, grid, padding_mode="border", align_corners=False).clamp(0, 1)
-    return y, seen.to(torch.uint8)
+    return y, inside.to(torch.uint8)

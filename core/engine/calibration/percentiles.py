@@ -86,12 +86,12 @@ class Calibration:
         return cls(tuple(scores.tolist()), pixels)
 
     def outlined_by(
-        self, share: float | None, seen: tuple[str, ...] | None, level: tuple[float, float] | None = None
+        self, share: float | None, places: tuple[str, ...] | None, level: tuple[float, float] | None = None
     ) -> Self:
         """With how its images are outlined, as `outlines.py` learnt it; level: what a detector knows itself, the level
         of its outlines and the one above which each part somewhere rises.
         """
-        pixels = self.pixels and self.pixels._replace(share=share, seen=seen)
+        pixels = self.pixels and self.pixels._replace(share=share, seen=places)
         if pixels is not None and level is not None:
             low, high = level
             full = max(pixels.hi, pixels.lo + FULL * (high - pixels.lo))
@@ -136,20 +136,20 @@ def _of_images(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.ndarra
     """
     from core.engine.calibration.heatmap import roi_at  # torch, which the page's process does not load
 
-    found = {}
+    quantiles = {}
     for start in range(0, len(maps), CHUNK):
         some = np.asarray(maps[start : start + CHUNK])
         inside = np.ones(some.shape, bool) if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
         for i, (cells, counts) in enumerate(zip(some, inside, strict=True), start):
             if counts.any():
-                found[i] = np.quantile(cells[counts].astype(np.float64), [0.5, quantile / 100, 1])
-    if not found:
+                quantiles[i] = np.quantile(cells[counts].astype(np.float64), [0.5, quantile / 100, 1])
+    if not quantiles:
         raise ValueError("no held-out heat map has a cell inside its region of interest")
-    return np.array(list(found)), np.array(list(found.values()))
+    return np.array(list(quantiles)), np.array(list(quantiles.values()))
 
 
 def _usual(values: np.ndarray, patients: np.ndarray | None) -> np.ndarray:
     """values (N, k), patients (N,) -> (k,), the median of all patients' medians; of all images without patients."""
     if patients is None:
         return np.median(values, axis=0)
-    return np.median([np.median(values[patients == one], axis=0) for one in np.unique(patients)], axis=0)
+    return np.median([np.median(values[patients == patient], axis=0) for patient in np.unique(patients)], axis=0)

@@ -74,6 +74,6 @@ def planted(
         config = MEDMIX_PRESETS[name].replace(size=(size, size), opacity=(contrast, contrast))
         # Each with the whole batch beside it, that there is an image to cut from.
         counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
-        made = MedMix(config)(x, counts, draws, within)
-        mixed[rows], alpha[rows] = made.images[rows], made.alpha[rows]
+        mixed_images = MedMix(config)(x, counts, draws, within)
+        mixed[rows], alpha[rows] = mixed_images.images[rows], mixed_images.alpha[rows]
     return to_pixels(mixed), (alpha > 0.3).float().mean((1, 2)).numpy()

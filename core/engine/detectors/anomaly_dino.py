@@ -105,8 +105,8 @@ class AnomalyDINO(Detector):
                 distance = distance * torch.from_numpy(foreground(tokens)).to(distance)
             maps.append(blur(distance, self.config.sigma * distance.shape[1] / 256).cpu().numpy())
             distances.append(distance.cpu().numpy())
-        found = np.concatenate(distances)[: len(images)]
-        return Prediction(np.concatenate(maps)[: len(images)], {"distance": found})
+        scores = np.concatenate(distances)[: len(images)]
+        return Prediction(np.concatenate(maps)[: len(images)], {"distance": scores})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """(N,) float32: the mean of the highest hundredth of the distances, inside `roi` if given."""
@@ -124,10 +124,10 @@ class AnomalyDINO(Detector):
         folder = Path(folder)
         if not (folder / f"{cls.name}.json").is_file():
             raise ValueError(f"{folder} holds no memory of patches ({cls.name}.json); fit one first")
-        about = json.loads((folder / f"{cls.name}.json").read_text())
+        saved = json.loads((folder / f"{cls.name}.json").read_text())
         patches = load_file(folder / f"{cls.name}.safetensors", device=str(device))["patches"]
-        config = AnomalyDINOConfig.from_dict(about["config"])
-        return cls(load_encoder(folder / "encoder", device), config, about["size"], patches)
+        config = AnomalyDINOConfig.from_dict(saved["config"])
+        return cls(load_encoder(folder / "encoder", device), config, saved["size"], patches)
 
 
 def tokens_of(encoder: Encoder, images: np.ndarray) -> Tensor:
@@ -149,8 +149,8 @@ def foreground(tokens: Tensor) -> np.ndarray:
     small holes are closed.
     """
     masks = []
-    for one in tokens.flatten(1, 2):
-        centred = one - one.mean(0)
+    for image_tokens in tokens.flatten(1, 2):
+        centred = image_tokens - image_tokens.mean(0)
         axis = torch.linalg.svd(centred.double().T @ centred.double())[0][:, 0].to(centred)
         along = (centred @ axis).view(tokens.shape[1:3]).cpu().numpy()
         grey = cv2.normalize(along, np.empty(0), 0, 255, cv2.NORM_MINMAX).astype(np.uint8)

@@ -153,5 +153,5 @@ def predict_shared(detector: Detector, images: np.ndarray, roi: np.ndarray | Non
     rows = Share.of(len(images), processes.rank(), processes.world()).rows
     own = detector.predict(images[rows], roi=None if roi is None else roi[rows])
     parts: list[Prediction] = processes.collect(own)
-    extras = {name: np.concatenate([part.extras[name] for part in parts]) for name in own.extras}
-    return Prediction(np.concatenate([part.maps for part in parts]), extras)
+    extras = {name: np.concatenate([prediction.extras[name] for prediction in parts]) for name in own.extras}
+    return Prediction(np.concatenate([prediction.maps for prediction in parts]), extras)

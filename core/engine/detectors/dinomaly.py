@@ -135,7 +135,7 @@ class DinomalyNet(nn.Module):
 def grouped(layers: list[Tensor]) -> list[Tensor]:
     """The mean of each half of the layers, as (B, C, h, w)."""
     half = max(1, len(layers) // GROUPS)
-    return [torch.stack(part).mean(0) for part in (layers[:half], layers[half:]) if part]
+    return [torch.stack(group).mean(0) for group in (layers[:half], layers[half:]) if group]
 
 
 def mined_loss(wanted: Iterable[Tensor], rebuilt: Iterable[Tensor], easy: float) -> Tensor:

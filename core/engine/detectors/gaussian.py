@@ -38,16 +38,16 @@ class Level:
         p, _, c = like.shape
         return cls(like.new_zeros(p, c, dtype=torch.float64), like.new_empty(p, c, c), like.new_empty(p, c, coarser))
 
-    def scatter(self, rows: Tensor, coarser: Tensor | None, kept: bool) -> None:
+    def scatter(self, rows: Tensor, coarser: Tensor | None, summed: bool) -> None:
         """Add the products of centred rows (P, B, c) with themselves and with all coarser levels' rows (Q, B, C).
 
-        kept: whether there is a sum already.
+        summed: whether there is a sum already.
         """
         turned = rows.transpose(1, 2)
-        self.own.baddbmm_(turned, rows, beta=int(kept))
+        self.own.baddbmm_(turned, rows, beta=int(summed))
         if coarser is not None:
             family = turned.reshape(len(coarser), -1, rows.shape[1])
-            self.families(len(coarser)).baddbmm_(family, coarser, beta=int(kept))
+            self.families(len(coarser)).baddbmm_(family, coarser, beta=int(summed))
 
     def families(self, parents: int) -> Tensor:
         """`cross` with the rows of each parent's children as one matrix: a view (parents, P / parents * c, C)."""
@@ -82,7 +82,7 @@ class Moments:
             # One more row carries the shift between the batch's mean and the running one.
             rows = torch.cat([x, (weight * step)[:, None].to(x.dtype)], 1)
             rows[:, :b] -= mean[:, None].to(x.dtype)
-            level.scatter(rows, joined, kept=self.count > 0)
+            level.scatter(rows, joined, summed=self.count > 0)
             if depth + 1 < len(self.pyramid.grids):
                 joined = _below(joined, rows)
             level.mean += step * (b / (self.count + b))
@@ -94,7 +94,7 @@ class Moments:
         for level in self.levels:
             mean = processes.total(level.mean * self.count) / every
             rows = (self.count**0.5 * (level.mean - mean))[:, None].to(level.own.dtype)  # (P, 1, c)
-            level.scatter(rows, joined, kept=True)
+            level.scatter(rows, joined, summed=True)
             joined = _below(joined, rows)
             level.mean, level.own, level.cross = mean, processes.total(level.own), processes.total(level.cross)
         self.count = every
@@ -107,11 +107,11 @@ class Moments:
         for level in self.levels:
             positions = len(level.own)
             for start, stop in _chunks(positions, len(done[0].own) if done else positions):
-                part = _part(level, start, stop, positions)
-                for scatter in (part.own, part.cross):
+                block = _part(level, start, stop, positions)
+                for scatter in (block.own, block.cross):
                     scatter /= self.count - 1
-                part.own.diagonal(dim1=1, dim2=2).add_(epsilon)
-                _factorise(part, [_part(d, start, stop, positions) for d in done])
+                block.own.diagonal(dim1=1, dim2=2).add_(epsilon)
+                _factorise(block, [_part(d, start, stop, positions) for d in done])
             level.mean = level.mean.float()
             done.append(level)
         self.levels = []
@@ -133,8 +133,8 @@ class Gaussian:
             y = torch.bmm(level.own, (x - level.mean[:, None]).transpose(1, 2))  # (P, c, B)
             if white is not None:
                 y += torch.bmm(level.families(len(white)), white).view(y.shape)
-            part = y.square().sum(1)
-            squared = part if squared is None else spread(squared, len(part)) + part
+            squares = y.square().sum(1)
+            squared = squares if squared is None else spread(squared, len(squares)) + squares
             if depth + 1 < len(self.levels):
                 white = y if white is None else torch.cat([spread(white, len(y)), y], 1)
         assert squared is not None  # a pyramid has one level or more

@@ -133,7 +133,7 @@ class Mahalanobis(MapDetector):
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
         tensors = {
-            f"{name}.{part}": getattr(n, part) for name, n in self.normals.items() for part in ("mean", "whitening")
+            f"{name}.{field}": getattr(n, field) for name, n in self.normals.items() for field in ("mean", "whitening")
         }
         write_tensors(folder / WEIGHTS, tensors)
         write_json(folder / ABOUT, {"config": self.config.to_dict(), "normals": list(self.normals), "size": self.size})
@@ -141,11 +141,11 @@ class Mahalanobis(MapDetector):
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         folder = Path(folder)
-        about = json.loads((folder / ABOUT).read_text())
+        saved = json.loads((folder / ABOUT).read_text())
         tensors = load_file(folder / WEIGHTS, device=str(device))
-        normals = {n: Normal(tensors[f"{n}.mean"], tensors[f"{n}.whitening"]) for n in about["normals"]}
-        config = MahalanobisConfig.from_dict(about["config"])
-        return cls(load_encoder(folder / "encoder", device), config, about["size"], normals)
+        normals = {n: Normal(tensors[f"{n}.mean"], tensors[f"{n}.whitening"]) for n in saved["normals"]}
+        config = MahalanobisConfig.from_dict(saved["config"])
+        return cls(load_encoder(folder / "encoder", device), config, saved["size"], normals)
 
 
 class MahalanobisFitting:
@@ -165,7 +165,7 @@ class MahalanobisFitting:
             self.scatter[name].add(values)
 
     def finish(self) -> Mahalanobis:
-        normals = {name: part.normal() for name, part in self.scatter.items() if part.count > 1}
+        normals = {name: scatter.normal() for name, scatter in self.scatter.items() if scatter.count > 1}
         return Mahalanobis(self.encoder, self.config, self.size, normals)
 
 

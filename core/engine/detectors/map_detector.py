@@ -98,12 +98,12 @@ def fit_together(
         if context.should_stop is not None and context.should_stop():
             raise Stopped("the fit was stopped; it takes one pass, so it starts again from the first image")
         start = share.start + step * batch
-        part = np.asarray(images[start : min(start + batch, share.stop)])
-        maps = maps_of(reader, part, strides)
+        batch_images = np.asarray(images[start : min(start + batch, share.stop)])
+        maps = maps_of(reader, batch_images, strides)
         for fitting in fittings:
             fitting.add(maps, start)
         if context.report is not None:
-            context.report({"step": step + 1, "steps": steps, "images": start + len(part)})
+            context.report({"step": step + 1, "steps": steps, "images": start + len(batch_images)})
     if share.stop - share.start < count:
         for fitting in fittings:
             fitting.join()  # type: ignore[attr-defined]
@@ -126,9 +126,9 @@ def predict_together(
     shown = images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)  # no image has maps of a shape, too
     for start in range(0, len(shown), batch):
         maps = maps_of(reader, np.asarray(shown[start : start + batch]), strides)
-        for detector, found in zip(detectors, parts, strict=True):
-            found.append(detector.read(maps, None if roi is None else roi[start : start + batch]))
-    return [_joined(found, len(images)) for found in parts]
+        for detector, predictions in zip(detectors, parts, strict=True):
+            predictions.append(detector.read(maps, None if roi is None else roi[start : start + batch]))
+    return [_joined(detector_parts, len(images)) for detector_parts in parts]
 
 
 def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
@@ -145,5 +145,7 @@ def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int
 
 
 def _joined(parts: list[Prediction], count: int) -> Prediction:
-    extras = {name: np.concatenate([part.extras[name] for part in parts])[:count] for name in parts[0].extras}
-    return Prediction(np.concatenate([part.maps for part in parts])[:count], extras)
+    extras = {
+        name: np.concatenate([prediction.extras[name] for prediction in parts])[:count] for name in parts[0].extras
+    }
+    return Prediction(np.concatenate([prediction.maps for prediction in parts])[:count], extras)

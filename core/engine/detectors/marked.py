@@ -52,8 +52,8 @@ class Marked(Detector):
     name = "marked"
     Config = MarkedConfig
 
-    def __init__(self, config: MarkedConfig, base: Detector, encoder: Encoder, about: dict[str, Any]) -> None:
-        self.config, self.base, self.encoder, self.about, self.size = config, base, encoder, about, base.size
+    def __init__(self, config: MarkedConfig, base: Detector, encoder: Encoder, summary: dict[str, Any]) -> None:
+        self.config, self.base, self.encoder, self.about, self.size = config, base, encoder, summary, base.size
         self.tensors: dict[str, Tensor] = {}
 
     @functools.cached_property
@@ -67,17 +67,17 @@ class Marked(Detector):
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Maps float32 (N, h, w) on the finer grid of the base's and the learnt map's; the base's where that is all."""
-        found = self.base.predict(images, batch=batch, roi=roi)
+        prediction = self.base.predict(images, batch=batch, roi=roi)
         if not self.tensors or not len(images):
-            return found
+            return prediction
         learnt = np.concatenate(
             [self._learnt(np.asarray(images[start : start + batch])) for start in range(0, len(images), batch)]
         )
         scales, share = self.about["scales"], self.about["rule"]["share"]
-        side = max(found.maps.shape[1], learnt.shape[1])
-        base = upsample((found.maps - scales["mean"]) / scales["deviation"], side)
+        side = max(prediction.maps.shape[1], learnt.shape[1])
+        base = upsample((prediction.maps - scales["mean"]) / scales["deviation"], side)
         mixture = ((1 - share) * base + share * upsample(learnt, side)) / scales["mixture"]
-        return self.base.changed(found, np.asarray(scales["mean"] + scales["deviation"] * mixture, np.float32))
+        return self.base.changed(prediction, np.asarray(scales["mean"] + scales["deviation"] * mixture, np.float32))
 
     def _learnt(self, images: np.ndarray) -> np.ndarray:
         """Standardised float32 (B, h, w)."""
@@ -105,10 +105,10 @@ class Marked(Detector):
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         folder = Path(folder)
-        about = json.loads((folder / "marked.json").read_text())
-        config = MarkedConfig.from_dict(about["config"])
+        saved = json.loads((folder / "marked.json").read_text())
+        config = MarkedConfig.from_dict(saved["config"])
         base = DETECTORS.get(config.base).load(folder / "base", device)
-        detector = cls(config, base, load_encoder(folder / "encoder", device), about)
-        if about["learnt"]:
+        detector = cls(config, base, load_encoder(folder / "encoder", device), saved)
+        if saved["learnt"]:
             detector.tensors = load_file(folder / "marked.safetensors", device=str(device))
         return detector

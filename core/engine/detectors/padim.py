@@ -77,9 +77,9 @@ class PaDiM(MapDetector):
     presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
 
     def __init__(
-        self, encoder: Encoder, config: PaDiMConfig, kept: dict[int, Tensor], gaussian: Gaussian, size: int
+        self, encoder: Encoder, config: PaDiMConfig, channels: dict[int, Tensor], gaussian: Gaussian, size: int
     ) -> None:
-        self.encoder, self.config, self.kept, self.gaussian, self.size = encoder, config, kept, gaussian, size
+        self.encoder, self.config, self.kept, self.gaussian, self.size = encoder, config, channels, gaussian, size
 
     @classmethod
     def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
@@ -87,8 +87,8 @@ class PaDiM(MapDetector):
         if count < 2:
             raise ValueError(f"PaDiM needs at least 2 normal images; there are {count}")
         widths = {stride: encoder.widths[stride] for stride in config.strides}
-        kept = draw_channels(widths, config.channels, config.seed, torch.device(context.device))
-        return PaDiMFitting(encoder, config, kept, size)
+        channels = draw_channels(widths, config.channels, config.seed, torch.device(context.device))
+        return PaDiMFitting(encoder, config, channels, size)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
         """Maps (B, S/4, S/4) of smoothed distances, by the finest of its strides."""
@@ -105,7 +105,7 @@ class PaDiM(MapDetector):
         save_encoder(self.encoder, folder / "encoder")
         tensors = {f"channels.{stride}": index for stride, index in self.kept.items()}
         for depth, level in enumerate(self.gaussian.levels):
-            tensors |= {f"{part}.{depth}": getattr(level, part) for part in PARTS}
+            tensors |= {f"{field}.{depth}": getattr(level, field) for field in PARTS}
         write_tensors(folder / "padim.safetensors", tensors)
         grids = [list(grid) for grid in self.gaussian.pyramid.grids]
         write_json(folder / "padim.json", {"config": self.config.to_dict(), "grids": grids, "size": self.size})
@@ -115,23 +115,23 @@ class PaDiM(MapDetector):
         folder = Path(folder)
         if not (folder / "padim.json").is_file():
             raise ValueError(f"{folder} holds no fitted PaDiM (padim.json); fit one first")
-        about = json.loads((folder / "padim.json").read_text())
-        config = PaDiMConfig.from_dict(about["config"])
+        saved = json.loads((folder / "padim.json").read_text())
+        config = PaDiMConfig.from_dict(saved["config"])
         tensors = load_file(folder / "padim.safetensors", device=str(device))
         names = {n: n.removeprefix("channels.") for n in tensors if n.startswith("channels.")}
         drawn = {NAMED.get(name) or int(name): tensors[n] for n, name in names.items()}
-        kept = {stride: drawn[stride] for stride in config.strides if stride in drawn}
-        levels = [Level(*(tensors[f"{part}.{depth}"] for part in PARTS)) for depth in range(len(about["grids"]))]
-        pyramid = Pyramid(tuple(map(tuple, about["grids"])), tuple(level.mean.shape[1] for level in levels))
+        channels = {stride: drawn[stride] for stride in config.strides if stride in drawn}
+        levels = [Level(*(tensors[f"{field}.{depth}"] for field in PARTS)) for depth in range(len(saved["grids"]))]
+        pyramid = Pyramid(tuple(map(tuple, saved["grids"])), tuple(level.mean.shape[1] for level in levels))
         encoder = load_encoder(folder / "encoder", device)
-        return cls(encoder, config, kept, Gaussian(pyramid, levels), about["size"])
+        return cls(encoder, config, channels, Gaussian(pyramid, levels), saved["size"])
 
 
 class PaDiMFitting:
     """PaDiM's running moments."""
 
-    def __init__(self, encoder: Encoder, config: PaDiMConfig, kept: dict[int, Tensor], size: int) -> None:
-        self.encoder, self.config, self.kept, self.size = encoder, config, kept, size
+    def __init__(self, encoder: Encoder, config: PaDiMConfig, channels: dict[int, Tensor], size: int) -> None:
+        self.encoder, self.config, self.kept, self.size = encoder, config, channels, size
         self.moments = Moments()
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
@@ -150,10 +150,10 @@ def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torc
     if channels > total:
         raise ValueError(f"PaDiM cannot keep {channels} channels of {total}; set channels to {total} or fewer")
     drawn = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:channels].sort().values
-    kept, start = {}, 0
+    by_stride, start = {}, 0
     for stride, width in widths.items():
         own = drawn[(drawn >= start) & (drawn < start + width)] - start
         if len(own):
-            kept[stride] = own.to(device)
+            by_stride[stride] = own.to(device)
         start += width
-    return kept
+    return by_stride

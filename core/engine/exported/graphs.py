@@ -127,8 +127,8 @@ class _Nearest(_OfMaps):
         far = heat.flatten(1)
         inside = counted(roi, height, width).flatten(1)
         scores = []
-        for seen in (far, torch.where(inside, far, -1.0)):
-            peak = seen.argmax(1, keepdim=True)
+        for readings in (far, torch.where(inside, far, -1.0)):
+            peak = readings.argmax(1, keepdim=True)
             scores.append((far * weights).gather(1, peak)[:, 0])
         return Said(smooth, smooth, scores[0], scores[1])
 
@@ -164,7 +164,7 @@ class _LesionHead(Part):
             features = (features + its_features) / 2
         away = (features[:, None] - self.net.centres).square().sum(2).sqrt()
         margin = away[:, 0] - away[:, 1:].amin(1)
-        scores = [self._score(seen, classes, margin) for seen in (logits, masked(logits, roi))]
+        scores = [self._score(maps, classes, margin) for maps in (logits, masked(logits, roi))]
         return Said(logits, logits, scores[0], scores[1])
 
     def _score(self, inside: Tensor, classes: Tensor, margin: Tensor) -> Tensor:
@@ -201,10 +201,10 @@ class _IGD(Part):
         rec, gauss, residual = self.whole.judged(x)
         small = F.avg_pool2d(residual[:, None], IGD_STRIDE)[:, 0]
         inside = counted(roi, small.shape[1], small.shape[2]).float()
-        kept = (small * inside).sum((1, 2)) / inside.sum((1, 2))
+        mean_inside = (small * inside).sum((1, 2)) / inside.sum((1, 2))
         scores = [
             config.xi * error + (1 - config.xi) * gauss
-            for error in (rec, rec * kept / small.mean((1, 2)).clamp_min(1e-12))
+            for error in (rec, rec * mean_inside / small.mean((1, 2)).clamp_min(1e-12))
         ]
         maps = residual
         if self.local is not None:

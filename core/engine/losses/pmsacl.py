@@ -21,8 +21,8 @@ def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
     'smaller'; alpha is free here, and alpha = 1 is the plain contrastive loss.
     """
     same = labels[:, None] == labels[None]
-    one = torch.ones((), device=labels.device)
-    return torch.where(same, one / (alpha * tau), one / tau)
+    unit = torch.ones((), device=labels.device)
+    return torch.where(same, unit / (alpha * tau), unit / tau)
 
 
 def pmsacl_loss(

@@ -69,9 +69,9 @@ def _detection(drawn: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> t
     """Of images by ascending score: drawn (times, N), abnormal bool (N,), starts: where each new score begins."""
     above = np.add.reduceat(drawn * abnormal, starts, axis=1)
     every = np.add.reduceat(drawn, starts, axis=1)
-    found = np.cumsum(above[:, ::-1], 1)
+    hits = np.cumsum(above[:, ::-1], 1)
     flagged = np.maximum(np.cumsum(every[:, ::-1], 1), 1)  # a score that was never drawn adds nothing
-    precision = (found / flagged * above[:, ::-1]).sum(1) / above.sum(1)
+    precision = (hits / flagged * above[:, ::-1]).sum(1) / above.sum(1)
     return aurocs(every - above, above), precision
 
 

@@ -31,9 +31,9 @@ def delong(
     if min((labels == 1).sum(), (labels == 0).sum()) < 2:
         raise ValueError("DeLong's test takes at least two normal and two abnormal images")
     rows = [*np.atleast_2d(ours), *np.atleast_2d(theirs)]
-    weights = np.concatenate([np.full(len(part), 1 / len(part)) for part in map(np.atleast_2d, (ours, theirs))])
+    weights = np.concatenate([np.full(len(group), 1 / len(group)) for group in map(np.atleast_2d, (ours, theirs))])
     weights[len(np.atleast_2d(ours)) :] *= -1
-    sick, well = (np.stack(part) for part in zip(*(placements(np.asarray(r), labels) for r in rows), strict=True))
+    sick, well = (np.stack(values) for values in zip(*(placements(np.asarray(r), labels) for r in rows), strict=True))
     difference = float(weights @ sick.mean(1))
     # The contrast of each image's components: its variance is that of the difference.
     variance = _variance(weights @ sick, weights @ well, labels, np.arange(len(labels)) if groups is None else groups)
@@ -50,13 +50,13 @@ def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np
     """
     names, member = np.unique(groups, return_inverse=True)
     sums, counts = [], []
-    for part, kind in ((sick, 1), (well, 0)):
+    for values, kind in ((sick, 1), (well, 0)):
         owner = member[labels == kind]
-        sums.append(np.bincount(owner, part - part.mean(), minlength=len(names)))
+        sums.append(np.bincount(owner, values - values.mean(), minlength=len(names)))
         counts.append(len(np.unique(owner)))
     if min(counts) < 2:
         raise ValueError("DeLong's test takes at least two patients of each kind")
-    scale = [n / (n - 1) / len(part) ** 2 for n, part in zip(counts, (sick, well), strict=True)]
+    scale = [n / (n - 1) / len(values) ** 2 for n, values in zip(counts, (sick, well), strict=True)]
     shared = 2 * len(names) / (len(names) - 1) / (len(sick) * len(well))
     return float(sum(a * (s @ s) for a, s in zip(scale, sums, strict=True)) + shared * (sums[0] @ sums[1]))
 

@@ -29,8 +29,8 @@ def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
         return None
     order = np.argsort(-scores, kind="stable")
     last = np.flatnonzero(np.diff(scores[order], append=np.nan))  # the last of each run of equal scores
-    found = np.cumsum(labels[order])[last]
-    return float((found / (last + 1) * np.diff(found, prepend=0)).sum() / labels.sum())
+    hits = np.cumsum(labels[order])[last]
+    return float((hits / (last + 1) * np.diff(hits, prepend=0)).sum() / labels.sum())
 
 
 def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str, float | None]:
@@ -51,8 +51,8 @@ def mean_colour_scores(
     train, test uint8 (N, S, S, 3); roi: (train's, test's) uint8 (N, S, S), then only what lies inside counts.
     Returns Mahalanobis distances (N_test,), float64.
     """
-    seen, asked = roi or (None, None)
-    return MeanColour.fit(train, seen).distances(test, asked)
+    roi_train, asked = roi or (None, None)
+    return MeanColour.fit(train, roi_train).distances(test, asked)
 
 
 # Where the line between normal and abnormal is drawn before an evaluation, and from which images.

@@ -39,10 +39,10 @@ def overlaps_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes `overlaps` of what is marked, bool (N, S, S); nothing is marked that is not valid."""
     masks = masks > 0 if valid is None else (masks > 0) & valid
-    both, one, other = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
+    both, marked_area, other = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
     with np.errstate(invalid="ignore", divide="ignore"):
-        dice = np.where(other > 0, 2 * both / (one + other), np.nan)
-        iou = np.where(other > 0, both / (one + other - both), np.nan)
+        dice = np.where(other > 0, 2 * both / (marked_area + other), np.nan)
+        iou = np.where(other > 0, both / (marked_area + other - both), np.nan)
     return dice, iou
 
 
@@ -54,10 +54,10 @@ def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = No
     """
     inside = np.ones(maps.shape, bool) if valid is None else valid
     lesion = (masks > 0) & inside
-    kept = lesion.reshape(len(maps), -1).any(1)
-    if not kept.any():
+    with_lesion = lesion.reshape(len(maps), -1).any(1)
+    if not with_lesion.any():
         raise ValueError("the best Dice needs at least one image with a lesion mask")
-    maps, inside, lesion = maps[kept], inside[kept], lesion[kept]
+    maps, inside, lesion = maps[with_lesion], inside[with_lesion], lesion[with_lesion]
     levels = np.unique(np.quantile(maps[inside], np.linspace(0, 1, LEVELS)).astype(maps.dtype))
     n, k = len(maps), len(levels)
     # number of levels below each pixel: it is marked at exactly those
@@ -117,8 +117,8 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
     if not regions.sum() or not len(healthy):
         return None
     # only what lies above the threshold at which the false positive rate reaches the limit has a part in the area
-    kept = min(len(healthy), int(np.floor(limit * len(healthy))) + 1)
-    floor = np.partition(healthy, len(healthy) - kept)[len(healthy) - kept]
+    count = min(len(healthy), int(np.floor(limit * len(healthy))) + 1)
+    floor = np.partition(healthy, len(healthy) - count)[len(healthy) - count]
     healthy = healthy[healthy >= floor]
     scores, weight = maps[lesion], weights[lesion]
     weight, scores = weight[scores >= floor], scores[scores >= floor]
@@ -186,9 +186,9 @@ class Pixels:
     def lesions(self) -> tuple[np.ndarray, np.ndarray]:
         """Two bool (N,): which images have a lesion pixel, and which have one that counts."""
         marked, counted = np.zeros(len(self.labels), bool), np.zeros(len(self.labels), bool)
-        for part in blocks(np.flatnonzero(self.labels == 1)):
-            lesion, valid = self.regions(part)
-            marked[part], counted[part] = lesion.any((1, 2)), (lesion & valid).any((1, 2))
+        for rows in blocks(np.flatnonzero(self.labels == 1)):
+            lesion, valid = self.regions(rows)
+            marked[rows], counted[rows] = lesion.any((1, 2)), (lesion & valid).any((1, 2))
         return marked, counted
 
 

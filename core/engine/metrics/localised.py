@@ -40,26 +40,26 @@ def localisation(
     marked, counted = pixels.lesions()
     known = marked if has_mask is None else np.asarray(has_mask, bool)
     used = np.flatnonzero((pixels.labels == 0) | known)
-    found = counted[used]
-    if not found.any():
+    with_lesion = counted[used]
+    if not with_lesion.any():
         return dict(EMPTY)
     if scale is None:
-        level = best_dice(*pixels.read(used[validation_draw(pixels.labels[used], seed, eligible=found)]))[0]
+        level = best_dice(*pixels.read(used[validation_draw(pixels.labels[used], seed, eligible=with_lesion)]))[0]
         scale = PixelScale(level, level, level)
     few = len(used) * math.prod(pixels.masks.shape[1:]) <= MOST
-    kept = None if counts is None else counts[:, used]
-    measured = (at_once if few else by_blocks)(pixels, used, found, scale, kept)
+    used_counts = None if counts is None else counts[:, used]
+    measured = (at_once if few else by_blocks)(pixels, used, with_lesion, scale, used_counts)
     row = dict.fromkeys(f"{n}_ci" for n in NAMES) | {
         "pixel_auroc": measured.pixel_auroc,
         "dice": float(measured.dice.mean()),
         "iou": float(measured.iou.mean()),
         "pro": measured.pro,
         "pro_all": measured.pro_all,
-        "five_groups": _five_groups(pixels, used[found], measured.dice, measured.iou, seed),
+        "five_groups": _five_groups(pixels, used[with_lesion], measured.dice, measured.iou, seed),
     }
-    if kept is not None:
+    if used_counts is not None:
         for name, values in (("dice", measured.dice), ("iou", measured.iou)):
-            row[f"{name}_ci"] = boot.interval(boot.means(values, kept[:, found]))
+            row[f"{name}_ci"] = boot.interval(boot.means(values, used_counts[:, with_lesion]))
         for name, draws in (
             ("pro", measured.pros),
             ("pro_all", measured.pros_all),
@@ -67,7 +67,7 @@ def localisation(
         ):
             row[f"{name}_ci"] = None if draws is None else boot.interval(draws)
     levels = {"pixel_threshold": float(scale.threshold), "outline_share": scale.share}
-    return row | levels | {"outlined": float(measured.share.mean()), "n_localised": int(found.sum())}
+    return row | levels | {"outlined": float(measured.share.mean()), "n_localised": int(with_lesion.sum())}
 
 
 def _five_groups(
@@ -113,13 +113,13 @@ class Measured:
 
 
 def at_once(
-    pixels: Pixels, used: np.ndarray, found: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
+    pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
     """used (n,): the images that count; found bool (n,): those of them with a lesion pixel that counts; scale: by which
     they are outlined; counts (times, n): how often each image is drawn for the intervals.
     """
     maps, lesion, valid = pixels.read(used)
-    sick = np.flatnonzero(found)
+    sick = np.flatnonzero(with_lesion)
     its_maps, its_lesion, its_valid = maps[sick], lesion[sick], valid[sick]
     marked = pixels.outlined(used[sick], its_maps, its_valid, scale)
     dice, iou = overlaps_of(marked, its_lesion, its_valid)
@@ -151,7 +151,7 @@ SEEN = 2000  # images whose maps' cells say where the bins end
 
 
 def by_blocks(
-    pixels: Pixels, used: np.ndarray, found: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
+    pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
     """Computes what `at_once` does, within 1e-4 of it; memory does not grow with the number of images."""
     edges = _edges(pixels, used)
@@ -161,23 +161,23 @@ def by_blocks(
     total, drawn = np.zeros((4, len(edges) + 1)), np.zeros((4, times, len(coarse)))
     regions_drawn = np.zeros(times)
     dice, iou, share, regions = [], [], [], 0
-    for part in blocks(np.arange(len(used))):
-        maps, lesion, valid = pixels.read(used[part])
+    for rows in blocks(np.arange(len(used))):
+        maps, lesion, valid = pixels.read(used[rows])
         weights, of_each = region_weights(lesion, valid)
         binned = np.stack(
             [_binned(m, s & v, v & ~s, w, edges) for m, s, v, w in zip(maps, lesion, valid, weights, strict=True)], 1
         )
-        sick = found[part]
+        sick = with_lesion[rows]
         binned[2:, ~sick] = 0
         total += binned.sum(1)
         regions += int(of_each[sick].sum())
-        marked = pixels.outlined(used[part][sick], maps[sick], valid[sick], scale)
+        marked = pixels.outlined(used[rows][sick], maps[sick], valid[sick], scale)
         overlap = overlaps_of(marked, lesion[sick], valid[sick])
         share.append(marked.sum((1, 2)) / valid[sick].sum((1, 2)))
         dice.append(overlap[0])
         iou.append(overlap[1])
         if counts is not None:
-            its = counts[:, part].astype(np.float64)
+            its = counts[:, rows].astype(np.float64)
             drawn += its @ np.add.reduceat(binned, coarse, axis=2)
             regions_drawn += its[:, sick] @ of_each[sick]
     light, heavy, its_light, weight = (row[None] for row in total)
@@ -199,7 +199,7 @@ def by_blocks(
 def _edges(pixels: Pixels, used: np.ndarray) -> np.ndarray:
     """Ascending float32 (at most BINS - 1,): ends of the bins, at even ranks of the maps' own cells."""
     some = used[:: max(1, -(-len(used) // SEEN))]
-    cells = np.concatenate([np.asarray(pixels.maps[part], np.float32).ravel() for part in blocks(some)])
+    cells = np.concatenate([np.asarray(pixels.maps[rows], np.float32).ravel() for rows in blocks(some)])
     cells = cells[:: max(1, len(cells) // (BINS * BLOCK))]
     return np.unique(np.quantile(cells[np.isfinite(cells)], np.linspace(0, 1, BINS + 1)[1:-1]).astype(np.float32))
 

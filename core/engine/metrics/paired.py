@@ -52,10 +52,10 @@ def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 
     enough: whether there are FEW images or more of each kind that the measure compares.
     """
     counts = boot.draws(truth.labels, times, seed, truth.patients)
-    found = _pixels(old, truth).lesions()[1] & truth.has_mask
-    (first, drawn), (second, redrawn) = (_figures(read, truth, found, counts) for read in (old, new))
+    with_lesion = _pixels(old, truth).lesions()[1] & truth.has_mask
+    (first, drawn), (second, redrawn) = (_figures(read, truth, with_lesion, counts) for read in (old, new))
     sick, well = int((truth.labels == 1).sum()), int((truth.labels == 0).sum())
-    marked = int(found.sum())
+    marked = int(with_lesion.sum())
     few = {"auroc": min(sick, well), "pixel_auroc": marked, "dice": marked, "pro": marked}
     images = {"auroc": sick + well, "pixel_auroc": marked + well, "dice": marked, "pro": marked}
     out = {}
@@ -77,22 +77,25 @@ def _pixels(read: Read, truth: Truth) -> Pixels:
 
 
 def _figures(
-    read: Read, truth: Truth, found: np.ndarray, counts: np.ndarray
+    read: Read, truth: Truth, with_lesion: np.ndarray, counts: np.ndarray
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The figures, None where they cannot be had, and those of each draw (times,). found: bool (N,), images with a
-    known lesion pixel that counts.
+    """The figures, None where they cannot be had, and those of each draw (times,). with_lesion: bool (N,), images
+    with a known lesion pixel that counts.
     """
     point: dict[str, Any] = dict.fromkeys(MEASURES)
     drawn: dict[str, np.ndarray] = {}
     point["auroc"] = auroc(read.scores, truth.labels)
     if point["auroc"] is not None:
         drawn["auroc"] = boot.detection(read.scores, truth.labels, counts)[0]
-    if not found.any() or read.held.pixels is None:
+    if not with_lesion.any() or read.held.pixels is None:
         return point, drawn
-    used = np.flatnonzero((truth.labels == 0) | found)
-    kept = counts[:, used]
-    measured = at_once(_pixels(read, truth), used, found[used], read.held.pixels, kept)
+    used = np.flatnonzero((truth.labels == 0) | with_lesion)
+    used_counts = counts[:, used]
+    measured = at_once(_pixels(read, truth), used, with_lesion[used], read.held.pixels, used_counts)
     assert measured.pros is not None and measured.pixel_aurocs is not None  # draws were given
     point |= {"pixel_auroc": measured.pixel_auroc, "dice": float(measured.dice.mean()), "pro": measured.pro}
-    drawn |= {"pixel_auroc": measured.pixel_aurocs, "dice": boot.means(measured.dice, kept[:, found[used]])}
+    drawn |= {
+        "pixel_auroc": measured.pixel_aurocs,
+        "dice": boot.means(measured.dice, used_counts[:, with_lesion[used]]),
+    }
     return point, drawn | {"pro": measured.pros}

@@ -44,18 +44,18 @@ class PMSACL(ClassViews):
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
         """l_ctr and l_PMSACL of z (M, D), unweighted."""
         assert centres is not None  # `uses_centres`
-        c, own, (seen, classes) = self.config, z[: len(views.labels)], views.classed
+        c, own, (classed, classes) = self.config, z[: len(views.labels)], views.classed
         return {
-            "l_ctr": centring_loss(z[seen], classes, centres),
+            "l_ctr": centring_loss(z[classed], classes, centres),
             "l_con": pmsacl_loss(
                 own, views.labels, views.partners, centres, c.tau, c.alpha, centring=c.centring, positives=c.positives
             ),
         }
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        c, (seen, classes) = self.config, views.classed
+        c, (classed, classes) = self.config, views.classed
         own = z[: len(views.labels)].float()
-        logits = self.classify(h[seen].float(), z[seen].float())
+        logits = self.classify(h[classed].float(), z[classed].float())
         terms = {**self.contrast(z.float(), views, centres), "l_aug": augmentation_loss(logits, classes)}
         if c.w_var:
             terms["l_var"] = variance_loss(own, views.labels)
@@ -90,9 +90,9 @@ class LocalPMSACL(PMSACL):
         inside = None
         if roi is not None:
             inside = roi.unfold(1, p, p).unfold(2, p, p).flatten(0, 2)
-            kept = inside.float().mean((1, 2)) >= 0.5
-            if bool(kept.any()):
-                patches, inside = patches[kept], inside[kept]
+            mostly_inside = inside.float().mean((1, 2)) >= 0.5
+            if bool(mostly_inside.any()):
+                patches, inside = patches[mostly_inside], inside[mostly_inside]
         super().cut_from(patches, inside)
 
     def paste_marked(self, lesions: MarkedLesions) -> None:

@@ -94,8 +94,8 @@ def _radius(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         wave = 0.05 * rng.normal() * np.cos(2 * angle + phase) + 0.03 * rng.normal() * np.cos(5 * angle - phase)
         along = (depth - where - tilt * np.cos(angle - phase) - wave) / rng.uniform(0.09, 0.22)
         apart = np.abs((angle - middle + np.pi) % (2 * np.pi) - np.pi)
-        part = 1 / (1 + np.exp((apart - width) * 4))
-        radius -= (height * rng.uniform(0.4, 1.2) * part * np.exp(-(np.abs(along) ** 1.6))).astype(np.float32)
+        dip = 1 / (1 + np.exp((apart - width) * 4))
+        radius -= (height * rng.uniform(0.4, 1.2) * dip * np.exp(-(np.abs(along) ** 1.6))).astype(np.float32)
         where += rng.uniform(0.4, 1.2)
     fade = np.ones(SHAPE, np.float32)
     if rng.random() < 0.3:
@@ -122,8 +122,8 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
         onto, thick = (coarse, 5 - 2 * level) if level < 2 else (fine, 1)
         for shift in (0, wide, -wide):  # what leaves on one side comes back on the other
             x = path[..., 0] + shift
-            seen = np.flatnonzero((x.max(1) >= 0) & (x.min(1) <= wide))
-            lines = list(np.round((path[seen] + (shift, 0)) * 8).astype(np.int32))
+            visible = np.flatnonzero((x.max(1) >= 0) & (x.min(1) <= wide))
+            lines = list(np.round((path[visible] + (shift, 0)) * 8).astype(np.int32))
             if lines:
                 cv2.polylines(onto, lines, False, 255 - 45 * level, thick, cv2.LINE_AA, shift=3)
         parent = np.repeat(np.arange(n), rng.integers(2, 5, n))

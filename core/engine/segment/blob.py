@@ -31,21 +31,21 @@ def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float
         raise ValueError("The heat map shows nothing there. Point at what is red, or drag a box round the lesion.")
     shares = (USUAL, *OTHERS) if value >= level else (USUAL,)
     levels = [usual + share * (value - usual) for share in shares] + ([level] if value >= level else [])
-    found = list[Corners]()
+    corners = list[Corners]()
     for at in levels:
         _, parts = cv2.connectedComponents((heat >= at).astype(np.uint8), connectivity=8)
         left, top, wide, high = cv2.boundingRect((parts == parts[y, x]).astype(np.uint8))
         box = (float(left), float(top), float(left + wide), float(top + high))
         large = wide * high > LARGE * heat.size
-        if not found or not (large or box in found):
-            found.append(box)
-    return found
+        if not corners or not (large or box in corners):
+            corners.append(box)
+    return corners
 
 
-def chosen(model: BoxModel, embedding: Tensor, found: list[Corners], shape: tuple[int, int]) -> Corners:
+def chosen(model: BoxModel, embedding: Tensor, candidates: list[Corners], shape: tuple[int, int]) -> Corners:
     """Chooses the box whose mask the model expects to fit best; the usual one is left out where it is too large."""
-    fair = [box for box in found if (box[2] - box[0]) * (box[3] - box[1]) <= LARGE * shape[0] * shape[1]]
+    fair = [box for box in candidates if (box[2] - box[0]) * (box[3] - box[1]) <= LARGE * shape[0] * shape[1]]
     if len(fair) < 2:
-        return (fair or found)[0]
+        return (fair or candidates)[0]
     _, expected = model.logits(embedding, fair, shape)
     return fair[int(expected.argmax())]

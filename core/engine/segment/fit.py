@@ -28,16 +28,16 @@ def fit_weights(samples: Sequence[tuple[Lattice, np.ndarray]], rounds: int = 3, 
     if not samples:
         raise ValueError("there are no images to learn from")
     weights = np.array(FIRST)
-    seen, lesion = list[np.ndarray](), list[np.ndarray]()
+    evidences, lesion = list[np.ndarray](), list[np.ndarray]()
     for _ in range(rounds):
-        for number, (one, truth) in enumerate(samples):
-            x0, y0, x1, y1 = one.box
-            part = truth[y0:y1, x0:x1].astype(np.float32)
-            cells = cv2.resize(part, (one.w, one.h), interpolation=cv2.INTER_AREA).ravel() > 0.5
+        for number, (grid, truth) in enumerate(samples):
+            x0, y0, x1, y1 = grid.box
+            crop = truth[y0:y1, x0:x1].astype(np.float32)
+            cells = cv2.resize(crop, (grid.w, grid.h), interpolation=cv2.INTER_AREA).ravel() > 0.5
 
-            answer = _Learner(one, truth, cells, weights, number, seen, lesion)
+            answer = _Learner(grid, truth, cells, weights, number, evidences, lesion)
             clicked(truth, answer, clicks)
-        weights = _regression(np.concatenate(seen), np.concatenate(lesion))
+        weights = _regression(np.concatenate(evidences), np.concatenate(lesion))
     return weights
 
 
@@ -54,9 +54,9 @@ class _Learner:
     lesion: list[np.ndarray]
 
     def __call__(self, given: Sequence[Click]) -> np.ndarray:
-        part = slice(self.start % EVERY, None, EVERY)
-        self.seen.append(evidence(self.lattice, given)[part])
-        self.lesion.append(self.cells[part])
+        thinned = slice(self.start % EVERY, None, EVERY)
+        self.seen.append(evidence(self.lattice, given)[thinned])
+        self.lesion.append(self.cells[thinned])
         return region(self.lattice, given, self.truth.shape, self.weights)
 
 
@@ -66,8 +66,8 @@ def _regression(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     scale[-1] = 1.0
     middle = x.mean(0)
     middle[-1] = 0.0
-    found = LogisticRegression(C=1.0, max_iter=300, fit_intercept=False).fit((x - middle) / scale, y)
-    weights = found.coef_[0] / scale
+    model = LogisticRegression(C=1.0, max_iter=300, fit_intercept=False).fit((x - middle) / scale, y)
+    weights = model.coef_[0] / scale
     weights[-1] -= float(weights[:-1] @ middle[:-1])
     return weights
 
@@ -75,18 +75,18 @@ def _regression(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 # Clicks as a reader would place them, where the true mask is known: for measurements and tests.
 
 
-def next_click(truth: np.ndarray, found: np.ndarray) -> Click | None:
-    """The most interior point of the largest part where `found` differs from `truth`, both bool (H, W); None where none
+def next_click(truth: np.ndarray, marked: np.ndarray) -> Click | None:
+    """The most interior point of the largest part where `marked` differs from `truth`, bool (H, W); None where none
 
     does. Positive where the lesion was missed. With nothing found yet: the most interior point of the lesion.
     """
     best, area, positive = None, 0, True
-    for missed, wrong in ((True, truth & ~found), (False, found & ~truth)):
-        count, parts, about, _ = cv2.connectedComponentsWithStats(wrong.astype(np.uint8), connectivity=8)
+    for missed, wrong in ((True, truth & ~marked), (False, marked & ~truth)):
+        count, parts, stats, _ = cv2.connectedComponentsWithStats(wrong.astype(np.uint8), connectivity=8)
         if count > 1:
-            at = 1 + int(np.argmax(about[1:, cv2.CC_STAT_AREA]))
-            if about[at, cv2.CC_STAT_AREA] > area:
-                best, area, positive = parts == at, int(about[at, cv2.CC_STAT_AREA]), missed
+            at = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
+            if stats[at, cv2.CC_STAT_AREA] > area:
+                best, area, positive = parts == at, int(stats[at, cv2.CC_STAT_AREA]), missed
     if best is None:
         return None
     depth = cv2.distanceTransform(np.pad(best.astype(np.uint8), 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
@@ -103,11 +103,11 @@ def dice(a: np.ndarray, b: np.ndarray) -> float:
 def clicked(truth: np.ndarray, answer: Callable[[Sequence[Click]], np.ndarray], most: int) -> list[float]:
     """Dice after 1, 2, ... `most` clicks, each placed where the answer to those before it was most wrong."""
     clicks: list[Click] = []
-    found, out = np.zeros_like(truth), list[float]()
+    mask, out = np.zeros_like(truth), list[float]()
     for _ in range(most):
-        click = next_click(truth, found)
+        click = next_click(truth, mask)
         if click is not None:
             clicks.append(click)
-            found = answer(clicks)
-        out.append(dice(found, truth))
+            mask = answer(clicks)
+        out.append(dice(mask, truth))
     return out

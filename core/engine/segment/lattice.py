@@ -60,11 +60,11 @@ def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Latt
     x0, y0, x1, y1 = box = box or (0, 0, image.shape[1], image.shape[0])
     if not (0 <= x0 <= x1 - 8 and 0 <= y0 <= y1 - 8 and x1 <= image.shape[1] and y1 <= image.shape[0]):
         raise ValueError(f"the window {box} holds less than 8 x 8 pixels of the image")
-    part = np.ascontiguousarray(image[y0:y1, x0:x1])
-    dense = (CELLS / (part.shape[0] * part.shape[1])) ** 0.5
-    h, w = (max(4, round(n * dense)) for n in part.shape[:2])
-    colours = _colours(part, h, w)
-    features = _features(encoder, part, h, w)
+    crop = np.ascontiguousarray(image[y0:y1, x0:x1])
+    dense = (CELLS / (crop.shape[0] * crop.shape[1])) ** 0.5
+    h, w = (max(4, round(n * dense)) for n in crop.shape[:2])
+    colours = _colours(crop, h, w)
+    features = _features(encoder, crop, h, w)
     first, second, length = _neighbours(h, w)
     apart = 1 - (features[STRIDES[0]][first] * features[STRIDES[0]][second]).sum(1)
     edges = np.sqrt(((colours[first] - colours[second]) ** 2).sum(1)), apart
@@ -74,27 +74,27 @@ def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Latt
     return Lattice(h, w, box, features, colours, places, (steps[0], steps[1]))
 
 
-def _colours(part: np.ndarray, h: int, w: int) -> np.ndarray:
-    lab = cv2.cvtColor(_resized(part, h, w), cv2.COLOR_RGB2LAB).astype(np.float32)
+def _colours(crop: np.ndarray, h: int, w: int) -> np.ndarray:
+    lab = cv2.cvtColor(_resized(crop, h, w), cv2.COLOR_RGB2LAB).astype(np.float32)
     return ((lab - lab.mean((0, 1))) / (lab.std() + 1)).reshape(-1, 3)
 
 
-def _features(encoder: Encoder, part: np.ndarray, h: int, w: int) -> dict[int, np.ndarray]:
-    zoom = SIDE / max(part.shape[:2])
-    height, width = (max(64, round(n * zoom / 32) * 32) for n in part.shape[:2])
-    seen = to_batch(_resized(part, height, width)[None], encoder.mean.device)
-    found = {}
-    for stride, m in encoder.maps(seen, STRIDES).items():
+def _features(encoder: Encoder, crop: np.ndarray, h: int, w: int) -> dict[int, np.ndarray]:
+    zoom = SIDE / max(crop.shape[:2])
+    height, width = (max(64, round(n * zoom / 32) * 32) for n in crop.shape[:2])
+    batch = to_batch(_resized(crop, height, width)[None], encoder.mean.device)
+    features = {}
+    for stride, m in encoder.maps(batch, STRIDES).items():
         m = m.float()  # (1, C, height / stride, width / stride)
         m = (m - m.mean((2, 3), keepdim=True)) / (m.std((2, 3), keepdim=True) + 1e-6)
         m = F.normalize(F.interpolate(m, size=(h, w), mode="bilinear"), dim=1)
-        found[stride] = m[0].flatten(1).T.contiguous().cpu().numpy()
-    return found
+        features[stride] = m[0].flatten(1).T.contiguous().cpu().numpy()
+    return features
 
 
-def _resized(part: np.ndarray, h: int, w: int) -> np.ndarray:
-    smaller = h * w < part.shape[0] * part.shape[1]
-    return cv2.resize(part, (w, h), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
+def _resized(crop: np.ndarray, h: int, w: int) -> np.ndarray:
+    smaller = h * w < crop.shape[0] * crop.shape[1]
+    return cv2.resize(crop, (w, h), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
 
 def _neighbours(h: int, w: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -73,13 +73,13 @@ class BoxModel:
 
 def _folded(state: Weights) -> Weights:
     """The weights with each batch norm (`NAME.bn`, eps 1e-5) in the convolution before it (`NAME.c`)."""
-    found = {name: value for name, value in state.items() if ".bn." not in name and not name.endswith(".c.weight")}
+    folded = {name: value for name, value in state.items() if ".bn." not in name and not name.endswith(".c.weight")}
     for name in (name[: -len(".c.weight")] for name in state if name.endswith(".c.weight")):
         weight, bias, mean, var = (state[f"{name}.bn.{k}"] for k in ("weight", "bias", "running_mean", "running_var"))
         gain = weight / (var + 1e-5).sqrt()
-        found[f"{name}.weight"] = state[f"{name}.c.weight"] * gain[:, None, None, None]
-        found[f"{name}.bias"] = bias - mean * gain
-    return found
+        folded[f"{name}.weight"] = state[f"{name}.c.weight"] * gain[:, None, None, None]
+        folded[f"{name}.bias"] = bias - mean * gain
+    return folded
 
 
 def _linear(w: Weights, name: str, x: Tensor) -> Tensor:
@@ -158,8 +158,8 @@ def _attended(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tens
     apart = (at[:, None] - at).abs()  # (window, window), of rows as of columns
     offset = (apart[:, None, :, None] * window + apart[None, :, None, :]).reshape(cells, cells)
     bias = w[f"{name}.attention_biases"][:, offset]
-    found = F.scaled_dot_product_attention(q, k, v, attn_mask=bias[None])
-    return _linear(w, f"{name}.proj", found.transpose(1, 2).reshape(n, cells, c))
+    attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias[None])
+    return _linear(w, f"{name}.proj", attended.transpose(1, 2).reshape(n, cells, c))
 
 
 # Prompt encoder and mask decoder, as in Segment Anything; of four masks the first, which answers a box.
@@ -202,21 +202,21 @@ def _two_way(w: Weights, name: str, tokens: Tensor, cells: Tensor, places: Tenso
         else:
             tokens = _cross(w, f"{at}.self_attn", tokens, tokens, tokens)
         tokens = _norm(w, f"{at}.norm1", tokens)
-        found = _cross(w, f"{at}.cross_attn_token_to_image", tokens + prompt, cells + places, cells)
-        tokens = _norm(w, f"{at}.norm2", tokens + found)
+        attended = _cross(w, f"{at}.cross_attn_token_to_image", tokens + prompt, cells + places, cells)
+        tokens = _norm(w, f"{at}.norm2", tokens + attended)
         inner = _linear(w, f"{at}.mlp.lin2", F.relu(_linear(w, f"{at}.mlp.lin1", tokens)))
         tokens = _norm(w, f"{at}.norm3", tokens + inner)
-        found = _cross(w, f"{at}.cross_attn_image_to_token", cells + places, tokens + prompt, tokens)
-        cells = _norm(w, f"{at}.norm4", cells + found)
-    found = _cross(w, f"{name}.final_attn_token_to_image", tokens + prompt, cells + places, cells)
-    return _norm(w, f"{name}.norm_final_attn", tokens + found), cells
+        attended = _cross(w, f"{at}.cross_attn_image_to_token", cells + places, tokens + prompt, tokens)
+        cells = _norm(w, f"{at}.norm4", cells + attended)
+    attended = _cross(w, f"{name}.final_attn_token_to_image", tokens + prompt, cells + places, cells)
+    return _norm(w, f"{name}.norm_final_attn", tokens + attended), cells
 
 
 def _cross(w: Weights, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention of HEADS heads from (K, n, 256) to (K, m, 256)."""
     q, k, v = (
-        _linear(w, f"{name}.{part}_proj", x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-        for part, x in (("q", q), ("k", k), ("v", v))
+        _linear(w, f"{name}.{letter}_proj", x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        for letter, x in (("q", q), ("k", k), ("v", v))
     )
     return _linear(w, f"{name}.out_proj", F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 

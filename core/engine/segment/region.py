@@ -55,8 +55,8 @@ def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
     inside, outside = lattice.cells(spots[positive]), lattice.cells(spots[~positive])
     near = measures(lattice, inside)
     far = measures(lattice, outside) if len(outside) else np.zeros_like(near)
-    one = np.ones(len(near))
-    rest = [one * bool(len(outside)), one * np.log(len(inside)), one]
+    ones = np.ones(len(near))
+    rest = [ones * bool(len(outside)), ones * np.log(len(inside)), ones]
     return np.concatenate([near, far, np.stack(rest, 1)], 1).astype(np.float32)
 
 
@@ -71,17 +71,17 @@ def region(
     given = np.asarray(WEIGHTS if weights is None else weights, np.float32)
     score = (evidence(lattice, clicks) @ given).reshape(lattice.h, lattice.w)
     x0, y0, x1, y1 = lattice.box
-    part = (cv2.resize(score, (x1 - x0, y1 - y0), interpolation=cv2.INTER_CUBIC) > 0).astype(np.uint8)
-    found = np.zeros(shape, np.uint8)
-    found[y0:y1, x0:x1] = part
+    crop = (cv2.resize(score, (x1 - x0, y1 - y0), interpolation=cv2.INTER_CUBIC) > 0).astype(np.uint8)
+    mask = np.zeros(shape, np.uint8)
+    mask[y0:y1, x0:x1] = crop
     radius = max(1, round(min(x1 - x0, y1 - y0) / 150))
     spots = [(min(max(int(c.x), 0), shape[1] - 1), min(max(int(c.y), 0), shape[0] - 1), c.positive) for c in clicks]
     for x, y, positive in spots:
-        cv2.circle(found, (x, y), radius, int(positive), -1)
+        cv2.circle(mask, (x, y), radius, int(positive), -1)
     inside = [(x, y) for x, y, positive in spots if positive]
     outside = [(x, y) for x, y, positive in spots if not positive]
-    found = _holding(found, inside)
-    open_ = np.pad(1 - found, 1, constant_values=1)  # what lies round the image is one part with its border
+    mask = _holding(mask, inside)
+    open_ = np.pad(1 - mask, 1, constant_values=1)  # what lies round the image is one part with its border
     return _holding(open_, [(-1, -1), *outside], 1)[1:-1, 1:-1] == 0
 
 
@@ -94,21 +94,21 @@ def refined(
     the part that it lies in of what is not: both no farther than REACH times as far as the mask's border is. All else
     stays as it was. An empty mask grows as in `region`.
     """
-    found = np.array(start, bool)
-    if not found.any():
-        return region(lattice, clicks, found.shape, weights)
-    middle = _middle(found)
-    rows, columns = np.ogrid[: found.shape[0], : found.shape[1]]
+    mask = np.array(start, bool)
+    if not mask.any():
+        return region(lattice, clicks, mask.shape, weights)
+    middle = _middle(mask)
+    rows, columns = np.ogrid[: mask.shape[0], : mask.shape[1]]
     for count, click in enumerate(clicks, 1):
-        x, y = (min(max(int(v), 0), n - 1) for v, n in zip(click[:2], found.shape[::-1], strict=True))
-        if found[y, x] == click.positive:
+        x, y = (min(max(int(v), 0), n - 1) for v, n in zip(click[:2], mask.shape[::-1], strict=True))
+        if mask[y, x] == click.positive:
             continue  # it is as the click wants it already
-        wrong = ~found if click.positive else found
+        wrong = ~mask if click.positive else mask
         depth = float(cv2.distanceTransform(wrong.astype(np.uint8), cv2.DIST_L2, 5)[y, x])
-        like = region(lattice, [middle, *clicks[:count]], found.shape, weights)
-        part = wrong & (like == click.positive) & ((columns - x) ** 2 + (rows - y) ** 2 <= (REACH * depth) ** 2)
-        found ^= _holding(part.astype(np.uint8), [(x, y)]) > 0
-    return found
+        like = region(lattice, [middle, *clicks[:count]], mask.shape, weights)
+        wrong_near = wrong & (like == click.positive) & ((columns - x) ** 2 + (rows - y) ** 2 <= (REACH * depth) ** 2)
+        mask ^= _holding(wrong_near.astype(np.uint8), [(x, y)]) > 0
+    return mask
 
 
 def _middle(mask: np.ndarray) -> Click:

@@ -74,16 +74,16 @@ class Training(abc.ABC):
             tensors |= optimiser_state(optimiser, name)
         return {"step": self.step, **self.notes()}, tensors
 
-    def restore(self, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def restore(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Put back what `state` gave."""
         for name, network in self.networks.items():
             start = f"{name}."
             network.load_state_dict({k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)})
         for name, optimiser in self.optimisers.items():
             restore_optimiser(optimiser, tensors, name)
-        self.step = about["step"]
+        self.step = state["step"]
         self.restore_tensors({k: v for k, v in tensors.items() if "." not in k})
-        self.restore_notes(about)
+        self.restore_notes(state)
 
     def check(self) -> None:
         """Raise Diverged if a weight or a running statistic is not finite."""
@@ -117,8 +117,8 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
         if key.startswith(f"{name}."):
             _, index, what = key.split(".")
             like = parameters[int(index)]
-            kept = torch.empty_like(like if value.shape == like.shape else value, dtype=value.dtype, device="cpu")
-            state.setdefault(int(index), {})[what] = kept.copy_(value)
+            host_copy = torch.empty_like(like if value.shape == like.shape else value, dtype=value.dtype, device="cpu")
+            state.setdefault(int(index), {})[what] = host_copy.copy_(value)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
@@ -142,12 +142,12 @@ class Average(AveragedModel):
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
         """As torch's, but that no device is asked for the count, which lies on the CPU."""
-        kept = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
+        decay = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
         means, now = ([*net.parameters(), *net.buffers()] for net in (self.module, model))
         pairs = list(zip(means, now, strict=True))
         blended = [pair for pair in pairs if pair[0].is_floating_point()]
         copied = [pair for pair in pairs if not pair[0].is_floating_point()]
-        torch._foreach_lerp_([mean for mean, _ in blended], [value for _, value in blended], 1 - kept)
+        torch._foreach_lerp_([mean for mean, _ in blended], [value for _, value in blended], 1 - decay)
         if copied:
             torch._foreach_copy_([mean for mean, _ in copied], [value for _, value in copied])
         self.n_averaged += 1
@@ -186,15 +186,15 @@ def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
     SHA-256 takes about 2 s for a gigabyte; two parts of equal bytes but another shape or type differ.
     """
     digest = hashlib.sha256()
-    for part in parts:
-        if part is None:
+    for item in parts:
+        if item is None:
             digest.update(b"none")
-        elif isinstance(part, Mapping):
-            for name, value in sorted(part.items()):
+        elif isinstance(item, Mapping):
+            for name, value in sorted(item.items()):
                 digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
                 digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         else:
-            digest.update(f"{part.dtype} {part.shape}".encode())
-            for start in range(0, len(part), CHUNK):
-                digest.update(np.ascontiguousarray(part[start : start + CHUNK]).data)
+            digest.update(f"{item.dtype} {item.shape}".encode())
+            for start in range(0, len(item), CHUNK):
+                digest.update(np.ascontiguousarray(item[start : start + CHUNK]).data)
     return digest.hexdigest()[:32]

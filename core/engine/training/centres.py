@@ -21,17 +21,17 @@ def estimate_centres(
     several processes work as one, each gives its own batches and all get the centres of all.
     Raises ValueError if a class never occurs.
     """
-    total, seen = None, torch.zeros(count, dtype=torch.float64)
+    total, counts = None, torch.zeros(count, dtype=torch.float64)
     for images, labels in batches:
         z = features(images).double()
         one_hot = torch.nn.functional.one_hot(labels.to(z.device), count).double()  # (M, count)
         total = one_hot.T @ z if total is None else total + one_hot.T @ z
-        seen += one_hot.sum(0).cpu()
+        counts += one_hot.sum(0).cpu()
     if total is not None:
-        total, seen = processes.total(total), processes.total(seen.to(total.device)).cpu()
-    if total is None or bool((seen == 0).any()):
+        total, counts = processes.total(total), processes.total(counts.to(total.device)).cpu()
+    if total is None or bool((counts == 0).any()):
         raise ValueError("a class without a single image has no centre; give more images")
-    return (total / seen.to(total.device)[:, None]).float()
+    return (total / counts.to(total.device)[:, None]).float()
 
 
 def random_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:

@@ -26,8 +26,8 @@ class BadCheckpoint(ValueError):
     """A checkpoint that is damaged or of another training; the message says what to do."""
 
 
-def save(folder: Path, about: dict[str, Any], tensors: dict[str, Tensor], lines: list[dict[str, Any]]) -> None:
-    """Append `lines` to the history, then replace the checkpoint. `about` is JSON and holds "step"."""
+def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines: list[dict[str, Any]]) -> None:
+    """Append `lines` to the history, then replace the checkpoint. `state` is JSON and holds "step"."""
     folder.mkdir(parents=True, exist_ok=True)
     old = _read(folder)
     length = old["history"] if old else 0
@@ -36,9 +36,9 @@ def save(folder: Path, about: dict[str, Any], tensors: dict[str, Tensor], lines:
         out.seek(length)
         out.write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
         length = out.tell()
-    name = f"checkpoint-{about['step']:08d}.safetensors"
+    name = f"checkpoint-{state['step']:08d}.safetensors"
     write_tensors(folder / name, tensors)
-    write_json(folder / NAME, {**about, "tensors": name, "history": length})
+    write_json(folder / NAME, {**state, "tensors": name, "history": length})
     for other in folder.glob("checkpoint-*.safetensors"):
         if other.name != name:
             other.unlink(missing_ok=True)
@@ -46,11 +46,11 @@ def save(folder: Path, about: dict[str, Any], tensors: dict[str, Tensor], lines:
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     """Loads what `save` was given last, or None if there is no checkpoint. BadCheckpoint if it cannot be read."""
-    about = _read(folder)
-    if about is None:
+    state = _read(folder)
+    if state is None:
         return None
     try:
-        return about, load_file(folder / about["tensors"])
+        return state, load_file(folder / state["tensors"])
     except (OSError, KeyError, SafetensorError) as error:
         raise BadCheckpoint(
             f"the checkpoint in {folder} cannot be read ({error}); start again in a new folder"
@@ -59,11 +59,11 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
 
 def history(folder: Path) -> list[dict[str, Any]]:
     """All lines up to the last checkpoint."""
-    about = _read(folder)
-    if about is None or not about["history"]:
+    state = _read(folder)
+    if state is None or not state["history"]:
         return []
     with open(folder / HISTORY, "rb") as lines:
-        return [json.loads(line) for line in lines.read(about["history"]).splitlines()]
+        return [json.loads(line) for line in lines.read(state["history"]).splitlines()]
 
 
 def has_diverged(folder: Path) -> bool:
@@ -79,8 +79,8 @@ def clear(folder: Path) -> None:
 
 def _read(folder: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads((folder / NAME).read_text())
-        return found
+        state: dict[str, Any] = json.loads((folder / NAME).read_text())
+        return state
     except FileNotFoundError:
         return None
     except (OSError, json.JSONDecodeError) as error:
@@ -93,14 +93,14 @@ class Checkpoints:
     about: JSON of what a resumed training must agree with, such as its configuration and fingerprints of its images.
     """
 
-    def __init__(self, folder: Path, about: dict[str, Any], seconds: float = 30.0) -> None:
-        self.folder, self.about, self.seconds = folder, json.loads(json.dumps(about)), seconds
+    def __init__(self, folder: Path, identity: dict[str, Any], seconds: float = 30.0) -> None:
+        self.folder, self.about, self.seconds = folder, json.loads(json.dumps(identity)), seconds
         self.lines: list[dict[str, Any]] = []
         self.saved = time.monotonic()
 
-    def agree(self, found: dict[str, Any]) -> bool:
+    def agree(self, state: dict[str, Any]) -> bool:
         """Whether a checkpoint's JSON is of this very training."""
-        return all(found.get(key) == value for key, value in self.about.items())
+        return all(state.get(key) == value for key, value in self.about.items())
 
     def resume(self, training: Training) -> None:
         """Put `training` where the checkpoint of it stands; one of another training, or a damaged one, is removed.
@@ -108,11 +108,11 @@ class Checkpoints:
         Raises Diverged if the training had diverged.
         """
         try:
-            found = load(self.folder)
+            saved = load(self.folder)
         except BadCheckpoint:
-            found = None
-        if found is not None and self.agree(found[0]):
-            restore(training, *found)
+            saved = None
+        if saved is not None and self.agree(saved[0]):
+            restore(training, *saved)
         else:
             clear(self.folder)
 
@@ -131,21 +131,21 @@ class Checkpoints:
         finished: all that is made of the training is on disk too.
         """
         training.check()
-        about, tensors = training.state()
-        self._write({**about, "finished": finished}, tensors)
+        state, tensors = training.state()
+        self._write({**state, "finished": finished}, tensors)
 
     def give_up(self, training: Training, reason: str) -> None:
         """Keep the history and why the training ended; there is nothing to go on from."""
         self._write({"step": training.step, "diverged": reason}, {})
 
-    def _write(self, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        save(self.folder, {**self.about, **about}, tensors, self.lines)
+    def _write(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        save(self.folder, {**self.about, **state}, tensors, self.lines)
         self.lines.clear()
         self.saved = time.monotonic()
 
 
-def restore(training: Training, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+def restore(training: Training, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Put `training` where what `load` gave stands. Raises Diverged if the training had diverged."""
-    if "diverged" in about:
-        raise Diverged(about["diverged"])
-    training.restore(about, tensors)
+    if "diverged" in state:
+        raise Diverged(state["diverged"])
+    training.restore(state, tensors)

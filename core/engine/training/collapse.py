@@ -33,13 +33,13 @@ def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
 
 def remedies(config: PretrainConfig) -> str:
     """Lists what to change of `config` after a collapse, most likely cause first."""
-    found = ["frozen centres"] if config.centres == REESTIMATED else []
-    found.append(f"a learning rate below {config.lr:g}")
+    hints = ["frozen centres"] if config.centres == REESTIMATED else []
+    hints.append(f"a learning rate below {config.lr:g}")
     if config.w_ctr > 0.1:
-        found.append(f"a weight of l_ctr below {config.w_ctr:g}")
+        hints.append(f"a weight of l_ctr below {config.w_ctr:g}")
     if config.weak.crop[0] < 0.5:
-        found.append("weak crops that keep the lesions in view")
-    return " or ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+        hints.append("weak crops that keep the lesions in view")
+    return " or ".join([", ".join(hints[:-1]), hints[-1]] if len(hints) > 1 else hints)
 
 
 _KEPT = ("first", "low", "high", "well", "alarm", "past")
@@ -86,11 +86,11 @@ class CollapseWatch:
         if len(self.first) < self.warm:
             self.first.append(spread)
             return None
-        part = spread / max(median(self.first), 1e-12)
-        self.low = self.low + 1 if part < self.floor else 0
-        self.high = self.high + 1 if part > self.ceiling else 0
+        ratio = spread / max(median(self.first), 1e-12)
+        self.low = self.low + 1 if ratio < self.floor else 0
+        self.high = self.high + 1 if ratio > self.ceiling else 0
         if self.alarm is None and self.low >= self.patience:
-            closer = f"{1 / part:,.0f}" if part > 1e-3 else "more than 1,000"
+            closer = f"{1 / ratio:,.0f}" if ratio > 1e-3 else "more than 1,000"
             self.alarm = (
                 f"The features have collapsed (step {step}): all images now lie {closer} times closer together "
                 f"than at the start, the classes {class_distance:.2g} apart.{self.accuracy()} "
@@ -98,10 +98,10 @@ class CollapseWatch:
             )
         elif self.alarm is None and self.high >= self.patience:
             self.alarm = (
-                f"Training is running away (step {step}): the features are {part:,.0f} times further apart than at the "
-                f"start. Stop this run and take {self.remedy}."
+                f"Training is running away (step {step}): the features are {ratio:,.0f} times further apart than at "
+                f"the start. Stop this run and take {self.remedy}."
             )
-        self.well = self.well + 1 if 2 * self.floor < part < self.ceiling / 2 else 0
+        self.well = self.well + 1 if 2 * self.floor < ratio < self.ceiling / 2 else 0
         if self.alarm is not None and self.well >= self.calm:
             self.past, self.alarm = self.alarm, None
         return self.alarm
@@ -110,8 +110,8 @@ class CollapseWatch:
         """How often the class was found over the last steps, as a sentence with a space before it, or ''."""
         if not self.recent:
             return ""
-        seen = sum(self.recent) / len(self.recent)
-        return f" The class of an image is found {seen:.0%} of the time (guessing: {1 / self.classes:.0%})."
+        accuracy = sum(self.recent) / len(self.recent)
+        return f" The class of an image is found {accuracy:.0%} of the time (guessing: {1 / self.classes:.0%})."
 
     def state(self) -> dict[str, Any]:
         """Gives what a checkpoint keeps."""

@@ -73,8 +73,8 @@ class JointStep:
 
 def _in_order(x: Tensor, own: Views) -> Tensor:
     """x (P, M, D) by process -> (P M, D): as a joint batch's `Views` has them, each kind of all processes together."""
-    views, strong, pairs = (0 if part is None else len(part) for part in (own.labels, own.strong, own.places))
-    return torch.cat([part.flatten(0, 1) for part in x.split([views, strong, pairs, pairs], 1)])
+    views, strong, pairs = (0 if tensor is None else len(tensor) for tensor in (own.labels, own.strong, own.places))
+    return torch.cat([kind.flatten(0, 1) for kind in x.split([views, strong, pairs, pairs], 1)])
 
 
 # What a step needs where several processes do it as one: each works on its rows of the joint batch.

@@ -65,19 +65,19 @@ def run(
 def kept(
     training: Training,
     folder: Path | None,
-    about: dict[str, Any],
+    identity: dict[str, Any],
     report: Report | None = None,
     should_stop: Stop | None = None,
     *,
     shared: bool = False,
 ) -> Checkpoints | None:
-    """`run` to the end, going on from the checkpoint in `folder` if it agrees with `about`.
+    """`run` to the end, going on from the checkpoint in `folder` if it agrees with `identity`.
 
     Returns what the caller saves the last checkpoint with; None without a folder. shared: whether torchrun's processes
     do the steps of one; the first alone writes, reports and is asked to stop, and is the one with checkpoints.
     """
     first = not shared or processes.is_first()
-    checkpoints = None if folder is None else Checkpoints(folder, about)
+    checkpoints = None if folder is None else Checkpoints(folder, identity)
     if checkpoints is not None and first:
         checkpoints.resume(training)
     if shared:

@@ -94,24 +94,24 @@ def pretrain(
             f"the layers up to stride {config.frozen} would stay random: start {config.encoder.arch} from pretrained "
             "weights (init), or let all layers learn (frozen = 0, as the preset quick has it)"
         )
-    about: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "config": config.to_dict(),
         "data": fingerprint(images, roi),
         "encoder": fingerprint(training.encoder.state_dict()),
     }
     if pool is not None:
-        about["pool"] = fingerprint(pool, pool_roi)
+        identity["pool"] = fingerprint(pool, pool_roi)
     if marked is not None:
-        about["marked"] = fingerprint(*marked)
+        identity["marked"] = fingerprint(*marked)
     if holdout is not None:
-        about["holdout"] = fingerprint(holdout, holdout_roi)
-    checkpoints = checkpoint.Checkpoints(folder, about, checkpoint_seconds)
+        identity["holdout"] = fingerprint(holdout, holdout_roi)
+    checkpoints = checkpoint.Checkpoints(folder, identity, checkpoint_seconds)
     processes.from_first()  # what the first has written before is there for all
-    found = checkpoint.load(folder)
-    if found is not None:
-        _same(found[0], checkpoints.about, folder)
-        checkpoint.restore(training, *found)
-        if found[0].get("finished"):
+    saved = checkpoint.load(folder)
+    if saved is not None:
+        _same(saved[0], checkpoints.about, folder)
+        checkpoint.restore(training, *saved)
+        if saved[0].get("finished"):
             return _result(training, folder)
     encoders = Encoders(training, folder)
     if training.step == 0:
@@ -227,8 +227,8 @@ class Encoders:
 
     def _write(self, folder: Path, extra: dict[str, Any], half: bool = False) -> None:
         t = self.training
-        about = {"objective": t.config.objective, "epoch": t.epoch, **extra}
-        save_encoder(t.encoder, folder, about, t.centres, half=half)
+        notes = {"objective": t.config.objective, "epoch": t.epoch, **extra}
+        save_encoder(t.encoder, folder, notes, t.centres, half=half)
 
 
 # How a pre-training does on held-out normals and their MedMix versions. No test image is ever seen here.
@@ -262,21 +262,21 @@ def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None 
                 labels.append(views.classed[1].cpu())
     finally:
         encoder.train(), objective.train()
-    found = {f"val_{name}": value for name, value in sums.items()}
+    figures = {f"val_{name}": value for name, value in sums.items()}
     if logits:
         said, truth = torch.cat(logits), torch.cat(labels)
-        found["val_accuracy"] = float((said.argmax(1) == truth).float().mean())
+        figures["val_accuracy"] = float((said.argmax(1) == truth).float().mean())
         score = 1 - said.softmax(1)[:, 0]
         if bool(torch.isfinite(score).all()):
             from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
 
-            found["val_auroc"] = float(roc_auc_score((truth > 0).numpy(), score.numpy()))
-    return found
+            figures["val_auroc"] = float(roc_auc_score((truth > 0).numpy(), score.numpy()))
+    return figures
 
 
-def better(found: dict[str, float], best: dict[str, float] | None) -> bool:
+def better(figures: dict[str, float], best: dict[str, float] | None) -> bool:
     """Whether this epoch's validation beats the best so far: by l_aug where there is one, else by the whole loss."""
-    if not found:
+    if not figures:
         return False
-    key = "val_l_aug" if "val_l_aug" in found else "val_loss"
-    return bool(np.isfinite(found[key])) and (best is None or found[key] < best[key])
+    key = "val_l_aug" if "val_l_aug" in figures else "val_loss"
+    return bool(np.isfinite(figures[key])) and (best is None or figures[key] < best[key])

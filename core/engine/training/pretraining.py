@@ -130,12 +130,12 @@ class Pretraining(Training):
             return
         dim, count, draws = c.encoder.dim, self.objective.classes, generator(c.seed, CENTRES, self.step)
         if c.centres == RANDOM:
-            found = random_centres(count, dim, c.centre_scale, draws)
+            centres = random_centres(count, dim, c.centre_scale, draws)
         elif c.centres == EQUIDISTANT:
-            found = equidistant_centres(count, dim, c.centre_scale, draws)
+            centres = equidistant_centres(count, dim, c.centre_scale, draws)
         else:
-            found = estimated_centres(self, draws)
-        self.centres, self.centred = found.to(self.device), self.step
+            centres = estimated_centres(self, draws)
+        self.centres, self.centred = centres.to(self.device), self.step
 
     def views(self) -> Views:
         """Makes this step's input, or this process's share of it."""
@@ -183,23 +183,23 @@ class Pretraining(Training):
     def _numbers(self, outcome: Outcome, views: Views) -> dict[str, Any]:
         tensors, classes = self.measured(outcome, views), self.objective.classes
         flat = torch.cat([t.reshape(-1).float() for t in tensors.values()]).tolist()
-        found: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         for name, tensor in tensors.items():
             values, flat = flat[: tensor.numel()], flat[tensor.numel() :]
-            found[name] = values[0] if tensor.ndim == 0 else values
+            numbers[name] = values[0] if tensor.ndim == 0 else values
         shown = self.step % self.config.check_every == 0
         for name in ("aug_confusion", "class_distances"):
-            square = found.pop(name, None)
+            square = numbers.pop(name, None)
             if square is not None and shown:
-                found[name] = [square[i : i + classes] for i in range(0, classes**2, classes)]
-        finite = math.isfinite(found["loss"])
+                numbers[name] = [square[i : i + classes] for i in range(0, classes**2, classes)]
+        finite = math.isfinite(numbers["loss"])
         alarm = self.watch.update(
             self.step + 1,
-            found["spread"] if finite else math.nan,
-            found["class_distance"],
-            found.get("aug_accuracy"),
+            numbers["spread"] if finite else math.nan,
+            numbers["class_distance"],
+            numbers.get("aug_accuracy"),
         )
-        return {**found, "alarm": alarm}
+        return {**numbers, "alarm": alarm}
 
     def notes(self) -> dict[str, Any]:
         return {"watch": self.watch.state(), "best": self.best}
@@ -239,17 +239,17 @@ def estimated_centres(training: Pretraining, draws: torch.Generator) -> Tensor:
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         done, said = 0, time.monotonic()
-        for part in np.array_split(chosen, parts):
+        for rows in np.array_split(chosen, parts):
             if t.should_stop is not None and t.should_stop():
                 raise Stopped("pre-training was stopped while its centres were estimated; it begins with them anew")
             if t.report is not None and time.monotonic() - said >= SAY:
                 message = f"Estimating centres: {done} of {len(chosen)} images"
                 t.report({"step": t.step, "steps": t.steps, "message": message})
                 said = time.monotonic()
-            x, inside = t.data.batch(part, t.device)
-            share = Share.of(len(part), processes.rank(), world) if world > 1 else None
+            x, inside = t.data.batch(rows, t.device)
+            share = Share.of(len(rows), processes.rank(), world) if world > 1 else None
             yield t.objective.samples(x, draws, inside, t.config.centre_weak, share)
-            done += len(part)
+            done += len(rows)
 
     with JointBatchNorm():
         return estimate_centres(features, batches(), t.objective.classes)

@@ -46,8 +46,8 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * group.get("scale", 1.0)
 
 
-def _glide(start: float, end: float, part: float) -> float:
-    return end + (start - end) * (1 + math.cos(math.pi * part)) / 2
+def _glide(start: float, end: float, progress: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * progress)) / 2
 
 
 def build_optimiser(config: PretrainConfig, parameters: Iterable[Any]) -> torch.optim.Optimizer:
@@ -76,8 +76,8 @@ def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
     """
     layers = [m for m in encoder.net.modules() if any(True for _ in _own(m))]
     probe = torch.zeros(1, 3, SIDE, SIDE, device=encoder.mean.device)
-    found: dict[int, list[nn.Module]] = {}
-    seen: set[nn.Module] = set()
+    modules: dict[int, list[nn.Module]] = {}
+    earlier: set[nn.Module] = set()
     ran: dict[nn.Module, None] = {}  # in order
     hooks = [m.register_forward_pre_hook(lambda m, _: ran.setdefault(m)) for m in layers]
     training = encoder.training
@@ -85,13 +85,13 @@ def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
     for stride in STRIDES:
         ran.clear()
         encoder.maps(probe, (stride,))
-        found[stride] = [m for m in ran if m not in seen]
-        seen |= set(found[stride])
+        modules[stride] = [m for m in ran if m not in earlier]
+        earlier |= set(modules[stride])
     for hook in hooks:
         hook.remove()
     encoder.train(training)
-    found[STRIDES[0]] += [m for m in layers if m not in seen]
-    return found
+    modules[STRIDES[0]] += [m for m in layers if m not in earlier]
+    return modules
 
 
 def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -> list[dict[str, Any]]:

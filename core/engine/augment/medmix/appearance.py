@@ -77,18 +77,18 @@ REACH = 0.7  # radius of a control point's lens, of half the patch's side
 
 def deform(group: Group) -> tuple[Tensor, Tensor]:
     """Computes where each pixel of a group's windows is read, v and u (L, W, W): bulge, then fisheye, then wave."""
-    it = group.lesions
+    lesions = group.lesions
     size = (-1, group.window, group.window)
     v, u = group.v[:, :, None].expand(size).contiguous(), group.u[:, None, :].expand(size).contiguous()
     if group.bulge is not None:
         r = group.bulge
-        v[r], u[r] = bulge(v[r], u[r], it.bulge[r])
+        v[r], u[r] = bulge(v[r], u[r], lesions.bulge[r])
     if group.fisheye is not None:
         r = group.fisheye
-        v[r], u[r] = fisheye(v[r], u[r], it.points[r], it.fisheye[r])
+        v[r], u[r] = fisheye(v[r], u[r], lesions.points[r], lesions.fisheye[r])
     if group.wave is not None:
         r = group.wave
-        v[r], u[r] = wave(v[r], u[r], it.points[r], it.lengths[r], it.wave[r])
+        v[r], u[r] = wave(v[r], u[r], lesions.points[r], lesions.lengths[r], lesions.wave[r])
     return v, u
 
 

@@ -47,8 +47,8 @@ class MarkedLesions:
         for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
             count, parts = cv2.connectedComponents(np.ascontiguousarray(mask, np.uint8))
             around = _around(image, mask) / 255
-            for part in range(1, count):
-                lesion = (parts == part).astype(np.uint8)
+            for component in range(1, count):
+                lesion = (parts == component).astype(np.uint8)
                 if lesion.sum() < LEAST:
                     continue
                 alpha = cv2.GaussianBlur(lesion.astype(np.float32), (0, 0), max(SOFT[0], EDGE * side / 224))

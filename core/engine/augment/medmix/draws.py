@@ -27,8 +27,8 @@ OTHER, SAME, HERE, TEXTURE, FOREIGN, MARKED = range(len(DONORS))
 
 def _width(numbers: int) -> Tensor:
     """A field of `Draws` of so many numbers a lesion."""
-    found: Tensor = field(metadata={"width": numbers})
-    return found
+    declared: Tensor = field(metadata={"width": numbers})
+    return declared
 
 
 @dataclass

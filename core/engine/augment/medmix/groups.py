@@ -65,18 +65,18 @@ def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> It
     for slot_end in ends.tolist():
         while start < slot_end:
             window = min(side, int(extent[start]))
-            part = slice(start, min(slot_end, start + max(1, budget // window**2)))
-            parts.append((part, window, {name: np.flatnonzero(flag[part]) for name, flag in flags.items()}))
-            start = part.stop
+            rows = slice(start, min(slot_end, start + max(1, budget // window**2)))
+            parts.append((rows, window, {name: np.flatnonzero(flag[rows]) for name, flag in flags.items()}))
+            start = rows.stop
     if not parts:
         return
     names = [f.name for f in fields(lesions)]
     every = [torch.from_numpy(index) for _, _, which in parts for index in which.values()]
     moved = on_device([*(getattr(lesions, name) for name in names), *every], device)
     placed, copied = Lesions(**dict(zip(names, moved, strict=False))), iter(moved[len(names) :])
-    for part, window, found in parts:
-        which = {name: _which(next(copied), part) for name in found}
-        yield _group(placed.pick(part), window, min(side, max(2, int(cut[part].max()))), side, which)
+    for rows, window, flagged in parts:
+        which = {name: _which(next(copied), rows) for name in flagged}
+        yield _group(placed.pick(rows), window, min(side, max(2, int(cut[rows].max()))), side, which)
 
 
 def _touched(lesions: Lesions) -> dict[str, Tensor]:
@@ -98,8 +98,8 @@ def _touched(lesions: Lesions) -> dict[str, Tensor]:
     )
 
 
-def _which(rows: Tensor, part: slice) -> Which:
-    if len(rows) in (0, part.stop - part.start):
+def _which(rows: Tensor, span: slice) -> Which:
+    if len(rows) in (0, span.stop - span.start):
         return slice(None) if len(rows) else None
     return rows
 

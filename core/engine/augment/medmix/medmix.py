@@ -129,25 +129,25 @@ def paint(
     """
     grey = grey_images(x)
     for group in groups(lesions, x.shape[-1], _BUDGET.get(x.device.type, 2**28), x.device):
-        it = group.lesions
+        pasted = group.lesions
         window = (group.top, group.left, group.window)
         v, u = deform(group)  # (L, W, W): where the warps lead
-        patch = appearance(x, group, grey[it.image], pool, marked, v, u)  # (L, 3, W, W)
+        patch = appearance(x, group, grey[pasted.image], pool, marked, v, u)  # (L, 3, W, W)
         # place
-        cover = coverage(depth(group.v, group.u, it.outline, group.shapes), it.softness)  # (L, W, W)
+        cover = coverage(depth(group.v, group.u, pasted.outline, group.shapes), pasted.softness)  # (L, W, W)
         if group.marked is not None and marked is not None:
             cover[group.marked] = own_outline(marked, group, group.marked, v, u)
         if roi is not None:
-            cover = cover * read(roi[:, None], it.image, *window)[:, 0]
+            cover = cover * read(roi[:, None], pasted.image, *window)[:, 0]
         # blend
-        under = read(images, it.target, *window)  # (L, 3, W, W)
+        under = read(images, pasted.target, *window)  # (L, 3, W, W)
         if group.poisson is not None:
             r = group.poisson
             patch[r] = poisson(under[r], patch[r], cover[r] > 0)
-        cover = F.threshold(cover * it.opacity[:, None, None], FAINT, 0.0)[:, None]
-        write(images, it.target, group.top, group.left, torch.lerp(under, patch.clamp_(0, 1), cover))
-        before = read(alpha[:, None], it.target, *window)
-        write(alpha[:, None], it.target, group.top, group.left, before + cover * (1 - before))
+        cover = F.threshold(cover * pasted.opacity[:, None, None], FAINT, 0.0)[:, None]
+        write(images, pasted.target, group.top, group.left, torch.lerp(under, patch.clamp_(0, 1), cover))
+        before = read(alpha[:, None], pasted.target, *window)
+        write(alpha[:, None], pasted.target, group.top, group.left, before + cover * (1 - before))
 
 
 def appearance(
@@ -157,59 +157,61 @@ def appearance(
 
     grey bool (L,): whether it goes into a grey image, and so must be grey. v, u (L, W, W): where donors are read.
     """
-    it, r = group.lesions, group.match
+    lesions, r = group.lesions, group.match
     patch = cut(x, pool, marked, group, v, u)  # (L, 3, W, W)
     # colour: that of the place as far as wanted, then jitter, as one affine map for each lesion
     box = group.inside()[:, None].to(x.dtype)  # (L, 1, W, W)
 
     def place(r: Tensor | slice) -> Tensor:
         """Mean colours (R, 3) of where lesions r go."""
-        return mean(read(x, it.image[r], group.top[r], group.left[r], group.window), box[r])
+        return mean(read(x, lesions.image[r], group.top[r], group.left[r], group.window), box[r])
 
     if r is not None:
-        patch[r] += (it.match[r, None] * (place(r) - mean(patch[r], box[r])))[:, :, None, None]
+        patch[r] += (lesions.match[r, None] * (place(r) - mean(patch[r], box[r])))[:, :, None, None]
     if group.marked is not None and marked is not None:
         r = group.marked
-        patch[r] += (it.match[r, None] * (place(r) - marked.around[it.donor[r]]))[:, :, None, None]
+        patch[r] += (lesions.match[r, None] * (place(r) - marked.around[lesions.donor[r]]))[:, :, None, None]
     if group.texture is not None:
         r = group.texture
-        patch[r] = drawn(it.seed[r], it.contrast[r], v[r], u[r], place(r))
-    patch = apply_colour(patch, keep_grey(it.colour, grey), keep_grey(it.towards_mean, grey), mean(patch, box))
+        patch[r] = drawn(lesions.seed[r], lesions.contrast[r], v[r], u[r], place(r))
+    patch = apply_colour(
+        patch, keep_grey(lesions.colour, grey), keep_grey(lesions.towards_mean, grey), mean(patch, box)
+    )
     # light and noise
     if group.shading is not None:
         r = group.shading
-        patch[r] *= shade(group.v[r], group.u[r], it.shading[r], it.light[r])
+        patch[r] *= shade(group.v[r], group.u[r], lesions.shading[r], lesions.light[r])
     if group.noise is not None:
         r = group.noise
-        grain = hashed_normal(it.seed[r], group.rows[r], group.cols[r])  # (R, 3, W, W)
-        grain = torch.where((it.mono | grey)[r][:, None, None, None], grain[:, :1], grain)
-        patch[r] += it.noise[r][:, None, None, None] * grain
+        grain = hashed_normal(lesions.seed[r], group.rows[r], group.cols[r])  # (R, 3, W, W)
+        grain = torch.where((lesions.mono | grey)[r][:, None, None, None], grain[:, :1], grain)
+        patch[r] += lesions.noise[r][:, None, None, None] * grain
     return patch
 
 
 def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
     """The donors' patches (L, 3, W, W), read bilinearly at box coordinates v, u (L, W, W), never outside the cut."""
-    it, crop = group.lesions, group.crop
-    top, left, grid = _crops(it.source, crop, x.shape[-1], v, u)
-    donor = read(x, it.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
+    lesions, crop = group.lesions, group.crop
+    top, left, grid = _crops(lesions.source, crop, x.shape[-1], v, u)
+    donor = read(x, lesions.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
     if group.foreign is not None:
         r = group.foreign
         if pool is None:
-            donor[r] = other_modality(donor[r], it.tone[r])
+            donor[r] = other_modality(donor[r], lesions.tone[r])
         else:
-            donor[r] = read(pool, it.donor[r], top[r], left[r], crop)
+            donor[r] = read(pool, lesions.donor[r], top[r], left[r], crop)
     if group.marked is not None and marked is not None:
         r = group.marked
-        own = marked.image.to(it.donor.device)[it.donor[r]]
+        own = marked.image.to(lesions.donor.device)[lesions.donor[r]]
         donor[r] = read(marked.images, own, top[r], left[r], crop)
     return F.grid_sample(donor, grid, mode="bilinear", padding_mode="border", align_corners=True)
 
 
 def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
     """How much of each pixel is lesion, (R, W, W), for the marked ones, r, of a group, warped as they are."""
-    it, crop = group.lesions.pick(r), group.crop
-    top, left, grid = _crops(it.source, crop, marked.alpha.shape[-1], v[r], u[r])
-    alpha = read(marked.alpha[:, None], it.donor, top, left, crop)
+    lesions, crop = group.lesions.pick(r), group.crop
+    top, left, grid = _crops(lesions.source, crop, marked.alpha.shape[-1], v[r], u[r])
+    alpha = read(marked.alpha[:, None], lesions.donor, top, left, crop)
     cover = F.grid_sample(alpha, grid, mode="bilinear", padding_mode="border", align_corners=True)[:, 0]
     return cover * group.inside()[r]
 

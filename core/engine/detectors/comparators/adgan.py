@@ -72,19 +72,19 @@ class ADGANTraining(NetTraining):
         z = noise(x, draws, len(x), c.latent)
         shares = to_device(torch.rand(2, len(x), generator=draws), x.device)
         with torch.no_grad():
-            made, coded = net.generator(z), net.code(x)
-        of_images = net.image_critic(x).mean() - net.image_critic(made).mean()
+            fake, coded = net.generator(z), net.code(x)
+        of_images = net.image_critic(x).mean() - net.image_critic(fake).mean()
         of_codes = net.code_critic(z).mean() - net.code_critic(coded).mean()
-        penalty = gradient_penalty(net.image_critic, x, made, shares[0])
+        penalty = gradient_penalty(net.image_critic, x, fake, shares[0])
         penalty = penalty + gradient_penalty(net.code_critic, z, coded, shares[1])
         critic_loss = c.penalty * penalty - of_images - of_codes
         descend(self.optimisers["opt_critics"], critic_loss)
         numbers = {"critic": critic_loss, "distance_images": of_images, "distance_codes": of_codes}
         if (self.step + 1) % c.critic_steps:
             return {"loss": critic_loss, **numbers}
-        coded, made = net.code(x), net.generator(z)
-        cycle = (net.generator(coded) - x).abs().mean() + (net.code(made) - z).abs().mean()
-        loss = c.w_cycle * cycle - net.image_critic(made).mean() - net.code_critic(coded).mean()
+        coded, fake = net.code(x), net.generator(z)
+        cycle = (net.generator(coded) - x).abs().mean() + (net.code(fake) - z).abs().mean()
+        loss = c.w_cycle * cycle - net.image_critic(fake).mean() - net.code_critic(coded).mean()
         descend(self.optimisers["opt_generators"], loss)
         return {"loss": loss, "cycle": cycle, **numbers}
 

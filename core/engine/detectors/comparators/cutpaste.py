@@ -194,5 +194,5 @@ def jittered(x: Tensor, draws: torch.Generator) -> Tensor:
     factors = jitter_factors(torch.rand(len(x), 4, generator=draws), JITTER)
     order = torch.rand(len(x), 4, generator=draws).argsort(1)
     grey = grey_images(x)
-    matrix, offset = (keep_grey(to_device(part, x.device), grey) for part in colour_map(factors, order))
+    matrix, offset = (keep_grey(to_device(values, x.device), grey) for values in colour_map(factors, order))
     return apply_colour(x, matrix, offset, x.mean((2, 3))).clamp(0, 1)

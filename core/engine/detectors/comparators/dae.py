@@ -61,8 +61,8 @@ class DAETraining(NetTraining):
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         shown = x
         if self.config.noise:
-            kept = torch.rand(x.shape[0], 1, *x.shape[2:], generator=draws) >= self.config.noise
-            shown = x * to_device(kept, x.device)
+            intact = torch.rand(x.shape[0], 1, *x.shape[2:], generator=draws) >= self.config.noise
+            shown = x * to_device(intact, x.device)
         loss = (self.net(shown) - x).square().mean() / 2  # E = 1/2n sum of (x - y)^2
         descend(self.optimisers["optimiser"], loss)
         return {"loss": loss}

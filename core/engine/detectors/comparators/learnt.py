@@ -147,13 +147,13 @@ class Learnt(Detector):
         source = fingerprint(images, net.state_dict())
         training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name))
         folder = None if context.folder is None else Path(context.folder) / "partial"
-        about = {"config": config.to_dict(), "fitted_on": source}
-        checkpoints = loop.kept(training, folder, about, context.report, context.should_stop)
+        identity = {"config": config.to_dict(), "fitted_on": source}
+        checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)
         if checkpoints is not None:
             checkpoints.save(training)
-        made = cls(net, config, size)
-        made.normals = made.settle(images)
-        return made
+        learnt = cls(net, config, size)
+        learnt.normals = learnt.settle(images)
+        return learnt
 
     @torch.no_grad()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
@@ -164,13 +164,13 @@ class Learnt(Detector):
         )  # no image has maps of a shape too
         parts: list[dict[str, np.ndarray]] = []
         for start in range(0, len(shown), batch):
-            found = self.judge(to_batch(shown[start : start + batch], self.device))
-            maps = found["maps"].float()
+            judged = self.judge(to_batch(shown[start : start + batch], self.device))
+            maps = judged["maps"].float()
             if maps.shape[-1] == self.size:
                 maps = F.avg_pool2d(maps[:, None], STRIDE)[:, 0]
-            found["maps"] = blur(maps, self.config.sigma * maps.shape[-1] / 256)
-            parts.append({name: value.float().cpu().numpy() for name, value in found.items()})
-        joined = {name: np.concatenate([part[name] for part in parts])[: len(images)] for name in parts[0]}
+            judged["maps"] = blur(maps, self.config.sigma * maps.shape[-1] / 256)
+            parts.append({name: value.float().cpu().numpy() for name, value in judged.items()})
+        joined = {name: np.concatenate([batch[name] for batch in parts])[: len(images)] for name in parts[0]}
         return Prediction(joined.pop("maps"), joined)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
@@ -180,11 +180,11 @@ class Learnt(Detector):
     def save(self, folder: Path) -> None:
         """`folder`: NAME.safetensors and, last, NAME.json; the state of an unfinished fit goes."""
         folder = Path(folder)
-        kept = {f"normals.{name}": value.contiguous() for name, value in self.normals.items()}
-        write_tensors(folder / f"{self.name}.safetensors", {**self.net.state_dict(), **kept})
+        normals = {f"normals.{name}": value.contiguous() for name, value in self.normals.items()}
+        write_tensors(folder / f"{self.name}.safetensors", {**self.net.state_dict(), **normals})
         encoder = self.net.encoder.config.to_dict() if self.takes_encoder else None
-        about = {"config": self.config.to_dict(), "size": self.size, "encoder": encoder}
-        write_json(folder / f"{self.name}.json", about)
+        saved = {"config": self.config.to_dict(), "size": self.size, "encoder": encoder}
+        write_json(folder / f"{self.name}.json", saved)
         shutil.rmtree(folder / "partial", ignore_errors=True)
 
     @classmethod
@@ -192,15 +192,15 @@ class Learnt(Detector):
         folder = Path(folder)
         if not (folder / f"{cls.name}.json").is_file():
             raise ValueError(f"{folder} holds no fitted {DETECTORS.title(cls.name)} ({cls.name}.json); fit one first")
-        about = json.loads((folder / f"{cls.name}.json").read_text())
-        config, place = cls.Config.from_dict(about["config"]), pick_device(str(device))
+        saved = json.loads((folder / f"{cls.name}.json").read_text())
+        config, place = cls.Config.from_dict(saved["config"]), pick_device(str(device))
         tensors = load_file(folder / f"{cls.name}.safetensors")
         with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
-            encoder = Encoder(EncoderConfig.from_dict(about["encoder"] or {}))
-            net = cls.build(encoder, config, about["size"])
+            encoder = Encoder(EncoderConfig.from_dict(saved["encoder"] or {}))
+            net = cls.build(encoder, config, saved["size"])
         net.load_state_dict({k: v for k, v in tensors.items() if not k.startswith("normals.")})
         normals = {k.removeprefix("normals."): v.to(place) for k, v in tensors.items() if k.startswith("normals.")}
-        return cls(net.to(place), config, about["size"], normals)
+        return cls(net.to(place), config, saved["size"], normals)
 
 
 def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
@@ -260,8 +260,8 @@ class ImageCritic(nn.Module):
         self.last = nn.Linear(cells_of(size, widths), 1)
 
     def features(self, x: Tensor) -> Tensor:
-        found: Tensor = self.body(x - 0.5)
-        return found
+        features: Tensor = self.body(x - 0.5)
+        return features
 
     def forward(self, x: Tensor) -> Tensor:
         verdict: Tensor = self.last(self.features(x))

@@ -110,22 +110,22 @@ class OCGANTraining(NetTraining):
         uniform = to_device(2 * torch.rand(len(x), c.latent, generator=draws) - 1, x.device)
         with torch.no_grad():
             own = net.encode(noisy)
-            known, made = net.decoder(own), net.decoder(uniform)
-        classifier = verdict_loss(net.classifier(known), True) + verdict_loss(net.classifier(made), False)
+            known, decoded = net.decoder(own), net.decoder(uniform)
+        classifier = verdict_loss(net.classifier(known), True) + verdict_loss(net.classifier(decoded), False)
         descend(self.optimisers["opt_classifier"], classifier)
         critic_loss = (
             verdict_loss(net.code_critic(uniform), True)
             + verdict_loss(net.code_critic(own), False)
             + verdict_loss(net.image_critic(x), True)
-            + verdict_loss(net.image_critic(made), False)
+            + verdict_loss(net.image_critic(decoded), False)
         )
         descend(self.optimisers["opt_critics"], critic_loss)
         searches = c.searches if self.step >= c.mine_from * self.steps else 0
-        found = negatives(net, uniform, searches, c.rate, c.squashed)
+        negative_codes = negatives(net, uniform, searches, c.rate, c.squashed)
         own = net.encode(noisy)
         mse = (net.decoder(own) - x).square().mean()
         latent = verdict_loss(net.code_critic(own), True)
-        visual = verdict_loss(net.image_critic(net.decoder(found)), True)
+        visual = verdict_loss(net.image_critic(net.decoder(negative_codes)), True)
         loss = c.w_mse * mse + c.w_latent * latent + visual
         descend(self.optimisers["opt_autoencoder"], loss)
         return {

@@ -70,16 +70,16 @@ class Ensemble(Detector):
         self,
         config: EnsembleConfig,
         members: Mapping[str, Detector],
-        kept: np.ndarray | None = None,
+        fitted_rows: np.ndarray | None = None,
         known: np.ndarray | None = None,
         colours: Mapping[str, MeanColour] | None = None,
     ) -> None:
-        """kept: places, among the images of the fit, of those that the members hold; None for files that do not say.
-        known: bool (h, w), places that normal images show; None for all. colours: of whole images, `colour`, and of
-        regions of interest, `colour_roi`.
+        """fitted_rows: places, among the images of the fit, of those that the members hold; None for files that do not
+        say. known: bool (h, w), places that normal images show; None for all. colours: of whole images, `colour`, and
+        of regions of interest, `colour_roi`.
         """
         self.config, self.members = config, dict(members)
-        self.kept, self.known, self.colours = kept, known, dict(colours or {})
+        self.kept, self.known, self.colours = fitted_rows, known, dict(colours or {})
         self.size = next((member.size for member in self.members.values() if hasattr(member, "size")), 0)
         self.map_weights, self.reading_weights = dict(config.maps), dict(config.readings)
         self.map_scales: dict[str, Scale] = {}
@@ -102,15 +102,15 @@ class Ensemble(Detector):
     def _fit(
         cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
     ) -> Self:
-        kept, left_out = split
+        fitted_rows, left_out = split
         known, colours = None, {}
         if config.seen and context.roi is not None:
             known = usually_inside(context.roi, -(-images.shape[1] // config.stride)) >= config.seen
         if "colour" in config.readings:
-            seen, roi = rows_of(images, kept), context.of(kept).roi
-            colours = {"colour": MeanColour.fit(seen), "colour" + ROI: MeanColour.fit(seen, roi)}
+            fitted, roi = rows_of(images, fitted_rows), context.of(fitted_rows).roi
+            colours = {"colour": MeanColour.fit(fitted), "colour" + ROI: MeanColour.fit(fitted, roi)}
         members = _fit_members(encoder, images, config, context, split)
-        ensemble = cls(config, members, kept, known, colours)
+        ensemble = cls(config, members, fitted_rows, known, colours)
         unseen, region = rows_of(images, left_out), context.of(left_out).roi
         ensemble._take_scales(unseen, region)
         if config.learn:
@@ -146,7 +146,9 @@ class Ensemble(Detector):
             read = self.standardised(self._joined(parts, data.images, None), data.roi)
             self.reading_weights[second] = choose_weight(read[first][data.use], read[second][data.use], labels)
         if "map" in self.config.learn:
-            maps = {name: self._standard_map(name, part, self._side(images)) for name, part in parts.items()}
+            maps = {
+                name: self._standard_map(name, prediction, self._side(images)) for name, prediction in parts.items()
+            }
             shape = maps[first].shape[1:]
             lesion = roi_at(data.masks.astype(np.uint8), shape)
             inside = np.ones_like(lesion) if data.roi is None else roi_at(data.roi, shape)
@@ -174,8 +176,8 @@ class Ensemble(Detector):
         sigma = self.config.members[name].blur * maps.shape[1] / 256
         return upsample(blur(torch.from_numpy(maps), sigma).numpy() if sigma else maps, side)
 
-    def _standard_map(self, name: str, part: Prediction, side: int) -> np.ndarray:
-        return self.map_scales[name](self._on_grid(name, _whole(part), side))
+    def _standard_map(self, name: str, prediction: Prediction, side: int) -> np.ndarray:
+        return self.map_scales[name](self._on_grid(name, _whole(prediction), side))
 
     def _joined(self, parts: dict[str, Prediction], images: np.ndarray, roi: np.ndarray | None) -> Prediction:
         side = self._side(images)
@@ -266,7 +268,7 @@ class Ensemble(Detector):
         folder = Path(folder)
         for name, member in self.members.items():
             member.save(folder / name)
-        about = {
+        saved = {
             "config": self.config.to_dict(),
             "kept": None if self.kept is None else self.kept.tolist(),
             "known": None if self.known is None else self.known.astype(int).tolist(),
@@ -276,32 +278,32 @@ class Ensemble(Detector):
             "map_scales": {name: scale.to_dict() for name, scale in self.map_scales.items()},
             "reading_scales": {name: scale.to_dict() for name, scale in self.reading_scales.items()},
         }
-        write_json(folder / ABOUT, about)
+        write_json(folder / ABOUT, saved)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         """Read what `save` wrote, or what version 0.2 did."""
         folder = Path(folder)
-        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).is_file() else of_version_02(folder)
-        config = EnsembleConfig.from_dict(about["config"])
+        saved = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).is_file() else of_version_02(folder)
+        config = EnsembleConfig.from_dict(saved["config"])
         members = {n: DETECTORS.get(m.detector).load(folder / n, device) for n, m in config.members.items()}
-        kept, known = about["kept"], about["known"]
+        fitted_rows, known = saved["kept"], saved["known"]
         ensemble = cls(
             config,
             members,
-            None if kept is None else np.array(kept),
+            None if fitted_rows is None else np.array(fitted_rows),
             None if known is None else np.array(known, bool),
-            {name: MeanColour.from_dict(values) for name, values in about["colours"].items()},
+            {name: MeanColour.from_dict(values) for name, values in saved["colours"].items()},
         )
-        ensemble.map_weights, ensemble.reading_weights = about["map_weights"], about["reading_weights"]
-        ensemble.map_scales = {name: Scale.from_dict(values) for name, values in about["map_scales"].items()}
-        ensemble.reading_scales = {name: Scale.from_dict(values) for name, values in about["reading_scales"].items()}
+        ensemble.map_weights, ensemble.reading_weights = saved["map_weights"], saved["reading_weights"]
+        ensemble.map_scales = {name: Scale.from_dict(values) for name, values in saved["map_scales"].items()}
+        ensemble.reading_scales = {name: Scale.from_dict(values) for name, values in saved["reading_scales"].items()}
         return ensemble
 
 
-def _whole(part: Prediction) -> np.ndarray:
+def _whole(prediction: Prediction) -> np.ndarray:
     """A member's map, of an ensemble's before anything was left out."""
-    return part.extras.get(EVERYWHERE, part.maps)
+    return prediction.extras.get(EVERYWHERE, prediction.maps)
 
 
 def _is_quick(member: Member) -> bool:
@@ -319,11 +321,11 @@ def _fit_members(
     """
     quick = [name for name, member in config.members.items() if _is_quick(member)]
     others = {name: member for name, member in config.members.items() if name not in quick}
-    seen, around = rows_of(images, split[0]), context.of(split[0])
+    fitted_images, around = rows_of(images, split[0]), context.of(split[0])
     wanted: list[Any] = [(DETECTORS.get(config.members[n].detector), config.members[n].settings) for n in quick]
     report = None if others else context.report
-    found = fit_together(encoder, seen, wanted, around.replace(report=report)) if quick else []
-    fitted: dict[str, Detector] = dict(zip(quick, found, strict=True))
+    detectors = fit_together(encoder, fitted_images, wanted, around.replace(report=report)) if quick else []
+    fitted: dict[str, Detector] = dict(zip(quick, detectors, strict=True))
     steps = {name: int(getattr(member.settings, "steps", 0)) for name, member in others.items()}
     done = 0
     for name, member in others.items():
@@ -335,7 +337,7 @@ def _fit_members(
             fitted[name] = kind._fit(encoder, images, settings.ensemble(), inner, split)
             continue
         own = around.replace(folder=place, report=part_of(context.report, done, sum(steps.values())))
-        shown = resized(seen, member.side) if member.side else seen
+        shown = resized(fitted_images, member.side) if member.side else fitted_images
         if member.side and own.roi is not None:
             own = own.replace(roi=resized(own.roi, member.side))
         finished = None

@@ -211,8 +211,8 @@ def of_version_02(folder: Path) -> dict[str, Any]:
             stored = json.loads((folder / name).read_text())
             config: EnsembleConfig
             config, changes = read(folder, stored)
-            about = {"kept": None, "known": None, "colours": {}, "config": config.to_dict()}
-            return {**about, "map_weights": config.maps, "reading_weights": config.readings, **changes}
+            state = {"kept": None, "known": None, "colours": {}, "config": config.to_dict()}
+            return {**state, "map_weights": config.maps, "reading_weights": config.readings, **changes}
     raise ValueError(f"{folder} holds no fitted ensemble (members.json); fit one first")
 
 

@@ -72,11 +72,11 @@ class IGD(Detector):
         device, folder = torch.device(context.device), context.folder
         size = int(images.shape[1])
         own = load_encoder(config.local_encoder) if config.local_encoder else None
-        made = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
+        igd = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
         partial = Path(folder) / "partial" if folder is not None else None
         steps = steps_of(config, len(images), Group(context.shared).world)[1]
-        done, total = 0, steps * (2 if made.local else 1)
-        for name, model, grid in (("global", made.whole, None), ("local", made.local, made.grid)):
+        done, total = 0, steps * (2 if igd.local else 1)
+        for name, model, grid in (("global", igd.whole, None), ("local", igd.local, igd.grid)):
             if model is None:
                 continue
             items = Items(images, grid, device, config.flip)
@@ -92,7 +92,7 @@ class IGD(Detector):
                 context.shared,
             )
             done += steps
-        return made
+        return igd
 
     @property
     def remarks(self) -> list[str]:
@@ -114,7 +114,7 @@ class IGD(Detector):
             out.append({k: v.float().cpu().numpy() for k, v in self._judge(x).items()})
         if not out:
             return Prediction(np.zeros((0, self.size // STRIDE, self.size // STRIDE), np.float32))
-        joined = {k: np.concatenate([part[k] for part in out]) for k in out[0]}
+        joined = {k: np.concatenate([batch[k] for batch in out]) for k in out[0]}
         return Prediction(joined.pop("maps"), joined)
 
     def _judge(self, x: Tensor) -> dict[str, Tensor]:
@@ -123,7 +123,7 @@ class IGD(Detector):
         if self.local is not None:
             c = self.config
             # A few images at a time: at 256 pixels each has 225 patches.
-            scores, laid = zip(*(self._judge_patches(self.local, part) for part in x.split(4)), strict=True)
+            scores, laid = zip(*(self._judge_patches(self.local, images) for images in x.split(4)), strict=True)
             terms["patches"] = torch.cat(scores)
             maps = c.local_share * torch.cat(laid) + (1 - c.local_share) * residual
         maps = blur(maps, self.config.sigma * self.size / 256)
@@ -146,8 +146,8 @@ class IGD(Detector):
         if roi is not None:
             residual = prediction.extras["residual"]
             inside = counted(residual, roi)
-            kept = (residual * inside).sum((1, 2)) / inside.sum((1, 2))
-            rec = rec * kept / np.maximum(residual.mean((1, 2)), 1e-12)
+            mean_inside = (residual * inside).sum((1, 2)) / inside.sum((1, 2))
+            rec = rec * mean_inside / np.maximum(residual.mean((1, 2)), 1e-12)
         score = self.config.xi * rec + (1 - self.config.xi) * gauss
         if "patches" in prediction.extras:
             patches = prediction.extras["patches"]
@@ -176,13 +176,13 @@ class IGD(Detector):
         folder = Path(folder)
         if not (folder / "igd.json").is_file():
             raise ValueError(f"{folder} holds no fitted IGD (igd.json); fit one first")
-        about = json.loads((folder / "igd.json").read_text())
-        config, size = IGDConfig.from_dict(about["config"]), about["size"]
+        saved = json.loads((folder / "igd.json").read_text())
+        config, size = IGDConfig.from_dict(saved["config"]), saved["size"]
         own = load_encoder(folder / "local_encoder") if config.uses_local(size) else None
-        made = cls._build(config, size, load_encoder(folder / "encoder"), own, device)
+        igd = cls._build(config, size, load_encoder(folder / "encoder"), own, device)
         tensors = load_file(folder / "igd.safetensors", device=str(device))
-        for name, model in (("global.", made.whole), ("local.", made.local)):
+        for name, model in (("global.", igd.whole), ("local.", igd.local)):
             if model is not None:
-                kept = {f"encoder.{k}": v for k, v in model.encoder.state_dict().items()}
-                model.restore(kept | {k[len(name) :]: v for k, v in tensors.items() if k.startswith(name)})
-        return made
+                state = {f"encoder.{k}": v for k, v in model.encoder.state_dict().items()}
+                model.restore(state | {k[len(name) :]: v for k, v in tensors.items() if k.startswith(name)})
+        return igd

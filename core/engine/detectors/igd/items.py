@@ -77,8 +77,8 @@ class Items:
     def blocks(self, encoder: Encoder, batch: int) -> Iterator[Tensor]:
         """Backbone features of every item, once, in order and in eval mode: (batch * P, F) at a time."""
         if self.features is not None:
-            for part in self.features.split(batch):
-                yield part.flatten(0, 1)
+            for features in self.features.split(batch):
+                yield features.flatten(0, 1)
             return
         was = encoder.training
         encoder.eval()
@@ -97,7 +97,7 @@ class Items:
         if self.flip or size > (CACHE if folder is None else MAPPED):
             return
         if size <= CACHE:
-            kept = torch.empty(shape, device=self.device)
+            cache = torch.empty(shape, device=self.device)
         else:
             assert folder is not None
             if shared and not processes.is_first():
@@ -106,13 +106,13 @@ class Items:
                 return
             folder.mkdir(parents=True, exist_ok=True)
             file = np.lib.format.open_memmap(folder / FILE, "w+", np.float32, shape)
-            kept = torch.from_numpy(file)
+            cache = torch.from_numpy(file)
         done = 0
         for h in self.blocks(encoder, batch):
-            part = kept[done : done + len(h) // self.each]
-            part.copy_(h.view(part.shape))
-            done += len(part)
-        self.features = kept
+            rows = cache[done : done + len(h) // self.each]
+            rows.copy_(h.view(rows.shape))
+            done += len(rows)
+        self.features = cache
         if shared and size > CACHE:
             file.flush()
             processes.from_first()

@@ -46,10 +46,10 @@ def train(
     images.
     """
     training = IGDTraining(model, items, config, shared)
-    about: dict[str, Any] = {"config": config.to_dict()}
+    identity: dict[str, Any] = {"config": config.to_dict()}
     if folder is not None:
-        about["fitted_on"] = fingerprint(items.images, model.encoder.state_dict())
-    checkpoints = loop.kept(training, folder, about, report, should_stop, shared=shared)
+        identity["fitted_on"] = fingerprint(items.images, model.encoder.state_dict())
+    checkpoints = loop.kept(training, folder, identity, report, should_stop, shared=shared)
     model.eval()
     model.estimate(items, config.batch)
     if checkpoints is not None:
@@ -105,9 +105,9 @@ class IGDTraining(Training):
         epoch, at = divmod(self.step, self.per_epoch)
         chosen = self.items.order(self.seed, epoch)[at * config.batch : (at + 1) * config.batch]
         chosen = chosen[: self.group.even(len(chosen))]
-        part = self.group.part(len(chosen))
-        x, features = self.items.take(chosen, config.patches, self.seed, self.step, part)
-        mine = part and part.times(len(x) * self.group.world // len(chosen))
+        portion = self.group.part(len(chosen))
+        x, features = self.items.take(chosen, config.patches, self.seed, self.step, portion)
+        mine = portion and portion.times(len(x) * self.group.world // len(chosen))
         every = 0.5 * torch.rand(len(x) * self.group.world, generator=generator(self.seed, SHARES, self.step))
         every = to_device(every, x.device)
         share = own(every, mine)

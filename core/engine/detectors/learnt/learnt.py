@@ -177,7 +177,7 @@ class Learnt(Detector):
     def _learnt(self, images: np.ndarray, marks: Marks, context: FitContext) -> Self:
         config = self.config
         unseen = unseen_normals(self.base, len(images), config.seed, context.patients)
-        seen = np.setdiff1d(np.arange(len(images)), unseen)
+        taught_rows = np.setdiff1d(np.arange(len(images)), unseen)
         unseen = unseen[:: -(-len(unseen) // MOST_UNSEEN)]
         sick = np.flatnonzero(marks.masks.any((1, 2)))
         whose = (
@@ -186,8 +186,8 @@ class Learnt(Detector):
         patients = int(whose.max()) + 1
         parts = min(config.folds, patients) if patients > 1 else 0
         of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
-        folds = [sick[of == part] for part in range(max(parts, 1))]
-        lessons = Lessons(self.reader, rows_of(images, seen), context.of(seen).roi, marks, config, folds)
+        folds = [sick[of == fold] for fold in range(max(parts, 1))]
+        lessons = Lessons(self.reader, rows_of(images, taught_rows), context.of(taught_rows).roi, marks, config, folds)
         # What is learnt at which rate of the encoder, its part of the time, and what comes after it.
         tries = [("Learning", 0.0, 9, "Joining with the detector before")]
         if config.tune and parts and patients >= ENOUGH:
@@ -236,9 +236,9 @@ class Learnt(Detector):
             scores = {"": self.base.image_score(base, None), "_roi": self.base.image_score(base, r)}
             scoring = self.decoders[-1:] if self.tuned else self.decoders
             parts.append((self._logits(x, scoring)[:, :, 0].mean(0), base.maps, scores))
-        every = {name: np.concatenate([part[2][name] for part in parts]) for name in ("", "_roi")}
+        every = {name: np.concatenate([fold[2][name] for fold in parts]) for name in ("", "_roi")}
         return Read(
-            np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), every, roi
+            np.concatenate([fold[0] for fold in parts]), np.concatenate([fold[1] for fold in parts]), every, roi
         )
 
     def _joined(self, logits: np.ndarray, base: np.ndarray, weight: float) -> np.ndarray:
@@ -313,8 +313,8 @@ class Learnt(Detector):
         assert pixels is not None  # it was made of maps
         roi = None if marks.roi is None else marks.roi[sick]
         base = np.concatenate([self._base(x, r).maps for x, r in _blocks(marks.images[sick], roi, check)])
-        found = (upsample(base, marks.masks.shape[1]) > pixels.threshold) & valid
-        return overlaps_of(found, marks.masks[sick], valid)[0]
+        outlines = (upsample(base, marks.masks.shape[1]) > pixels.threshold) & valid
+        return overlaps_of(outlines, marks.masks[sick], valid)[0]
 
     @torch.inference_mode()
     def _logits(self, images: np.ndarray, decoders: list[Decoder]) -> np.ndarray:
@@ -345,15 +345,15 @@ class Learnt(Detector):
     @torch.inference_mode()
     def _bank(self, marks: Marks, sick: np.ndarray) -> Tensor:
         """Features (m, C) of the marked lesions: mean over each mask of the maps of strides 16 and 32, standardised."""
-        found = []
+        cells = []
         for start in range(0, len(sick), 32):
             rows = sick[start : start + 32]
             maps = maps_of(self.reader, marks.images[rows], {16, 32})
             weight = F.interpolate(
                 torch.from_numpy(marks.masks[rows]).float()[:, None], maps[16].shape[-2:], mode="area"
             )
-            found.append(self._looked_at(maps, weight.to(maps[16].device)))
-        return torch.cat(found)
+            cells.append(self._looked_at(maps, weight.to(maps[16].device)))
+        return torch.cat(cells)
 
     def _looked_at(self, maps: dict[int, Tensor], weight: Tensor) -> Tensor:
         """Features (B, C) at the places that weight (B, 1, h, w) on the grid of stride 16 points at."""
@@ -372,14 +372,14 @@ class Learnt(Detector):
             return self._base(images, roi)
         self.demand_size(images)
         if not len(images):
-            one = self.predict(np.zeros((1, self.size, self.size, 3), np.uint8), roi=None if roi is None else roi[:0])
-            return Prediction(one.maps[:0], {k: v[:0] for k, v in one.extras.items()})
+            empty = self.predict(np.zeros((1, self.size, self.size, 3), np.uint8), roi=None if roi is None else roi[:0])
+            return Prediction(empty.maps[:0], {k: v[:0] for k, v in empty.extras.items()})
         parts = []
         for start in range(0, len(images), batch):
             rows = np.asarray(images[start : start + batch])
             parts.append(self._read(rows, None if roi is None else roi[start : start + batch]))
-        extras = {name: np.concatenate([part.extras[name] for part in parts]) for name in parts[0].extras}
-        return Prediction(np.concatenate([part.maps for part in parts]), extras)
+        extras = {name: np.concatenate([prediction.extras[name] for prediction in parts]) for name in parts[0].extras}
+        return Prediction(np.concatenate([prediction.maps for prediction in parts]), extras)
 
     def _read(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
         every = self._logits(images, self.decoders)
@@ -433,35 +433,35 @@ class Learnt(Detector):
             assert self.bank is not None
             tensors = {f"{i}.{k}": v for i, d in enumerate(self.decoders) for k, v in d.state_dict().items()}
             write_tensors(folder / WEIGHTS, {**tensors, "bank": self.bank})
-        about: dict[str, Any] = {
+        saved: dict[str, Any] = {
             "config": self.config.to_dict(),
             "rule": self.rule.to_dict(),
             "scales": self.scales.to_dict(),
         }
-        about |= {"size": self.size, "decoders": len(self.decoders), "names": list(self.names), "tuned": self.tuned}
-        write_json(folder / ABOUT, about)
+        saved |= {"size": self.size, "decoders": len(self.decoders), "names": list(self.names), "tuned": self.tuned}
+        write_json(folder / ABOUT, saved)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         folder = Path(folder)
-        about = json.loads((folder / ABOUT).read_text())
+        saved = json.loads((folder / ABOUT).read_text())
         config, encoder = (
-            LearntConfig.from_dict({"mirror": False} | about["config"]),
+            LearntConfig.from_dict({"mirror": False} | saved["config"]),
             load_encoder(folder / "encoder", device),
         )
         decoders, bank = [], None
-        if about["decoders"]:
+        if saved["decoders"]:
             tensors = load_file(folder / WEIGHTS, device=str(device))
             bank = tensors.pop("bank")
-            for i in range(about["decoders"]):
-                decoder = Decoder(encoder.widths, config.width, len(about["names"])).to(device)
-                if about.get("tuned"):
+            for i in range(saved["decoders"]):
+                decoder = Decoder(encoder.widths, config.width, len(saved["names"])).to(device)
+                if saved.get("tuned"):
                     decoder.encoder = copy.deepcopy(encoder)
                 decoder.load_state_dict({k.partition(".")[2]: v for k, v in tensors.items() if k.startswith(f"{i}.")})
                 decoders.append(decoder.eval().requires_grad_(False))
         base = DETECTORS.get(config.base).load(folder / "base", device)
-        rule, scales = Rule.from_dict(about["rule"]), Scales.from_dict(about["scales"])
-        return cls(config, base, encoder, about["size"], decoders, rule, scales, bank, tuple(about["names"]))
+        rule, scales = Rule.from_dict(saved["rule"]), Scales.from_dict(saved["scales"])
+        return cls(config, base, encoder, saved["size"], decoders, rule, scales, bank, tuple(saved["names"]))
 
 
 class Progress:
@@ -476,11 +476,11 @@ class Progress:
         before, long = self.done, self.stages[title]
         self.done += long
 
-        def check(part: float = 0.0) -> None:
+        def check(share: float = 0.0) -> None:
             if self.should_stop is not None and self.should_stop():
                 raise Stopped("learning was stopped; it starts again from the first view")
             if self.report is not None:
-                step = int(100 * (before + long * min(part, 1.0)))
+                step = int(100 * (before + long * min(share, 1.0)))
                 self.report({"step": step, "steps": 100 * sum(self.stages.values()), "message": title})
 
         check()
@@ -489,9 +489,9 @@ class Progress:
 
 def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
     """Places, among the `count` normal images of the fit, of those that the base left out; else of some drawn."""
-    kept = getattr(base, "kept", None)
-    if isinstance(kept, np.ndarray) and len(kept) < count and kept.max() < count:
-        return np.setdiff1d(np.arange(count), kept)
+    fitted_rows = getattr(base, "kept", None)
+    if isinstance(fitted_rows, np.ndarray) and len(fitted_rows) < count and fitted_rows.max() < count:
+        return np.setdiff1d(np.arange(count), fitted_rows)
     return leave_out(count, max(2, round(UNSEEN * count)), seed, patients)[1]
 
 
@@ -524,11 +524,11 @@ def chosen_spot(
     """
     inside, dice = (maps > level) & valid, []
     for spot in level + SPOTS:
-        marked = np.stack([holding(part, part & (heat > spot)) for part, heat in zip(inside, maps, strict=True)])
+        marked = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
         dice.append(overlaps_of(marked, truth, valid)[0])
         if spot >= most:
             break
-    means = np.array([np.nanmean(one) if not np.isnan(one).all() else 0.0 for one in dice])
+    means = np.array([np.nanmean(values) if not np.isnan(values).all() else 0.0 for values in dice])
     best = int(np.flatnonzero(means >= means.max() - FAINT).max()) // 2
     return float(level + SPOTS[best]), dice[best]
 
@@ -548,9 +548,9 @@ def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> flo
     (n,) and (m,) each, in deviations of the first. Of weights that do as well the largest, which is the safe one.
     """
     labels = np.repeat([0, 1], [len(x) for x in pooled])
-    one, other = (np.concatenate(x) for x in (pooled, base))
-    found = {w: auroc(one + w * _cut(other, SCORE), labels) or 0.0 for w in SCORE_WEIGHTS}
-    return max(found, key=lambda w: (round(found[w], 3), w))
+    learnt, other = (np.concatenate(x) for x in (pooled, base))
+    aurocs = {w: auroc(learnt + w * _cut(other, SCORE), labels) or 0.0 for w in SCORE_WEIGHTS}
+    return max(aurocs, key=lambda w: (round(aurocs[w], 3), w))
 
 
 def pooled_odds(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
@@ -570,8 +570,8 @@ def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, flo
     if whose.max() < 2:
         return None
     counts = bootstrap.draws(np.ones(len(gain), int), 2000, 0, whose)
-    found = bootstrap.interval(bootstrap.means(gain, counts))
-    return None if found is None else (found[0], found[1])
+    bounds = bootstrap.interval(bootstrap.means(gain, counts))
+    return None if bounds is None else (bounds[0], bounds[1])
 
 
 def _words(rule: Rule) -> str:

@@ -129,7 +129,7 @@ class Lessons:
         count = -(-MARKED // others), -(-PASTED // others)
         roles = ["marked"] * count[0] + ["pasted" if config.paste else "marked"] * count[1]
         self.plan = [(role, number) for number in range(len(parts)) for role in roles] + [("normal", -1)] * NORMAL
-        self.orders = [_endless(part, self.draw) for part in parts]
+        self.orders = [_endless(rows, self.draw) for rows in parts]
         well = np.flatnonzero(~marks.masks.any((1, 2)))
         # Of cases that were called normal each is shown as often as it would be among the others, at most every second.
         self.well = _endless(well, self.draw) if len(well) else None
@@ -137,22 +137,22 @@ class Lessons:
 
     @torch.inference_mode()
     def __call__(self) -> Views:
-        drawn = [self._view(role, part) for role, part in self.plan]
+        drawn = [self._view(role, view) for role, view in self.plan]
         images, target, ignored, kinds = (np.stack(x) for x in zip(*drawn, strict=True))
         device = self.reader.mean.device
         maps = self.reader.maps(to_batch(images, device), STRIDES)
-        part = torch.tensor([part for _, part in self.plan])
+        group = torch.tensor([groups for _, groups in self.plan])
         whole, unknown, kind = (torch.from_numpy(x).to(device) for x in (target, ignored, kinds))
-        return Views({s: m.half() for s, m in maps.items()}, whole, unknown, kind, part, images)
+        return Views({s: m.half() for s, m in maps.items()}, whole, unknown, kind, group, images)
 
-    def _view(self, role: str, part: int) -> tuple[np.ndarray, ...]:
+    def _view(self, role: str, group: int) -> tuple[np.ndarray, ...]:
         """Image uint8 (S, S, 3), target float32, ignored bool and kinds int64 (S, S)."""
         marks, draw, side = self.marks, self.draw, self.normals.shape[1]
         nothing = np.zeros((side, side), np.uint8)
         out, kind, inside = nothing, nothing, nothing
         called_normal = role == "normal" and self.well is not None and draw.random() < self.share
         if role == "marked" or called_normal:
-            mark = next(self.well if called_normal and self.well is not None else self.orders[part])
+            mark = next(self.well if called_normal and self.well is not None else self.orders[group])
             image, mask = marks.images[mark], marks.masks[mark]
             out = nothing if marks.ignored is None else marks.ignored[mark]
             kind = nothing if marks.kinds is None else marks.kinds[mark]
@@ -162,7 +162,7 @@ class Lessons:
             inside = nothing + 1 if self.roi is None else np.asarray(self.roi[at])
         image, mask, out, kind, inside = _moved(image, (mask, out, kind, inside), draw, mask)
         if role == "pasted":
-            mark = next(self.orders[part])
+            mark = next(self.orders[group])
             of_donor = nothing if marks.kinds is None else marks.kinds[mark]
             lesion = marks.masks[mark]
             donor, lesion, named = _moved(marks.images[mark], (lesion, of_donor), draw, lesion, donor=True)
@@ -229,7 +229,7 @@ def taught(
         for decoder, group in zip(decoders, groups, strict=True):
             decoder.encoder = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
             late = parameter_groups(decoder.encoder, STILL, 1.0, 1.0)
-            group.append({"params": [p for part in late[:-1] for p in part["params"]], "lr": tune})
+            group.append({"params": [p for layer in late[:-1] for p in layer["params"]], "lr": tune})
     optimisers = [torch.optim.AdamW(group, weight_decay=1e-2) for group in groups]
     schedules = [
         torch.optim.lr_scheduler.OneCycleLR(o, [g["lr"] for g in o.param_groups], config.steps, pct_start=0.1)

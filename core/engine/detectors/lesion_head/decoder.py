@@ -88,10 +88,10 @@ class LesionNet(nn.Module):
         One pass of the encoder serves all three.
         """
         maps = self.encoder.maps(x)
-        seen = maps
+        inputs = maps
         if self.distances is not None:
-            seen = {**maps, STRIDE: torch.cat([maps[STRIDE], self.distances(x, maps).to(maps[STRIDE].dtype)], 1)}
-        logits, classes = self.decoder(seen)
+            inputs = {**maps, STRIDE: torch.cat([maps[STRIDE], self.distances(x, maps).to(maps[STRIDE].dtype)], 1)}
+        logits, classes = self.decoder(inputs)
         return logits, classes, self.encoder.project(Encoder.pool(maps))
 
 
@@ -140,7 +140,7 @@ class Distances(nn.Module):
         self.whitening.copy_(detector.normals["cells"].whitening)
         x = to_batch(np.asarray(images[:_LEARNT_FROM]), self.mean.device)
         encoder = encoder.to(x.device).eval()
-        far = torch.cat([self(part, encoder.maps(part, WANTED)) for part in x.split(16)])
+        far = torch.cat([self(chunk, encoder.maps(chunk, WANTED)) for chunk in x.split(16)])
         self.level.copy_(far.mean())
         self.spread.copy_(far.std().clamp_min(1e-6))
 
@@ -150,7 +150,7 @@ class Distances(nn.Module):
         and deviation 1 over places of normal images.
         """
         with torch.autocast(x.device.type, enabled=False):
-            seen = maps if self.encoder is None else self.encoder.maps(x.float(), WANTED)
-            seen = {s: seen[s].float() for s in WANTED}
-            far = Normal(self.mean, self.whitening).distance(features_of(seen, _CONFIG, None)["cells"])
+            inputs = maps if self.encoder is None else self.encoder.maps(x.float(), WANTED)
+            inputs = {s: inputs[s].float() for s in WANTED}
+            far = Normal(self.mean, self.whitening).distance(features_of(inputs, _CONFIG, None)["cells"])
         return ((far - self.level) / self.spread)[:, None]

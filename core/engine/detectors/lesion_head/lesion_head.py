@@ -65,17 +65,17 @@ class LesionHead(Detector):
             raise ValueError(f"the lesion head learns from at least 8 normal images; there are {len(images)}")
         device, roi = pick_device(str(context.device)), context.roi
         least = max(2, round(config.validation * len(images))) if config.validation else 0
-        kept, held = leave_out(len(images), least, config.seed, context.patients)
-        around = context.of(kept)
+        fitted_rows, held = leave_out(len(images), least, config.seed, context.patients)
+        around = context.of(fitted_rows)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             net = _network(copy.deepcopy(encoder), config)
         net.encoder.requires_grad_(True)
-        seen = rows_of(images, kept)
-        net.centres.copy_(cls._centres(encoder, seen, around.roi, config, device))
+        fitted_images = rows_of(images, fitted_rows)
+        net.centres.copy_(cls._centres(encoder, fitted_images, around.roi, config, device))
         if net.distances is not None:
             alone = FitContext(roi=around.roi, device=device, should_stop=context.should_stop)
-            net.distances.learn(encoder, seen, alone)
+            net.distances.learn(encoder, fitted_images, alone)
         source = fitted_on(encoder, images, roi)
         judges = not context.shared or processes.is_first()
 
@@ -84,10 +84,10 @@ class LesionHead(Detector):
             return SyntheticValidation.draw(rows_of(images, held), context.of(held).roi, config)
 
         def quality(trained: LesionNet) -> float:
-            found = cls(trained, config, ScoreRule(), device)._quality(unseen()) if judges else 0.0
-            return processes.from_first(found) if context.shared else found
+            figure = cls(trained, config, ScoreRule(), device)._quality(unseen()) if judges else 0.0
+            return processes.from_first(figure) if context.shared else figure
 
-        net = train(net, seen, config, around.replace(device=device), source, quality if len(held) else None)
+        net = train(net, fitted_images, config, around.replace(device=device), source, quality if len(held) else None)
         head = cls(net, config, ScoreRule(), device, source)
         if len(held):
             if judges:
@@ -185,18 +185,18 @@ class LesionHead(Detector):
     def save(self, folder: Path) -> None:
         """`folder`: lesion-head.safetensors and, last, lesion-head.json; the state of an unfinished fit goes."""
         write_tensors(Path(folder) / WEIGHTS, self.net.state_dict())
-        about = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
-        write_json(Path(folder) / ABOUT, about | {"encoder": self.net.encoder.config.to_dict()})
+        saved = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
+        write_json(Path(folder) / ABOUT, saved | {"encoder": self.net.encoder.config.to_dict()})
         shutil.rmtree(Path(folder) / PARTIAL, ignore_errors=True)
         (Path(folder) / "lesion-progress.safetensors").unlink(missing_ok=True)  # the same of version 0.1
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        about = json.loads((Path(folder) / ABOUT).read_text())
-        config = LesionHeadConfig.from_dict(about["config"])
-        net = _network(Encoder(EncoderConfig.from_dict(about["encoder"])), config)
+        saved = json.loads((Path(folder) / ABOUT).read_text())
+        config = LesionHeadConfig.from_dict(saved["config"])
+        net = _network(Encoder(EncoderConfig.from_dict(saved["encoder"])), config)
         net.load_state_dict(load_file(Path(folder) / WEIGHTS))
-        rule, source = ScoreRule.from_dict(about["rule"]), about.get("fitted_on", "")
+        rule, source = ScoreRule.from_dict(saved["rule"]), saved.get("fitted_on", "")
         return cls(net, config, rule, pick_device(str(device)), source)
 
 

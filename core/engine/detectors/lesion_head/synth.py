@@ -73,10 +73,10 @@ class Pairs:
         placed, counted = on_device([order, counts], x.device)
         images, masks = x.clone(), torch.zeros(batch, *x.shape[-2:], dtype=torch.bool, device=x.device)
         parts = zip(self.members, order.tensor_split(many), placed.tensor_split(many), strict=True)
-        for member, part, at in parts:
-            if len(part):
-                inside = None if roi is None else roi[part if roi.device.type == "cpu" else at]
-                mixed = member(x[at], counts[part], generator, inside)
+        for member, rows, at in parts:
+            if len(rows):
+                inside = None if roi is None else roi[rows if roi.device.type == "cpu" else at]
+                mixed = member(x[at], counts[rows], generator, inside)
                 images[at], masks[at] = mixed.images, mixed.alpha > _BODY
         masks &= visible(x, images, threshold=0.02 + 0.06 * ease)
         return Pair(images, masks, counted)
@@ -219,7 +219,7 @@ def judge(
     counted = np.ones(images.shape[:3], bool) if roi is None else roi.astype(bool)
     plain = detector.predict(images)
     plain_scores, plain_maps = detector.image_score(plain, roi), upsample(plain.maps, size)
-    found = {}
+    figures = {}
     for family in judges:
         counts = torch.full((len(images),), lesions)
         pair = Pairs((family,), 3)(
@@ -234,8 +234,8 @@ def judge(
         labels = np.r_[np.zeros(len(images)), np.ones(len(scores))]
         cells = np.r_[plain_maps[counted], maps[counted[use]]]
         truth = np.r_[np.zeros(int(counted.sum())), masks[use][counted[use]]]
-        found[family] = {
+        figures[family] = {
             "auroc": float(roc_auc_score(labels, np.r_[plain_scores, scores])),
             "pixel_auroc": float(roc_auc_score(truth, cells)),
         }
-    return found
+    return figures

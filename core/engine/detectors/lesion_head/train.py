@@ -138,11 +138,11 @@ class LesionTraining(Training):
         every = max(1, self.steps // max(1, self.config.checks))
         if self.quality is None or (self.step % every and self.step < self.steps):
             return {}
-        found = self.quality(cast(LesionNet, self.average.module))
-        if found > self.best:
-            self.best = found
+        figure = self.quality(cast(LesionNet, self.average.module))
+        if figure > self.best:
+            self.best = figure
             self.networks["best"].load_state_dict(self.average.module.state_dict())
-        return {"quality": found}
+        return {"quality": figure}
 
     def notes(self) -> dict[str, Any]:
         return {"best": self.best} if math.isfinite(self.best) else {}
@@ -170,8 +170,8 @@ def train(
     """
     training = LesionTraining(net, images, context.roi, config, context.device, context.shared, quality)
     folder = None if context.folder is None else Path(context.folder) / PARTIAL
-    about = {"config": config.to_dict(), "fitted_on": source}
-    checkpoints = loop.kept(training, folder, about, context.report, context.should_stop, shared=context.shared)
+    identity = {"config": config.to_dict(), "fitted_on": source}
+    checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop, shared=context.shared)
     if checkpoints is not None:
         checkpoints.save(training)
     return training.result()

@@ -35,11 +35,11 @@ class Memory:
 
     @classmethod
     def of(cls, features: Tensor, rows: Tensor, cells: Tensor, neighbours: int) -> Memory:
-        found = cls(features, rows, cells, torch.zeros(len(features), 0, dtype=torch.long, device=features.device))
+        memory = cls(features, rows, cells, torch.zeros(len(features), 0, dtype=torch.long, device=features.device))
         wanted = min(neighbours, len(features))
         if wanted:
-            found.neighbours = found.search(features, wanted)[1]
-        return found
+            memory.neighbours = memory.search(features, wanted)[1]
+        return memory
 
     def search(self, queries: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
         """queries (Q, D) -> distances (Q, count), nearest first, and indices into the memory (Q, count).
@@ -48,8 +48,8 @@ class Memory:
         that equal patches are at 0 exactly.
         """
         indices = []
-        for part in (queries - self._centre).split(CHUNK):
-            closeness = torch.addmm(self._half_norms.neg()[None], part, self._centred.T)  # |q|^2 is the same for all
+        for chunk in (queries - self._centre).split(CHUNK):
+            closeness = torch.addmm(self._half_norms.neg()[None], chunk, self._centred.T)  # |q|^2 is the same for all
             indices.append(closeness.argmax(1, keepdim=True) if count == 1 else closeness.topk(count, 1).indices)
         index = torch.cat(indices) if indices else torch.zeros(0, count, dtype=torch.long)
         distances = self.distances(queries, index)
@@ -199,7 +199,7 @@ def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -
 
     balance: each map's features get a variance of 1 in all. The place is put on the scale of the features' deviation.
     """
-    variances = [part.var(0, unbiased=False).sum() for part in pool[:, :-2].split(widths, 1)]
+    variances = [columns.var(0, unbiased=False).sum() for columns in pool[:, :-2].split(widths, 1)]
     factors = [v.clamp(min=1e-12).rsqrt() if balance else torch.ones_like(v) for v in variances]
     total = sum(v * f.square() for v, f in zip(variances, factors, strict=True))
     parts = [f.expand(width) for f, width in zip(factors, widths, strict=True)]
@@ -229,8 +229,8 @@ class NearestFitting:
         features = features * scales
         generator = torch.Generator().manual_seed(config.seed)
         if config.coreset == "greedy":
-            kept = greedy_coreset(features, config.patches, generator)
+            coreset = greedy_coreset(features, config.patches, generator)
         else:
-            kept = torch.randperm(len(features), generator=generator)[: config.patches].to(features.device)
-        memory = Memory.of(features[kept], rows[kept], cells[kept], config.neighbours)
+            coreset = torch.randperm(len(features), generator=generator)[: config.patches].to(features.device)
+        memory = Memory.of(features[coreset], rows[coreset], cells[coreset], config.neighbours)
         return self.kind(self.encoder, config, self.size, scales, memory)

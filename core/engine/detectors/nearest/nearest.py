@@ -91,7 +91,7 @@ class Nearest(MapDetector):
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
         flat = (queries * self.scales).flatten(0, 2)
-        distances, index = (found[:, 0] for found in self.memory.search(flat))
+        distances, index = (values[:, 0] for values in self.memory.search(flat))
         weights = self.memory.weights(flat, distances, index).view(shape)
         heat = distances.view(shape)
         smooth = blur(heat, self.config.sigma * shape[1] / 256)
@@ -117,7 +117,7 @@ class Nearest(MapDetector):
 
         points: (N, 2) pixels (x, y) whose patches are asked for; None takes each image's peak, inside `roi` if given.
         """
-        device, found = self.scales.device, []
+        device, matches = self.scales.device, []
         for start in range(0, len(images), batch):
             cut = slice(start, start + batch)
             maps = self.reader.maps(to_batch(np.asarray(images[cut]), device), self.config.strides)
@@ -130,11 +130,11 @@ class Nearest(MapDetector):
                 cells = y * side + x
             at = torch.from_numpy(cells).to(device)
             distances, index = self.memory.search(queries.flatten(1, 2)[torch.arange(len(at), device=device), at])
-            rows, places = (part[index[:, 0]].tolist() for part in (self.memory.rows, self.memory.cells))
+            rows, places = (column[index[:, 0]].tolist() for column in (self.memory.rows, self.memory.cells))
             for cell, row, place, distance in zip(cells.tolist(), rows, places, distances[:, 0].tolist(), strict=True):
                 box, origin = (box_of(c, side, self.size) for c in (cell, place))
-                found.append(Match(box, origin, row=row, distance=distance))
-        return found
+                matches.append(Match(box, origin, row=row, distance=distance))
+        return matches
 
     def save(self, folder: Path) -> None:
         """`folder`: encoder/, nearest.safetensors and, last, nearest.json."""
@@ -149,11 +149,11 @@ class Nearest(MapDetector):
         folder = Path(folder)
         if not (folder / "nearest.json").is_file():
             raise ValueError(f"{folder} holds no memory of nearest patches (nearest.json); fit one first")
-        about = json.loads((folder / "nearest.json").read_text())
+        saved = json.loads((folder / "nearest.json").read_text())
         tensors = load_file(folder / "nearest.safetensors", device=str(device))
         memory = Memory(*(tensors[name] for name in PARTS))
         encoder = load_encoder(folder / "encoder", device)
-        return cls(encoder, NearestConfig.from_dict(about["config"]), about["size"], tensors["scales"], memory)
+        return cls(encoder, NearestConfig.from_dict(saved["config"]), saved["size"], tensors["scales"], memory)
 
 
 # What a patch was compared with.
