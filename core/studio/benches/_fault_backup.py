@@ -21,7 +21,7 @@ backup.restore(Home.at(sys.argv[1]), Path(sys.argv[2]))
 
 def backup_while_deciding(place: Place) -> Outcome:
     """A backup holds every decision answered before it began; restored, it is whole."""
-    found = Outcome("backup while deciding")
+    outcome = Outcome("backup while deciding")
     store = place.home()
     answered: list[int] = []
     stop, begun = threading.Event(), threading.Event()
@@ -38,23 +38,23 @@ def backup_while_deciding(place: Place) -> Outcome:
     try:
         for number in range(place.tries):
             before = list(answered)
-            made = backup.backup(store.home)
+            copy_made = backup.backup(store.home)
             other = place.home(f"other-{number}")
-            with found.timed():
-                backup.restore(other.home, store.home.backups / made.file)
-                found.lost += missing(other, before)
+            with outcome.timed():
+                backup.restore(other.home, store.home.backups / copy_made.file)
+                outcome.lost += missing(other, before)
             other.close()
             shutil.rmtree(other.home.path)
     finally:
         stop.set()
         writer.join()
     store.close()
-    return found
+    return outcome
 
 
 def damaged_backup(place: Place) -> Outcome:
     """A backup that is changed or cut at a random byte is refused, and nothing changes."""
-    found = Outcome("damaged backup restored")
+    outcome = Outcome("damaged backup restored")
     store = place.home()
     answered = [decide(store, number) for number in range(5)]
     file = store.home.backups / backup.backup(store.home).file
@@ -63,20 +63,20 @@ def damaged_backup(place: Place) -> Outcome:
     for _ in range(place.tries):
         at = place.draw.randrange(len(whole))
         file.write_bytes(whole[:at] + (bytes([whole[at] ^ 1]) + whole[at + 1 :] if at % 2 else b""))
-        with found.timed():
+        with outcome.timed():
             try:
                 backup.restore(store.home, file)
-                found.leaked += 1
+                outcome.leaked += 1
             except backup.BadBackup:
                 pass
-        found.lost += missing(store, answered)
+        outcome.lost += missing(store, answered)
     store.close()
-    return found
+    return outcome
 
 
 def killed_while_restoring(place: Place) -> Outcome:
     """SIGKILL at a random moment: the database is the one before or the one restored, and what was there is kept."""
-    found = Outcome("killed while restoring")
+    outcome = Outcome("killed while restoring")
     for number in range(place.tries):
         store = place.home(f"home-{number}")
         first = [decide(store, n) for n in range(20)]
@@ -84,15 +84,15 @@ def killed_while_restoring(place: Place) -> Outcome:
         later = [decide(store, n) for n in range(20, 30)]
         store.close()
         killed(RESTORING, [str(store.home.path), str(file)], lambda n: n == 1, place.draw.uniform(0.0, 0.25))
-        with found.timed():
+        with outcome.timed():
             fresh = Store(store.home)
-            found.lost += missing(fresh, first)
+            outcome.lost += missing(fresh, first)
             aside = [b for b in backup.backups(store.home.backups) if b.file.startswith(backup.ASIDE)]
             if missing(fresh, later) and not any(b.events >= 30 for b in aside):
-                found.lost += 1
+                outcome.lost += 1
             fresh.close()
         shutil.rmtree(store.home.path)
-    return found
+    return outcome
 
 
 FAULTS = (backup_while_deciding, damaged_backup, killed_while_restoring)

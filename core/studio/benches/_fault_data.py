@@ -27,22 +27,22 @@ for number in range(start, start + 100_000):
 
 def killed_while_deciding(place: Place) -> Outcome:
     """SIGKILL at a random decision; all that were answered are there, and the trail is whole."""
-    found = Outcome("killed while deciding")
+    outcome = Outcome("killed while deciding")
     store = place.home()
     for _ in range(place.tries):
         stop = place.draw.randint(1, 60)
         answered = [int(text) for text in killed(DECIDING, [str(store.home.path)], lambda n, stop=stop: n >= stop)]
-        with found.timed():
+        with outcome.timed():
             fresh = Store(store.home)
-            found.lost += missing(fresh, answered)
+            outcome.lost += missing(fresh, answered)
             fresh.close()
     store.close()
-    return found
+    return outcome
 
 
 def power_cut_while_deciding(place: Place) -> Outcome:
     """Writes are recorded, then replayed up to every page and into the middle of every page, with and without junk."""
-    found = Outcome("power cut while deciding")
+    outcome = Outcome("power cut while deciding")
     store = place.home()
     store.db.execute("PRAGMA wal_autocheckpoint = 0")
     store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -61,28 +61,28 @@ def power_cut_while_deciding(place: Place) -> Outcome:
         home.db.write_bytes(base)
         junk = place.draw.randbytes(page) if cut % 2 else b""
         Path(f"{home.db}-wal").write_bytes(log[:cut] + junk)
-        with found.timed():
+        with outcome.timed():
             fresh = Store(home)
-            found.lost += missing(fresh, [review for length, review in written if length <= cut])
-            found.leaked += fresh.first("PRAGMA integrity_check")["integrity_check"] != "ok"
+            outcome.lost += missing(fresh, [review for length, review in written if length <= cut])
+            outcome.leaked += fresh.first("PRAGMA integrity_check")["integrity_check"] != "ok"
             fresh.close()
-    return found
+    return outcome
 
 
-def _refused(found: Outcome, store: Store, number: int) -> None:
+def _refused(outcome: Outcome, store: Store, number: int) -> None:
     """What was refused has left nothing, and is stored once when it is sent again."""
     events = audit.verify(store)["events"]
-    found.leaked += store.one("SELECT 1 FROM reviews WHERE comment = ?", [str(number)]) is not None
-    with found.timed():
+    outcome.leaked += store.one("SELECT 1 FROM reviews WHERE comment = ?", [str(number)]) is not None
+    with outcome.timed():
         again = [decide(store, number), decide(store, number)]
-    found.lost += missing(store, again) + (audit.verify(store)["events"] != events + 1)
+    outcome.lost += missing(store, again) + (audit.verify(store)["events"] != events + 1)
 
 
 def disk_full_while_deciding(place: Place) -> Outcome:
     """SQLite may take no further page: the decision is refused, and stored once there is room."""
-    found = Outcome("disk full while deciding")
+    outcome = Outcome("disk full while deciding")
     store, number, answered = place.home(), 0, list[int]()
-    while found.tries < place.tries:
+    while outcome.tries < place.tries:
         pages = store.first("PRAGMA page_count")["page_count"]
         store.db.execute(f"PRAGMA max_page_count = {pages}")
         try:
@@ -90,35 +90,35 @@ def disk_full_while_deciding(place: Place) -> Outcome:
                 answered.append(decide(store, number))
                 number += 1
         except sqlite3.OperationalError as error:
-            found.leaked += "full" not in str(error)
+            outcome.leaked += "full" not in str(error)
         store.db.execute("PRAGMA max_page_count = 1000000")
-        found.lost += missing(store, answered)
-        _refused(found, store, number)
+        outcome.lost += missing(store, answered)
+        _refused(outcome, store, number)
         number += 1
     store.close()
-    return found
+    return outcome
 
 
 def read_only_while_deciding(place: Place) -> Outcome:
     """The database refuses every write: so does the studio, in a sentence, and nothing is half there."""
-    found = Outcome("read-only disk while deciding")
+    outcome = Outcome("read-only disk while deciding")
     store = place.home()
     for number in range(place.tries):
         store.db.execute("PRAGMA query_only = ON")
         try:
             decide(store, number)
-            found.leaked += 1
+            outcome.leaked += 1
         except sqlite3.OperationalError:
             pass
         store.db.execute("PRAGMA query_only = OFF")
-        _refused(found, store, number)
+        _refused(outcome, store, number)
     store.close()
-    return found
+    return outcome
 
 
 def locked_while_deciding(place: Place) -> Outcome:
     """Another process holds the write lock for a while: the decision waits, and is stored."""
-    found = Outcome("database locked while deciding")
+    outcome = Outcome("database locked while deciding")
     store = place.home()
     for number in range(place.tries):
         held, ended = threading.Event(), threading.Event()
@@ -135,13 +135,13 @@ def locked_while_deciding(place: Place) -> Outcome:
         holder = threading.Thread(target=hold)
         holder.start()
         held.wait(30)
-        with found.timed():
+        with outcome.timed():
             review = decide(store, number)
-        found.leaked += not ended.is_set()  # it was stored while the lock was held
-        found.lost += missing(store, [review])
+        outcome.leaked += not ended.is_set()  # it was stored while the lock was held
+        outcome.lost += missing(store, [review])
         holder.join()
     store.close()
-    return found
+    return outcome
 
 
 FAULTS = (

@@ -50,27 +50,27 @@ def _files(store: Store) -> set[str]:
 
 def killed_while_importing(place: Place) -> Outcome:
     """SIGKILL at a random moment: the study is whole or not there, and what is left over goes."""
-    found = Outcome("killed while importing")
+    outcome = Outcome("killed while importing")
     folder = _images(place)
     for number in range(place.tries):
         home = place.folder / f"home-{number}"
         wait = place.draw.uniform(0.0, 0.6)
         killed(IMPORTING, [str(home), str(folder)], lambda n: n == 1, wait)
-        with found.timed():
+        with outcome.timed():
             store = Store(place.home(f"home-{number}").home)
             leftovers.sweep(store, older=0)
             there = store.first("SELECT count(*) AS n FROM cases WHERE path LIKE '%/files/s/%'")["n"]
             files = len([name for name in _files(store) if name.startswith("files/")])
-            found.lost += there not in (0, 24)
-            found.leaked += abs(files - there) + len(list(store.home.cache.glob("*/*.partial")))
+            outcome.lost += there not in (0, 24)
+            outcome.leaked += abs(files - there) + len(list(store.home.cache.glob("*/*.partial")))
         store.close()
         shutil.rmtree(home)
-    return found
+    return outcome
 
 
 def disk_full_while_importing(place: Place) -> Outcome:
     """The disk fills up at a random file: nothing of the import is left, and it succeeds once there is room."""
-    found = Outcome("disk full while importing")
+    outcome = Outcome("disk full while importing")
     folder = _images(place)
     store = place.home()
     before, real = _files(store), shutil.copy2
@@ -87,23 +87,23 @@ def disk_full_while_importing(place: Place) -> Outcome:
         copies.shutil.copy2 = copy2  # type: ignore[assignment]
         try:
             import_study(store, f"n{number}", folder, copy=True)
-            found.leaked += 1
+            outcome.leaked += 1
         except OSError:
             pass
         finally:
             copies.shutil.copy2 = real
-        found.leaked += len(_files(store) - before) + bool(store.one("SELECT 1 FROM studies WHERE id != 's'"))
-        with found.timed():
-            found.lost += import_study(store, f"m{number}", folder, copy=True).accepted != 24
+        outcome.leaked += len(_files(store) - before) + bool(store.one("SELECT 1 FROM studies WHERE id != 's'"))
+        with outcome.timed():
+            outcome.lost += import_study(store, f"m{number}", folder, copy=True).accepted != 24
         store.execute("DELETE FROM studies WHERE id != 's'")
         shutil.rmtree(store.home.files / f"m{number}")
     store.close()
-    return found
+    return outcome
 
 
 def damaged_arrays(place: Place) -> Outcome:
     """Prepared images are changed or cut at a random byte: they are made again, and are what they were."""
-    found = Outcome("prepared images damaged")
+    outcome = Outcome("prepared images damaged")
     store = place.home()
     import_study(store, "n", _images(place))
     whole = np.array(load_arrays(store, "n", 32).images)
@@ -113,15 +113,15 @@ def damaged_arrays(place: Place) -> Outcome:
         at = place.draw.randrange(len(content))
         content[at] ^= place.draw.randrange(1, 256)
         file.write_bytes(content if at % 2 else content[:at])
-        with found.timed():
-            found.lost += not np.array_equal(load_arrays(store, "n", 32).images, whole)
+        with outcome.timed():
+            outcome.lost += not np.array_equal(load_arrays(store, "n", 32).images, whole)
     store.close()
-    return found
+    return outcome
 
 
 def damaged_weights(place: Place) -> Outcome:
     """A detector's file is changed or cut at a random byte: it is refused before it is used."""
-    found = Outcome("weights damaged")
+    outcome = Outcome("weights damaged")
     store = place.home()
     run = runs.create_run(store, "s", "fit", "padim", {})
     file = runs.run_folder(store, run) / "padim.safetensors"
@@ -131,19 +131,19 @@ def damaged_weights(place: Place) -> Outcome:
         weights.seal(file.parent)
         at = place.draw.randrange(len(whole))
         file.write_bytes(whole[:at] + (bytes([whole[at] ^ 1]) + whole[at + 1 :] if at % 2 else b""))
-        with found.timed():
+        with outcome.timed():
             try:
                 weights.check(store, run)
-                found.leaked += 1
+                outcome.leaked += 1
             except Damaged:
                 pass
     store.close()
-    return found
+    return outcome
 
 
 def hostile_bundles(place: Place) -> Outcome:
     """A bundle with one entry changed, cut, added outside its folder or twice: refused, and the home is as it was."""
-    found = Outcome("hostile bundle brought in")
+    outcome = Outcome("hostile bundle brought in")
     store = place.home()
     import_study(store, "n", _images(place))
     export_bundle(store, "n", place.folder / "n.zip", "bench")
@@ -165,39 +165,39 @@ def hostile_bundles(place: Place) -> Outcome:
         with zipfile.ZipFile(hostile, "w") as archive:
             for other, data in (entries | {name: content} | extra).items():
                 archive.writestr(other, data)
-        with found.timed():
+        with outcome.timed():
             try:
                 import_bundle(target, hostile, "bench")
-                found.leaked += 1
+                outcome.leaked += 1
             except ValueError:
                 pass
         hostile.unlink()
     after = (_files(target), set(place.folder.rglob("*")), list(target.db.conn.iterdump()))
-    found.leaked += sum(a != b for a, b in zip(before, after, strict=True)) + Path("/tmp/pmsacl-out.png").exists()
+    outcome.leaked += sum(a != b for a, b in zip(before, after, strict=True)) + Path("/tmp/pmsacl-out.png").exists()
     store.close()
     target.close()
-    return found
+    return outcome
 
 
 def ended_sessions(place: Place) -> Outcome:
     """Signed out, given a new password, removed: the cookie's secret opens nothing any more."""
-    found = Outcome("session ended")
+    outcome = Outcome("session ended")
     store = place.home()
     for number in range(place.tries):
         name = f"reader{number}"
         people.add_reader(store, name, "a long password", "reader")
         secret = people.start_sign_in(store, name, 12)
-        found.lost += people.reader_of_sign_in(store, secret) != name
-        with found.timed():
+        outcome.lost += people.reader_of_sign_in(store, secret) != name
+        with outcome.timed():
             if number % 3 == 0:
                 people.end_sign_in(store, secret)
             elif number % 3 == 1:
                 people.add_reader(store, name, "another long password", "reader")
             else:
                 people.remove_reader(store, name)
-            found.leaked += people.reader_of_sign_in(store, secret) is not None
+            outcome.leaked += people.reader_of_sign_in(store, secret) is not None
     store.close()
-    return found
+    return outcome
 
 
 FAULTS = (

@@ -73,7 +73,7 @@ def _weights(store: Store, run: str) -> bytes:
 
 def disk_full_in_training(place: Place) -> Outcome:
     """The disk fills up at a random write: a sentence, nothing half-made, and the same weights once there is room."""
-    found = Outcome("disk full in training")
+    outcome = Outcome("disk full in training")
     store = place.home()
     _study(place, store)
     whole, _ = _training(store)
@@ -98,22 +98,22 @@ def disk_full_in_training(place: Place) -> Outcome:
             finally:
                 files.os.fsync = real
             row = jobs.get_job(store, job)
-            found.leaked += row["status"] != "failed" or not str(row["error"]).startswith("The disk is full")
-            found.leaked += len([f for f in runs.run_folder(store, run).rglob(".*") if f.is_file()])
-            with found.timed():
+            outcome.leaked += row["status"] != "failed" or not str(row["error"]).startswith("The disk is full")
+            outcome.leaked += len([f for f in runs.run_folder(store, run).rglob(".*") if f.is_file()])
+            with outcome.timed():
                 jobs.resume(store, job, start=False)
                 worker.run_queue(store)
-                found.lost += jobs.get_job(store, job)["status"] != "done" or _weights(store, run) != weights
+                outcome.lost += jobs.get_job(store, job)["status"] != "done" or _weights(store, run) != weights
     finally:
         checkpoint.Checkpoints.__init__.__defaults__ = every
     store.close()
-    return found
+    return outcome
 
 
 def sigterm_in_training(place: Place) -> Outcome:
     """SIGTERM at a random step: the worker ends at a checkpoint within ten seconds, decisions made beside it stay, and
     the training goes on to the same weights."""
-    found = Outcome("SIGTERM in training")
+    outcome = Outcome("SIGTERM in training")
     store = place.home()
     _study(place, store)
     whole, _ = _training(store, EPOCHS)
@@ -131,34 +131,34 @@ def sigterm_in_training(place: Place) -> Outcome:
         child.send_signal(signal.SIGTERM)
         asked = time.monotonic()
         child.wait(60)
-        found.leaked += time.monotonic() - asked > 10
-        with found.timed():
+        outcome.leaked += time.monotonic() - asked > 10
+        with outcome.timed():
             if jobs.get_job(store, job)["status"] not in ("done", "queued"):
                 jobs.resume(store, job, start=False)
             worker.run_queue(store)
-            found.lost += jobs.get_job(store, job)["status"] != "done" or _weights(store, run) != weights
-    found.lost += missing(store, answered)
+            outcome.lost += jobs.get_job(store, job)["status"] != "done" or _weights(store, run) != weights
+    outcome.lost += missing(store, answered)
     store.close()
-    return found
+    return outcome
 
 
 def killed_while_exporting(place: Place) -> Outcome:
     """SIGKILL while a bundle is made: no file has the bundle's name unless it is whole, and the next one is whole."""
-    found = Outcome("killed while exporting")
+    outcome = Outcome("killed while exporting")
     store = place.home()
     _study(place, store, 24)
     for number in range(place.tries):
         target = place.folder / f"out-{number}.zip"
         killed(EXPORTING, [str(store.home.path), str(target)], lambda n: n == 1, place.draw.uniform(0.0, 0.2))
         if target.exists():
-            found.leaked += _broken(target)
+            outcome.leaked += _broken(target)
         leftovers.sweep(store, older=0)
-        found.leaked += len([f for f in store.home.path.rglob("*") if f.suffix == ".zip"])
-        with found.timed():
+        outcome.leaked += len([f for f in store.home.path.rglob("*") if f.suffix == ".zip"])
+        with outcome.timed():
             export_bundle(store, "n", place.folder / "whole.zip", "bench")
-            found.lost += _broken(place.folder / "whole.zip")
+            outcome.lost += _broken(place.folder / "whole.zip")
     store.close()
-    return found
+    return outcome
 
 
 def _broken(file: Path) -> bool:

@@ -48,22 +48,22 @@ def cost(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     steps = joint_step(quick, device)
     rates, sizes = _screening(quick, device, steps["size"])
     epochs = PRETRAIN_PRESETS["paper"].epochs
-    found: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     for count, parts in ((int(name), parts) for name, parts in steps["processes"].items()):
         seconds = TRAINING / (steps["images_per_process"] * count) * parts["step"]
         stages = {"import": rates["import"], "score": rates["score"] * count, "write": rates["write"]}
-        found[str(count)] = {
+        figures[str(count)] = {
             "epoch_hours": seconds / HOUR,
             "training_hours": epochs * seconds / HOUR,
             "beside_the_network": 1 - parts["network"] / parts["step"],
             "screening_hours": SCREENINGS / min(stages.values()) / HOUR,
             "first": min(stages, key=lambda name: stages[name]),
         }
-    most = max(found, key=int)
+    most = max(figures, key=int)
     gib = {"training": TRAINING * sizes["prepared"] / 2**30, "readings": SCREENINGS * sizes["reading"] / 2**30}
     return {
-        "ratio": int(most) * found[most]["screening_hours"] / found["1"]["screening_hours"],
-        "devices": found,
+        "ratio": int(most) * figures[most]["screening_hours"] / figures["1"]["screening_hours"],
+        "devices": figures,
         "epochs": epochs,
         "rates": rates,
         "disk_gib": gib,
@@ -78,17 +78,17 @@ def _screening(quick: bool, device: str, size: int) -> tuple[dict[str, float], d
         store = stores.open(str(Path(folder) / "home"))
         drawn = Path(folder) / "images"
         for i in range(48 if quick else 400):
-            part = drawn / ("train" if i % 2 else "test") / "normal"
-            part.mkdir(parents=True, exist_ok=True)
-            cv2.imwrite(str(part / f"{i:04}.png"), draw_case((0, 0, i), size, 0).image)
+            target = drawn / ("train" if i % 2 else "test") / "normal"
+            target.mkdir(parents=True, exist_ok=True)
+            cv2.imwrite(str(target / f"{i:04}.png"), draw_case((0, 0, i), size, 0).image)
         began = time.perf_counter()
         study = import_study(store, "cost", drawn).study
         arrays = load_arrays(store, study, size)
         imported = len(arrays.case_ids) / (time.perf_counter() - began)
         run_id = create_fit(store, create_untrained(store, study, size), "padim")
         padim = PaDiM.fit(build_encoder(EncoderConfig()).eval(), arrays.images, PaDiMConfig(), FitContext(device=where))
-        scored, seen = _scored(padim, arrays)
-        written, reading = _written(store, run_id, arrays, seen)
+        scored, looked = _scored(padim, arrays)
+        written, reading = _written(store, run_id, arrays, looked)
         store.close()
     rates = {"import": imported, "score": scored, "write": written}
     return rates, {"prepared": 4 * size * size, "reading": reading}
@@ -97,17 +97,17 @@ def _screening(quick: bool, device: str, size: int) -> tuple[dict[str, float], d
 def _scored(padim: PaDiM, arrays: StudyArrays) -> tuple[float, tuple]:
     """Images a second from prepared arrays to scores and maps, the best of two passes; and what was seen."""
     images, roi = np.array(arrays.images), np.array(arrays.roi)
-    fastest, seen = 0.0, ()
+    fastest, looked = 0.0, ()
     for _ in range(2):
         began = time.perf_counter()
-        seen = look(padim, images, roi)
+        looked = look(padim, images, roi)
         fastest = max(fastest, len(images) / (time.perf_counter() - began))
-    return fastest, seen
+    return fastest, looked
 
 
-def _written(store: Store, run_id: str, arrays: StudyArrays, seen: tuple) -> tuple[float, float]:
+def _written(store: Store, run_id: str, arrays: StudyArrays, looked: tuple) -> tuple[float, float]:
     """Readings a second that one process writes, and the bytes that the database grows by for one."""
-    maps, scores, extras = seen
+    maps, scores, extras = looked
     calibrations = {kind: Calibration.of(scores[kind], maps) for kind in ("plain", "roi")}
     before, began = _pages(store), time.perf_counter()
     write_readings(store, run_id, arrays.case_ids, maps, scores, calibrations, extras)

@@ -39,7 +39,7 @@ def run(quick: bool = False, only: tuple[str, ...] | None = None) -> dict[str, A
     from core.engine.registry import DETECTORS
 
     names = only or (("padim",) if quick else tuple(exportable()))
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as tmp:
         images = _drawn(Path(tmp) / "images", 24 if quick else 96)
         store = Store(Home.at(Path(tmp) / "home"))
@@ -47,10 +47,10 @@ def run(quick: bool = False, only: tuple[str, ...] | None = None) -> dict[str, A
         encoder = pipeline.create_untrained(store, study, 64 if quick else 224, init="auto", arch="efficientnet-lite0")
         pipeline.pretrain_run(store, encoder)
         for name in names:
-            found[name] = _measured(store, encoder, name, Path(tmp) / name, images / "test")
+            figures[name] = _measured(store, encoder, name, Path(tmp) / name, images / "test")
         store.close()
     none = sorted(set(DETECTORS.names()) - set(exportable()))
-    return {"detectors": found, "none": none, "ratio": min(row["one"] / row["here"] for row in found.values())}
+    return {"detectors": figures, "none": none, "ratio": min(row["one"] / row["here"] for row in figures.values())}
 
 
 def _drawn(folder: Path, tests: int) -> Path:
@@ -89,7 +89,7 @@ def _measured(store: Store, encoder: str, name: str, folder: Path, source: Path)
     def here() -> None:
         for start in range(0, len(cases), 32):
             pairs = [prepare(image_of(case), size) for case in cases[start : start + 32]]
-            own.append(look(detector, *(np.stack(part) for part in zip(*pairs, strict=True)))[1]["roi"])
+            own.append(look(detector, *(np.stack(column) for column in zip(*pairs, strict=True)))[1]["roi"])
 
     rates = {"here": len(cases) / _seconds(here)}
     with full_precision(detector):
@@ -102,7 +102,7 @@ def _measured(store: Store, encoder: str, name: str, folder: Path, source: Path)
         rates[word] = len(cases) / said["seconds"]
     session = screen.Screen(model)
     pairs = [prepare(image_of(case), size) for case in cases]
-    shown, roi = (np.stack(part) for part in zip(*pairs, strict=True))
+    shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
     compiled = openvino.Core().compile_model(str(model / "model.onnx"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     parts = [slice(i, i + 8) for i in range(0, len(cases), 8)]
     given = {

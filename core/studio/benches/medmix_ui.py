@@ -42,8 +42,8 @@ def medmix_ui(quick: bool = False) -> dict:
             for name in SHORT if quick else SHOWN:
                 config = MEDMIX_PRESETS[name]
                 for weak in (False, True):
-                    found = [_repaint(samples, side, config.to_dict(), i, weak) for i in range(times + 1)][1:]
-                    wall, cpu = zip(*found, strict=True)
+                    repaints = [_repaint(samples, side, config.to_dict(), i, weak) for i in range(times + 1)][1:]
+                    wall, cpu = zip(*repaints, strict=True)
                     rows.append({"side": side, "preset": name, "weak": weak, "median_ms": _ms(statistics.median(wall)),
                                  "slowest_ms": _ms(max(wall)), "cpu_ms": _ms(statistics.median(cpu))})  # fmt: skip
         opened.close()

@@ -48,21 +48,23 @@ def promise(quick: bool = False, data: str | None = None, device: str = "auto", 
     sets = {}
     for home in sorted(p for p in Path(data).iterdir() if (p / "studio.sqlite").exists()):
         sets[home.name] = _Set(home, device, pixels=bool({"planted", "drift"} & set(wanted)))
-    for name, one in sets.items():
+    for name, images_set in sets.items():
         if "promise" in wanted:
             out["promise"] += [
                 {"set": name, **row}
-                for row in promised(one.normal, one.abnormal, 20 if quick else SPLITS, one.normal_whose)
+                for row in promised(
+                    images_set.normal, images_set.abnormal, 20 if quick else SPLITS, images_set.normal_whose
+                )
             ]
         if "planted" in wanted:
-            rows = _planted(one, 1 if quick else PLANTINGS)
+            rows = _planted(images_set, 1 if quick else PLANTINGS)
             out["planted"] += [{"set": name, **row} for row in rows]
-            out["believed"] += [{"set": name, **row} for row in _believed(one, rows)]
+            out["believed"] += [{"set": name, **row} for row in _believed(images_set, rows)]
         if "still" in wanted:
-            out["still"] += [{"set": name, "change": "none", **alarms(one.held, one.test, quick)}]
+            out["still"] += [{"set": name, "change": "none", **alarms(images_set.held, images_set.test, quick)}]
         if "drift" in wanted:
             other = next((o for n, o in sets.items() if n != name), None)
-            out["drift"] += [{"set": name, **row} for row in _drifted(one, other, quick)]
+            out["drift"] += [{"set": name, **row} for row in _drifted(images_set, other, quick)]
     if "drift" in wanted:
         out["a_year"] = year(100 if quick else 1000)
     return out
@@ -88,17 +90,17 @@ class _Set:
         held = [c for c in cases if c["split"] == "holdout"]
         test = [c for c in cases if c["split"] == "test" and c["label"] == "normal"]
         self.held, self.test = (
-            (np.array([c["score"] for c in part]), np.array([self.whose[c["id"]] for c in part]))
-            for part in (held, test)
+            (np.array([c["score"] for c in cases]), np.array([self.whose[c["id"]] for c in cases]))
+            for cases in (held, test)
         )
         self.abnormal = np.array([c["score"] for c in cases if c["label"] == "abnormal"])
-        about = runs.get_run(store, row["id"])
-        self.threshold = about["summary"]["threshold_roi"]
+        run = runs.get_run(store, row["id"])
+        self.threshold = run["summary"]["threshold_roi"]
         self.scores = {c["id"]: c["score"] for c in cases}
         self.sizes: dict[int, float] = {}
         if pixels:
             self.detector = load_detector(store, row["id"], device)
-            self.arrays = load_arrays(store, row["study"], size_of(store, about))
+            self.arrays = load_arrays(store, row["study"], size_of(store, run))
             for case, mask in truth_masks(store, row["study"]).items():
                 png = store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask])["png"]
                 self.sizes[case] = float(np.sqrt((decode_mask(png) > 0).mean()))
@@ -136,82 +138,82 @@ def promised(
     units = len(np.unique(whose))
     n, m = units // 2, units - units // 2
     for alpha in (0.05, 0.1, 0.2):
-        rng, shares, found, kept = np.random.default_rng(0), [], [], None
+        rng, shares, shares_of_lesions, bound = np.random.default_rng(0), [], [], None
         for _ in range(splits):
             drawn = _drawn(rng, normal, whose)
             held, rest = drawn[:n], drawn[n:]
-            kept = by_images(np.sort(held), alpha, CONFIDENCE)
-            shares.append(float((rest > kept.threshold).mean()))
-            found.append(float((abnormal > kept.threshold).mean()))
+            bound = by_images(np.sort(held), alpha, CONFIDENCE)
+            shares.append(float((rest > bound.threshold).mean()))
+            shares_of_lesions.append(float((abnormal > bound.threshold).mean()))
         ranks = np.arange(1, n + 1)
         enough = np.flatnonzero(stats.beta.cdf(alpha, n + 1 - ranks, ranks) >= CONFIDENCE)
         k = int(ranks[enough[0]]) if len(enough) else None
         expected = None if k is None else float(stats.betabinom.sf(np.floor(alpha * m), m, n + 1 - k, k))
         rows.append({
             "alpha": alpha, "held": n, "others": m, "possible": k is not None, "flagged": float(np.mean(shares)),
-            "broken": float(np.mean(np.array(shares) > alpha)), "expected": expected, "found": float(np.mean(found)),
+            "broken": float(np.mean(np.array(shares) > alpha)), "expected": expected, "found": float(np.mean(shares_of_lesions)),
         })  # fmt: skip
     return rows
 
 
-def _planted(one: _Set, draws: int) -> list[dict]:
+def _planted(images_set: _Set, draws: int) -> list[dict]:
     """Planted lesions by size and contrast, over some draws, and real ones by size: the root of their area."""
-    images, roi, _ = one.images("holdout")
-    found: dict[tuple[float, float], list] = {}
+    images, roi, _ = images_set.images("holdout")
+    planted: dict[tuple[float, float], list] = {}
     for seed in range(draws):
-        for row in sensitivity(one.score, images, roi, one.threshold, seed=seed):
-            found.setdefault((row.size, row.contrast), []).append(row)
+        for row in sensitivity(images_set.score, images, roi, images_set.threshold, seed=seed):
+            planted.setdefault((row.size, row.contrast), []).append(row)
     rows: list[dict[str, Any]] = [
         {"kind": "planted", "size": size, "contrast": contrast, "images": sum(r.images for r in same),
          "flagged": sum(r.flagged for r in same), "root": float(np.sqrt(np.mean([r.area for r in same])))}
-        for (size, contrast), same in found.items()
+        for (size, contrast), same in planted.items()
     ]  # fmt: skip
     for low, high in zip(BINS, BINS[1:], strict=False):
-        of = one.real(low, high)
-        flagged = sum(one.scores[case] > one.threshold for case in of)
+        of = images_set.real(low, high)
+        flagged = sum(images_set.scores[case] > images_set.threshold for case in of)
         rows.append({"kind": "real", "size": (low, high), "images": len(of), "flagged": int(flagged)})
     return rows
 
 
-def _believed(one: _Set, rows: list[dict]) -> list[dict]:
+def _believed(images_set: _Set, rows: list[dict]) -> list[dict]:
     """Of real lesions by size, and all: the share found, and what planted ones of their size let expect."""
     out = []
     for low, high in [*zip(BINS, BINS[1:], strict=False), (BINS[0], BINS[-1])]:
-        real = one.real(low, high)
+        real = images_set.real(low, high)
         row: dict[str, Any] = {"size": (low, high), "images": len(real)}
         if not real:
             continue
-        row["found"] = float(np.mean([one.scores[case] > one.threshold for case in real]))
+        row["found"] = float(np.mean([images_set.scores[case] > images_set.threshold for case in real]))
         for contrast in sorted({r["contrast"] for r in rows if r["kind"] == "planted"}):
             curve = sorted((r["root"], r["flagged"] / r["images"]) for r in rows if r.get("contrast") == contrast)
-            expected = np.interp([one.sizes[case] for case in real], *np.array(curve).T)
+            expected = np.interp([images_set.sizes[case] for case in real], *np.array(curve).T)
             row[f"expected at {contrast:g}"] = float(expected.mean())
         out.append(row)
     return out
 
 
-def _drifted(one: _Set, other: _Set | None, quick: bool) -> list[dict]:
+def _drifted(images_set: _Set, other: _Set | None, quick: bool) -> list[dict]:
     """Images until the alarm, after a change that begins at the first new image; medians over random orders, by seed.
 
     Each order draws SHIFTED new images by chance, and one of each patient where patients are known, as of those that
     are held out.
     """
-    images, roi, whose = one.images("test")
+    images, roi, whose = images_set.images("test")
     changes = {"none": images, "gamma 0.85": _gamma(images, 0.85), "gamma 0.7": _gamma(images, 0.7),
                "blur": np.stack([cv2.GaussianBlur(i, (0, 0), 2.0) for i in images]),
                "another device": np.stack([_device(i) for i in images])}  # fmt: skip
-    scored = {name: (one.score(given, roi), whose) for name, given in changes.items()}
+    scored = {name: (images_set.score(given, roi), whose) for name, given in changes.items()}
     if other is not None:
         theirs, _, owners = other.images("test")
         size = images.shape[1]
         changes["another set"] = np.stack([cv2.resize(i, (size, size)) for i in theirs])
         inside = np.ones(changes["another set"].shape[:3], np.uint8)
-        scored["another set"] = one.score(changes["another set"], inside), owners
+        scored["another set"] = images_set.score(changes["another set"], inside), owners
     rows = []
-    usual = drift.measures(one.images("holdout")[0])
+    usual = drift.measures(images_set.images("holdout")[0])
     for name, new in scored.items():
         plain = [c.measure for c in drift.compare(usual, drift.measures(changes[name])) if c.matters]
-        rows.append({"change": name, **alarms(one.held, new, quick), "plain": plain})
+        rows.append({"change": name, **alarms(images_set.held, new, quick), "plain": plain})
     return rows
 
 
@@ -223,12 +225,12 @@ def alarms(held: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarra
     runs = []
     for seed in SEEDS[:1] if quick else SEEDS:
         rng = np.random.default_rng(seed)
-        found = []
+        alarmed = []
         for _ in range(20 if quick else SPLITS):
             order, usual = _drawn(rng, *new)[:SHIFTED], _drawn(rng, *held)
             capital = drift.jumper(drift.online_p_values(usual, order, int(rng.integers(1 << 31))))
-            found.append(drift.first_alarm(capital))
-        runs.append([np.inf if a is None else a + 1 for a in found])
+            alarmed.append(drift.first_alarm(capital))
+        runs.append([np.inf if a is None else a + 1 for a in alarmed])
     middle = [float(np.median(run)) for run in runs]
     return {
         "held": len(usual), "images": len(order), "alarmed": [float(np.isfinite(run).mean()) for run in runs],

@@ -46,15 +46,15 @@ def review(quick: bool = False) -> dict:
     ratio: the time of a page in the middle of the largest list to that of the first page of the smallest.
     """
     sizes = SIZES[:2] if quick else SIZES
-    found = {}
+    figures = {}
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
             store = stores.open(folder)
             _fill(store, n)
-            found[str(n)] = _measure(store, n)
+            figures[str(n)] = _measure(store, n)
             store.close()
-    ratio = found[str(sizes[-1])]["page_middle_ms"] / found[str(sizes[0])]["page_ms"]
-    return {"ratio": round(ratio, 2), "cases": found}
+    ratio = figures[str(sizes[-1])]["page_middle_ms"] / figures[str(sizes[0])]["page_ms"]
+    return {"ratio": round(ratio, 2), "cases": figures}
 
 
 def _fill(store: Store, n: int) -> None:
@@ -121,9 +121,9 @@ def _saved(store: Store, case: int) -> dict:
 
 def _filtered(store: Store, n: int) -> dict[str, dict]:
     """For each filter, the slowest of all orders, either way: {"page", "counts", "next", each also with "_cpu"}."""
-    found = {}
+    slowest = {}
     for name, filters in FILTERS.items():
-        worst = found[name] = {}
+        worst = slowest[name] = {}
         for sort, down in ((s, d) for s in worklist.SORTS for d in (True, False)):
             asked = Query(sort=sort, descending=down, **filters)
             acts = {
@@ -135,7 +135,7 @@ def _filtered(store: Store, n: int) -> dict[str, dict]:
                 clock, cpu, _ = _timed(run_)
                 worst[act] = max(worst.get(act, 0.0), clock)
                 worst[f"{act}_cpu"] = max(worst.get(f"{act}_cpu", 0.0), cpu)
-    return {name: {k: round(v, 1) for k, v in worst.items()} for name, worst in found.items()}
+    return {name: {k: round(v, 1) for k, v in worst.items()} for name, worst in slowest.items()}
 
 
 def _measure(store: Store, n: int) -> dict:

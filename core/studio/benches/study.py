@@ -36,12 +36,12 @@ def study(quick: bool = False) -> dict[str, Any]:
     counts each time, on both sides.
     """
     counts = tuple(c // 10 for c in COUNTS) if quick else COUNTS
-    found = {}
+    figures = {}
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:
-            found[str(count)] = _measure(Path(folder), count)
-    last = found[str(counts[-1])]
-    return {"ratio": last["seconds"] / last["decode_seconds"], "studies": found}
+            figures[str(count)] = _measure(Path(folder), count)
+    last = figures[str(counts[-1])]
+    return {"ratio": last["seconds"] / last["decode_seconds"], "studies": figures}
 
 
 def _measure(folder: Path, count: int) -> dict[str, float]:

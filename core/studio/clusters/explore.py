@@ -134,9 +134,9 @@ NONE = "\u2013"
 def fits(store: Store, m: Map) -> list[dict]:
     """Runs whose readings can colour the map, best first: those on its own encoder, the default detector's before
     others, newer before older; then the study's others."""
-    found = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
-    found.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
-    return [{"id": r["id"], "name": r["name"], "method": r["method"], "parent": r["parent"]} for r in found]
+    fit_runs = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
+    fit_runs.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
+    return [{"id": r["id"], "name": r["name"], "method": r["method"], "parent": r["parent"]} for r in fit_runs]
 
 
 def _has_readings(store: Store, run: str) -> bool:
@@ -183,11 +183,11 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
     return out
 
 
-def with_names(found: list[dict], names: Names) -> list[dict]:
+def with_names(columns: list[dict], names: Names) -> list[dict]:
     """The columns as they may leave the studio: readers and days remapped unless `names` keeps them."""
     changed = {"reader": names.reader, "added": names.date}
     out = []
-    for column in found:
+    for column in columns:
         change = changed.get(column["name"])
         if change is not None and "names" in column:
             column = {**column, "names": [n if n == NONE else change(n) for n in column["names"]]}
@@ -226,7 +226,7 @@ def category(name: str, title: str, values: list[str]) -> dict:
 
 
 def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
-    found = {
+    readings = {
         r["case_id"]: r
         for r in store.query(
             "SELECT case_id, score, score_roi, percentile, percentile_roi, flagged, flagged_roi FROM readings"
@@ -234,7 +234,7 @@ def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
             [fit, _ids(points)],
         )
     }
-    rows = [found.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
+    rows = [readings.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
     flagged = [NONE if r is None else "flagged" if r["flagged_roi"] else "not flagged" for r in rows]
     return [
         {"name": "percentile", "title": "Percentile", "values": [r and r["percentile_roi"] for r in rows]},
@@ -301,11 +301,11 @@ def features(store: Store, m: Map, epoch: int = -1) -> np.ndarray:
         raise ValueError(f"this map has {count} epochs; index {epoch} is none of them")
     said = m.about["epochs"][epoch]
     if _last.get("key") != (key := (str(store.home.path), m.key, said["epoch"])):
-        kept = kept_features(store.home, said["features_key"])
-        if kept is None:
+        stored = kept_features(store.home, said["features_key"])
+        if stored is None:
             raise NotFound("the features of this map were cleared from the cache: draw it again")
         snapshot = Snapshot(said["epoch"], store.home.path / said["snapshot"])
-        _last.update(key=key, features=finish(kept, snapshot, m.points, m.config))
+        _last.update(key=key, features=finish(stored, snapshot, m.points, m.config))
     return _last["features"]
 
 
@@ -367,19 +367,19 @@ def write(
     """The table as a file's bytes; `format` is csv or parquet; `projected`: with these new images."""
     if format not in TABLE_FORMATS:
         raise ValueError(f"a table is saved as {', '.join(TABLE_FORMATS)}, not {format!r}")
-    found = table(store, m, names, fit)
+    columns = table(store, m, names, fit)
     if projected:
-        add_projected(found, m, projected)
+        add_projected(columns, m, projected)
     if format == "parquet":
         import pyarrow
         from pyarrow import parquet
 
         sink = io.BytesIO()
-        parquet.write_table(pyarrow.table(found), sink)
+        parquet.write_table(pyarrow.table(columns), sink)
         return sink.getvalue()
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([cell(name) for name in found])
-    for row in zip(*found.values(), strict=True):
+    writer.writerow([cell(name) for name in columns])
+    for row in zip(*columns.values(), strict=True):
         writer.writerow([cell(v) for v in row])
     return out.getvalue().encode()

@@ -86,7 +86,7 @@ def features_of(
 
     file = home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
     if file.exists() and not seals.problem(file):
-        found = np.load(file, mmap_mode="r")
+        values = np.load(file, mmap_mode="r")
     else:
         kind = "projected" if config.feature == "centred" else config.feature
         encoder = load_encoder(snapshot.folder, device)
@@ -94,22 +94,22 @@ def features_of(
         if points.patches is not None:
             times = points.patches.place.shape[1]
             whole = PointImages(points, images, every=times)
-            found = embed.patch_features(
+            values = embed.patch_features(
                 encoder, whole, points.patches.place, grid=points.patches.grid, **shared_kwargs
             )
-            found = found.reshape(len(points), -1)
+            values = values.reshape(len(points), -1)
         else:
-            found = embed.encode(encoder, PointImages(points, images), kind, **shared_kwargs)
-        _save(file, found)
-    return finish(found, snapshot, points, config)
+            values = embed.encode(encoder, PointImages(points, images), kind, **shared_kwargs)
+        _save(file, values)
+    return finish(values, snapshot, points, config)
 
 
-def finish(found: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
+def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
     """Centres kept features f where the map asks for it: a subtraction, done when they are read."""
     if config.feature != "centred":
-        return np.asarray(found)
+        return np.asarray(features)
     centres = saved_centres(snapshot)
-    return centred(np.asarray(found), np.minimum(points.lesions, len(centres) - 1), centres)
+    return centred(np.asarray(features), np.minimum(points.lesions, len(centres) - 1), centres)
 
 
 def kept_features(home: Home, key: str) -> np.ndarray | None:
@@ -120,12 +120,12 @@ def kept_features(home: Home, key: str) -> np.ndarray | None:
 
 def _save(file: Path, values: np.ndarray) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{id(values)}.part")
-    with open(part, "wb") as stream:
+    partial = file.with_suffix(f".{id(values)}.part")
+    with open(partial, "wb") as stream:
         np.save(stream, values)
-    seals.seal(part)
-    seals.seal_of(part).replace(seals.seal_of(file))
-    part.replace(file)
+    seals.seal(partial)
+    seals.seal_of(partial).replace(seals.seal_of(file))
+    partial.replace(file)
 
 
 NAMES = ("no lesion", "lesion", "\u2013")
@@ -150,11 +150,11 @@ def choose(points: PointSet, arrays, config: MapConfig) -> Patches:
         mask = points.mixed_mask(mixed) if mixed >= 0 else arrays.masks[row] if arrays.has_mask[row] else None
         share = covered(np.asarray(mask), config.grid) if mask is not None else np.zeros(config.grid**2)
         inside = share >= min(0.5, share.max()) if share.max() > 0 else np.zeros(len(share), bool)
-        seen = covered(np.asarray(arrays.roi[row]), config.grid) >= 0.5
-        seen |= inside
-        if not seen.any():
-            seen[:] = True
-        within, without = rng.permutation(np.flatnonzero(inside)), rng.permutation(np.flatnonzero(seen & ~inside))
+        inside_roi = covered(np.asarray(arrays.roi[row]), config.grid) >= 0.5
+        inside_roi |= inside
+        if not inside_roi.any():
+            inside_roi[:] = True
+        within, without = rng.permutation(np.flatnonzero(inside)), rng.permutation(np.flatnonzero(inside_roi & ~inside))
         half = within[: max(config.patches // 2, config.patches - len(without))]
         picked = np.concatenate([half, without])[: config.patches]
         picked = np.resize(picked, config.patches)  # a tiny region of interest gives some cell twice

@@ -63,11 +63,11 @@ def draw(
 
     if format not in FORMATS:
         raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, not {format!r}")
-    about = {e["epoch"]: (i, e) for i, e in enumerate(m.about["epochs"])}
-    chosen = list(about) if epochs is None else epochs
-    missing = [e for e in chosen if e not in about]
+    entries = {e["epoch"]: (i, e) for i, e in enumerate(m.about["epochs"])}
+    chosen = list(entries) if epochs is None else epochs
+    missing = [e for e in chosen if e not in entries]
     if missing:
-        raise ValueError(f"this map has no epoch {missing[0]}; it has: {', '.join(map(str, about))}")
+        raise ValueError(f"this map has no epoch {missing[0]}; it has: {', '.join(map(str, entries))}")
     names, codes = (column["names"], np.asarray(column["codes"])) if column else (m.about["groups"], m.points.group)
     shown = np.isin(m.points.group, [m.about["groups"].index(g) for g in _known(groups, m.about["groups"])])
     if column and column["name"] == "pseudo" and NONE in names:  # test images belong to none of these classes
@@ -86,7 +86,7 @@ def draw(
         FigureCanvasAgg(figure)
         axes = np.atleast_1d(figure.subplots(rows, per_row, squeeze=False).ravel())
         for letter, axis, epoch in zip("abcdefghijklmnopqrstuvwxyz" * 9, axes, chosen, strict=False):
-            index, said = about[epoch]
+            index, said = entries[epoch]
             _panel(axis, np.asarray(m.coords[index])[shown], codes[shown], names, marks)
             if marks:
                 _centres(axis, said["centres"])
@@ -193,14 +193,14 @@ def _numbers(axis, said: dict) -> None:
 
 def colours_of(names: list[str]) -> list[str]:
     """One colour per category, those of the classes fixed."""
-    found, spare = [], 0
+    colours, spare = [], 0
     for name in names:
         pseudo = re.match("A([\u2081-\u2087]),", name)
         if pseudo:
-            found.append(PSEUDO[ord(pseudo[1]) - 0x2081])
+            colours.append(PSEUDO[ord(pseudo[1]) - 0x2081])
         elif name in COLOURS:
-            found.append(COLOURS[name])
+            colours.append(COLOURS[name])
         else:
-            found.append(OTHERS[spare % len(OTHERS)])
+            colours.append(OTHERS[spare % len(OTHERS)])
             spare += 1
-    return found
+    return colours

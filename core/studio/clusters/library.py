@@ -64,16 +64,16 @@ def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
 
 def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") -> dict:
     """Ask for a map: {"key", "ready", "job"}. What is there, or is being made, is not made again."""
-    made = plan(store, run_id, config)
-    if (map_folder(store, made.key) / "map.json").exists() and _row(store, made.key):
-        return {"key": made.key, "ready": True, "job": None}
-    row = _row(store, made.key)
+    map_plan = plan(store, run_id, config)
+    if (map_folder(store, map_plan.key) / "map.json").exists() and _row(store, map_plan.key):
+        return {"key": map_plan.key, "ready": True, "job": None}
+    row = _row(store, map_plan.key)
     if row and under_way(store, row["job"]):
-        return {"key": made.key, "ready": False, "job": row["job"]}
-    args = {"config": made.config.to_dict(), "device": device}
-    job = jobs.submit(store, [{"step": "embed", "run": made.run["id"], "args": args}])
-    enter(store, made, job=job)
-    return {"key": made.key, "ready": False, "job": job}
+        return {"key": map_plan.key, "ready": False, "job": row["job"]}
+    args = {"config": map_plan.config.to_dict(), "device": device}
+    job = jobs.submit(store, [{"step": "embed", "run": map_plan.run["id"], "args": args}])
+    enter(store, map_plan, job=job)
+    return {"key": map_plan.key, "ready": False, "job": job}
 
 
 def stop(store: Store, key: str) -> str:
@@ -94,14 +94,19 @@ def under_way(store: Store, job: int | None) -> bool:
     return store.one("SELECT 1 FROM jobs WHERE id = ? AND status IN ('queued', 'running')", [job]) is not None
 
 
-def enter(store: Store, made: Plan, **values) -> None:
+def enter(store: Store, map_plan: Plan, **values) -> None:
     """Write the map's row, or change it."""
-    row = {"key": made.key, "study": made.study["id"], "run": made.run["id"], "config": made.config.to_json()}
+    row = {
+        "key": map_plan.key,
+        "study": map_plan.study["id"],
+        "run": map_plan.run["id"],
+        "config": map_plan.config.to_json(),
+    }
     with store.write() as db:
-        if _row(store, made.key) is None:
+        if _row(store, map_plan.key) is None:
             db.table("cluster_maps").insert({**row, "created": now()})
         if values:
-            db.table("cluster_maps").update(made.key, values)
+            db.table("cluster_maps").update(map_plan.key, values)
 
 
 def _row(store: Store, key: str) -> dict | None:
@@ -135,18 +140,18 @@ def open_map(store: Store, key: str) -> Map:
     known = _opened.get((folder, stamp))
     if known is not None:
         return known
-    about = json.loads((folder / "map.json").read_text())
-    points = load_points(store.home, about["points_key"])
+    facts = json.loads((folder / "map.json").read_text())
+    points = load_points(store.home, facts["points_key"])
     if points is None:
         raise NotFound("the images of this map were cleared from the cache: draw it again")
     if (folder / "patches.npz").exists():
-        with np.load(folder / "patches.npz") as kept:
-            places = Patches(about["config"]["grid"], kept["place"], kept["lesion"])
+        with np.load(folder / "patches.npz") as stored:
+            places = Patches(facts["config"]["grid"], stored["place"], stored["lesion"])
         points = spread(points, places)
     while len(_opened) >= 8:
         _opened.pop(next(iter(_opened)), None)
-    _opened[folder, stamp] = found = Map(key, about, np.load(folder / "coords.npy", mmap_mode="r"), points)
-    return found
+    _opened[folder, stamp] = opened = Map(key, facts, np.load(folder / "coords.npy", mmap_mode="r"), points)
+    return opened
 
 
 _opened: dict[tuple[Path, int], Map] = {}  # the last few, for a page asks for hundreds of thumbnails of one map

@@ -35,8 +35,8 @@ class Listener(io.TextIOBase):
         self.report, self.pattern, self.total = report, re.compile(pattern), total
 
     def write(self, text: str) -> int:
-        for found in self.pattern.finditer(text):
-            done, *rest = map(int, found.groups())
+        for match in self.pattern.finditer(text):
+            done, *rest = map(int, match.groups())
             self.report(done, rest[0] if rest else self.total)
         return len(text)
 
@@ -214,11 +214,13 @@ def fit_series(
     done, iterations in all) is called while a map is fitted.
     """
     before = None
-    for e, found in enumerate(features):
+    for e, epoch_features in enumerate(features):
         start = before if config.align else None
-        coords = fit_map(found, config, start, None if on_progress is None else functools.partial(on_progress, e))
+        coords = fit_map(
+            epoch_features, config, start, None if on_progress is None else functools.partial(on_progress, e)
+        )
         before = coords if start is None else procrustes(coords, start)
-        yield found, before
+        yield epoch_features, before
 
 
 def displacement(maps: np.ndarray, which: np.ndarray | None = None) -> float:

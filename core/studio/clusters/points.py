@@ -136,9 +136,9 @@ def load_points(home: Home, key: str) -> PointSet | None:
     folder = points_folder(home, key)
     if not (folder / "about.json").exists():
         return None
-    about = json.loads((folder / "about.json").read_text())
+    facts = json.loads((folder / "about.json").read_text())
     with np.load(folder / "points.npz") as columns:
-        return PointSet(key=key, folder=folder, **about, **{c: columns[c] for c in PointSet.COLUMNS})
+        return PointSet(key=key, folder=folder, **facts, **{c: columns[c] for c in PointSet.COLUMNS})
 
 
 def make_points(home: Home, key: str, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> PointSet:
@@ -186,8 +186,8 @@ def make_points(home: Home, key: str, study: dict, size: int, mix, k: int, confi
         folder=folder,
     )
     np.savez(folder / "points.npz", **{c: getattr(points, c) for c in PointSet.COLUMNS})
-    about = json.dumps({"study": points.study, "size": size, "groups": groups})
-    (folder / "about.json").write_text(about)  # last: a folder that has it is complete
+    facts = json.dumps({"study": points.study, "size": size, "groups": groups})
+    (folder / "about.json").write_text(facts)  # last: a folder that has it is complete
     return points
 
 

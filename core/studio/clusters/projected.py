@@ -70,7 +70,9 @@ def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[S
         study = studies.show_study(store, config.study)
         here = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
         rows = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study["id"]])
-        found = [Source(r["name"], r["path"], r["frame"], r["id"], r["sha256"]) for r in rows if r["id"] not in here]
+        new_sources = [
+            Source(r["name"], r["path"], r["frame"], r["id"], r["sha256"]) for r in rows if r["id"] not in here
+        ]
         title, none = study["name"], f"every image of study {study['name']!r} is on this map already"
     else:
         root = Path(config.folder)
@@ -79,13 +81,13 @@ def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[S
         within = roots.Within([root, *roots.named(store)])  # a link in the folder leads no further than that
         images = (f for f in files_under(root) if not _MASKS & {p.lower() for p in f.relative_to(root).parts[:-1]})
         files = [f for f in images if within.holds(f)]
-        found = [Source(str(f.relative_to(root)), str(f.absolute()), stamp=_stamp(f)) for f in files]
+        new_sources = [Source(str(f.relative_to(root)), str(f.absolute()), stamp=_stamp(f)) for f in files]
         title, none = root.absolute().name, f"there is no image in the folder {config.folder!r}"
-    if not found:
+    if not new_sources:
         raise ValueError(none)
-    if len(found) > MOST:
-        raise ValueError(f"{title} has {len(found)} images; at most {MOST} are projected at once")
-    return title, found
+    if len(new_sources) > MOST:
+        raise ValueError(f"{title} has {len(new_sources)} images; at most {MOST} are projected at once")
+    return title, new_sources
 
 
 def _stamp(file: Path) -> str:
@@ -98,8 +100,8 @@ def request(store: Store, key: str, config: ProjectionConfig, device: str = "aut
     m = open_map(store, key)
     if config.folder:  # the worker stands elsewhere
         config = config.replace(folder=str(Path(config.folder).expanduser().absolute()))
-    title, found = sources(store, m, config)
-    content = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in found]])
+    title, new_sources = sources(store, m, config)
+    content = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in new_sources]])
     new = hashlib.sha256(content.encode()).hexdigest()[:20]
     row = store.one("SELECT * FROM cluster_projected WHERE key = ?", [new])
     if row and (folder_of(store, key, new) / "about.json").exists():
@@ -108,7 +110,7 @@ def request(store: Store, key: str, config: ProjectionConfig, device: str = "aut
         return {"key": new, "ready": False, "job": row["job"]}
     args = {"map": key, "placed": new, "config": config.to_dict(), "device": device}
     with store.write() as db:
-        values = {"map": key, "title": title, "config": config.to_json(), "images": len(found)}
+        values = {"map": key, "title": title, "config": config.to_json(), "images": len(new_sources)}
         db.table("cluster_projected").upsert({"key": new, "created": now(), **values}, pk="key")
     job = jobs.submit(store, [{"step": "project", "run": m.about["run"], "args": args}])
     store.execute("UPDATE cluster_projected SET job = ? WHERE key = ?", [job, new])
@@ -135,17 +137,17 @@ def open_projected(store: Store, map_key: str, key: str) -> Projected:
     folder = folder_of(store, map_key, key)
     if not (key.isalnum() and map_key.isalnum()) or not (folder / "about.json").exists():
         raise NotFound("these images have not been projected, or the cache was cleared: project them again")
-    with np.load(folder / "placed.npz") as kept:
+    with np.load(folder / "placed.npz") as stored:
         # "far" is the name in the files of every version
-        arrays = {name: kept[name] for name in ("coords", "near", "distance")} | {"out_of_support": kept["far"]}
+        arrays = {name: stored[name] for name in ("coords", "near", "distance")} | {"out_of_support": stored["far"]}
     images = np.load(folder / "images.npy", mmap_mode="r")
     return Projected(key, map_key, json.loads((folder / "about.json").read_text()), images=images, **arrays)
 
 
 def with_names(new: Projected, names: Names) -> Projected:
     """The images as they may leave the studio: their names, and that of their folder, remapped unless kept."""
-    about = {"title": names.file(new.about["title"]), "names": [names.file(n) for n in new.about["names"]]}
-    return replace(new, about={**new.about, **about})
+    named = {"title": names.file(new.about["title"]), "names": [names.file(n) for n in new.about["names"]]}
+    return replace(new, about={**new.about, **named})
 
 
 def forget(store: Store, map_key: str, key: str) -> None:
@@ -180,12 +182,14 @@ def thumbnail(new: Projected, image: int, side: int = 96) -> np.ndarray:
 def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
     """uint8 (H, W, 3) RGB, at most `side` long, from its file; as the encoder saw it if the file has gone."""
     try:
-        found = read_image(new.about["paths"][image], new.about["frames"][image])
+        image_read = read_image(new.about["paths"][image], new.about["frames"][image])
     except (ValueError, OSError):
         small = np.asarray(new.images[image])
         return cv2.resize(small, (side, side), interpolation=cv2.INTER_CUBIC)
-    scale = min(1.0, side / max(found.shape[:2]))
-    return resize.shrink(found, max(1, round(found.shape[1] * scale)), max(1, round(found.shape[0] * scale)))
+    scale = min(1.0, side / max(image_read.shape[:2]))
+    return resize.shrink(
+        image_read, max(1, round(image_read.shape[1] * scale)), max(1, round(image_read.shape[0] * scale))
+    )
 
 
 USUAL = 99  # percentile of the map's own points of neighbour distances; an image beyond it is out of the map's support
@@ -199,55 +203,55 @@ def project(work: Work) -> str:
     folder = folder_of(work.store, m.key, work.args["placed"])
     if (folder / "about.json").exists():
         return work.args["placed"]
-    title, found = sources(work.store, m, config)
-    kept, images, left_out = _read(work, found, m.about["size"])
+    title, new_sources = sources(work.store, m, config)
+    used, images, left_out = _read(work, new_sources, m.about["size"])
     parts = [_epoch(work, m, e, images, config.neighbours) for e in range(len(m.about["epochs"]))]
     coords, index, distance, out_of_support = (np.stack(column) for column in zip(*parts, strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "images.npy", images)
     np.savez(folder / "placed.npz", coords=coords, near=index, distance=distance.astype(np.float32), far=out_of_support)
-    about = {
+    facts = {
         "title": title,
-        "names": [s.name for s in kept],
-        "cases": [s.case for s in kept],
-        "paths": [s.path for s in kept],
-        "frames": [s.frame for s in kept],
+        "names": [s.name for s in used],
+        "cases": [s.case for s in used],
+        "paths": [s.path for s in used],
+        "frames": [s.frame for s in used],
         "left_out": left_out,
     }
-    part = folder / "about.part"
-    part.write_text(json.dumps(about))
-    part.replace(folder / "about.json")  # last: a folder that has it is complete
-    work.store.execute("UPDATE cluster_projected SET images = ? WHERE key = ?", [len(kept), work.args["placed"]])
+    partial = folder / "about.part"
+    partial.write_text(json.dumps(facts))
+    partial.replace(folder / "about.json")  # last: a folder that has it is complete
+    work.store.execute("UPDATE cluster_projected SET images = ? WHERE key = ?", [len(used), work.args["placed"]])
     return work.args["placed"]
 
 
-def _report(work: Work, part: float, message: str) -> None:
+def _report(work: Work, share: float, message: str) -> None:
     if work.should_stop():
         raise Stopped
-    work.report({"step": round(1000 * part), "steps": 1000, "message": message})
+    work.report({"step": round(1000 * share), "steps": 1000, "message": message})
 
 
-def _read(work: Work, found: list, size: int) -> tuple[list, np.ndarray, list]:
+def _read(work: Work, new_sources: list, size: int) -> tuple[list, np.ndarray, list]:
     """(sources that could be read, uint8 (M, S, S, 3), [[name, reason], ...])."""
-    kept, images, left_out = [], [], []
-    for i, source in enumerate(found):
-        _report(work, 0.4 * i / len(found), f"Reading image {i + 1} of {len(found)}")
+    used, images, left_out = [], [], []
+    for i, source in enumerate(new_sources):
+        _report(work, 0.4 * i / len(new_sources), f"Reading image {i + 1} of {len(new_sources)}")
         try:
             images.append(resize.shrink(read_image(source.path, source.frame), size, size))
-            kept.append(source)
+            used.append(source)
         except (Unreadable, OSError) as error:
             left_out.append([source.name, str(error)])
-    if not kept:
-        raise ValueError(f"none of the {len(found)} files is an image that can be read: {left_out[0][1]}")
-    return kept, np.stack(images), left_out
+    if not used:
+        raise ValueError(f"none of the {len(new_sources)} files is an image that can be read: {left_out[0][1]}")
+    return used, np.stack(images), left_out
 
 
 def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
     """Of one epoch: coords (M, 2), indices and distances (M, k), out of support (M,)."""
     from core.studio.clusters.maps import nearest_points, weighted_mean  # brings scikit-learn, which takes a second
 
-    about, count = m.about["epochs"][e], len(m.about["epochs"])
-    snapshot = Snapshot(about["epoch"], work.store.home.path / about["snapshot"])
+    epoch, count = m.about["epochs"][e], len(m.about["epochs"])
+    snapshot = Snapshot(epoch["epoch"], work.store.home.path / epoch["snapshot"])
     _report(work, 0.4 + 0.6 * e / count, f"Projecting {len(images)} images at epoch {snapshot.epoch}")
     device = pick_device(work.device)
     kind = "projected" if m.config.feature == "centred" else m.config.feature

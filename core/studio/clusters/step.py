@@ -27,30 +27,30 @@ SAMPLE = 2000  # points compared pairwise for the metrics
 @step("embed")
 def embed(work: Work) -> str:
     """args: {"config": MapConfig as a dict}. Returns the map's key; a map that is there already is left alone."""
-    made = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
-    folder = library.map_folder(work.store, made.key)
-    library.enter(work.store, made, **({} if work.job is None else {"job": work.job}))
+    map_plan = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
+    folder = library.map_folder(work.store, map_plan.key)
+    library.enter(work.store, map_plan, **({} if work.job is None else {"job": work.job}))
     if (folder / "map.json").exists():
-        return made.key
+        return map_plan.key
     started = time.monotonic()
-    _Maker(work, made).make(folder, started)
-    return made.key
+    _Maker(work, map_plan).make(folder, started)
+    return map_plan.key
 
 
 class _Maker:
     """Makes one map. Each epoch takes three parts of progress: features, map, metrics."""
 
-    def __init__(self, work: Work, made: library.Plan):
-        self.work, self.made, self.config = work, made, made.config
+    def __init__(self, work: Work, map_plan: library.Plan):
+        self.work, self.made, self.config = work, map_plan, map_plan.config
         self.device = pick_device(work.device)
-        self.total = 3 * len(made.snapshots) + 1
+        self.total = 3 * len(map_plan.snapshots) + 1
 
     def make(self, folder, started: float) -> None:
-        made, store = self.made, self.work.store
+        map_plan, store = self.made, self.work.store
         self._report(0, "Preparing the images")
-        arrays = cache.load_arrays(store, made.study["id"], made.size)
+        arrays = cache.load_arrays(store, map_plan.study["id"], map_plan.size)
         with alone(store.home.path / "points.lock"):  # two workers may make maps of one point set at once
-            points = load_points(store.home, made.points_key) or self._points(arrays)
+            points = load_points(store.home, map_plan.points_key) or self._points(arrays)
         if self.config.feature == "patch":
             points = spread(points, choose(points, arrays, self.config))
         maps, epochs = [], []
@@ -58,27 +58,27 @@ class _Maker:
         for e, (features, coords) in enumerate(series):
             maps.append(coords)
             self._report(3 + 3 * e, f"Metrics of {self._epoch(e)}")
-            epochs.append(self._about(made.snapshots[e], points, features, coords))
+            epochs.append(self._about(map_plan.snapshots[e], points, features, coords))
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "coords.npy", np.stack(maps))
         if points.patches is not None:
             np.savez(folder / "patches.npz", place=points.patches.place, lesion=points.patches.lesion)
-        about = {
+        facts = {
             "config": self.config.to_dict(),
-            "run": made.run["id"],
-            "run_name": made.run["name"],
-            "study": made.study["id"],
-            "points_key": made.points_key,
+            "run": map_plan.run["id"],
+            "run_name": map_plan.run["name"],
+            "study": map_plan.study["id"],
+            "points_key": map_plan.points_key,
             "groups": points.groups,
-            "size": made.size,
+            "size": map_plan.size,
             "epochs": epochs,
             "seconds": round(time.monotonic() - started, 2),
         }
-        part = folder / "map.part"
-        part.write_text(json.dumps(about))
-        part.replace(folder / "map.json")  # last: a folder that has it is complete
-        shown = json.dumps([s.epoch for s in made.snapshots])
-        library.enter(store, made, points=len(points), epochs=shown, seconds=about["seconds"])
+        partial = folder / "map.part"
+        partial.write_text(json.dumps(facts))
+        partial.replace(folder / "map.json")  # last: a folder that has it is complete
+        shown = json.dumps([s.epoch for s in map_plan.snapshots])
+        library.enter(store, map_plan, points=len(points), epochs=shown, seconds=facts["seconds"])
 
     def _report(self, done: float, message: str) -> None:
         if self.work.should_stop():
@@ -95,7 +95,7 @@ class _Maker:
             def on_progress(i: int, n: int, e: int = e) -> None:
                 self._report(1 + 3 * e + i / n, f"Features of {self._epoch(e)}: image {i} of {n}")
 
-            found = features_of(
+            values = features_of(
                 self.work.store.home,
                 snapshot,
                 points,
@@ -105,8 +105,8 @@ class _Maker:
                 report=on_progress,
                 should_stop=self.work.should_stop,
             )
-            self._report(2 + 3 * e, f"{METHODS[self.config.method]} of {self._epoch(e)}, {len(found)} points")
-            yield found
+            self._report(2 + 3 * e, f"{METHODS[self.config.method]} of {self._epoch(e)}, {len(values)} points")
+            yield values
 
     def _fitting(self, e: int, i: int, n: int) -> None:
         message = f"{METHODS[self.config.method]} of {self._epoch(e)}: iteration {i} of {n}"
@@ -119,16 +119,23 @@ class _Maker:
         from core.engine.tensors import to_batch
         from core.studio.ingest.donors import pool_at
 
-        made = self.made
-        kind = STRONG.get(made.strong)
-        config = kind.Config.from_dict(made.options)
+        map_plan = self.made
+        kind = STRONG.get(map_plan.strong)
+        config = kind.Config.from_dict(map_plan.options)
         donors: tuple[torch.Tensor, ...] = ()
         if getattr(config, "pooled", ""):
-            pool, roi = pool_at(self.work.store, config, made.size)
+            pool, roi = pool_at(self.work.store, config, map_plan.size)
             donors = (to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
         mix = kind(config, *donors)
         return make_points(
-            self.work.store.home, made.points_key, made.study, made.size, mix, made.k, self.config.points, arrays
+            self.work.store.home,
+            map_plan.points_key,
+            map_plan.study,
+            map_plan.size,
+            mix,
+            map_plan.k,
+            self.config.points,
+            arrays,
         )
 
     def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
@@ -148,8 +155,8 @@ class _Maker:
             if len(np.unique(labels[keep])) > 1:
                 plain = None
                 if self.config.feature == "centred" and name == "classes":
-                    kept = kept_features(self.work.store.home, features_key(snapshot, points, self.config))
-                    plain = None if kept is None else kept[keep]
+                    stored = kept_features(self.work.store.home, features_key(snapshot, points, self.config))
+                    plain = None if stored is None else stored[keep]
                 said["numbers"][name] = cluster_metrics.map_quality(
                     features[keep],
                     coords[keep],

@@ -68,8 +68,8 @@ def seal_reviews(store: Store, study: str) -> Row | None:
     They have no events of their own here: the event of their import carries this seal.
     """
     query = "SELECT id FROM reviews WHERE case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY id"
-    found = [r["id"] for r in store.query(query, [study])]
-    span = {"first": found[0], "last": found[-1]} if found else None
+    numbers = [r["id"] for r in store.query(query, [study])]
+    span = {"first": numbers[0], "last": numbers[-1]} if numbers else None
     return None if span is None else {**span, "sha256": _digest_of_reviews(store, span)}
 
 
@@ -179,5 +179,5 @@ def trail(
 def values(store: Store) -> dict[str, list[str]]:
     """{"kinds", "people", "studies"} that the trail speaks of, sorted: what it can be filtered by."""
     columns = {"kinds": "kind", "people": "who", "studies": "study"}
-    found = {name: store.query(f"SELECT DISTINCT {c} AS v FROM events ORDER BY v") for name, c in columns.items()}
-    return {name: [r["v"] for r in rows if r["v"]] for name, rows in found.items()}
+    by_column = {name: store.query(f"SELECT DISTINCT {c} AS v FROM events ORDER BY v") for name, c in columns.items()}
+    return {name: [r["v"] for r in rows if r["v"]] for name, rows in by_column.items()}

@@ -55,9 +55,9 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
         os.close(os.open(partial, os.O_CREAT, 0o600))
         with leftovers.holding(partial):
             _copy(home.db, partial)
-            found = _described(partial, target.name, strict=kind == REGULAR)
+            copy_made = _described(partial, target.name, strict=kind == REGULAR)
             partial.replace(target)
-        target.with_suffix(".json").write_text(json.dumps(asdict(found), indent=1))
+        target.with_suffix(".json").write_text(json.dumps(asdict(copy_made), indent=1))
     except BaseException:
         for rest in (partial, target, target.with_suffix(".json")):
             rest.unlink(missing_ok=True)
@@ -65,35 +65,35 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
     for old in sorted(folder.glob(f"{kind}-*.sqlite"))[: -max(keep, 1)]:
         old.unlink(missing_ok=True)
         old.with_suffix(".json").unlink(missing_ok=True)
-    return found
+    return copy_made
 
 
 def backups(folder: Path) -> list[Backup]:
     """Lists the backups in a folder that are described, newest first."""
-    found = []
-    for about in folder.glob("*.json"):
+    listed = []
+    for note in folder.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, TypeError):
-            found.append(Backup(**json.loads(about.read_text())))
-    return sorted(found, key=lambda b: (b.created, b.file), reverse=True)
+            listed.append(Backup(**json.loads(note.read_text())))
+    return sorted(listed, key=lambda b: (b.created, b.file), reverse=True)
 
 
 def check(file: Path) -> Backup:
     """Read a backup through. Raises BadBackup if it is damaged, or holds what only a newer version knows."""
     if not file.is_file():
         raise BadBackup(f"there is no backup {file}")
-    found = _described(file, file.name)
-    about = file.with_suffix(".json")
-    if about.exists():
+    described = _described(file, file.name)
+    note = file.with_suffix(".json")
+    if note.exists():
         try:
-            said = json.loads(about.read_text())["sha256"]
+            said = json.loads(note.read_text())["sha256"]
         except (OSError, ValueError, KeyError, TypeError):
-            raise BadBackup(f"{about.name}, which describes the backup, cannot be read") from None
-        if said != found.sha256:
+            raise BadBackup(f"{note.name}, which describes the backup, cannot be read") from None
+        if said != described.sha256:
             raise BadBackup(f"{file.name} is damaged: it is not what was written")
-    newer = migrate.newer(found.migrations)
+    newer = migrate.newer(described.migrations)
     if newer:
         raise BadBackup(f"{file.name} was made by a newer version ({newer[-1]}): install that one to restore it")
-    return found
+    return described
 
 
 def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
@@ -102,7 +102,7 @@ def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
     Raises BadBackup, and changes nothing, if the backup is not sound. Whoever has the database open goes on with the
     restored one.
     """
-    found = check(file)
+    described = check(file)
     aside = None
     if home.db.exists() and home.db.stat().st_size:
         with contextlib.suppress(BadBackup, sqlite3.DatabaseError):
@@ -113,7 +113,7 @@ def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
     store = Store(home)
     try:
         with store.write():
-            after = {"file": found.file, "events": found.events, "head": found.head}
+            after = {"file": described.file, "events": described.events, "head": described.head}
             audit.record(store, by, "restore", before={"kept": aside and aside.name}, after=after)
     finally:
         store.close()
@@ -164,9 +164,9 @@ def _moved_aside(home: Home) -> Path:
     home.backups.mkdir(parents=True, exist_ok=True)
     aside = _free(home.backups, ASIDE)
     for suffix in ("-wal", "-shm", ""):
-        part = home.db.with_name(home.db.name + suffix)
-        if part.exists():
-            part.replace(aside.with_name(aside.name + suffix))
+        file = home.db.with_name(home.db.name + suffix)
+        if file.exists():
+            file.replace(aside.with_name(aside.name + suffix))
     return aside
 
 

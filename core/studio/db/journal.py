@@ -41,13 +41,13 @@ def thin_metrics(store: Store, run_id: str, last: int) -> None:
 
 def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[int, float]]]:
     """name -> [(step, value)] in the order of steps; `after` gives only later steps."""
-    found: dict[str, list[tuple[int, float]]] = {}
+    series: dict[str, list[tuple[int, float]]] = {}
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = ? AND step > ? ORDER BY name, step", [run_id, after]
     )
     for row in rows:
-        found.setdefault(row["name"], []).append((row["step"], row["value"]))
-    return found
+        series.setdefault(row["name"], []).append((row["step"], row["value"]))
+    return series
 
 
 def log(store: Store, run_id: str, line: str) -> None:

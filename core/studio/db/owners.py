@@ -10,7 +10,7 @@ from core.studio.db.store import Store, now
 def set_owner(store: Store, kind: str, ids: Sequence[str | int], reader: str) -> None:
     """Record `reader` as the maker of the things `ids` of one kind; what has an owner keeps it."""
     with store.write() as db:
-        rows = [(kind, str(one), reader, now()) for one in ids]
+        rows = [(kind, str(item), reader, now()) for item in ids]
         db.conn.executemany("INSERT OR IGNORE INTO owners (kind, id, reader, created) VALUES (?, ?, ?, ?)", rows)
 
 

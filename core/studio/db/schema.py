@@ -59,8 +59,8 @@ def _changed(db: sqlite_utils.Database, step: str, before: dict[str, Table]) -> 
         renamed = (table for table in lost if [c.name for c in table.columns] == names)
         known = before.get(name) or next(renamed, None)
         columns = {c.name: c for c in known.columns} if known else {}
-        made = [_column(db, name, about, columns, step) for about in db.query(f'PRAGMA table_info("{name}")')]
-        now[name] = Table(name, known.made if known else step, made)
+        columns_now = [_column(db, name, info, columns, step) for info in db.query(f'PRAGMA table_info("{name}")')]
+        now[name] = Table(name, known.made if known else step, columns_now)
     for row in db.query("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"):
         if row["type"] in ("index", "trigger"):
             table = now[row["tbl_name"]]
@@ -68,14 +68,14 @@ def _changed(db: sqlite_utils.Database, step: str, before: dict[str, Table]) -> 
     return now
 
 
-def _column(db: sqlite_utils.Database, table: str, about: Row, known: dict[str, Column], step: str) -> Column:
+def _column(db: sqlite_utils.Database, table: str, info: Row, known: dict[str, Column], step: str) -> Column:
     refers = {
         row["from"]: f"{row['table']}.{row['to'] or 'id'}" for row in db.query(f'PRAGMA foreign_key_list("{table}")')
     }
-    name = about["name"]
-    made = known[name].made if name in known else step
+    name = info["name"]
+    since = known[name].made if name in known else step
     return Column(
-        name, about["type"], made, bool(about["notnull"]), about["dflt_value"], about["pk"] > 0, refers.get(name)
+        name, info["type"], since, bool(info["notnull"]), info["dflt_value"], info["pk"] > 0, refers.get(name)
     )
 
 
@@ -84,8 +84,8 @@ def markdown() -> str:
     lines = ["# The database", "", "Made from `core/studio/db/migrations` by `launch.py schema`.", ""]
     lines += ["| migration | what for |", "|---|---|"]
     for step in migrate.names():
-        about = (migrate.load(step).__doc__ or "").strip().split("\n\n")[0]
-        lines.append(f"| {step} | {_cell(about)} |")
+        documented = (migrate.load(step).__doc__ or "").strip().split("\n\n")[0]
+        lines.append(f"| {step} | {_cell(documented)} |")
     for table in tables():
         lines += ["", f"## {table.name}", "", f"Made by {table.made}.", ""]
         lines += ["| column | type | | made by |", "|---|---|---|---|"]

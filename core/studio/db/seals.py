@@ -47,16 +47,16 @@ def is_sealed(file: Path) -> bool:
 def problem(file: Path, full: bool = False) -> str | None:
     """Says what is wrong with a file, or None if it is sound, or was never sealed. full: look at every block."""
     try:
-        kept = json.loads(seal_of(file).read_text())
-        size, block, blocks = int(kept["bytes"]), int(kept["block"]), list(kept["blocks"])
+        seal = json.loads(seal_of(file).read_text())
+        size, block, blocks = int(seal["bytes"]), int(seal["block"]), list(seal["blocks"])
     except FileNotFoundError:
         return None if file.exists() else f"{file.name} is gone"
     except (OSError, ValueError, KeyError, TypeError):
         return f"the hashes of {file.name} cannot be read"
     try:
-        found = file.stat().st_size
-        if found != size:
-            return f"{file.name} has {found} bytes where {size} were written"
+        size_now = file.stat().st_size
+        if size_now != size:
+            return f"{file.name} has {size_now} bytes where {size} were written"
         numbers = range(len(blocks))
         chosen = numbers if full or len(blocks) <= SAMPLE else sorted(random.sample(numbers, SAMPLE))
         with file.open("rb") as content:
@@ -71,7 +71,7 @@ def problem(file: Path, full: bool = False) -> str | None:
 
 def problems(files: Iterable[Path], full: bool = False) -> list[str]:
     """Says what is wrong with any of the files."""
-    return [found for found in (problem(file, full) for file in files) if found]
+    return [text for text in (problem(file, full) for file in files) if text]
 
 
 def _digest(block: bytes) -> str:

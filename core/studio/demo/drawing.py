@@ -21,12 +21,12 @@ def draw(task: tuple[int, str, int, int, str]) -> None:
     from core.engine.phantom.frame import SPLITS, draw_case, lesions_of
 
     cv2.setNumThreads(1)
-    seed, part, i, side, folder = task
-    key = (seed, SPLITS[part], i)
-    case = draw_case(key, side, lesions_of(key) if part == "test_abnormal" else 0)
-    name = f"{part.split('_')[-1]}-{i:04d}.png"
-    _write(Path(folder) / FOLDERS[part] / name, case.image[..., ::-1])
-    if part == "test_abnormal":
+    seed, split, i, side, folder = task
+    key = (seed, SPLITS[split], i)
+    case = draw_case(key, side, lesions_of(key) if split == "test_abnormal" else 0)
+    name = f"{split.split('_')[-1]}-{i:04d}.png"
+    _write(Path(folder) / FOLDERS[split] / name, case.image[..., ::-1])
+    if split == "test_abnormal":
         _write(Path(folder) / MASKS / name, case.mask * 255)
 
 

@@ -65,7 +65,7 @@ def make_demo(
     shutil.rmtree(folder, ignore_errors=True)
     for name in (*FOLDERS.values(), MASKS):
         (folder / name).mkdir(parents=True)
-    tasks = [(seed, part, i, side, str(folder)) for part, n in counts.items() for i in range(n)]
+    tasks = [(seed, split, i, side, str(folder)) for split, n in counts.items() for i in range(n)]
     # Spawned, not forked: the page's process has threads.
     workers = max(1, min(os.cpu_count() or 1, len(tasks) // 16))
     with leftovers.holding(folder):
@@ -90,14 +90,14 @@ def create_demo_runs(store: Store, study: str, seed: int = 0, **changes) -> dict
     from core.engine.training.pretrain import PRETRAIN_PRESETS
 
     config = PRETRAIN_PRESETS["quick"].replace(**{"seed": seed, "encoder.seed": seed, **changes})
-    found = {"pretrain": create_pretrain(store, study, config)}
+    runs_made = {"pretrain": create_pretrain(store, study, config)}
     for name in shown_detectors():
         quick = getattr(DETECTORS.get(name), "presets", {}).get("quick")
-        found[name] = create_fit(store, found["pretrain"], name, quick)
-    found["untrained"] = create_untrained(store, study, config.size, seed)
+        runs_made[name] = create_fit(store, runs_made["pretrain"], name, quick)
+    runs_made["untrained"] = create_untrained(store, study, config.size, seed)
     quick = getattr(DETECTORS.get("padim"), "presets", {}).get("quick")
-    found["untrained padim"] = create_fit(store, found["untrained"], "padim", quick)
-    return found
+    runs_made["untrained padim"] = create_fit(store, runs_made["untrained"], "padim", quick)
+    return runs_made
 
 
 def demo_steps(runs: dict[str, str], evaluate: bool = False, **args) -> list[dict]:
@@ -169,11 +169,16 @@ def _demo_step(work: Work) -> None:
     _own(work.store, first)
     if not work.args.get("train", True):
         return  # the guided tour starts its own training
-    made = create_demo_runs(work.store, study, seed)
-    steps = demo_steps(made, evaluate=True, device=work.device, **behind)
+    runs_made = create_demo_runs(work.store, study, seed)
+    steps = demo_steps(runs_made, evaluate=True, device=work.device, **behind)
     # The map at once after the training: Clusters then has it while the detectors are fitted.
     steps.insert(
-        1, {"step": "embed", "run": made["pretrain"], "args": {"config": film(work.store, made["pretrain"]), **behind}}
+        1,
+        {
+            "step": "embed",
+            "run": runs_made["pretrain"],
+            "args": {"config": film(work.store, runs_made["pretrain"]), **behind},
+        },
     )
     _own(work.store, jobs.submit(work.store, steps, start=False))
 

@@ -131,8 +131,8 @@ def _drawing(store: Store) -> dict | None:
 def _jobs(store: Store, *statuses: str) -> list[dict]:
     """Jobs that draw the demo study or have a run of it."""
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [STUDY])}
-    found = jobs.list_jobs(store, *statuses)
-    return [j for j in found if any(s["run"] in mine or s["step"] == "demo" for s in j["chain"])]
+    listed = jobs.list_jobs(store, *statuses)
+    return [j for j in listed if any(s["run"] in mine or s["step"] == "demo" for s in j["chain"])]
 
 
 def _end_jobs(store: Store, seconds: float) -> None:

@@ -19,14 +19,14 @@ __all__ = ["Finding", "check", "examine", "files"]
 
 def examine(store: Store, device: str = "auto") -> list[dict]:
     """All checks: [{"check", "title", "level", "text"}]. A check that fails itself is a finding too."""
-    found = []
+    results = []
     for name, (title, function) in {**CHECKS, "device": ("Device", lambda s: _device(device))}.items():
         try:
             findings = function(store)
         except Exception as error:
             findings = [Finding("bad", f"the check itself failed: {type(error).__name__}: {error}")]
-        found += [{"check": name, "title": title, "level": f.level, "text": f.text} for f in findings]
-    return found
+        results += [{"check": name, "title": title, "level": f.level, "text": f.text} for f in findings]
+    return results
 
 
 def _device(name: str) -> list[Finding]:
@@ -51,15 +51,15 @@ def _python(store: Store) -> list[Finding]:
 
     version = platform.python_version()
     level = "ok" if sys.version_info >= (3, 10) else "bad"
-    found = [Finding(level, f"Python {version} in {sys.prefix}")]
+    findings = [Finding(level, f"Python {version} in {sys.prefix}")]
     for line in _requirements():
         name = line.split("#")[0].split(">=")[0].split("~=")[0].strip()
         try:
             if name:
                 importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found.append(Finding("bad", f"{name} is not installed; run: python launch.py setup"))
-    return found
+            findings.append(Finding("bad", f"{name} is not installed; run: python launch.py setup"))
+    return findings
 
 
 def _requirements() -> list[str]:
@@ -80,31 +80,31 @@ def _home(store: Store) -> list[Finding]:
 @check("database", "Database")
 def _database(store: Store) -> list[Finding]:
     bad = [r["integrity_check"] for r in store.query("PRAGMA integrity_check") if r["integrity_check"] != "ok"]
-    found = [Finding("bad", f"the database is damaged: {text}") for text in bad[:5]]
+    findings = [Finding("bad", f"the database is damaged: {text}") for text in bad[:5]]
     loose = store.query("PRAGMA foreign_key_check")
     if loose:
-        found.append(Finding("bad", f"{len(loose)} rows refer to rows that are not there"))
+        findings.append(Finding("bad", f"{len(loose)} rows refer to rows that are not there"))
     mode = store.first("PRAGMA journal_mode")["journal_mode"]
     if mode != "wal":
-        found.append(
+        findings.append(
             Finding("note", f"the journal is in mode {mode}, not WAL: readers and writers wait for each other")
         )
-    return found or [Finding("ok", f"{store.home.db.stat().st_size / 2**20:.1f} MiB, sound")]
+    return findings or [Finding("ok", f"{store.home.db.stat().st_size / 2**20:.1f} MiB, sound")]
 
 
 @check("jobs", "Jobs")
 def _jobs(store: Store) -> list[Finding]:
-    found = []
+    findings = []
     for job in store.query("SELECT * FROM jobs WHERE status IN ('running', 'interrupted')"):
         if job["status"] == "interrupted" or not is_alive(job["pid"], job["pid_start"]):
-            found.append(Finding("note", f"job {job['id']} was interrupted: `jobs resume {job['id']}` goes on"))
-    return found or [Finding("ok", "none is interrupted")]
+            findings.append(Finding("note", f"job {job['id']} was interrupted: `jobs resume {job['id']}` goes on"))
+    return findings or [Finding("ok", "none is interrupted")]
 
 
 @check("audit", "The audit trail's hash chain")
 def _audit_trail(store: Store) -> list[Finding]:
-    found = audit.verify(store)
+    trail = audit.verify(store)
     elsewhere = verify_foreign(store)
-    if found["ok"] and not elsewhere:
-        return [Finding("ok", f"{found['events']} events, unbroken; the last one is {found['head'][:16]}")]
-    return [Finding("bad", problem) for problem in [*found["problems"], *elsewhere]]
+    if trail["ok"] and not elsewhere:
+        return [Finding("ok", f"{trail['events']} events, unbroken; the last one is {trail['head'][:16]}")]
+    return [Finding("bad", problem) for problem in [*trail["problems"], *elsewhere]]

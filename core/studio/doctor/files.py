@@ -14,7 +14,7 @@ from core.studio.runs import weights
 
 @check("images", "Images")
 def _images(store: Store) -> list[Finding]:
-    found = []
+    findings = []
     for study in store.query("SELECT id FROM studies ORDER BY id"):
         rows = store.query("SELECT DISTINCT path, sha256 FROM cases WHERE study = ?", [study["id"]])
         gone = [r["path"] for r in rows if not Path(r["path"]).exists()]
@@ -23,10 +23,10 @@ def _images(store: Store) -> list[Finding]:
         for files, what in ((gone, "are gone"), (other, "are not what was imported")):
             if files:
                 text = f"{study['id']}: {len(files)} of {len(rows)} files {what}, the first is {files[0]!r}"
-                found.append(Finding("bad", f"{text}; {advice}"))
+                findings.append(Finding("bad", f"{text}; {advice}"))
         if not gone and not other:
-            found.append(Finding("ok", f"{study['id']}: all {len(rows)} files are there, and are what was imported"))
-    return found
+            findings.append(Finding("ok", f"{study['id']}: all {len(rows)} files are there, and are what was imported"))
+    return findings
 
 
 def _is_replaced(case: dict) -> bool:
@@ -39,32 +39,34 @@ def _is_replaced(case: dict) -> bool:
 
 @check("caches", "Prepared images")
 def _caches(store: Store) -> list[Finding]:
-    found, sound = [], 0
+    findings, sound = [], 0
     for folder in cache.folders(store.home):
         if cache.is_sound(folder, full=True):
             sound += 1
             continue
         shutil.rmtree(folder, ignore_errors=True)
         text = f"those of {folder.parent.name} at {folder.name.split('-')[0]} pixels were damaged and are removed"
-        found.append(Finding("note", f"{text}; they are made again when they are needed"))
-    return found or [Finding("ok", f"all {sound} sets are what was written")]
+        findings.append(Finding("note", f"{text}; they are made again when they are needed"))
+    return findings or [Finding("ok", f"all {sound} sets are what was written")]
 
 
 @check("runs", "Runs")
 def _runs(store: Store) -> list[Finding]:
     rows = store.query("SELECT id, kind, folder FROM runs WHERE status IN ('done', 'collapsed')")
-    found = []
+    findings = []
     for run in rows:
         folder = store.home.path / run["folder"]
         if not folder.is_dir():
-            found.append(Finding("bad", f"the files of run {run['id']} are gone"))
+            findings.append(Finding("bad", f"the files of run {run['id']} are gone"))
             continue
-        found += [Finding("bad", weights.sentence(run, text)) for text in weights.problems(folder, full=True)]
+        findings += [Finding("bad", weights.sentence(run, text)) for text in weights.problems(folder, full=True)]
     known = {r["folder"] for r in store.query("SELECT folder FROM runs")}
     loose = [f.name for f in sorted(store.home.runs.iterdir()) if f.is_dir() and f"runs/{f.name}" not in known]
     if loose and not known:
         text = f"the database knows no run, yet the files of {len(loose)} runs lie beside it, {loose[0]!r} among them"
-        found.append(Finding("bad", f"{text}: it was lost or replaced; put it back, or use `restore`"))
+        findings.append(Finding("bad", f"{text}: it was lost or replaced; put it back, or use `restore`"))
     elif loose:
-        found.append(Finding("note", f"{len(loose)} folders of runs belong to no run, {loose[0]!r} among them"))
-    return found or [Finding("ok", f"the files of all {len(rows)} finished runs are there, and are what was written")]
+        findings.append(Finding("note", f"{len(loose)} folders of runs belong to no run, {loose[0]!r} among them"))
+    return findings or [
+        Finding("ok", f"the files of all {len(rows)} finished runs are there, and are what was written")
+    ]

@@ -41,8 +41,8 @@ def mean_ranks(
     does not count there. Raises ValueError if no set has any of the metrics.
     """
     per_set = []
-    for found in lines.values():
-        by_label = {line["label"]: line for line in found}
+    for listed in lines.values():
+        by_label = {line["label"]: line for line in listed}
         ranks = [
             rankdata([-by_label[arm][metric] for arm in arms])
             for metric in metrics
@@ -64,15 +64,15 @@ def leave_one_out(
     """
     if len(lines) < 2:
         raise ValueError("leaving one set out takes the figures of two sets or more")
-    common = [a for a in _labels(next(iter(lines.values()))) if all(a in _labels(found) for found in lines.values())]
+    common = [a for a in _labels(next(iter(lines.values()))) if all(a in _labels(listed) for listed in lines.values())]
     arms = [a for a in arms or common if a in common]
     if not arms:
         raise ValueError("the sets have no arm in common")
     choices = []
-    for left_out, found in lines.items():
+    for left_out, listed in lines.items():
         ranks = mean_ranks({name: others for name, others in lines.items() if name != left_out}, arms, metrics)
         chosen = min(arms, key=lambda arm: ranks[arm])
-        here = {line["label"]: line for line in found}
+        here = {line["label"]: line for line in listed}
         has = [m for m in metrics if here[chosen].get(m) is not None]
         figures = {m: here[chosen][m] for m in has}
         choices.append(Choice(left_out, chosen, ranks, figures, {m: max(here[a][m] for a in arms) for m in has}))

@@ -61,16 +61,18 @@ def run_contour(
     rows = []
     with remembering():
         for seed in seeds:
-            kept, held, patients = _held_out(store, study, arrays, seed)
+            fitted_rows, held, patients = _held_out(store, study, arrays, seed)
             for arm in arms:
                 started = time.monotonic()
                 kind = DETECTORS.get(arm.detector)
                 config = (getattr(kind, "presets", {}).get(arm.fit_preset) or kind.Config()).replace(seed=seed)
                 around = FitContext(
-                    rows_of(arrays.roi, kept), pick_device(device), patients=None if patients is None else patients[0]
+                    rows_of(arrays.roi, fitted_rows),
+                    pick_device(device),
+                    patients=None if patients is None else patients[0],
                 )
-                detector = kind.fit(encoder, rows_of(arrays.images, kept), config, around)
-                row = _measured(detector, arrays, kept, held, None if patients is None else patients[1], sick)
+                detector = kind.fit(encoder, rows_of(arrays.images, fitted_rows), config, around)
+                row = _measured(detector, arrays, fitted_rows, held, None if patients is None else patients[1], sick)
                 row |= {"label": arm.label, "seed": seed, "roi": True, "seconds": time.monotonic() - started}
                 rows.append(row)
                 report(_line(study, row))
@@ -95,7 +97,12 @@ def _held_out(
 
 
 def _measured(
-    detector, arrays: StudyArrays, kept: np.ndarray, held: np.ndarray, patients: np.ndarray | None, sick: np.ndarray
+    detector,
+    arrays: StudyArrays,
+    fitted_rows: np.ndarray,
+    held: np.ndarray,
+    patients: np.ndarray | None,
+    sick: np.ndarray,
 ) -> dict:
     def maps_of(index: np.ndarray) -> np.ndarray:
         return np.asarray(detector.predict(np.asarray(arrays.images[index]), roi=np.asarray(arrays.roi[index])).maps)
@@ -103,7 +110,7 @@ def _measured(
     roi = np.asarray(arrays.roi[held])
     one_level = Calibration.of(np.zeros(len(held)), maps_of(held), roi, patients).pixels
     assert one_level is not None  # it was made of maps
-    scale = one_level._replace(seen=seen_rows(rows_of(arrays.roi, kept), SEEN_SIDE))
+    scale = one_level._replace(seen=seen_rows(rows_of(arrays.roi, fitted_rows), SEEN_SIDE))
     share = learn_share(
         lambda images, inside: detector.predict(images, roi=inside).maps, np.asarray(arrays.images[held]), roi, scale
     )
@@ -112,11 +119,11 @@ def _measured(
     maps = {True: maps_of(sick), False: maps_of(well)}
     masks = np.asarray(arrays.masks[sick])
     for ending, by in (("_one_level", one_level), ("", scale._replace(share=share))):
-        found, valid = _outlines(maps[True], np.asarray(arrays.roi[sick]), by)
-        row[f"dice{ending}"] = float(np.nanmean(overlaps_of(found, masks, valid)[0]))
-        row[f"outlined{ending}"] = float((found.sum((1, 2)) / valid.sum((1, 2))).mean())
-        found, valid = _outlines(maps[False], np.asarray(arrays.roi[well]), by)
-        row[f"outlined_normal{ending}"] = float((found.sum((1, 2)) / valid.sum((1, 2))).mean())
+        outlines, valid = _outlines(maps[True], np.asarray(arrays.roi[sick]), by)
+        row[f"dice{ending}"] = float(np.nanmean(overlaps_of(outlines, masks, valid)[0]))
+        row[f"outlined{ending}"] = float((outlines.sum((1, 2)) / valid.sum((1, 2))).mean())
+        outlines, valid = _outlines(maps[False], np.asarray(arrays.roi[well]), by)
+        row[f"outlined_normal{ending}"] = float((outlines.sum((1, 2)) / valid.sum((1, 2))).mean())
     return row
 
 

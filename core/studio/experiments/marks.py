@@ -127,14 +127,14 @@ def run_marks(
     """
     from core.studio.experiments.runner import _encoder
 
-    seen = side_for(store, study)
+    side = side_for(store, study)
     masks = store.query(
         "SELECT m.png FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND c.split = 'test' "
         "AND m.source = 'import'",
         [study],
     )
     lesions = diameters([m for m in masks if decode_mask(m["png"]).any()])
-    sets = sets_of(store, study, side_for_marks(store, study, lesions, seen))
+    sets = sets_of(store, study, side_for_marks(store, study, lesions, side))
     rows = []
     bases: dict[str, tuple[Encoder, Path]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -146,30 +146,30 @@ def run_marks(
                     encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet"))
                 else:
                     encoder = load_encoder(run_folder(store, _encoder(store, study, arm, seed, SIZE, device)))
-                fit_base(encoder, sets, seen, device).save(Path(folder) / name)
+                fit_base(encoder, sets, side, device).save(Path(folder) / name)
                 bases[name] = (encoder, Path(folder) / name)
-            row = run_arm(sets, *bases[name], seen, arm.fit, seed, device)
+            row = run_arm(sets, *bases[name], side, arm.fit, seed, device)
             rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
             report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
     return rows
 
 
-def fit_base(encoder: Encoder, sets: Sets, seen: int, device: str = "cpu") -> Detector:
-    """The blend on the normals to fit on, at the side `seen`."""
+def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu") -> Detector:
+    """The blend on the normals to fit on, at the side `side`."""
     patients = sets.train.patients if sets.known else None
-    images, roi = (np.asarray(resized(x, seen)) for x in (sets.train.images, sets.train.roi))
+    images, roi = (np.asarray(resized(x, side)) for x in (sets.train.images, sets.train.roi))
     return Blend.fit(encoder.eval(), images, BlendConfig(), FitContext(roi, pick_device(device), patients=patients))
 
 
 def run_arm(
-    sets: Sets, encoder: Encoder, base: Path, seen: int, fit: dict[str, Any], seed: int, device: str = "cpu"
+    sets: Sets, encoder: Encoder, base: Path, side: int, fit: dict[str, Any], seed: int, device: str = "cpu"
 ) -> dict[str, Any]:
     """MEASURES of one arm, means over the halves. fit: "marks", how many; "apart": whether the smaller lesions are
     marked and the larger tested; "order": of ORDERS; what else LearntConfig takes. seconds: of the last fit.
     """
     settings = {k: v for k, v in fit.items() if k not in OWN}
-    config = LearntConfig(base="blend", base_run=str(base), base_side=seen, seed=seed).replace(**settings)
-    found, cases = [], []
+    config = LearntConfig(base="blend", base_run=str(base), base_side=side, seed=seed).replace(**settings)
+    figures, cases = [], []
     for may, test in halves(sets, fit.get("apart", False)):
         drawn, count = np.random.default_rng(seed).permutation(may), fit["marks"]
         if "order" in fit:
@@ -179,10 +179,12 @@ def run_arm(
         started = time.monotonic()
         detector = _learnt(sets, drawn[:count], encoder, config, device)
         seconds = time.monotonic() - started
-        one, dice = measured(detector, sets, test)
-        found.append({**one, "seconds": seconds})
+        means, dice = measured(detector, sets, test)
+        figures.append({**means, "seconds": seconds})
         cases.append(dice)
-    return {m: float(np.mean([one[m] for one in found])) for m in MEASURES} | {"cases": np.concatenate(cases).tolist()}
+    return {m: float(np.mean([row[m] for row in figures])) for m in MEASURES} | {
+        "cases": np.concatenate(cases).tolist()
+    }
 
 
 def _learnt(sets: Sets, some: np.ndarray, encoder: Encoder, config: LearntConfig, device: str) -> Learnt:
@@ -225,12 +227,12 @@ def measured(detector: Detector, sets: Sets, test: np.ndarray) -> tuple[dict[str
     calibration = Calibration.of(np.zeros(len(held)), held.maps, sets.held.roi, patients)
     scale, level = calibration.pixels, detector.outline_level()
     assert scale is not None  # it was made of maps
-    seen = seen_rows(sets.train.roi, SEEN_SIDE)
+    shown_rows = seen_rows(sets.train.roi, SEEN_SIDE)
     share = None
     if level is None:
-        scale = scale._replace(seen=seen)
+        scale = scale._replace(seen=shown_rows)
         share = learn_share(lambda x, r: detector.predict(x, roi=r).maps, sets.held.images, sets.held.roi, scale)
-    scale = calibration.outlined_by(share, seen, level).pixels
+    scale = calibration.outlined_by(share, shown_rows, level).pixels
     assert scale is not None
     prediction = detector.predict(images, roi=roi)
     valid, maps = roi > 0, upsample(prediction.maps, roi.shape[1])

@@ -87,11 +87,11 @@ def synthetic(store: Store, fit: str) -> dict:
     arrays = load_arrays(store, run["study"], size_of(store, run))
     held = arrays.index("holdout", label="normal")
     detector = load_detector(store, fit)
-    found = judge(detector, rows_of(arrays.images, held), rows_of(arrays.roi, held))
-    if not found:
+    judged = judge(detector, rows_of(arrays.images, held), rows_of(arrays.roi, held))
+    if not judged:
         raise ValueError("no lesion of any family can be seen in the held-out normal images at this size")
-    means = {f"synthetic_{k}": float(np.mean([v[k] for v in found.values()])) for k in ("auroc", "pixel_auroc")}
-    return {**means, "families": found}
+    means = {f"synthetic_{k}": float(np.mean([v[k] for v in judged.values()])) for k in ("auroc", "pixel_auroc")}
+    return {**means, "families": judged}
 
 
 def _line(study: str, row: dict) -> str:
@@ -117,15 +117,15 @@ def _named(store: Store, study: str, name: str) -> list[dict]:
 
 def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: PretrainConfig | None) -> dict | None:
     """The run of an arm's encoder; one that is older than a setting has another digest in its name."""
-    found = _named(store, study, name)
-    if not found and config:
+    earlier = _named(store, study, name)
+    if not earlier and config:
         like = _named(store, study, f"experiment {arm.encoder} % seed {seed}")
-        found = [
+        earlier = [
             r
             for r in like
             if r["config"]["epochs"] and PretrainConfig.from_dict(runs.settings_of(r["config"])) == config
         ]
-    return found[0] if found else None
+    return earlier[0] if earlier else None
 
 
 def _at_side(store: Store, study: str, arm: Arm) -> Arm:
@@ -171,9 +171,9 @@ def is_scored(run: dict) -> bool:
 
 def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str, should_stop: Stop = never) -> str:
     name, config = _encoder_of(arm, seed, size)
-    found = _trained(store, study, arm, seed, name, config)
-    if found:
-        run = found["id"]
+    earlier = _trained(store, study, arm, seed, name, config)
+    if earlier:
+        run = earlier["id"]
     elif config:
         run = create_pretrain(store, study, config, name)
     else:
@@ -188,8 +188,8 @@ def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: s
 def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str, should_stop: Stop = never) -> str:
     name, config = _fit_of(arm, encoder, seed)
     study = runs.get_run(store, encoder)["study"]
-    found = _named(store, study, name)
-    run = found[0]["id"] if found else create_fit(store, encoder, arm.detector, config, name, arm.fit_size)
+    earlier = _named(store, study, name)
+    run = earlier[0]["id"] if earlier else create_fit(store, encoder, arm.detector, config, name, arm.fit_size)
     if runs.get_run(store, run)["status"] != "done":
         fit_run(store, run, device, should_stop)
     if not is_scored(runs.get_run(store, run)):

@@ -72,11 +72,11 @@ def _limits(declared: Option) -> dict[str, float | None]:
 
 def explained(kind: type) -> dict[str, str]:
     """Reads what the docstrings of a class and its bases say of its fields, in the form 'name: words.'."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if dataclasses.is_dataclass(base):
-            found |= _own_words(base)
-    return found
+            sentences |= _own_words(base)
+    return sentences
 
 
 def _own_words(kind: type) -> dict[str, str]:

@@ -66,10 +66,10 @@ def checked_title(title: str) -> str:
 
 def folder_of(store: Store, study: str) -> Path:
     """The folder that is watched for a study. Raises ValueError if there is none: what comes would stay there."""
-    found = watch.get_watch(store, study)
-    if found is None or not found["active"] or not Path(found["folder"]).is_dir():
+    watched = watch.get_watch(store, study)
+    if watched is None or not watched["active"] or not Path(watched["folder"]).is_dir():
         raise ValueError(f"no folder is watched for {study}: `watch {study} FOLDER` begins, and images go there")
-    return Path(found["folder"])
+    return Path(watched["folder"])
 
 
 def place(folder: Path, data: bytes) -> bool:
@@ -213,14 +213,14 @@ def _decodable() -> list[str]:
     """Transfer syntaxes that are decoded here; a sender turns its images into one of them, or says that it cannot."""
     from pydicom.pixels import get_decoder
 
-    found = []
+    syntaxes = []
     for syntax in pydicom.uid.AllTransferSyntaxes:
         try:
             if get_decoder(syntax).is_available:
-                found.append(str(syntax))
+                syntaxes.append(str(syntax))
         except NotImplementedError:
             continue
-    return found
+    return syntaxes
 
 
 def as_file(ds: pydicom.Dataset) -> bytes:

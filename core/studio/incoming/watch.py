@@ -115,8 +115,8 @@ def open_job(store: Store, study: str) -> dict | None:
 
 def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
     """One look at every folder that is watched; returns the jobs that were queued for what is complete."""
-    found = [_look(store, watch, clock()) for watch in store.query("SELECT * FROM watches WHERE active = 1")]
-    queued = [job for job in found if job is not None]
+    looks = [_look(store, watch, clock()) for watch in store.query("SELECT * FROM watches WHERE active = 1")]
+    queued = [job for job in looks if job is not None]
     if queued:
         jobs.ensure_worker(store)
     return queued

@@ -33,10 +33,10 @@ def set_aside(store: Store, job: dict) -> bool:
     """A short job goes behind the training that leaves it no room; False if none is running, so it is to fail."""
     if job["queue"] != queues.SHORT or (long := queues.beside(store, queues.SHORT)) is None:
         return False
-    kept = execution.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
-    if kept:
+    deferred = execution.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
+    if deferred:
         jobs.ensure_worker(store)  # that job may have ended just now, and its worker gone
-    return kept
+    return deferred
 
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:

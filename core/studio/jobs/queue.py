@@ -26,22 +26,22 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
     if not steps:
         raise ValueError("a job needs at least one step")
     chain = [{"step": s["step"], "run": s.get("run") or "", "args": s.get("args") or {}} for s in steps]
-    for one in chain:
-        STEPS[one["step"]]  # raises ValueError, naming the steps there are
+    for step in chain:
+        STEPS[step["step"]]  # raises ValueError, naming the steps there are
     with store.write() as db:
-        for run in {one["run"] for one in chain if one["run"]}:
+        for run in {step["run"] for step in chain if step["run"]}:
             if store.one("SELECT 1 FROM runs WHERE id = ?", [run]) is None:
                 raise NotFound(f"there is no run {run!r}")
-        for one in chain:
-            if one["step"] in TRAINS:
-                _refuse_twice(store, one["run"])
+        for step in chain:
+            if step["step"] in TRAINS:
+                _refuse_twice(store, step["run"])
         queue, message = queue_of(store, chain)
         row = {"chain": json.dumps(chain), "created": now(), "queue": queue, "message": message}
         job = db.table("jobs").insert({**row, **at_position(chain, 0)}).last_rowid
         assert job is not None
-        for one in chain:
-            if one["step"] in TRAINS:
-                db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [one["run"]])
+        for step in chain:
+            if step["step"] in TRAINS:
+                db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [step["run"]])
     if start:
         ensure_worker(store)
     return job
@@ -102,9 +102,9 @@ def resume(store: Store, job: int, start: bool = True) -> str:
         queue, message = queue_of(store, row["chain"][row["position"] :])
         values = {"status": "queued", "wants": "run", "pid": None, "queue": queue}
         db.table("jobs").update(job, values | ({"message": message} if message else {}))
-        for one in row["chain"][row["position"] :]:
-            if one["step"] in TRAINS:
-                db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [one["run"]])
+        for step in row["chain"][row["position"] :]:
+            if step["step"] in TRAINS:
+                db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [step["run"]])
     if start:
         ensure_worker(store)
     return "queued"

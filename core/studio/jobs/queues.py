@@ -24,28 +24,28 @@ READS_ENCODER = ("embed",)  # steps for which a run is ready once it is trained
 
 def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
     """(queue, message while it waits) of a chain, or of what is left of one."""
-    if any(is_long(one["step"]) for one in steps):
+    if any(is_long(step["step"]) for step in steps):
         return LONG, ""
-    found = [_awaited_by(store, one) for one in steps if one["run"]]
-    job = max((j for j in found if j is not None), default=None)
+    awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
+    job = max((j for j in awaited_jobs if j is not None), default=None)
     return (SHORT, "") if job is None else (LONG, f"Waits for job {job}, which is not done with this run yet")
 
 
-def _awaited_by(store: Store, one: dict) -> int | None:
+def _awaited_by(store: Store, step: dict) -> int | None:
     """The job that a step must wait for, if any. A map of epochs that are named was asked for when they were there."""
-    if one["step"] in READS_ENCODER and (one.get("args") or {}).get("config", {}).get("epochs"):
+    if step["step"] in READS_ENCODER and (step.get("args") or {}).get("config", {}).get("epochs"):
         return None
-    return awaited(store, [one["run"]], TRAINING if one["step"] in READS_ENCODER else None)
+    return awaited(store, [step["run"]], TRAINING if step["step"] in READS_ENCODER else None)
 
 
 def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int | None:
     """The last job of the long queue, queued or running, that has a step (`step`, or any) on one of the runs ahead."""
-    wanted, found = set(runs), None
+    wanted, job = set(runs), None
     query = "SELECT id, chain, position FROM jobs WHERE queue = 'long' AND status IN ('queued', 'running') ORDER BY id"
     for row in store.query(query) if wanted else ():
         if any(s["run"] in wanted and step in (None, s["step"]) for s in json.loads(row["chain"])[row["position"] :]):
-            found = row["id"]
-    return found
+            job = row["id"]
+    return job
 
 
 def others_wait(store: Store, job: int) -> bool:

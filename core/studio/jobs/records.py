@@ -18,8 +18,8 @@ _RUN_STATUS = {
 
 def at_position(chain: list[dict], position: int) -> dict:
     """The columns of a job that say at which step of its chain it is."""
-    one = chain[position]
-    return {"position": position, "step": one["step"], "run": one["run"] or None, "args": json.dumps(one["args"])}
+    step = chain[position]
+    return {"position": position, "step": step["step"], "run": step["run"] or None, "args": json.dumps(step["args"])}
 
 
 def get_job(store: Store, job: int) -> dict:
@@ -58,6 +58,6 @@ def finish(store: Store, row: dict, status: str, message: str, error: str | None
     if row["run"] and error:
         log(store, row["run"], error)
     if status in ("cancelled", "failed"):
-        for one in row["chain"][row["position"] + 1 :]:
-            if one["step"] in TRAINS:
-                store.db.execute("UPDATE runs SET status = 'new' WHERE id = ? AND status = 'queued'", [one["run"]])
+        for step in row["chain"][row["position"] + 1 :]:
+            if step["step"] in TRAINS:
+                store.db.execute("UPDATE runs SET status = 'new' WHERE id = ? AND status = 'queued'", [step["run"]])

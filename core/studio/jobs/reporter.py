@@ -49,11 +49,11 @@ class Reporter:
 
 def flatten(values: dict) -> list[tuple[str, float]]:
     """Numbers of a report by name; a list gives name_0, name_1, ..., a matrix name_0_0, ...; the rest is left out."""
-    found = []
+    pairs = []
     for name, value in values.items():
         several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None
         if several:
-            found += flatten({f"{name}_{i}": v for i, v in enumerate(several)})
+            pairs += flatten({f"{name}_{i}": v for i, v in enumerate(several)})
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            found.append((name, float(value) if math.isfinite(value) else math.nan))
-    return found
+            pairs.append((name, float(value) if math.isfinite(value) else math.nan))
+    return pairs

@@ -53,10 +53,10 @@ class Place:
 
     def _now(self) -> tuple[int, int] | None:
         try:
-            about = os.stat(self.file)
+            status = os.stat(self.file)
         except OSError:
             return None
-        return about.st_dev, about.st_ino
+        return status.st_dev, status.st_ino
 
     def is_gone(self) -> bool:
         return self._now() != self.known

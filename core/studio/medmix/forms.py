@@ -14,11 +14,11 @@ def forms() -> dict:
 
 
 def _one(name: str) -> dict:
-    about, kind = STRONG.about(name), STRONG.get(name).Config
+    entry, kind = STRONG.about(name), STRONG.get(name).Config
     groups = form(kind)
     return {
-        "title": about.get("title", name),
-        "section": about.get("section", ""),
+        "title": entry.get("title", name),
+        "section": entry.get("section", ""),
         "form": groups,
         "defaults": kind().to_dict(),
     }

@@ -54,25 +54,25 @@ def lesion_similarity(
         mask = fraction(get_mask(store, truth[case_id]), side * 2) >= 0.5
         if mask.any():
             real.append(_patch(image, *_box(mask), side))
-    made, plain = [], []
+    pasted, plain = [], []
     pixels, before = to_pixels(lesions.images), to_pixels(x)
     for i in range(len(pixels)):
         y0, x0, y1, x1 = (int(v) for v in lesions.boxes[i, 0])
         if y1 > y0 and x1 > x0:
-            made.append(_patch(pixels[i], y0, x0, y1, x1, side))
+            pasted.append(_patch(pixels[i], y0, x0, y1, x1, side))
             plain.append(_patch(before[i], y0, x0, y1, x1, side))
-    if len(real) < 8 or len(made) < 8:
+    if len(real) < 8 or len(pasted) < 8:
         return None
-    z = [features(to_batch(np.stack(p), torch.device("cpu"))) for p in (plain, real, made)]
+    z = [features(to_batch(np.stack(p), torch.device("cpu"))) for p in (plain, real, pasted)]
     half = len(z[0]) // 2
     folds = np.arange(len(z[1])) % 2 == 0
     scores = []
-    for part in (folds, ~folds):
+    for fold in (folds, ~folds):
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.05, class_weight="balanced"))
-        learn = np.concatenate([z[0][:half], z[1][part]])
-        model.fit(learn, np.r_[np.zeros(half), np.ones(part.sum())])
+        learn = np.concatenate([z[0][:half], z[1][fold]])
+        model.fit(learn, np.r_[np.zeros(half), np.ones(fold.sum())])
         plain_score = model.decision_function(z[0][half:])
-        for group in (z[1][~part], z[2][half:]):
+        for group in (z[1][~fold], z[2][half:]):
             score = model.decision_function(group)
             truth_of = np.r_[np.zeros(len(plain_score)), np.ones(len(score))]
             scores.append(roc_auc_score(truth_of, np.r_[plain_score, score]))

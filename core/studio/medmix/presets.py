@@ -86,9 +86,14 @@ def remove_preset(store: Store, name: str) -> None:
 
 def to_yaml(preset: dict) -> str:
     """The text of a preset's file."""
-    kept = {"preset": preset["name"], "version": preset["version"], "strong": preset["strong"], "note": preset["note"]}
+    head_lines = {
+        "preset": preset["name"],
+        "version": preset["version"],
+        "strong": preset["strong"],
+        "note": preset["note"],
+    }
     config = {k: list(v) if isinstance(v, tuple) else v for k, v in preset["config"].items()}
-    return yaml.safe_dump({**kept, "config": config}, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump({**head_lines, "config": config}, sort_keys=False, allow_unicode=True)
 
 
 def from_yaml(text: str) -> dict:

@@ -79,11 +79,11 @@ class Grid:
         """
         rows, cols, side = self.images.shape[:3]
         mosaic = self.images.transpose(0, 2, 1, 3, 4).reshape(rows * side, cols * side, 3)
-        about = {
+        facts = {
             "rows": rows, "cols": cols, "side": side, "outlines": self.outlines, "sources": self.sources,
             "names": self.names, "seconds": self.seconds, "aspect": self.aspect,
         }  # fmt: skip
-        head = json.dumps(about).encode()
+        head = json.dumps(facts).encode()
         _, encoded = cv2.imencode(".jpg", cv2.cvtColor(mosaic, cv2.COLOR_RGB2BGR), JPEG)
         return len(head).to_bytes(4, "little") + head + encoded.tobytes()
 
@@ -127,16 +127,16 @@ def draw_grid(
     strong = strong_of(samples, scene, scene.size, blind)
     started = time.perf_counter()
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
-    kept, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
+    image_stack, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
     with torch.inference_mode(), one_thread():
         for n in range(1, strong.k + 1):
             if is_left():
                 raise Stopped
             mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
-            kept.append(mixed.images)
+            image_stack.append(mixed.images)
             masks.append(mixed.masks)
             sources += _sources(mixed, n, scene.size)
-        stack, marks = torch.cat(kept), torch.cat(masks)
+        stack, marks = torch.cat(image_stack), torch.cat(masks)
         if scene.weak:
             views = WeakViews(WeakConfig.from_dict(scene.weak_config))
             stack, marks = views(stack, torch.Generator().manual_seed(scene.seed), marks)

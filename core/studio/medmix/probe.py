@@ -61,7 +61,7 @@ def probe(
     weak = WeakViews(WeakConfig.from_dict(scene.weak_config))
     encoder = _encoder(store, run)
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
-    features, kept = [], []
+    features, survivals = [], []
     labels: list[int] = []
     groups: list[int] = []
     lesions: Mixed | None = None
@@ -76,15 +76,15 @@ def probe(
         if n == 1:
             lesions = mixed
         if n:
-            kept.append(_survival(weak, mixed.masks, scene.seed + n))
+            survivals.append(_survival(weak, mixed.masks, scene.seed + n))
     z, y = np.concatenate(features), np.array(labels)
     # Views of one image stay on one side, or the probe would know the image and not its class.
     folds = GroupKFold(n_splits=min(5, len(x)))
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.05))
     said = cross_val_predict(model, z, y, groups=np.array(groups), cv=folds)
     accuracy, chance = float((said == y).mean()), 1 / (strong.k + 1)
-    survival = np.concatenate(kept) if not np.isnan(kept[0]).any() else None
-    found = {
+    survival = np.concatenate(survivals) if not np.isnan(survivals[0]).any() else None
+    figures = {
         "accuracy": accuracy,
         "chance": chance,
         "lesion_accuracy": float(((said[y == 0] == 0).mean() + (said[y > 0] > 0).mean()) / 2),
@@ -99,16 +99,16 @@ def probe(
         "encoder": run or "untrained",
         "study": scene.study,
     }
-    return {**found, "words": words(found), "seconds": time.perf_counter() - started}
+    return {**figures, "words": words(figures), "seconds": time.perf_counter() - started}
 
 
-def words(found: dict) -> list[dict]:
+def words(figures: dict) -> list[dict]:
     """Says in sentences what the numbers mean: [{"kind": "good"|"warn", "text"}]."""
     said = []
-    above = (found["accuracy"] - found["chance"]) / (1 - found["chance"])
+    above = (figures["accuracy"] - figures["chance"]) / (1 - figures["chance"])
     if above > 0.85:
         said.append(("warn", "Too easy: even a linear probe separates the classes. Smaller, softer lesions."))
-    elif found.get("encoder") == "untrained" and found["lesion_accuracy"] > 0.8:
+    elif figures.get("encoder") == "untrained" and figures["lesion_accuracy"] > 0.8:
         said.append(("warn", "Too easy: an encoder that has learnt nothing separates lesions from none. Smaller, "
                              "softer lesions."))  # fmt: skip
     elif above < 0.05:
@@ -117,13 +117,13 @@ def words(found: dict) -> list[dict]:
         )
     else:
         said.append(("good", "Neither trivial nor hopeless: there is something to learn."))
-    if found["lost"] is not None:
-        if found["lost"] > 0.25:
-            said.append(("warn", f"{found['lost']:.0%} of weak views lose most of their lesion and keep its label. "
+    if figures["lost"] is not None:
+        if figures["lost"] > 0.25:
+            said.append(("warn", f"{figures['lost']:.0%} of weak views lose most of their lesion and keep its label. "
                                  "Raise the smallest crop."))  # fmt: skip
         else:
-            said.append(("good", f"Weak views keep the lesion: only {found['lost']:.0%} lose most of it."))
-    near = found["near"]
+            said.append(("good", f"Weak views keep the lesion: only {figures['lost']:.0%} lose most of it."))
+    near = figures["near"]
     if near:
         if near["distance"] > OUT_OF_SUPPORT:
             times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
@@ -162,4 +162,4 @@ def _encoder(store: Store, run: str | None):
 
 
 def _features(encoder, images: torch.Tensor) -> np.ndarray:
-    return np.concatenate([encoder.backbone(part).float().numpy() for part in images.split(32)])
+    return np.concatenate([encoder.backbone(batch).float().numpy() for batch in images.split(32)])

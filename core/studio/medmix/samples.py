@@ -38,26 +38,26 @@ class Samples:
 
     def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
         """uint8 (M, S, S, 3) and uint8 (M, S, S), 1 inside."""
-        found = [self._one(case, size) for case in cases]
-        return np.stack([i for i, _, _ in found]), np.stack([r for _, r, _ in found])
+        loaded = [self._one(case, size) for case in cases]
+        return np.stack([i for i, _, _ in loaded]), np.stack([r for _, r, _ in loaded])
 
     def marked(self, study: str, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
         """Images uint8 (M, S, S, 3), M <= most, and masks uint8 (M, S, S) of lesions that readers marked."""
         rows = marks.accepted(self.store, study)[:most]
         if not rows:
             raise ValueError(marks.NONE_MARKED)
-        found = self.store.query(
+        marked_cases = self.store.query(
             "SELECT id, name, path, frame, scale FROM cases WHERE id IN (SELECT value FROM json_each(?))",
             [json.dumps([row["case_id"] for row in rows])],
         )
-        cases = {case["id"]: case for case in found}
+        cases = {case["id"]: case for case in marked_cases}
         images, _ = self.load([cases[row["case_id"]] for row in rows], size)
         return images, np.stack([mask_at(marks.lesion_of(row), size) for row in rows])
 
     def aspect(self, cases: list[dict], size: int) -> float | None:
         """Width by height that all of the images have, within 2 %; None if they differ."""
-        found = [self._one(case, size)[2] for case in cases]
-        return round(float(np.mean(found)), 4) if max(found) <= 1.02 * min(found) else None
+        loaded = [self._one(case, size)[2] for case in cases]
+        return round(float(np.mean(loaded)), 4) if max(loaded) <= 1.02 * min(loaded) else None
 
     def _one(self, case: dict, size: int) -> tuple[np.ndarray, np.ndarray, float]:
         key = (case["path"], case["frame"], size)
@@ -69,9 +69,9 @@ class Samples:
         scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
         roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
         inside = (fraction(roi, size) >= 0.5).astype(np.uint8)
-        found = shrink(image, size, size), inside, image.shape[1] / image.shape[0]
+        loaded = shrink(image, size, size), inside, image.shape[1] / image.shape[0]
         with self._lock:
-            self._kept[key] = found
+            self._kept[key] = loaded
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return found
+        return loaded

@@ -28,7 +28,7 @@ def looked(store: Store, detector: Any, run: str, images: Sequence[np.ndarray]) 
     size = size_of(store, runs.get_run(store, run))
     for start in range(0, len(images), BATCH):
         pairs = [prepare(image, size) for image in images[start : start + BATCH]]
-        shown, roi = (np.stack(part) for part in zip(*pairs, strict=True))
+        shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
         yield look(detector, shown, roi)[:2]
 
 
@@ -36,9 +36,9 @@ def scored(store: Store, run: str, scores: Sequence[np.ndarray]) -> pd.DataFrame
     """A table of scores inside the region of interest; with percentile and flagged once the run's study was scored."""
     values = np.concatenate([*scores, np.zeros(0)])
     frame = pd.DataFrame({"score": values})
-    kept = runs.get_run(store, run)["summary"].get("calibration")
-    if kept:
-        calibration = Calibration.from_dict(kept["roi"])
+    stored = runs.get_run(store, run)["summary"].get("calibration")
+    if stored:
+        calibration = Calibration.from_dict(stored["roi"])
         frame["percentile"] = calibration.percentile(values)
         frame["flagged"] = calibration.flagged(values, FLAG_PERCENTILE)
     return frame

@@ -167,16 +167,16 @@ class Studio:
 
     def learn(self, run: str, reader: str | None = None) -> str:
         """A new fit that learns on from a scored one by what readers marked; returns its id, scored and compared."""
-        made = learnt.create_learnt(self.store, run, reader)
-        return self._worked(made, learnt.steps(made, self.device))
+        learnt_run = learnt.create_learnt(self.store, run, reader)
+        return self._worked(learnt_run, learnt.steps(learnt_run, self.device))
 
     def worklist(self, study: str, run: str | None = None, reader: str = "reader", **asked: Any) -> pd.DataFrame:
         """The worklist of a study, most urgent first, as a reader of the page sees it.
 
         asked: sort, splits, flagged, decision, label, text, ... of `review.worklist.Query`.
         """
-        with context.reading(self.store, reader, study=study, run=run, single_user=True) as seen:
-            listed = Worklist(seen, Query(**asked))
+        with context.reading(self.store, reader, study=study, run=run, single_user=True) as request:
+            listed = Worklist(request, Query(**asked))
             rows, after = [], None
             while True:
                 page = listed.page(after)
@@ -187,13 +187,13 @@ class Studio:
 
     def decide(self, case: int, decision: str, reader: str, comment: str = "", run: str | None = None) -> None:
         """Store a reader's decision on a case: `normal`, `abnormal` or `unsure`; in the audit trail as any other."""
-        with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as about:
-            decide(about, decision, comment=comment)
+        with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as request:
+            decide(request, decision, comment=comment)
 
     def mark(self, case: int, mask: np.ndarray, reader: str, note: str = "") -> None:
         """Store a reader's lesion mask (H, W) of a case, of its image's size, as a new version."""
-        with context.writing(self.store, reader, case_id=case, single_user=True) as about:
-            lesion_masks.save(about, np.asarray(mask) > 0, note=note)
+        with context.writing(self.store, reader, case_id=case, single_user=True) as request:
+            lesion_masks.save(request, np.asarray(mask) > 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
         """Decisions that count, a row each: case, name, reader, stage, decision, comment, created, run."""

@@ -321,8 +321,8 @@ CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL)
 def apply(db: sqlite_utils.Database) -> None:
     # Statement by statement: sqlite3's executescript would commit the transaction that the migration runs in.
     for statement in TABLES.strip().split("\n\n"):
-        for name, part in _PARTS.items():
+        for name, field in _PARTS.items():
             for row in ("NEW", "OLD"):
-                statement = statement.replace(f"{name} of {row}", part.replace("ROW", row))
-            statement = statement.replace(name, part)
+                statement = statement.replace(f"{name} of {row}", field.replace("ROW", row))
+            statement = statement.replace(name, field)
         db.conn.execute(statement)

@@ -33,8 +33,8 @@ def apply(db: sqlite_utils.Database) -> None:
     for statement in STATEMENTS:
         db.conn.execute(statement)
     # Names that were printed stay: they were made of a key of the home and the session's number.
-    kept = db.conn.execute("SELECT value FROM settings WHERE key = 'alias key'").fetchone()
-    home = bytes.fromhex(json.loads(kept[0])) if kept else secrets.token_bytes(32)
+    setting = db.conn.execute("SELECT value FROM settings WHERE key = 'alias key'").fetchone()
+    home = bytes.fromhex(json.loads(setting[0])) if setting else secrets.token_bytes(32)
     for (number,) in db.conn.execute("SELECT id FROM reading_sessions").fetchall():
         secret = hashlib.blake2b(f"names\0{number}".encode(), key=home, digest_size=32).hexdigest()
         db.conn.execute("UPDATE reading_sessions SET secret = ? WHERE id = ?", [secret, number])
