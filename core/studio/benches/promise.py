@@ -138,20 +138,20 @@ def promised(
     units = len(np.unique(whose))
     n, m = units // 2, units - units // 2
     for alpha in (0.05, 0.1, 0.2):
-        rng, shares, shares_of_lesions, bound = np.random.default_rng(0), [], [], None
+        rng, shares, flagged, bound = np.random.default_rng(0), [], [], None
         for _ in range(splits):
             drawn = _drawn(rng, normal, whose)
             held, rest = drawn[:n], drawn[n:]
             bound = by_images(np.sort(held), alpha, CONFIDENCE)
             shares.append(float((rest > bound.threshold).mean()))
-            shares_of_lesions.append(float((abnormal > bound.threshold).mean()))
+            flagged.append(float((abnormal > bound.threshold).mean()))
         ranks = np.arange(1, n + 1)
         enough = np.flatnonzero(stats.beta.cdf(alpha, n + 1 - ranks, ranks) >= CONFIDENCE)
         k = int(ranks[enough[0]]) if len(enough) else None
         expected = None if k is None else float(stats.betabinom.sf(np.floor(alpha * m), m, n + 1 - k, k))
         rows.append({
             "alpha": alpha, "held": n, "others": m, "possible": k is not None, "flagged": float(np.mean(shares)),
-            "broken": float(np.mean(np.array(shares) > alpha)), "expected": expected, "found": float(np.mean(shares_of_lesions)),
+            "broken": float(np.mean(np.array(shares) > alpha)), "expected": expected, "found": float(np.mean(flagged)),
         })  # fmt: skip
     return rows
 

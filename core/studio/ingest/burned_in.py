@@ -41,10 +41,10 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool
         "SELECT id, path, frame, burned_in FROM cases WHERE study = ? AND burned_in IS NOT 0 ORDER BY id", [study]
     )
     rows = [r for r in rows if wanted is None or r["id"] in wanted]
-    found = [r["id"] for r in rows if r["burned_in"]]
+    marked = [r["id"] for r in rows if r["burned_in"]]
     fresh = [r for r in rows if r["burned_in"] is None]
     if not look or len(fresh) > LOOK_AT_MOST:
-        return {"cases": found, "unknown": len(fresh)}
+        return {"cases": marked, "unknown": len(fresh)}
     unknown, looked = 0, []
     for row in fresh:
         try:
@@ -54,16 +54,16 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool
     if looked:
         with store.write() as db:
             db.conn.executemany("UPDATE cases SET burned_in = ? WHERE id = ?", looked)
-    return {"cases": sorted(found + [i for yes, i in looked if yes]), "unknown": unknown}
+    return {"cases": sorted(marked + [i for yes, i in looked if yes]), "unknown": unknown}
 
 
-def warning(found: dict) -> str | None:
+def warning(checked: dict) -> str | None:
     """A sentence for people about what `among` found, or None."""
     parts = []
-    if found["cases"]:
-        n = len(found["cases"])
+    if checked["cases"]:
+        n = len(checked["cases"])
         noun = "case" if n == 1 else "cases"
         parts.append(f"{n} {noun} may carry burned-in text (a name, a date): look before you pass pictures on")
-    if found["unknown"]:
-        parts.append(f"{found['unknown']} cases were not looked at for burned-in text")
+    if checked["unknown"]:
+        parts.append(f"{checked['unknown']} cases were not looked at for burned-in text")
     return "; ".join(parts) or None

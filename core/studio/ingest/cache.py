@@ -79,13 +79,13 @@ def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress:
         _build(folder, cases, size, on_progress)
     truth, masks, start = truth_masks(store, study), [], 0
     there = parts_of(folder)
-    for part in there:
-        stop = start + parts.cases_in(part)
-        masks.append(parts.masks_of(store, part, size, cases[start:stop], truth))
+    for place in there:
+        stop = start + parts.cases_in(place)
+        masks.append(parts.masks_of(store, place, size, cases[start:stop], truth))
         start = stop
     return StudyArrays(
-        _joined([np.load(part / "images.npy", mmap_mode="r") for part in there]),
-        _joined([np.load(part / "roi.npy", mmap_mode="r") for part in there]),
+        _joined([np.load(folder / "images.npy", mmap_mode="r") for folder in there]),
+        _joined([np.load(folder / "roi.npy", mmap_mode="r") for folder in there]),
         _joined(masks),
         np.array([c["id"] in truth for c in cases]),
         np.array([c["split"] for c in cases]),
@@ -113,8 +113,8 @@ def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str
 
 def folders(home: Home) -> list[Path]:
     """Lists every set of prepared images that is there, of any study and size."""
-    found = sorted(meta.parent for meta in home.cache.glob("*/*/meta.json"))
-    return [folder for folder in found if (parts_of(folder)[0] / "images.npy").exists()]
+    complete = sorted(meta.parent for meta in home.cache.glob("*/*/meta.json"))
+    return [folder for folder in complete if (parts_of(folder)[0] / "images.npy").exists()]
 
 
 def parts_of(folder: Path) -> list[Path]:
@@ -131,12 +131,12 @@ def is_sound(folder: Path, full: bool = False) -> bool:
 
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
     """Prepare the images of `cases`, of which those that lie in a sound set of fewer cases are taken from there."""
-    kept = _before(folder.parent, cases, size)
-    there = sum(map(parts.cases_in, kept))
+    reused = _before(folder.parent, cases, size)
+    there = sum(map(parts.cases_in, reused))
     new, done = len(cases) - there, 0
     copied: list[Path] = []
-    while kept and parts.cases_in(kept[-1]) <= len(cases) - there:
-        copied.insert(0, kept.pop())
+    while reused and parts.cases_in(reused[-1]) <= len(cases) - there:
+        copied.insert(0, reused.pop())
         there -= parts.cases_in(copied[0])
 
     def on_case() -> None:
@@ -149,10 +149,10 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        for number, part in enumerate(kept):
-            parts.link(part, partial / _part(number))
-        parts.write(partial / _part(len(kept)) if kept else partial, cases[there:], size, copied, on_case)
-        if kept:
+        for number, source in enumerate(reused):
+            parts.link(source, partial / _part(number))
+        parts.write(partial / _part(len(reused)) if reused else partial, cases[there:], size, copied, on_case)
+        if reused:
             parts.describe(partial, size, len(cases))
         _put(partial, folder)
     finally:

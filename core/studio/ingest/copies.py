@@ -20,10 +20,10 @@ class Copies(contextlib.AbstractContextManager["Copies"]):
         self._new: list[Path] = []
         self._held: set[Path] = set()
 
-    def add(self, found: list[Found], root: Path, target: Path) -> None:
+    def add(self, files: list[Found], root: Path, target: Path) -> None:
         """Copy the files to `target`, laid out as below `root`; the entries then name the copies."""
         moved: dict[Path, Path] = {}
-        for f in found:
+        for f in files:
             source = f.entry.path
             if source not in moved:
                 inside = (

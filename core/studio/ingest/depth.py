@@ -24,8 +24,8 @@ def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.nd
         raise Unreadable("it holds no number: each of its values is NaN or infinite")
     if scale is not None:
         low, high = scale
-        part = (np.nan_to_num(deep.astype(np.float64)) - low) / max(high - low, 1e-12)
-        return (np.clip(part, 0, 1) * 255).round().astype(np.uint8)
+        scaled = (np.nan_to_num(deep.astype(np.float64)) - low) / max(high - low, 1e-12)
+        return (np.clip(scaled, 0, 1) * 255).round().astype(np.uint8)
     if deep.dtype.kind == "u" or (deep.dtype.kind == "i" and deep.min() >= 0 and deep.max() < 65536):
         return (deep.astype(np.uint32) >> (container(deep) - 8)).astype(np.uint8)
     deep = np.nan_to_num(deep.astype(np.float64))

@@ -96,8 +96,8 @@ def read_values(path: Path, frame: int = 0) -> np.ndarray:
 def has_window(ds) -> bool:
     """Whether a file says how its values are to be shown, by a window or a VOI LUT, for all frames or each of them."""
     items = [*(ds.get("SharedFunctionalGroupsSequence") or ()), *(ds.get("PerFrameFunctionalGroupsSequence") or ())]
-    where = [ds, *(one for item in items for one in item.get("FrameVOILUTSequence") or ())]
-    return any("VOILUTSequence" in one or ("WindowCenter" in one and "WindowWidth" in one) for one in where)
+    where = [ds, *(item_lut for item in items for item_lut in item.get("FrameVOILUTSequence") or ())]
+    return any("VOILUTSequence" in item or ("WindowCenter" in item and "WindowWidth" in item) for item in where)
 
 
 def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:

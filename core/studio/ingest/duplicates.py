@@ -38,13 +38,13 @@ def near_pairs(
         return []
     a, b = (np.array([int(h, 16) for h in hashes], np.uint64) for hashes in (hashes_a, hashes_b))
     seen_a, seen_b = functools.cache(lambda i: _standard(thumb_a(i))), functools.cache(lambda j: _standard(thumb_b(j)))
-    found = []
+    pairs = []
     for i in range(len(a)):
         for j in np.flatnonzero(np.bitwise_count(a[i] ^ b) <= NEAR_BITS):
             alike = float(seen_a(i) @ seen_b(int(j)))
             if alike >= NEAR_CORRELATION:
-                found.append((i, int(j), alike))
-    return found
+                pairs.append((i, int(j), alike))
+    return pairs
 
 
 def _standard(thumb: np.ndarray) -> np.ndarray:

@@ -11,15 +11,15 @@ HOLDOUT_LEAST = 20  # when there are HOLDOUT_FROM normals or more
 HOLDOUT_FROM = 60
 
 
-def hold_out(found: list[Found]) -> None:
+def hold_out(files: list[Found]) -> None:
     """Hold out a part of the training normals, chosen by content, so the same files give the same part everywhere.
 
     Images of one patient, frames of one file and slices of one volume stay on one side, but for a patient or a volume
     that is all there is: without held-out images nothing could be scored. Nothing is chosen when the layout already
     names a held-out part.
     """
-    train = [f for f in found if f.entry.split == "train"]
-    if not train or any(f.entry.split == "holdout" for f in found):
+    train = [f for f in files if f.entry.split == "train"]
+    if not train or any(f.entry.split == "holdout" for f in files):
         return
     units = next((u for u in (_units(train, True), _units(train, False)) if len(set(u)) > 1), None)
     units = units or [f.row["sha256"] for f in train]

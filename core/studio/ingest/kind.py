@@ -66,13 +66,13 @@ def guess(store: Store, study: str) -> str | None:
     cases = store.query(
         f'SELECT path, frame, scale FROM cases WHERE study = ? AND "row" IN ({",".join(map(str, sample))})', [study]
     )
-    found: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     for case in cases:
         try:
-            found[kind_of_image(shown(case))] += 1
+            kinds[kind_of_image(shown(case))] += 1
         except (Unreadable, OSError):
             continue
-    return found.most_common(1)[0][0] if found else None
+    return kinds.most_common(1)[0][0] if kinds else None
 
 
 def kept(store: Store, study: str) -> str | None:

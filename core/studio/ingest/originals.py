@@ -22,11 +22,11 @@ class Replaced(Unreadable):
 def check(path: str | os.PathLike[str], sha256: str | None) -> None:
     """Raises Replaced unless the file is the one with that hash. A file that is gone is left to its reader."""
     try:
-        about = os.stat(path)
-        found = _digest(os.fspath(path), about.st_mtime_ns, about.st_size, about.st_ino) if sha256 else None
+        status = os.stat(path)
+        digest = _digest(os.fspath(path), status.st_mtime_ns, status.st_size, status.st_ino) if sha256 else None
     except OSError:
         return
-    if found != sha256:
+    if digest != sha256:
         raise Replaced("another file has taken its place since the import")
 
 

@@ -49,15 +49,15 @@ def overview(store: Store, study: str) -> dict:
     }
 
 
-def sample(store: Store, study: str, count: int, seed: int = 0, part: str = "all") -> list[dict]:
-    """`count` cases drawn from a seed, equally from each part (split and label) unless `part` is 'split label'."""
+def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "all") -> list[dict]:
+    """`count` cases drawn from a seed, equally from each part (split and label) unless `split` is 'split label'."""
     rows = store.query(
         "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
         [study],
     )
     parts = {row["part"]: sorted(json.loads(row["ids"])) for row in rows}
     draw = random.Random(seed)
-    chosen = [parts[part]] if part in parts else [] if part != "all" else [v for _, v in sorted(parts.items())]
+    chosen = [parts[split]] if split in parts else [] if split != "all" else [v for _, v in sorted(parts.items())]
     drawn = [draw.sample(group, min(count, len(group))) for group in chosen]
     turns = [group[i] for i in range(count) for group in drawn if i < len(group)][:count]
     cases = store.query(
@@ -91,8 +91,8 @@ def outlines(store: Store, case_id: int) -> dict:
 def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float]]]:
     """(H, W) of 0 and not 0 -> outlines of its components and holes, simplified to `tolerance` of the longer side."""
     height, width = mask.shape
-    found, _ = cv2.findContours((mask > 0).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
-    lines = (cv2.approxPolyDP(line, tolerance * max(height, width), True)[:, 0] for line in found)
+    contours, _ = cv2.findContours((mask > 0).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+    lines = (cv2.approxPolyDP(line, tolerance * max(height, width), True)[:, 0] for line in contours)
     scale = np.array([width, height], float)
     return [((line + 0.5) / scale).round(4).tolist() for line in lines if len(line) > 2]
 

@@ -59,8 +59,8 @@ def write(
     images = _room(folder / "images.npy", (*shape, 3))
     rois = _room(folder / "roi.npy", shape)
     start = 0
-    for part in copied:
-        there = np.load(part / "images.npy", mmap_mode="r"), np.load(part / "roi.npy", mmap_mode="r")
+    for place in copied:
+        there = np.load(place / "images.npy", mmap_mode="r"), np.load(place / "roi.npy", mmap_mode="r")
         for first in range(0, len(there[0]), COPIED):
             for source, target in zip(there, (images, rois), strict=True):
                 block = source[first : first + COPIED]

@@ -74,11 +74,11 @@ class Patients:
 
 
 def _key(store: Store) -> bytes:
-    kept = store.setting("patients")
-    if kept is None:
-        kept = secrets.token_hex(32)
-        store.set_setting("patients", kept)
-    return bytes.fromhex(kept)
+    key = store.setting("patients")
+    if key is None:
+        key = secrets.token_hex(32)
+        store.set_setting("patients", key)
+    return bytes.fromhex(key)
 
 
 def _table(folder: Path) -> dict[str, str]:

@@ -74,22 +74,22 @@ def read_all(
 
     Slices of one volume follow each other in their order, whatever their files are called.
     """
-    found: list[Found] = []
-    rejected, seen, total = _LeftOut(), set[Path](), len(entries)
+    files: list[Found] = []
+    rejected, paths, total = _LeftOut(), set[Path](), len(entries)
     for done, (entry, result) in enumerate(_results(entries, sampling or Sampling()), start=1):
         if isinstance(result, str):
             rejected.add(entry.path, result)
-        elif entry.path in seen:
+        elif entry.path in paths:
             rejected.add(entry.path, "it is named twice")
         else:
-            seen.add(entry.path)
-            found += result
+            paths.add(entry.path)
+            files += result
             problem = result[0].mask_problem
             if problem and entry.mask is not None:
                 rejected.add(entry.mask, problem)
         if on_progress:
             on_progress(done, total)
-    return volumes.in_order(found), rejected.rows()
+    return volumes.in_order(files), rejected.rows()
 
 
 def _results(entries: Iterable[Entry], sampling: Sampling) -> Iterator[tuple[Entry, list[Found] | str]]:
@@ -126,7 +126,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         declared = header is not None and dicom.declares_text(header)
         piece = None if header is None else volumes.slice_of(header)
         patient = entry.patient or (dicom.patient(header) if header is not None else None)
-        found = []
+        frames = []
         for frame, image in _frames(entry.path, head, sampling):
             thumb, measured = thumbnail(image), measure(entry.path, frame, head, header)
             row = {
@@ -139,7 +139,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
                 "burned_in": int(declared or burned_in.likely(image)),
                 **(piece.to_row() if piece else {}),
             }
-            found.append(Found(entry, frame, head.frames, row, thumb, measured=measured, patient=patient))
+            frames.append(Found(entry, frame, head.frames, row, thumb, measured=measured, patient=patient))
     except Unreadable as error:
         return str(error)
     except MemoryError:
@@ -152,10 +152,10 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         try:
             if head.frames > 1:
                 raise Unreadable("a mask for a file of several frames; the frames were taken without it")
-            found[0].mask = encode_mask(read_mask(entry.mask, (found[0].row["width"], found[0].row["height"])))
+            frames[0].mask = encode_mask(read_mask(entry.mask, (frames[0].row["width"], frames[0].row["height"])))
         except (Unreadable, OSError) as error:
-            found[0].mask_problem = str(error)
-    return found
+            frames[0].mask_problem = str(error)
+    return frames
 
 
 def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, np.ndarray]]:
@@ -179,18 +179,18 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
         )
 
 
-def duplicates(cases: list[dict], found: list[Found]) -> list[dict]:
+def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
     """Pairs of a training (or held-out) case and a test case that show the same, where one of them is new.
 
     cases: rows of the study with name, path, frame, split, sha256, phash.
     """
-    fresh = {(str(f.entry.path), f.frame): f.thumb for f in found}
+    fresh = {(str(f.entry.path), f.frame): f.thumb for f in files}
     train = [c for c in cases if c["split"] != "test"]
     test = [c for c in cases if c["split"] == "test"]
 
     def thumb(case: dict):
-        kept = fresh.get((case["path"], case["frame"]))
-        return kept if kept is not None else thumbnail(read_image(case["path"], case["frame"]))
+        known_thumb = fresh.get((case["path"], case["frame"]))
+        return known_thumb if known_thumb is not None else thumbnail(read_image(case["path"], case["frame"]))
 
     pairs = near_pairs(
         [c["phash"] for c in train], [c["phash"] for c in test], lambda i: thumb(train[i]), lambda j: thumb(test[j])

@@ -62,9 +62,9 @@ def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict
     A scanner that is not known has the scale from the least low to the largest high of its frames.
     """
     scales: dict[str, list[float]] = {}
-    for one in (frame.measured for frame in frames if frame.measured):
-        low, high = scales.get(one.scanner, (one.low, one.high))
-        scales[one.scanner] = [min(low, one.low), max(high, one.high)]
+    for measured in (frame.measured for frame in frames if frame.measured):
+        low, high = scales.get(measured.scanner, (measured.low, measured.high))
+        scales[measured.scanner] = [min(low, measured.low), max(high, measured.high)]
     scales |= {who: list(scale) for who, scale in known.items()}
     for frame in frames:
         frame.row["scale"] = json.dumps(scales[frame.measured.scanner]) if frame.measured else None

@@ -46,7 +46,7 @@ def of_header(ds: Any) -> Spacing | None:
         (measures, "PixelSpacing", "patient"),
         (ds, "ImagerPixelSpacing", "detector"),
     ):
-        found = source.get(name) if source is not None else None
-        if found and len(found) == 2 and all(float(value) > 0 for value in found):
-            return {"x": float(found[1]), "y": float(found[0]), "at": at}  # rows come first
+        values = source.get(name) if source is not None else None
+        if values and len(values) == 2 and all(float(value) > 0 for value in values):
+            return {"x": float(values[1]), "y": float(values[0]), "at": at}  # rows come first
     return None

@@ -87,19 +87,19 @@ def import_study(
     layout, entries = read_layout(folder, layout, within)
     sampling = sampling or Sampling()
     whose = Patients(store, folder, patients)
-    found, rejected = reader.read_all(entries, on_progress, sampling)
-    if not found:
+    files, rejected = reader.read_all(entries, on_progress, sampling)
+    if not files:
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
     report = ImportReport(study, layout, rejected=rejected)
-    whose.name(found)
-    scales = scale.agree(found, {})
-    hold_out(found)
+    whose.name(files)
+    scales = scale.agree(files, {})
+    hold_out(files)
     with Copies() as copies:
         if copy:
-            copies.add(found, folder if folder.is_dir() else folder.parent, store.home.files / study)
+            copies.add(files, folder if folder.is_dir() else folder.parent, store.home.files / study)
         # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
-        found.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
+        files.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
         config = {
             "copied": copy,
             "holdout_fraction": HOLDOUT_FRACTION,
@@ -110,8 +110,8 @@ def import_study(
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
             db.table("studies").insert({**row, "config": json.dumps(config)})
-            _insert(store, study, found, report, by)
-    report.duplicates = _duplicates(store, study, found)
+            _insert(store, study, files, report, by)
+    report.duplicates = _duplicates(store, study, files)
     store.set_setting(f"import:{study}", report.to_dict())
     if size:
         load_arrays(store, study, size, on_progress)
@@ -139,24 +139,24 @@ def add_cases(
     known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
     entries = list(confined((Entry(Path(p).absolute(), split, label) for p in paths), within))
     sampling = sampling or Sampling.of(row["config"])
-    found, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
+    frames, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
     report = ImportReport(study, row["layout"], rejected=rejected)
-    Patients(store, pattern=row["config"].get("patients")).name(found)
-    kept = row["config"].get("scales") or {}
-    scales = scale.agree(found, kept)
+    Patients(store, pattern=row["config"].get("patients")).name(frames)
+    scales_before = row["config"].get("scales") or {}
+    scales = scale.agree(frames, scales_before)
     with Copies() as copies:
         if copy:
             # By content: a device may use a name again for another picture.
             files: dict[Path, list[reader.Found]] = {}
-            for f in found:
+            for f in frames:
                 files.setdefault(f.entry.path, []).append(f)
             for path, same in files.items():
                 copies.add(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
         with store.write() as db:
-            if scales != kept:
+            if scales != scales_before:
                 db.table("studies").update(study, {"config": json.dumps({**row["config"], "scales": scales})})
-            _insert(store, study, found, report, by)
-    report.duplicates = _duplicates(store, study, found)
+            _insert(store, study, frames, report, by)
+    report.duplicates = _duplicates(store, study, frames)
     return report
 
 
@@ -177,16 +177,16 @@ def files_at(path: str | os.PathLike) -> list[Path]:
     return files
 
 
-def _duplicates(store: Store, study: str, found: list[reader.Found]) -> list[dict]:
+def _duplicates(store: Store, study: str, files: list[reader.Found]) -> list[dict]:
     query = 'SELECT name, path, frame, split, sha256, phash FROM cases WHERE study = ? ORDER BY "row"'
-    return reader.duplicates(store.query(query, [study]), found)
+    return reader.duplicates(store.query(query, [study]), files)
 
 
-def _insert(store: Store, study: str, found: list[reader.Found], report: ImportReport, by: str | None) -> None:
+def _insert(store: Store, study: str, files: list[reader.Found], report: ImportReport, by: str | None) -> None:
     db = store.db
     start = db.execute('SELECT coalesce(max("row"), -1) + 1 FROM cases WHERE study = ?', [study]).fetchone()[0]
-    volume = volumes.several(store, study, [f.row.get("series") for f in found])
-    for offset, f in enumerate(found):
+    volume = volumes.several(store, study, [f.row.get("series") for f in files])
+    for offset, f in enumerate(files):
         name = reader.printable(f.entry.path.name) + (f" #{f.frame + 1}" if f.frames > 1 else "")
         if f.row.get("series") in volume:
             name = volumes.numbered(name, f.row["slice"])
@@ -219,7 +219,7 @@ def _insert(store: Store, study: str, found: list[reader.Found], report: ImportR
     report.counts = _counts(rows)
     report.patients = len({r["patient"] for r in rows if r["patient"]})
     report.straddling = straddling(rows)
-    if by is not None and found:  # no name of a file or folder, which may be a patient's
+    if by is not None and files:  # no name of a file or folder, which may be a patient's
         counts = {"accepted": report.accepted, "masks": report.masks}
         audit.record(store, by, "import", study=study, after={**counts, "fingerprint": fingerprint})
 

@@ -169,13 +169,13 @@ def _reader(path: Path) -> _Reader:
     stat = os.stat(path)
     key = (str(path), stat.st_size, stat.st_mtime_ns)
     with _readers_lock:
-        found = _readers.get(key)
-        if found is None:
-            found = _readers[key] = _Reader(path)
+        reader = _readers.get(key)
+        if reader is None:
+            reader = _readers[key] = _Reader(path)
             while len(_readers) > _KEPT_OPEN:
                 _readers.popitem(last=False)  # whoever still reads from it holds it until done
         _readers.move_to_end(key)
-        return found
+        return reader
 
 
 @contextlib.contextmanager

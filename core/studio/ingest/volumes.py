@@ -78,13 +78,13 @@ def _numbers(ds, keyword: str, count: int) -> np.ndarray | None:
     return np.array(values) if len(values) == count and all(map(math.isfinite, values)) else None
 
 
-def in_order(found: list) -> list:
+def in_order(files: list) -> list:
     """Slices of one volume brought together, where its first one stands, and sorted; all else stays where it is.
 
-    found: what has a `row` with the columns of `Slice.to_row`, or without them.
+    files: what has a `row` with the columns of `Slice.to_row`, or without them.
     """
     first: dict[str, int] = {}
-    for i, f in enumerate(found):
+    for i, f in enumerate(files):
         if f.row.get("series"):
             first.setdefault(f.row["series"], i)
 
@@ -95,7 +95,7 @@ def in_order(found: list) -> list:
         place, number = row["place"], row["slice"]
         return first[row["series"]], place or 0.0, -math.inf if number is None else number, i
 
-    return [f for _, f in sorted(enumerate(found), key=key)]
+    return [f for _, f in sorted(enumerate(files), key=key)]
 
 
 def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
@@ -104,14 +104,14 @@ def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
     A slice that was alone so far gets the number in its name that the others will bear.
     """
     fresh: dict[str, int] = {}
-    for one in series:
-        if one:
-            fresh[one] = fresh.get(one, 0) + 1
+    for uid in series:
+        if uid:
+            fresh[uid] = fresh.get(uid, 0) + 1
     many = set()
-    for one, count in fresh.items():
-        there = store.query("SELECT id, name, slice FROM cases WHERE study = ? AND series = ?", [study, one])
+    for uid, count in fresh.items():
+        there = store.query("SELECT id, name, slice FROM cases WHERE study = ? AND series = ?", [study, uid])
         if count + len(there) > 1:
-            many.add(one)
+            many.add(uid)
         if len(there) == 1:
             name = numbered(there[0]["name"], there[0]["slice"])
             store.execute("UPDATE cases SET name = ? WHERE id = ?", [name, there[0]["id"]])

@@ -55,5 +55,5 @@ def submit(store: Store, asked: dict[str, Any]) -> int:
 
 def job_of(store: Store, study: str) -> dict[str, Any] | None:
     """The newest job that makes a study's report, ended or not."""
-    made = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
-    return max(made, key=lambda job: job["id"], default=None)
+    report_jobs = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
+    return max(report_jobs, key=lambda job: job["id"], default=None)

@@ -30,12 +30,12 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
             for arm in table.arms
             for seed in settings["seeds"]
         }
-        made = [cell for cell in cells.values() if cell]
-        done, wanted = done + len(made), wanted + len(cells)
+        finished = [cell for cell in cells.values() if cell]
+        done, wanted = done + len(finished), wanted + len(cells)
         failed = {row["label"]: row["error"] for row in last.get("tables", {}).get(table.name, []) if row["error"]}
         rows = [
             _row(line, {seed: cells[line.label, seed] for seed in settings["seeds"]}, failed.get(line.label, ""))
-            for line in lines_of(table, made, whose, roi, protocol)
+            for line in lines_of(table, finished, whose, roi, protocol)
         ]
         tables.append({**_about(table), "rows": rows})
     written = [kind for kind, name in asked.FILES.items() if (asked.folder(store, study) / name).is_file()]

@@ -105,12 +105,12 @@ def _kept_rows(store: Store, study: str, fit: str) -> Rows:
 
 
 def _rows(store: Store, study: str, fit: str, bootstrap: int) -> Rows:
-    found = _kept_rows(store, study, fit)
+    rows_by = _kept_rows(store, study, fit)
     for protocol, rule in RULES.items():
         for roi in (False, True):
-            if (protocol, roi) not in found:
-                found[protocol, roi] = evaluate_run(store, fit, roi, protocol, pixel_rule=rule, bootstrap=bootstrap)
-    return found
+            if (protocol, roi) not in rows_by:
+                rows_by[protocol, roi] = evaluate_run(store, fit, roi, protocol, pixel_rule=rule, bootstrap=bootstrap)
+    return rows_by
 
 
 def _test(store: Store, cell: Cell) -> tuple[str, StudyArrays, np.ndarray]:

@@ -39,7 +39,7 @@ def judged_claims(
 
     cells: by the table's name. All claims of all tables are corrected together.
     """
-    found: list[Claim] = []
+    claims: list[Claim] = []
     scores: dict[str, np.ndarray] = {}
     dice: dict[str, np.ndarray] = {}
     labels = np.zeros(0, int)
@@ -58,24 +58,24 @@ def judged_claims(
     for table in tables:
         by_label = {c.label: [x for x in cells[table.name] if x.label == c.label and not x.error] for c in table.arms}
         for better, than in table.claims:
-            one, two = by_label[better], by_label[than]
-            if not one or not two:
+            first, two = by_label[better], by_label[than]
+            if not first or not two:
                 continue
             if "auroc" in table.metrics:
-                ours, theirs = (np.stack([score(c) for c in part]) for part in (one, two))
-                whose = patients_in(store, one[0])
-                found.append(Claim(table.name, better, than, "auroc", *delong(ours, theirs, labels, whose)))
-            if "dice" in table.metrics and len(overlap(one[0])):
-                ours, theirs = (np.mean([overlap(c) for c in part], 0) for part in (one, two))
+                ours, theirs = (np.stack([score(c) for c in cells]) for cells in (first, two))
+                whose = patients_in(store, first[0])
+                claims.append(Claim(table.name, better, than, "auroc", *delong(ours, theirs, labels, whose)))
+            if "dice" in table.metrics and len(overlap(first[0])):
+                ours, theirs = (np.mean([overlap(c) for c in cells], 0) for cells in (first, two))
                 known = np.isfinite(ours) & np.isfinite(theirs)
-                whose = patients_in(store, one[0], masked=True)
+                whose = patients_in(store, first[0], masked=True)
                 whose = None if whose is None else whose[known]
-                found.append(
+                claims.append(
                     Claim(table.name, better, than, "dice", *paired_bootstrap(ours[known], theirs[known], whose))
                 )
-    for claim, corrected in zip(found, holm([c.p for c in found]), strict=True):
+    for claim, corrected in zip(claims, holm([c.p for c in claims]), strict=True):
         claim.corrected = corrected
-    return found
+    return claims
 
 
 def claims_of_rows(store: Store, arms: list[Arm], pairs: list[tuple[str, str]], rows: list[dict]) -> list[Claim]:
@@ -86,8 +86,8 @@ def claims_of_rows(store: Store, arms: list[Arm], pairs: list[tuple[str, str]], 
     labels = {row["label"] for row in rows}
     table = Table("experiment", "", ("auroc", "dice"), tuple(arms), tuple(p for p in pairs if set(p) <= labels))
     inside = [row for row in rows if row["roi"]]
-    made = [Cell(r["label"], r["seed"], r["run"], rows={(r["protocol"], True): r}) for r in inside]
-    return judged_claims(store, [table], {table.name: made}, True, "held-out")
+    cells = [Cell(r["label"], r["seed"], r["run"], rows={(r["protocol"], True): r}) for r in inside]
+    return judged_claims(store, [table], {table.name: cells}, True, "held-out")
 
 
 def claims_markdown(claims: list[Claim]) -> str:

@@ -31,20 +31,20 @@ SHOWN = 6
 
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
     """Pictures by their captions; what the study has no images for is left out."""
-    found = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
+    pictures = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
     ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
     if not ours:
-        return found
+        return pictures
     best = max(ours, key=lambda c: c.rows["paper", False]["dice"])
     whose = f"{best.label}, seed {best.seed}"
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "sheet.png"
         draw_sheet(store, best.fit, place, best=6, worst=6, roi=False)
-        found[f"Heat maps beside lesion masks: {whose}"] = place.read_bytes()
+        pictures[f"Heat maps beside lesion masks: {whose}"] = place.read_bytes()
     drawn = clusters_figure(store, best.encoder)
     if drawn:
-        found[f"Features f before and after training, t-SNE: {whose}"] = drawn
-    return found
+        pictures[f"Features f before and after training, t-SNE: {whose}"] = drawn
+    return pictures
 
 
 def clusters_figure(store: Store, encoder: str) -> bytes | None:
@@ -55,9 +55,9 @@ def clusters_figure(store: Store, encoder: str) -> bytes | None:
     # Not centred: each class has a centre of its own to be centred by, so that alone sets untrained features apart.
     config = MapConfig(feature="projected", epochs=(epochs[0], epochs[-1]))
     key = embed(Work(store, encoder, {"config": config.to_dict()}))
-    made = library.open_map(store, key)
-    classes = next(c for c in explore.columns(store, made, None) if c["name"] == "pseudo")
-    return figure.draw(made, "png", column=classes, objective=figure.objective(store, made))
+    opened = library.open_map(store, key)
+    classes = next(c for c in explore.columns(store, opened, None) if c["name"] == "pseudo")
+    return figure.draw(opened, "png", column=classes, objective=figure.objective(store, opened))
 
 
 def medmix_strip(store: Store, study: str, size: int) -> bytes:

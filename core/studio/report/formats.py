@@ -29,9 +29,9 @@ def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
     return text.getvalue()
 
 
-def latex(about: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
+def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
     """booktabs tables: ours as mean and deviation, the paper's number in brackets; without and with the region."""
-    parts = [f"% {about['study']}, budget {about['budget']}, seeds {about['seeds']}, {about['size']} pixels"]
+    parts = [f"% {head['study']}, budget {head['budget']}, seeds {head['seeds']}, {head['size']} pixels"]
     for table in tables:
         for view in views:
             heads = " & ".join(HEADS[m] for m in table.metrics)
@@ -41,8 +41,8 @@ def latex(about: dict[str, Any], tables: list[Table], views: list[dict[str, Any]
                 for line in view["lines"][table.name]
             ]
             caption = (
-                f"{_plain(table.title)} on {_plain(about['study'])}, {where}: ours over {len(about['seeds'])} seeds, "
-                f"the published number ({_plain(about['dataset'])}) in brackets."
+                f"{_plain(table.title)} on {_plain(head['study'])}, {where}: ours over {len(head['seeds'])} seeds, "
+                f"the published number ({_plain(head['dataset'])}) in brackets."
             )
             columns = "l" + "c" * len(table.metrics)
             parts.append(

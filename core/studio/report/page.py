@@ -29,18 +29,18 @@ PROTOCOLS = {
 }
 
 
-def page(about: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
-    """about: what was run. views: without and with the region of interest, each {"roi", "lines", "claims"}."""
-    seeds = about["seeds"]
-    whose = f"the paper's on {about['dataset']}"
-    if not about["own_dataset"]:
+def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
+    """facts: what was run. views: without and with the region of interest, each {"roi", "lines", "claims"}."""
+    seeds = facts["seeds"]
+    whose = f"the paper's on {facts['dataset']}"
+    if not facts["own_dataset"]:
         whose += ", other images than these"
     body = [
-        f"<h1>The paper's tables on {escape(about['study'])}</h1>",
-        f"<p>Budget {escape(about['budget'])}, images of {about['size']} pixels, {len(seeds)} seeds "
-        f"({', '.join(map(str, seeds))}), made {escape(str(about['made']))}. Each cell: mean ± standard deviation over "
+        f"<h1>The paper's tables on {escape(facts['study'])}</h1>",
+        f"<p>Budget {escape(facts['budget'])}, images of {facts['size']} pixels, {len(seeds)} seeds "
+        f"({', '.join(map(str, seeds))}), made {escape(str(facts['made']))}. Each cell: mean ± standard deviation over "
         f"seeds, the first seed's 95 % interval over test images, and {escape(whose)}.</p>",
-        f"<p>{escape(PROTOCOLS[about['protocol']])}</p>",
+        f"<p>{escape(PROTOCOLS[facts['protocol']])}</p>",
     ]
     for table in tables:
         body.append(f'<h2 id="{table.name}">{escape(table.title)}</h2>')
@@ -48,12 +48,12 @@ def page(about: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]
             where = "Inside the region of interest" if view["roi"] else "Whole images"
             body += [_table(table, view["lines"][table.name], where)]
             body += [_claims([c for c in view["claims"] if c.table == table.name], where)]
-    if about["budget"] == "paper":
+    if facts["budget"] == "paper":
         body.append(_comparators())
     for caption, png in pictures.items():
         data = base64.b64encode(png).decode()
         body.append(f'<h2>{escape(caption)}</h2>\n<img alt="{escape(caption)}" src="data:image/png;base64,{data}">')
-    head = f'<meta charset="utf-8"><title>Report: {escape(about["study"])}</title><style>{STYLE}</style>'
+    head = f'<meta charset="utf-8"><title>Report: {escape(facts["study"])}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
 
 

@@ -66,16 +66,16 @@ def make_report(
         claims = judged_claims(store, tables, cells, roi, protocol)
         lines = {t.name: lines_of(t, cells[t.name], whose, roi, protocol) for t in tables}
         views.append({"roi": roi, "lines": lines, "claims": claims})
-    about = {
+    head = {
         "study": study, "budget": budget, "seeds": seeds, "size": size, "protocol": protocol, "made": now(),
         "dataset": DATASETS[whose], "own_dataset": own,
     }  # fmt: skip
-    every = [cell for part in cells.values() for cell in part]
+    every = [cell for group in cells.values() for cell in group]
     out.mkdir(parents=True, exist_ok=True)
-    (out / FILES["html"]).write_text(page(about, tables, views, figures.figures(store, study, size, every)))
+    (out / FILES["html"]).write_text(page(head, tables, views, figures.figures(store, study, size, every)))
     (out / FILES["csv"]).write_text(formats.csv_of(tables, cells))
-    (out / FILES["tex"]).write_text(formats.latex(about, tables, views))
-    payload = {**about, "out": str(out), "missing": sorted({f"{c.label}: {c.error}" for c in every if c.error})}
+    (out / FILES["tex"]).write_text(formats.latex(head, tables, views))
+    payload = {**head, "out": str(out), "missing": sorted({f"{c.label}: {c.error}" for c in every if c.error})}
     payload["tables"] = {t.name: [vars(line) for line in views[0]["lines"][t.name]] for t in tables}
     payload["claims"] = [{**vars(c), "roi": v["roi"], "holds": c.holds} for v in views for c in v["claims"]]
     (out / FILES["json"]).write_text(json.dumps(payload, indent=1, default=str) + "\n")

@@ -44,21 +44,21 @@ def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol:
     lines = []
     for arm in table.arms:
         every = [c for c in cells if c.label == arm.label]
-        made = [c for c in every if not c.error]
-        line = Line(arm.label, paper=published(table.name, dataset, arm.label), seeds=len(made))
+        finished = [c for c in every if not c.error]
+        line = Line(arm.label, paper=published(table.name, dataset, arm.label), seeds=len(finished))
         line.spread = spread(table.name, dataset, arm.label)
         line.derived = DERIVED.get((table.name, dataset, arm.label), "")
-        line.error = "" if made else next((c.error for c in every if c.error), "not run")
-        line.fits = [c.fit for c in made]
-        line.collapsed = sum(c.collapsed for c in made)
-        line.seconds = _mean([c.seconds for c in made])
-        line.memory = _mean([c.memory for c in made])
+        line.error = "" if finished else next((c.error for c in every if c.error), "not run")
+        line.fits = [c.fit for c in finished]
+        line.collapsed = sum(c.collapsed for c in finished)
+        line.seconds = _mean([c.seconds for c in finished])
+        line.memory = _mean([c.memory for c in finished])
         for metric in table.metrics:
-            values = [v for c in made if (v := c.rows[protocol, roi].get(metric)) is not None]
+            values = [v for c in finished if (v := c.rows[protocol, roi].get(metric)) is not None]
             if values:
                 deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
                 line.values[metric] = (float(np.mean(values)), deviation)
-                interval = made[0].rows[protocol, roi].get(f"{metric}_ci")
+                interval = finished[0].rows[protocol, roi].get(f"{metric}_ci")
                 if interval:
                     line.ci[metric] = interval
         lines.append(line)

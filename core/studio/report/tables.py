@@ -164,12 +164,12 @@ def tables_of(names: list[str], budget: str, only: list[str] | None = None) -> l
         raise ValueError(
             f"tables are {', '.join(TABLES)} and budgets {', '.join(BUDGETS)}, not {', '.join(unknown) or budget}"
         )
-    found = [TABLES[name]() for name in names]
-    labels = {arm.label for table in found for arm in table.arms}
+    tables = [TABLES[name]() for name in names]
+    labels = {arm.label for table in tables for arm in table.arms}
     if only and set(only) - labels:
         missing = ", ".join(sorted(set(only) - labels))
         raise ValueError(f"no row is called {missing}; there are: {', '.join(sorted(labels))}")
-    return [_with(table, budget, only) for table in found]
+    return [_with(table, budget, only) for table in tables]
 
 
 def _with(table: Table, budget: str, only: list[str] | None) -> Table:

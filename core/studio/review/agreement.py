@@ -25,11 +25,11 @@ def cohen(table: np.ndarray) -> dict:
         return {"kappa": None, "low": None, "high": None, "n": 0, "agreement": None}
     p = table / n
     rows, columns = p.sum(1), p.sum(0)
-    seen, chance = float(np.trace(p)), float(rows @ columns)
-    out = {"n": int(n), "agreement": seen}
+    observed, chance = float(np.trace(p)), float(rows @ columns)
+    out = {"n": int(n), "agreement": observed}
     if chance >= 1 - 1e-12:
         return {**out, "kappa": None, "low": None, "high": None}
-    kappa = (seen - chance) / (1 - chance)
+    kappa = (observed - chance) / (1 - chance)
     diagonal = np.diag(p)
     a = float((diagonal * (1 - (rows + columns) * (1 - kappa)) ** 2).sum())
     weights = (columns[:, None] + rows[None, :]) ** 2
@@ -73,11 +73,11 @@ def opinions(store: Store, study: str, stage: str = "last") -> dict[int, dict[st
         "WHERE c.study = ? AND k.stage != 'adjudication' ORDER BY k.stage",
         [study],
     )
-    found: dict[int, dict[str, str]] = {}
+    by_case: dict[int, dict[str, str]] = {}
     for row in rows:
         if stage == "last" or row["stage"] == stage:
-            found.setdefault(row["case_id"], {})[row["reader"]] = row["decision"]
-    return found
+            by_case.setdefault(row["case_id"], {})[row["reader"]] = row["decision"]
+    return by_case
 
 
 def agreement(store: Store, study: str, stage: str = "last") -> dict:

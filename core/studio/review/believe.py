@@ -60,10 +60,10 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
             of = compared[0].measure
             sides = {"usual": (usual[of], arrays.case_ids[held]), "new": (new[of], np.array(there))}
             pictures[day] = {side: _middle(*given) for side, given in sides.items()}
-    kept = {"threshold": threshold, "planted": [row._asdict() for row in rows], "groups": groups, "pictures": pictures,
+    measured = {"threshold": threshold, "planted": [r._asdict() for r in rows], "groups": groups, "pictures": pictures,
             "made": now()}  # fmt: skip
-    runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: kept})
-    return kept
+    runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: measured})
+    return measured
 
 
 def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
@@ -74,23 +74,23 @@ def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
     """{"promise", "planted", "changed", "plain", "calibration", "enough", "made"} of a run, each None or empty where
     there is too little. plain: what differs by day of import, with pictures of either side."""
     cases = scored(store, study, run_id)
-    kept = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
+    stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
     changed, promised = alarm(store, study, run_id, cases), promise(store, study, cases)
     if promised and changed and changed["since"]:
         promised |= {"guarantee": PAUSED, "paused": True}
     there = {row["id"] for row in store.query("SELECT id FROM cases WHERE study = ?", [study])}
     plain = []
-    for day, rows in kept.get("groups", {}).items():
-        shown = {side: [c for c in few if c in there] for side, few in kept.get("pictures", {}).get(day, {}).items()}
+    for day, rows in stored.get("groups", {}).items():
+        shown = {side: [c for c in few if c in there] for side, few in stored.get("pictures", {}).get(day, {}).items()}
         plain += [{"day": day, "pictures": shown or None, "rows": [row for row in rows if row["matters"]]}]
     return {
         "promise": promised,
-        "planted": [{**row, "found": wilson(row["flagged"], row["images"])} for row in kept.get("planted", [])],
+        "planted": [{**row, "found": wilson(row["flagged"], row["images"])} for row in stored.get("planted", [])],
         "changed": changed,
         "plain": [group for group in plain if group["rows"]],
         "calibration": calibration(store, study, cases),
         "enough": ENOUGH,
-        "made": kept.get("made"),
+        "made": stored.get("made"),
     }
 
 
@@ -128,15 +128,15 @@ def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any
     if not groups:
         return None
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
-    kept = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
+    used = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
     order = [(day, case) for day in sorted(groups) for case in groups[day] if case in score]
     learnt = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'train'", [study])]
     new = np.array([case for _, case in order], int)
-    whose = patients_of(store, study, np.concatenate([learnt, kept.ids, new]).astype(int))
-    held = kept.scores
+    whose = patients_of(store, study, np.concatenate([learnt, used.ids, new]).astype(int))
+    held = used.scores
     if whose is not None:
-        known, own = whose[: len(learnt) + len(kept)], whose[len(learnt) : len(learnt) + len(kept)]
-        theirs = whose[len(learnt) + len(kept) :]
+        known, own = whose[: len(learnt) + len(used)], whose[len(learnt) : len(learnt) + len(used)]
+        theirs = whose[len(learnt) + len(used) :]
         held = held[drift.first_of_each(own)]
         order = [order[i] for i in drift.first_of_each(theirs) if theirs[i] not in known]
     if not order or len(held) < drift.LEAST:
@@ -207,16 +207,16 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
     }
 
 
-def as_text(kept: dict[str, Any], found: dict[str, Any]) -> str:
+def as_text(measured: dict[str, Any], promise: dict[str, Any]) -> str:
     """Writes what `measure` kept and what `believed` found as lines for a terminal."""
-    promised, changed = found["promise"], found["changed"]
+    promised, changed = promise["promise"], promise["changed"]
     lines = [promised["guarantee"]] if promised else []
     lines += [changed["words"] + "."] if changed else []
     lines += sorted({told["caveat"] for told in (promised, changed) if told and told["caveat"]})
-    lines.append(f"At the threshold {kept['threshold']:.4g}, of planted lesions are flagged:")
-    for row in kept["planted"]:
+    lines.append(f"At the threshold {measured['threshold']:.4g}, of planted lesions are flagged:")
+    for row in measured["planted"]:
         lines.append(f"  size {row['size']:.2f}, contrast {row['contrast']:.1f}: {row['flagged']} of {row['images']}")
-    for day, rows in kept["groups"].items():
+    for day, rows in measured["groups"].items():
         told = [f"{r['measure']} {r['usual']:.3f} to {r['new']:.3f}" for r in rows if r["matters"]]
         lines.append(f"Images of {day}: {'; '.join(told) or 'as before'}")
     return "\n".join(lines)

@@ -149,9 +149,9 @@ def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray
     x0, y0, x1, y1 = window or (0, 0, width, height)
     embedding = EMBEDDINGS.of((Source.of(case), window))
     within = (box[0] - x0, box[1] - y0, box[2] - x0, box[3] - y0)
-    found = np.zeros((height, width), bool)
-    found[y0:y1, x0:x1] = model().masks(embedding, [within], (y1 - y0, x1 - x0))[0]
-    return found
+    mask = np.zeros((height, width), bool)
+    mask[y0:y1, x0:x1] = model().masks(embedding, [within], (y1 - y0, x1 - x0))[0]
+    return mask
 
 
 def under(
@@ -178,6 +178,6 @@ def under(
     heat[~comparable(heat.shape, scale)] = -np.inf
     zoom = shape[1] / size[0], shape[0] / size[1]
     at = outline_level(row, scale) if level is None else level
-    found = boxes(heat, scale.lo, at, (spot[0] / zoom[0], spot[1] / zoom[1]))
-    wide = [(x0 * zoom[0], y0 * zoom[1], x1 * zoom[0], y1 * zoom[1]) for x0, y0, x1, y1 in found]
+    corners = boxes(heat, scale.lo, at, (spot[0] / zoom[0], spot[1] / zoom[1]))
+    wide = [(x0 * zoom[0], y0 * zoom[1], x1 * zoom[0], y1 * zoom[1]) for x0, y0, x1, y1 in corners]
     return in_box(case, chosen(model(), EMBEDDINGS.of((Source.of(case), None)), wide, shape), window)

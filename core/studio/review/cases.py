@@ -132,11 +132,11 @@ def scored_runs(store: Store, study: str) -> list[dict]:
         [preferred.ADOPTED.format(study), study],
     )
     rows.sort(key=lambda r: (not r["adopted"], r["encoder"] == "untrained", preference(r["method"])))
-    seen: set[str] = set()
+    methods: set[str] = set()
     for row in rows:
         row["adopted"] = bool(row["adopted"])
-        row["first"] = row["method"] not in seen
-        seen.add(row["method"])
+        row["first"] = row["method"] not in methods
+        methods.add(row["method"])
         row["title"] = DETECTORS.title(row["method"])
     return rows
 
@@ -250,9 +250,9 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "findings": decisions.findings_of(context, case_id),
     }
     learners = {r["id"] for r in runs if r["method"] in TAUGHT}
-    for run_id, found in out["readings"].items():
-        if found and run_id in learners and case_id in learnt_from(store, run_id):
-            found["words"] = f"{found['words']} {LEARNT_FROM}"
+    for run_id, reading in out["readings"].items():
+        if reading and run_id in learners and case_id in learnt_from(store, run_id):
+            reading["words"] = f"{reading['words']} {LEARNT_FROM}"
     if not context.names.covers:  # patient and time of import lead to neighbours in the list
         out["about"] = facts_of_file(case)
     if not context.blinded:

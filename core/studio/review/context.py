@@ -117,7 +117,7 @@ class RequestContext:
         about_run = json.loads(facts["asked_run"]) if facts["asked_run"] else None
         wanted = session["id"] if session else None
         parts = json.loads(facts["trial_parts"])
-        trial = next((part for part in parts if part["session"] == wanted), parts[0] if parts else None)
+        trial = next((candidate for candidate in parts if candidate["session"] == wanted), parts[0] if parts else None)
         if trial is not None:
             _demand_part(store, trial, session, case, number, run)
         if run and about_run is None:
@@ -125,18 +125,18 @@ class RequestContext:
         blind = json.loads(facts["read_blind"] or "false")
         role = facts["reader_role"]
         hides_names = bool(session and (session["neutral"] or session["blind"])) or (blind and role not in SIGHTED)
-        kept = next((o for o in json.loads(facts["orders"]) if o["session"] == wanted), None)
-        if hides_names and (kept is None or not kept["whole"]):
+        stored_order = next((o for o in json.loads(facts["orders"]) if o["session"] == wanted), None)
+        if hides_names and (stored_order is None or not stored_order["whole"]):
             if store.in_snapshot:
                 raise NoOrder(facts["id"], reader, wanted)
             sessions.make_order(store, facts["id"], reader, wanted)
             again = "SELECT * FROM neutral_orders WHERE reader = ? AND study = ? AND coalesce(session, 0) = ?"
-            kept = store.first(again, [reader, facts["id"], wanted or 0])
+            stored_order = store.first(again, [reader, facts["id"], wanted or 0])
         if number is not None and (
-            hides_names and order is None or order is not None and (kept is None or order != kept["id"])
+            hides_names and order is None or order is not None and (stored_order is None or order != stored_order["id"])
         ):
             raise no_case(number)
-        names = Aliases(store, kept if hides_names else None, session, sign_in)
+        names = Aliases(store, stored_order if hides_names else None, session, sign_in)
         if case is not None and order is not None and number is not None:
             names.know(case["id"], sessions.place_of(number))
         return cls(

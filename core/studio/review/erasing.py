@@ -113,22 +113,22 @@ def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[st
     """
     if at_work := stopping.at_work(store):
         raise ValueError(f"Job {at_work[0]['id']} runs or waits: stop all jobs first (`jobs stop`), then erase.")
-    found, words = trace(store, cases), _words(cases, patient)
-    _remove_files(store, cases, found)
+    traced, words = trace(store, cases), _words(cases, patient)
+    _remove_files(store, cases, traced)
     store.db.conn.execute("PRAGMA secure_delete = ON")
     with store.write():
         with _lifted(store):
             gone = _remove_rows(store, cases, words)
         _mark(store, cases)
-        for study in found.studies:
+        for study in traced.studies:
             _fingerprint(store, study)
-        event = audit.record(store, by, "erase", after={"cases": len(cases), "studies": found.studies, **gone})
+        event = audit.record(store, by, "erase", after={"cases": len(cases), "studies": traced.studies, **gone})
     _compact(store)
-    if found.backups:
+    if traced.backups:
         for file in [*store.home.backups.glob("*.sqlite*"), *store.home.backups.glob("*.json")]:
             file.unlink(missing_ok=True)
         backup.backup(store.home)
-    return {"trace": found.to_dict(), "event": event, "still": still(store, words)}
+    return {"trace": traced.to_dict(), "event": event, "still": still(store, words)}
 
 
 def still(store: Store, words: Iterable[str]) -> list[str]:
@@ -136,21 +136,21 @@ def still(store: Store, words: Iterable[str]) -> list[str]:
     wanted = [word.encode() for word in words if len(word) >= SHORTEST]
     if not wanted:
         return []
-    pattern, longest, found = re.compile(b"|".join(map(re.escape, wanted))), max(map(len, wanted)), []
+    pattern, longest, files = re.compile(b"|".join(map(re.escape, wanted))), max(map(len, wanted)), []
     for file in sorted(store.home.path.rglob("*")):
         name = str(file.relative_to(store.home.path))
         if pattern and file.is_file() and (pattern.search(name.encode()) or _holds(file, pattern, longest)):
-            found.append(name)
-    return found
+            files.append(name)
+    return files
 
 
 def _holds(file: Path, pattern: re.Pattern[bytes], longest: int) -> bool:
     with file.open("rb") as content:
-        kept = b""
+        tail = b""
         while block := content.read(1 << 22):
-            if pattern.search(kept + block):
+            if pattern.search(tail + block):
                 return True
-            kept = block[-longest:]
+            tail = block[-longest:]
     return False
 
 
@@ -170,21 +170,21 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
     """Runs that these cases were trained, fitted or calibrated with, or marked for; and those that went on from one."""
     ids, taught = {row["id"] for row in cases}, {row["study"] for row in cases if row["split"] != "test"}
     rows = [r for r in runs.list_runs(store, archived=None) if r["status"] not in ("new", "queued")]
-    found: dict[str, Row] = {}
+    learnt: dict[str, Row] = {}
     while True:
-        before = len(found)
+        before = len(learnt)
         for run in rows:
             config, marks = json.dumps(run["config"]), run["config"].get("marks") or {}
             if (
                 run["study"] in taught
                 or ids & {*marks.get("cases", []), *marks.get("normals", [])}
                 or any(f'"{study}"' in config for study in taught)  # its images are lesions' donors
-                or run["parent"] in found
-                or any(other in config for other in found)
+                or run["parent"] in learnt
+                or any(other in config for other in learnt)
             ):
-                found[run["id"]] = run
-        if len(found) == before:
-            return list(found.values())
+                learnt[run["id"]] = run
+        if len(learnt) == before:
+            return list(learnt.values())
 
 
 def _maps(store: Store, studies: list[str]) -> list[Row]:
@@ -209,19 +209,19 @@ def _made(store: Store, studies: list[str]) -> list[Path]:
     return [place for place in places if place.exists()]
 
 
-def _remove_files(store: Store, cases: list[Row], found: Trace) -> None:
+def _remove_files(store: Store, cases: list[Row], traced: Trace) -> None:
     home = store.home
     others = {row["path"] for row in store.query("SELECT path FROM cases WHERE id NOT IN (SELECT value FROM "
               "json_each(?))", [json.dumps([row["id"] for row in cases])])}  # fmt: skip
-    for name in found.files:
+    for name in traced.files:
         if str(home.path / name) not in others:
             (home.path / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 (home.path / name).parent.rmdir()
-    for study in found.prepared:
+    for study in traced.prepared:
         shutil.rmtree(home.cache / study, ignore_errors=True)
-    _remove_maps(store, found)
-    for name in found.made:
+    _remove_maps(store, traced)
+    for name in traced.made:
         place = home.path / name
         shutil.rmtree(place, ignore_errors=True) if place.is_dir() else place.unlink(missing_ok=True)
     paths, digests = {row["path"] for row in cases}, {row["sha256"] for row in cases}
@@ -232,14 +232,14 @@ def _remove_files(store: Store, cases: list[Row], found: Trace) -> None:
             file.unlink(missing_ok=True)
 
 
-def _remove_maps(store: Store, found: Trace) -> None:
+def _remove_maps(store: Store, traced: Trace) -> None:
     """Files of the maps, and all point sets and features that no other map stands on."""
     folder = store.home.clusters
-    for key in found.maps:
+    for key in traced.maps:
         shutil.rmtree(folder / "maps" / key, ignore_errors=True)
-    kept = "".join(about.read_text() for about in (folder / "maps").glob("*/*.json"))
+    mentions = "".join(file.read_text() for file in (folder / "maps").glob("*/*.json"))
     for place in [*(folder / "points").glob("*"), *(folder / "features").glob("*")]:
-        if place.name.split(".")[0] not in kept:
+        if place.name.split(".")[0] not in mentions:
             shutil.rmtree(place, ignore_errors=True) if place.is_dir() else place.unlink(missing_ok=True)
 
 
@@ -247,21 +247,21 @@ def _without(table: Path, paths: set[str]) -> None:
     """Take the lines of some files out of a CSV of paths."""
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.reader(lines))
-    kept = [row for row in rows if not paths & {str(table.parent / cell) for cell in row}]
-    if len(kept) < len(rows):
+    others = [row for row in rows if not paths & {str(table.parent / cell) for cell in row}]
+    if len(others) < len(rows):
         with table.open("w", newline="", encoding="utf-8") as out:
-            csv.writer(out, lineterminator="\n").writerows(kept)
+            csv.writer(out, lineterminator="\n").writerows(others)
 
 
 @contextlib.contextmanager
 def _lifted(store: Store) -> Iterator[None]:
     """Without the triggers that keep reviews and events as they are."""
-    kept = [r["sql"] for r in store.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    triggers = [r["sql"] for r in store.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
             if r["name"] in _GUARDS]  # fmt: skip
     for name in _GUARDS:
         store.execute(f"DROP TRIGGER {name}")
     yield
-    for statement in kept:
+    for statement in triggers:
         store.execute(statement)
 
 
@@ -291,20 +291,20 @@ def _remove_rows(store: Store, cases: list[Row], words: list[str]) -> dict[str, 
 
 def _blanked(store: Store, table: str, where: str, value: str | None, words: list[str]) -> list[int]:
     """Empty the content of events on the cases, and of those that name them; their numbers. Hash and place stay."""
-    found = []
+    rows = []
     for row in store.query(f"SELECT *, {where} AS chosen FROM {table}", [] if value is None else [value]):
         text = f"{row['before']}{row['after']}{row['shown']}"
         if row["chosen"] or any(_named(word).search(text) for word in words):
-            found.append(row)
+            rows.append(row)
     if table == "events":
-        for row in found:
+        for row in rows:
             empty = "before = 'null', after = 'null', shown = '{}', seconds = NULL"
             store.execute(f"UPDATE events SET {empty} WHERE id = ?", [row["id"]])
     else:  # as one whose content did not come along
         empty = ", ".join(f"{c} = NULL" for c in audit.SEALED if c not in ("id", "previous"))
-        for row in found:
+        for row in rows:
             store.execute(f"UPDATE {table} SET {empty} WHERE bundle = ? AND id = ?", [row["bundle"], row["id"]])
-    return [row["id"] for row in found]
+    return [row["id"] for row in rows]
 
 
 def _named(word: str) -> re.Pattern[str]:
@@ -352,35 +352,42 @@ def _compact(store: Store) -> None:
     conn.execute("PRAGMA secure_delete = OFF")
 
 
-def words(found: Trace) -> list[str]:
+def words(traced: Trace) -> list[str]:
     """The trace in lines for people: what goes, what is to be learnt anew, and what this home cannot delete."""
 
-    def some(count: int, one: str, many: str = "") -> str:
-        return f"{count} {one if count == 1 else many or f'{one}s'}"
+    def some(count: int, single: str, many: str = "") -> str:
+        return f"{count} {single if count == 1 else many or f'{single}s'}"
 
     counted = (
-        (found.masks, "lesion mask"),
-        (found.reviews, "decision"),
-        (found.findings, "finding"),
-        (found.readings, "score"),
-        (len(found.files), "image file"),
+        (traced.masks, "lesion mask"),
+        (traced.reviews, "decision"),
+        (traced.findings, "finding"),
+        (traced.readings, "score"),
+        (len(traced.files), "image file"),
     )
-    goes = [some(found.cases, "case") + f" of {', '.join(found.studies)}", *(some(n, one) for n, one in counted if n)]
-    if found.events:
-        goes.append(f"the content of {some(found.events, 'event')} of the audit trail")
+    goes = [
+        some(traced.cases, "case") + f" of {', '.join(traced.studies)}",
+        *(some(n, singular) for n, singular in counted if n),
+    ]
+    if traced.events:
+        goes.append(f"the content of {some(traced.events, 'event')} of the audit trail")
     lines = [f"Goes: {', '.join(goes)}."]
-    if found.prepared or found.maps or found.made:
+    if traced.prepared or traced.maps or traced.made:
         lines.append(
-            f"Goes, and is made again when it is asked for: prepared images of {', '.join(found.prepared) or 'none'}, "
-            f"{some(len(found.maps), 'cluster map')}" + (f", {', '.join(found.made)}." if found.made else ".")
+            f"Goes, and is made again when it is asked for: prepared images of {', '.join(traced.prepared) or 'none'}, "
+            f"{some(len(traced.maps), 'cluster map')}" + (f", {', '.join(traced.made)}." if traced.made else ".")
         )
-    if found.backups:
-        lines.append(f"Goes: {some(found.backups, 'backup')} in this home; a new one is made. Delete copies elsewhere.")
-    if found.runs:
-        named = ", ".join(f"{run['name']} ({run['id']})" for run in found.runs)
+    if traced.backups:
+        lines.append(
+            f"Goes: {some(traced.backups, 'backup')} in this home; a new one is made. Delete copies elsewhere."
+        )
+    if traced.runs:
+        named = ", ".join(f"{run['name']} ({run['id']})" for run in traced.runs)
         lines.append(f"Has learnt from it, stays, and is to be learnt anew: {named}.")
-    if found.outside:
-        lines.append(f"Stays, for it is not this home's: {', '.join(found.outside)}.")
-    if found.left:
-        lines.append(f"Went out and cannot be called back: {some(found.left, 'export')} (“export” in the audit trail).")
+    if traced.outside:
+        lines.append(f"Stays, for it is not this home's: {', '.join(traced.outside)}.")
+    if traced.left:
+        lines.append(
+            f"Went out and cannot be called back: {some(traced.left, 'export')} (“export” in the audit trail)."
+        )
     return lines

@@ -162,8 +162,8 @@ def save(
     if source == "run" and threshold is not None:
         _demand_threshold(context, threshold)
     run = context.run if source == "run" else None
-    kept = threshold if source == "run" else None
-    return _add(context, encode_mask(mask), source, run, kept, note, int(mask.sum()))
+    outline_threshold = threshold if source == "run" else None
+    return _add(context, encode_mask(mask), source, run, outline_threshold, note, int(mask.sum()))
 
 
 def _demand_threshold(context: RequestContext, threshold: float) -> None:
@@ -300,11 +300,11 @@ def segment(
         x0, y0, x1, y1 = window
         window = (max(x0, 0), max(y0, 0), min(x1, shape[1]), min(y1, shape[0]))
     folder = _encoder_folder(store, run) if run else None
-    made = _lattice(folder, Source.of(case), window)
+    cells = _lattice(folder, Source.of(case), window)
     if not clicks:
         return np.zeros(shape, bool)
-    given = [Click(*one) for one in clicks]
-    return region(made, given, shape) if start is None else refined(made, start, given)
+    given = [Click(*xyp) for xyp in clicks]
+    return region(cells, given, shape) if start is None else refined(cells, start, given)
 
 
 @functools.lru_cache(maxsize=KEPT)

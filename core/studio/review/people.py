@@ -139,8 +139,8 @@ def add_reader(store: Store, name: str, password: str | Hashed, role: str = "rea
         )
     if role not in ROLES:
         raise ValueError(f"a reader's role is one of {', '.join(ROLES)}")
-    made = password if isinstance(password, Hashed) else hashed(password)
-    row = {"name": name, "role": role, "password_hash": made.value, "created": now()}
+    hash_made = password if isinstance(password, Hashed) else hashed(password)
+    row = {"name": name, "role": role, "password_hash": hash_made.value, "created": now()}
     with store.write() as db:
         db.table("readers").upsert(row, pk="name")
         end_sign_ins(store, name)
@@ -364,12 +364,12 @@ def invite(store: Store, name: str, role: str, by: str) -> str:
     Raises ValueError if a reader has the name, however it is spelt, or for a name or role that is none.
     """
     password = make_password()
-    made = hashed(password)
+    hash_made = hashed(password)
     with store.write():
         for row in list_readers(store):
             if row["name"].casefold() == name.casefold() and (row["active"] or row["name"] != name):
                 raise ValueError(f"there is already an account of {row['name']!r}")
-        add_reader(store, name, made, role)
+        add_reader(store, name, hash_made, role)
         audit.record(store, by, "invite", after={"reader": name, "role": role})
     return password
 
@@ -396,12 +396,12 @@ def reset_password(store: Store, name: str, by: str) -> str:
     Raises NotFound without such an account, ValueError for one's own: signed out by it, one might never see it.
     """
     password = make_password()
-    made = hashed(password)
+    hash_made = hashed(password)
     with store.write():
         role = _account(store, name)["role"]
         if name == by:
             raise ValueError("You change your own password under “Password”, at the top of the page.")
-        add_reader(store, name, made, role)
+        add_reader(store, name, hash_made, role)
         audit.record(store, by, "password-reset", after={"reader": name})
     return password
 
@@ -416,9 +416,9 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
         return ""
     if new == old:
         raise ValueError("the new password is the old one")
-    made = hashed(new)
+    hash_made = hashed(new)
     with store.write():
-        add_reader(store, name, made, _account(store, name)["role"])
+        add_reader(store, name, hash_made, _account(store, name)["role"])
         audit.record(store, name, "password", after={"reader": name})
         return password_mark(store, name)
 
@@ -428,12 +428,12 @@ def keep_account(store: Store, name: str, password: str, role: str, by: str) -> 
 
     Raises ValueError for a name, password or role that is none, or if nobody would be administrator any more.
     """
-    made = hashed(password)
+    hash_made = hashed(password)
     with store.write():
         known = _found(store, name)
         if known:
             set_role(store, name, role, by)
-        add_reader(store, name, made, role)
+        add_reader(store, name, hash_made, role)
         if known:
             audit.record(store, by, "password-reset", after={"reader": name})
         else:
@@ -460,7 +460,7 @@ def list_accounts(store: Store, study: str) -> list[Row]:
     The last three are numbers of the study's cases, as `readers.dealt` has them.
     """
     progress = {row["name"]: row for row in dealt(store, study)["readers"]}
-    found = store.query(
+    accounts = store.query(
         "SELECT name, role, created, (SELECT max(s.created) FROM sessions s WHERE s.reader = name) AS entered, "
         "(SELECT count(*) FROM tokens t WHERE t.reader = readers.name) AS tokens, "
         # By stage, because the index is: no scan of all that somebody ever decided.
@@ -478,7 +478,7 @@ def list_accounts(store: Store, study: str) -> list[Row]:
             "tokens": row["tokens"],
             **{key: progress[row["name"]][key] for key in ("assigned", "read", "read_in_all")},
         }
-        for row in found
+        for row in accounts
     ]
 
 

@@ -101,10 +101,10 @@ def wilson(hits: int, n: int) -> dict:
     return {"value": hits / n, "low": float(interval.low), "high": float(interval.high), "hits": hits, "n": n}
 
 
-def confusion(truth: np.ndarray, found: np.ndarray) -> dict:
+def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
     """Two bool arrays (N,) -> counts, sensitivity, specificity, PPV and NPV with intervals."""
-    tp, fp = int((truth & found).sum()), int((~truth & found).sum())
-    fn, tn = int((truth & ~found).sum()), int((~truth & ~found).sum())
+    tp, fp = int((truth & flagged).sum()), int((~truth & flagged).sum())
+    fn, tn = int((truth & ~flagged).sum()), int((~truth & ~flagged).sum())
     return {
         "tp": tp, "fp": fp, "fn": fn, "tn": tn,
         "sensitivity": wilson(tp, tp + fn), "specificity": wilson(tn, tn + fp),
@@ -151,9 +151,9 @@ def operating_point(
         from sklearn.metrics import roc_auc_score, roc_curve
 
         fpr, tpr, cuts = roc_curve(sick, cases.scores)
-        kept = np.unique(np.linspace(0, len(fpr) - 1, min(len(fpr), POINTS)).astype(int))
-        out["roc"] = np.stack([fpr, tpr], 1)[kept].tolist()
-        out["cuts"] = between(cases.scores, cuts)[kept].tolist()
+        thinned = np.unique(np.linspace(0, len(fpr) - 1, min(len(fpr), POINTS)).astype(int))
+        out["roc"] = np.stack([fpr, tpr], 1)[thinned].tolist()
+        out["cuts"] = between(cases.scores, cuts)[thinned].tolist()
         out["auroc"] = float(roc_auc_score(sick, cases.scores))
         out["point"] = [1 - out["specificity"]["value"], out["sensitivity"]["value"]]
     return out
@@ -221,9 +221,9 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
     for row in rows:
         mask = decode_mask(row["png"]).astype(bool)
         heat = cv2.resize(unpack_map(row), mask.shape[::-1], interpolation=cv2.INTER_LINEAR)
-        found = outlined(heat[None], outline_level(row, scale), scale)[0]
-        total = int(mask.sum() + found.sum())
-        dice = 2 * int((mask & found).sum()) / total if total else 1.0
+        outline = outlined(heat[None], outline_level(row, scale), scale)[0]
+        total = int(mask.sum() + outline.sum())
+        dice = 2 * int((mask & outline).sum()) / total if total else 1.0
         points.append({"case": row["case_id"], "name": row["name"], "size": float(mask.mean()), "dice": dice})
     points.sort(key=lambda p: p["size"])
     parts = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
@@ -314,8 +314,8 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
         return {**out, "level": "bad", "words": words, "advice": _SHIFTED}
     if min(sick, well) < FEW:
         return {**out, "level": "warn", "words": f"{figures}.", "advice": _SMALL}
-    kept = "within" if share <= PROMISED else "not clearly above"
-    return {**out, "level": "good", "words": f"{figures}, {kept} the promised {limit}.", "advice": ""}
+    within = "within" if share <= PROMISED else "not clearly above"
+    return {**out, "level": "good", "words": f"{figures}, {within} the promised {limit}.", "advice": ""}
 
 
 def _auroc_low(auroc: float, sick: int, well: int) -> float:
@@ -338,13 +338,13 @@ def compared(store: Store, study: str, runs: list[dict], roi: bool = True) -> li
     (MVTec); None where a run has not been evaluated, or has no lesion masks to be measured by. best: names of the
     measures in which no other row is better.
     """
-    kept = {r["run"]: r for r in evaluations(store, study) if r["roi"] == roi and r["protocol"] == "held-out"}
+    by_run = {r["run"]: r for r in evaluations(store, study) if r["roi"] == roi and r["protocol"] == "held-out"}
     rows = [{k: r[k] for k in ("title", "name", "encoder")} | {"run": r["id"]} for r in runs]
-    if None in kept and kept[None]["detector"] == BASELINE:
+    if None in by_run and by_run[None]["detector"] == BASELINE:
         rows.append({"run": None, "title": "Mean colour", "name": "no training", "encoder": None})
     for row in rows:
-        found = kept.get(row["run"], {})
-        row |= {m: found.get(m) for m in MEASURES} | {f"{m}_ci": found.get(f"{m}_ci") for m in MEASURES}
+        evaluation = by_run.get(row["run"], {})
+        row |= {m: evaluation.get(m) for m in MEASURES} | {f"{m}_ci": evaluation.get(f"{m}_ci") for m in MEASURES}
     top = {m: max((r[m] for r in rows if r[m] is not None), default=None) for m in MEASURES}
     for row in rows:
         row["best"] = [m for m in MEASURES if row[m] is not None and row[m] == top[m]]

@@ -119,11 +119,11 @@ def _times(seconds: dict[int, float]) -> dict | None:
     return {"median": float(middle), "low": float(low), "high": float(high), "total": float(values.sum())}
 
 
-def _point(labels: dict[int, bool], found: dict[int, bool]) -> dict | None:
-    if not found:
+def _point(labels: dict[int, bool], decisions: dict[int, bool]) -> dict | None:
+    if not decisions:
         return None
-    truth = np.array([labels[i] for i in found], bool)
-    return confusion(truth, np.array(list(found.values()), bool))
+    truth = np.array([labels[i] for i in decisions], bool)
+    return confusion(truth, np.array(list(decisions.values()), bool))
 
 
 def _kappa(mine: dict[int, str], theirs: dict[int, str]) -> dict:
@@ -142,10 +142,10 @@ def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
         "ORDER BY k.reader, k.stage",
         [session["id"], session["reader"]],
     )
-    found: dict[str, dict[int, str]] = {}
+    by_reader: dict[str, dict[int, str]] = {}
     for row in rows:
-        found.setdefault(row["reader"], {})[row["case_id"]] = row["decision"]
-    return found
+        by_reader.setdefault(row["reader"], {})[row["case_id"]] = row["decision"]
+    return by_reader
 
 
 # A reading session as it is printed: its summary, what it was made with, and a row for each case.
@@ -158,8 +158,8 @@ def visible(store: Store, session: dict, hidden: bool) -> dict:
     """
     if session["ended"] is None:
         raise ValueError("The summary is made when the session has ended.")
-    found = summary(store, session)
-    return found | {"point": None, "detector": None, "agreement": []} if hidden else found
+    shown = summary(store, session)
+    return shown | {"point": None, "detector": None, "agreement": []} if hidden else shown
 
 
 def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     known or `hidden` forbids. A name is the session's neutral one unless the session showed real names and
     the study is open. Raises ValueError while the session goes on.
     """
-    found = visible(store, session, hidden)
+    shown = visible(store, session, hidden)
     first, last, seconds = said(store, session)
     neutral = hidden or bool(session["neutral"])
     cases = store.query(
@@ -179,14 +179,14 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
         "LEFT JOIN readings r ON r.case_id = o.case_id AND r.run = ? WHERE o.session = ? ORDER BY o.position",
         [session["run"], session["id"]],
     )
-    made = store.one("SELECT code FROM runs WHERE id = ?", [session["run"]])
+    code_row = store.one("SELECT code FROM runs WHERE id = ?", [session["run"]])
     return {
-        **found,
+        **shown,
         "study": session["study"],
         "reader": session["reader"],
         "which": CHOICES[session["choice"]][0] if session["choice"] in CHOICES else TRIAL,
         "run": next((run for run in scored_runs(store, session["study"]) if run["id"] == session["run"]), None),
-        "code": made["code"] if made else None,
+        "code": code_row["code"] if code_row else None,
         "rows": [
             {
                 "name": name_of(session_names(session), c["id"]) if neutral else c["name"],

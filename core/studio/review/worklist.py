@@ -163,8 +163,8 @@ class Worklist:
 
     def _teaches(self) -> bool:
         """Whether the run has said which cases it would learn most from."""
-        found = "SELECT 1 AS one FROM next_marks INDEXED BY next_marks_by_value WHERE run = ? LIMIT 1"
-        return self.run is not None and bool(self.store.query(found, [self.run]))
+        query = "SELECT 1 AS one FROM next_marks INDEXED BY next_marks_by_value WHERE run = ? LIMIT 1"
+        return self.run is not None and bool(self.store.query(query, [self.run]))
 
     # Orders and filters
 
@@ -313,18 +313,18 @@ class Worklist:
         """Up to `limit` keys (part, value, id) behind `after`, the first `skip` left out."""
         keys: list[tuple] = []
         ordered = list(enumerate(self.parts()))
-        for number, part in reversed(ordered) if backwards else ordered:
+        for number, segment in reversed(ordered) if backwards else ordered:
             if after is not None and (number > after[0] if backwards else number < after[0]):
                 continue
-            where, params = self.filters(part.id)
+            where, params = self.filters(segment.id)
             here = after if after is not None and number == after[0] else None
-            sql, given = part.select(here, self.query.descending != backwards, where, params)
+            sql, given = segment.select(here, self.query.descending != backwards, where, params)
             rows = self.store.query(f"{sql} LIMIT ? OFFSET ?", [*given, limit - len(keys), skip])
             keys += [(number, r["value"], r["id"]) for r in rows]
             if len(keys) >= limit:
                 break
             if skip and not rows:
-                count, given = part.count(where, params)
+                count, given = segment.count(where, params)
                 skip -= self.store.first(count, given)["n"]
             else:
                 skip = 0
@@ -390,13 +390,13 @@ class Worklist:
     def key_of(self, case_id: int) -> tuple | None:
         """The cursor at a case, whether or not the filters hold it; None if the order does not reach it."""
         scans, given = [], []
-        for number, part in enumerate(self.parts(SPLITS)):
-            source, (joined, params) = part.table, part.join
-            where = " AND ".join((*part.where, f"{part.id} = ?"))
+        for number, segment in enumerate(self.parts(SPLITS)):
+            source, (joined, params) = segment.table, segment.join
+            where = " AND ".join((*segment.where, f"{segment.id} = ?"))
             scans.append(
-                f"SELECT {number} AS part, {part.value or 'NULL'} AS value FROM {source}{joined} WHERE {where}"
+                f"SELECT {number} AS part, {segment.value or 'NULL'} AS value FROM {source}{joined} WHERE {where}"
             )
-            given += [*params, *part.params, case_id]
+            given += [*params, *segment.params, case_id]
         rows = self.store.query(" UNION ALL ".join(scans), given)
         if not rows:
             return None
@@ -449,8 +449,8 @@ class Worklist:
     def total(self) -> int:
         """How many rows the list has."""
         total = 0
-        for part in self.parts():
-            sql, given = part.count(*self.filters(part.id))
+        for segment in self.parts():
+            sql, given = segment.count(*self.filters(segment.id))
             total += self.store.first(sql, given)["n"]
         return total
 
@@ -460,10 +460,10 @@ class Worklist:
         if key is None:
             return None
         before = 0
-        for number, part in enumerate(self.parts()[: key[0] + 1]):
-            where, params = self.filters(part.id)
+        for number, segment in enumerate(self.parts()[: key[0] + 1]):
+            where, params = self.filters(segment.id)
             here = key if number == key[0] else None
-            before += self._count(*part.select(here, not self.query.descending, where, params))
+            before += self._count(*segment.select(here, not self.query.descending, where, params))
         return before
 
     def _count(self, statement: str, params: list) -> int:
@@ -471,21 +471,21 @@ class Worklist:
 
     def _scored(self) -> tuple[_Part, list[str], list]:
         """The scan of the list's scores, whatever its order; with its filters."""
-        part = self._by_score(self.query.splits)
-        where, params = self.filters(part.id)
+        segment = self._by_score(self.query.splits)
+        where, params = self.filters(segment.id)
         if self.session is not None:
             member = "SELECT 1 FROM reading_session_cases o WHERE o.session = ? AND o.case_id = "
-            where, params = [*where, f"EXISTS ({member}{part.id})"], [*params, self.session["id"]]
-        return part, where, params
+            where, params = [*where, f"EXISTS ({member}{segment.id})"], [*params, self.session["id"]]
+        return segment, where, params
 
     def nearest(self, score: float) -> int | None:
         """The case of the list whose score is nearest; None where scores are hidden or there are none."""
         if self.hidden or self.run is None:
             return None
-        part, where, params = self._scored()
+        segment, where, params = self._scored()
         sides: list[tuple[float, int]] = []
         for down, sign in ((False, ">="), (True, "<=")):
-            sql, given = part.select(None, down, [*where, f"{part.value} {sign} ?"], [*params, score])
+            sql, given = segment.select(None, down, [*where, f"{segment.value} {sign} ?"], [*params, score])
             sides += [(abs(r["value"] - score), r["id"]) for r in self.store.query(f"{sql} LIMIT 1", given)]
         return min(sides)[1] if sides else None
 
@@ -513,8 +513,8 @@ class Worklist:
         """
         if self.hidden or self.run is None:
             return None
-        part, where, params = self._scored()
-        sql, given = part.select(None, False, where, params)
+        segment, where, params = self._scored()
+        sql, given = segment.select(None, False, where, params)
         scores = np.array([r["value"] for r in self.store.query(sql, given)], np.float64)
         if not len(scores):
             return None

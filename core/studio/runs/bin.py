@@ -17,15 +17,15 @@ def put_run(store: Store, run_id: str, by: str) -> int:
     """Put a run and the fits on it into the bin; bytes that emptying it will free. Refused while one is running."""
     with store.write() as db:
         everything = [run_id, *runs.children(store, run_id)]
-        for one in everything:
-            if runs.get_run(store, one)["status"] == "running":
-                raise ValueError(f"{one} is running: cancel it first")
+        for member in everything:
+            if runs.get_run(store, member)["status"] == "running":
+                raise ValueError(f"{member} is running: cancel it first")
         when = now()
-        for one in everything:
-            db.execute("UPDATE runs SET binned = ? WHERE id = ? AND binned IS NULL", [when, one])
+        for member in everything:
+            db.execute("UPDATE runs SET binned = ? WHERE id = ? AND binned IS NULL", [when, member])
         run = runs.get_run(store, run_id)
         audit.record(store, by, "bin", study=run["study"], before={"runs": everything, "name": run["name"]})
-    return sum(runs.folder_bytes(store, one) for one in everything)
+    return sum(runs.folder_bytes(store, run) for run in everything)
 
 
 def put_study(store: Store, study: str, by: str) -> None:
@@ -42,12 +42,12 @@ def contents(store: Store) -> list[Row]:
 
     Fits that went with their encoder are part of it.
     """
-    found = store.query(
+    rows = store.query(
         "SELECT 'study' AS kind, id, name, id AS study, binned FROM studies WHERE binned IS NOT NULL UNION ALL "
         "SELECT 'run', r.id, r.name, r.study, r.binned FROM runs r LEFT JOIN runs p ON p.id = r.parent "
         "WHERE r.binned IS NOT NULL AND p.binned IS NOT r.binned ORDER BY binned DESC, id"
     )
-    return [{**row, "until": _plus(row["binned"], DAYS)} for row in found]
+    return [{**row, "until": _plus(row["binned"], DAYS)} for row in rows]
 
 
 def restore(store: Store, kind: str, id: str, by: str) -> None:
@@ -74,8 +74,8 @@ def empty(store: Store, days: float = DAYS) -> int:
         if row["kind"] == "study":
             delete_study(store, row["id"])
         else:
-            for one in [*runs.children(store, row["id"]), row["id"]]:
-                runs.delete_run(store, one)
+            for run in [*runs.children(store, row["id"]), row["id"]]:
+                runs.delete_run(store, run)
     return len(old)
 
 

@@ -68,8 +68,8 @@ def add_steadiness(
     spread = float(normal[0].std())
     _write(store, run_id, arrays.case_ids[held], normal, calibrations, spread)
     for start in range(0, len(test), CHUNK):
-        part = test[start : start + CHUNK]
-        _write(store, run_id, arrays.case_ids[part], views(part), calibrations, spread)
+        chunk = test[start : start + CHUNK]
+        _write(store, run_id, arrays.case_ids[chunk], views(chunk), calibrations, spread)
     return done
 
 

@@ -63,14 +63,18 @@ def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarra
     from core.engine.detectors.ensemble.ensemble import Ensemble
     from core.engine.detectors.nearest.nearest import Nearest
 
-    found = DETECTORS.get(method).load(folder, "cpu")
+    detector = DETECTORS.get(method).load(folder, "cpu")
     places = np.arange(count)
-    if isinstance(found, Ensemble):
-        kept = found.kept
-        places = places_unseen(count, found.config.unseen, found.config.seed)[0] if kept is None else kept
-        found = getattr(found.members.get("blend"), "members", found.members)["fine"]
-    assert isinstance(found, Nearest)
-    return found, places
+    if isinstance(detector, Ensemble):
+        fitted_rows = detector.kept
+        places = (
+            places_unseen(count, detector.config.unseen, detector.config.seed)[0]
+            if fitted_rows is None
+            else fitted_rows
+        )
+        detector = getattr(detector.members.get("blend"), "members", detector.members)["fine"]
+    assert isinstance(detector, Nearest)
+    return detector, places
 
 
 _usual_of: dict[Path, dict] = {}  # by run folder: read once

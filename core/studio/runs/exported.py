@@ -142,8 +142,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _licence(folder: Path) -> str:
-    for about in sorted(folder.rglob("encoder.json")):
-        licence = json.loads(about.read_text()).get("origin", {}).get("licence")
+    for file in sorted(folder.rglob("encoder.json")):
+        licence = json.loads(file.read_text()).get("origin", {}).get("licence")
         if licence:
             return str(licence)
     return "they were random"
@@ -186,24 +186,28 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
     study = show_study(store, study)["id"]
     DETECTORS.get(card["detector"])
     config = {"size": card["size"], "epochs": 0, **(card["encoder"] or {})}
-    made = {"encoder": runs.create_run(store, study, "pretrain", "imported", config, name=name and f"{name}, encoder")}
+    runs_made = {
+        "encoder": runs.create_run(store, study, "pretrain", "imported", config, name=name and f"{name}, encoder")
+    }
     try:
-        _place(store, made["encoder"], folder, [f for f in files if "/encoder/" in f][:3], flat=True)
-        made["fit"] = runs.create_run(store, study, "fit", card["detector"], card["config"], made["encoder"], name)
-        _place(store, made["fit"], folder, files)
-        load_detector(store, made["fit"], "cpu")
+        _place(store, runs_made["encoder"], folder, [f for f in files if "/encoder/" in f][:3], flat=True)
+        runs_made["fit"] = runs.create_run(
+            store, study, "fit", card["detector"], card["config"], runs_made["encoder"], name
+        )
+        _place(store, runs_made["fit"], folder, files)
+        load_detector(store, runs_made["fit"], "cpu")
         summary = {key: card[key] for key in ("calibration", "pixels") if card.get(key)} | card["thresholds"]
-        runs.update_run(store, made["fit"], summary=summary)
+        runs.update_run(store, runs_made["fit"], summary=summary)
         line = f"Imported: made by version {card['version']} on {card['made']}, {card['counts']}"
-        journal.log(store, made["fit"], line)
+        journal.log(store, runs_made["fit"], line)
     except BaseException as error:
-        for run_id in reversed(made.values()):
+        for run_id in reversed(runs_made.values()):
             runs.update_run(store, run_id, status="failed")
             runs.delete_run(store, run_id)
         if isinstance(error, (Damaged, KeyError, TypeError)):
             raise Refused(f"{folder} cannot be read as {card['title']}: {error}") from None
         raise
-    return made
+    return runs_made
 
 
 def _place(store: Store, run_id: str, folder: Path, files: list[str], flat: bool = False) -> None:
@@ -230,10 +234,10 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     import pyarrow.parquet as parquet
 
     run = runs.get_run(store, run_id)
-    kept = run["summary"].get("calibration")
-    if not kept:
+    calibration = run["summary"].get("calibration")
+    if not calibration:
         raise Refused(f"{run_id} has no thresholds yet: score it once, or import it with those that it had")
-    calibrations = {kind: Calibration.from_dict(values) for kind, values in kept.items()}
+    calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
     pixels = run["summary"].get("pixels")
     scale = PixelScale.of(pixels) if pixels else None
     cases: dict[str, list[int]] = {}

@@ -38,26 +38,26 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     contradicting: cases that are, since their readers contradict each other. notes: sentences on what is left out or
     not known. next: of OFFERS, that comes next; due: whether one was reached since the last run that learnt.
     """
-    found = marks.accepted(store, study, reader)
-    readers = sorted({row["reader"] for one in found for row in (one, *one["others"])})
+    cases = marks.accepted(store, study, reader)
+    readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
     last = max((runs.marks_count(r) for r in runs.list_runs(store, study, kind="fit")
                 if r["method"] in TAUGHT and r["status"] != "failed"), default=0)  # fmt: skip
-    reached = [step for step in OFFERS if step <= len(found)]
+    reached = [step for step in OFFERS if step <= len(cases)]
     of = {
         "whole": len(marks.whole(store, study, reader)),
         "contradicting": len(marks.contradicting(store, study, reader)),
-        "unfinished": sum(not all(one["finished"] for one in (row, *row["others"])) for row in found),
+        "unfinished": sum(not all(case["finished"] for case in (row, *row["others"])) for row in cases),
     }
     return {
         **of,
-        "notes": _notes(len(found), **of),
-        "masks": len(found),
-        "patients": len(set(marks.units(found).tolist())),
+        "notes": _notes(len(cases), **of),
+        "masks": len(cases),
+        "patients": len(set(marks.units(cases).tolist())),
         "readers": readers,
         "least": LEAST,
         "normals": len(marks.normal_cases(store, study, reader)),
-        "kinds": {label: len(masks) for label, masks in marks.kinds(store, found).items()},
-        "next": next((step for step in OFFERS if step > len(found)), None),
+        "kinds": {label: len(masks) for label, masks in marks.kinds(store, cases).items()},
+        "next": next((step for step in OFFERS if step > len(cases)), None),
         "due": bool(reached) and last < reached[-1],
     }
 
@@ -108,10 +108,10 @@ def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
     if there["patients"] < there["least"]:
         none = "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”."
         raise ValueError(" ".join([none, *there["notes"]]))
-    found = marks.accepted(store, base["study"], reader)
-    seen = size_of(store, base)
-    size = side_for_marks(store, base["study"], marks.diameters(found), seen)
-    config = LearntConfig(base=base["method"], base_run=fit, base_side=seen).to_dict()
+    cases = marks.accepted(store, base["study"], reader)
+    base_side = size_of(store, base)
+    size = side_for_marks(store, base["study"], marks.diameters(cases), base_side)
+    config = LearntConfig(base=base["method"], base_run=fit, base_side=base_side).to_dict()
     config |= {"size": size, "marks": marks.chosen(store, base["study"], reader)}
     name = f"{DETECTORS.title(base['method'])}, {there['masks']} marked"
     return runs.create_run(store, base["study"], "fit", LEARNT, config, base["parent"], name)
@@ -142,30 +142,30 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
     run = runs.get_run(store, run_id)
     base, arrays = run["config"]["base_run"], load_arrays(store, run["study"], size_of(store, run))
     test = arrays.index("test")
-    kept = test[marks.unseen(store, run_id, arrays.case_ids[test])]
-    labels = _labels(store, run["study"], arrays.label[kept], arrays.case_ids[kept])
-    kept, labels = kept[labels >= 0], labels[labels >= 0]
-    cases = arrays.case_ids[kept]
-    found: dict[str, Any] = {"base": base, "run": run_id, "cases": len(kept), "left_out": len(test) - len(kept)}
-    if not len(kept):
-        found |= {"measures": {}, "verdict": "few"}
+    unseen = test[marks.unseen(store, run_id, arrays.case_ids[test])]
+    labels = _labels(store, run["study"], arrays.label[unseen], arrays.case_ids[unseen])
+    unseen, labels = unseen[labels >= 0], labels[labels >= 0]
+    cases = arrays.case_ids[unseen]
+    figures: dict[str, Any] = {"base": base, "run": run_id, "cases": len(unseen), "left_out": len(test) - len(unseen)}
+    if not len(unseen):
+        figures |= {"measures": {}, "verdict": "few"}
     else:
         truth = Truth(
-            labels, np.array(rows_of(arrays.masks, kept)), arrays.has_mask[kept], np.array(rows_of(arrays.roi, kept)),
-            patients_of(store, run["study"], cases),
+            labels, np.array(rows_of(arrays.masks, unseen)), arrays.has_mask[unseen],
+            np.array(rows_of(arrays.roi, unseen)), patients_of(store, run["study"], cases),
         )  # fmt: skip
         old, new = (
             Read(
-                read_scores(store, one, cases, True), read_maps(store, one, cases),
-                Calibration.from_dict(runs.get_run(store, one)["summary"]["calibration"]["roi"]),
+                read_scores(store, side, cases, True), read_maps(store, side, cases),
+                Calibration.from_dict(runs.get_run(store, side)["summary"]["calibration"]["roi"]),
             )
-            for one in (base, run_id)
+            for side in (base, run_id)
         )  # fmt: skip
         measures = compared(old, new, truth)
-        found |= {"measures": measures, "verdict": _verdict(measures)}
-    found["words"] = _words(found)
-    runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: found})
-    return found
+        figures |= {"measures": measures, "verdict": _verdict(measures)}
+    figures["words"] = _words(figures)
+    runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: figures})
+    return figures
 
 
 def _labels(store: Store, study: str, labels: np.ndarray, cases: np.ndarray) -> np.ndarray:
@@ -189,21 +189,21 @@ def _verdict(measures: dict[str, dict[str, Any]]) -> str:
     return "mixed" if up and down else "better" if up else "worse" if down else "same"
 
 
-def _words(found: dict[str, Any]) -> str:
-    on = f"on {found['cases']} cases that it did not learn from"
+def _words(figures: dict[str, Any]) -> str:
+    on = f"on {figures['cases']} cases that it did not learn from"
     clear = {
         name: m["interval"][0] > 0
-        for name, m in found["measures"].items()
+        for name, m in figures["measures"].items()
         if m["enough"] and m["interval"] is not None and (m["interval"][0] > 0 or m["interval"][1] < 0)
     }
     listed = {up: " and ".join(NAMES[name] for name, better in clear.items() if better == up) for up in (True, False)}
     return {
-        "few": f"Too few cases to tell: {found['cases']} with a known label or decision that it did not learn from.",
+        "few": f"Too few cases to tell: {figures['cases']} with a known label or decision that it did not learn from.",
         "same": f"No clear difference {on}.",
         "better": f"Better {on}, in {listed[True]}; nowhere clearly worse.",
         "worse": f"Worse {on}, in {listed[False]}: keep the old one.",
         "mixed": f"Better {on} in {listed[True]}, worse in {listed[False]}.",
-    }[found["verdict"]]
+    }[figures["verdict"]]
 
 
 @step("compare")

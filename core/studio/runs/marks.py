@@ -95,7 +95,7 @@ def contradicting(store: Store, study: str, reader: str | None = None) -> list[i
 
 def lesion_of(row: dict[str, Any]) -> np.ndarray:
     """Mask of what all readers whose mask of a case counts have marked; row: of `accepted`."""
-    return np.asarray(np.min([decode_mask(one["png"]) for one in (row, *row["others"])], 0))
+    return np.asarray(np.min([decode_mask(mask["png"]) for mask in (row, *row["others"])], 0))
 
 
 def _contradicts(row: dict[str, Any]) -> bool:
@@ -129,15 +129,15 @@ def normal_cases(store: Store, study: str, reader: str | None = None) -> list[in
 
 def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
     """Masks by the label of the findings on them: labels that KIND masks or more bear alone."""
-    found: dict[str, list[int]] = {}
+    by_label: dict[str, list[int]] = {}
     for row in rows:
         labels = store.query(
             "SELECT DISTINCT label FROM findings WHERE case_id = ? AND reader = ? AND mask_version IN (?, ?)",
             [row["case_id"], row["reader"], row["mask"], row["version"]],
         )
         if len(labels) == 1:
-            found.setdefault(labels[0]["label"], []).append(row["mask"])
-    return {label: masks for label, masks in sorted(found.items()) if len(masks) >= KIND}
+            by_label.setdefault(labels[0]["label"], []).append(row["mask"])
+    return {label: masks for label, masks in sorted(by_label.items()) if len(masks) >= KIND}
 
 
 def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
         "cases": [row["case_id"] for row in rows],
         "reader": reader,
         "others": {str(row["case_id"]): [o["mask"] for o in row["others"]] for row in rows if row["others"]},
-        "unfinished": [r["case_id"] for r in rows if not all(one["finished"] for one in (r, *r["others"]))],
+        "unfinished": [r["case_id"] for r in rows if not all(mask["finished"] for mask in (r, *r["others"]))],
         "places": {str(case): base64.b64encode(png).decode() for case, png in places.items()},
         "normals": normal_cases(store, study, reader),
         "kinds": kinds(store, rows),
@@ -163,10 +163,10 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
 
 def as_donors(store: Store, study: str) -> dict[str, Any]:
     """`chosen` marks for a pre-training that pastes them. Raises ValueError where there are none."""
-    kept = chosen(store, study)
-    if not kept["masks"]:
+    donors = chosen(store, study)
+    if not donors["masks"]:
         raise ValueError(NONE_MARKED)
-    return kept
+    return donors
 
 
 def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -178,23 +178,23 @@ def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarra
     return marked.images[some], marked.masks[some]
 
 
-def units(found: list[dict[str, Any]]) -> np.ndarray:
+def units(rows: list[dict[str, Any]]) -> np.ndarray:
     """(M,) numbers, alike for masks of one unit."""
-    return np.asarray(np.unique([row["unit"] for row in found], return_inverse=True)[1])
+    return np.asarray(np.unique([row["unit"] for row in rows], return_inverse=True)[1])
 
 
 def fault(store: Store, run: dict) -> str | None:
     """Why a run cannot be learnt again from the marks that it names; None if it can."""
-    kept = run["config"].get("marks")
-    if not kept:
+    marks = run["config"].get("marks")
+    if not marks:
         return None
-    wanted = [*kept["cases"], *kept.get("normals", [])]
+    wanted = [*marks["cases"], *marks.get("normals", [])]
     there = {row["id"] for row in _of(store, "SELECT id FROM cases WHERE id IN ({})", wanted)}
     gone = len(set(wanted) - there)
     if gone:
         cases = "a case that it has learnt from is" if gone == 1 else f"{gone} cases that it has learnt from are"
         return f"{run['id']} cannot be repeated any more: {cases} no longer in the study. Learn anew without it."
-    if _fingerprint(_masks(store, kept)) != kept["sha256"]:
+    if _fingerprint(_masks(store, marks)) != marks["sha256"]:
         return f"the masks that {run['id']} was to learn from are not all there any more: learn anew"
     return None
 
@@ -206,36 +206,36 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
     """
     from core.engine.detectors.base import Marks  # torch, which the page's process does not load
 
-    kept = run["config"].get("marks")
-    if not kept:
+    marks = run["config"].get("marks")
+    if not marks:
         return None
     problem = fault(store, run)
     if problem:
         raise ValueError(problem)
-    found = {row["mask"]: row for row in _masks(store, kept)}
+    by_mask = {row["mask"]: row for row in _masks(store, marks)}
     arrays = load_arrays(store, run["study"], size)
     row_of = {int(case): row for row, case in enumerate(arrays.case_ids)}
-    normals = kept.get("normals", [])
-    rows = np.array([row_of[case] for case in [*kept["cases"], *normals]], np.int64)
+    normals = marks.get("normals", [])
+    rows = np.array([row_of[case] for case in [*marks["cases"], *normals]], np.int64)
     images, roi = (np.array(rows_of(values, rows)) for values in (arrays.images, arrays.roi))
     masks, ignored, named = (np.zeros(roi.shape, np.uint8) for _ in range(3))
-    names = tuple(kept.get("kinds", {}))
-    of_kind = {mask: i for i, name in enumerate(names, 1) for mask in kept["kinds"][name]}
-    for i, (case, mask) in enumerate(zip(kept["cases"], kept["masks"], strict=True)):
-        several = [decode_mask(found[m]["png"]) for m in (mask, *kept.get("others", {}).get(str(case), []))]
+    names = tuple(marks.get("kinds", {}))
+    of_kind = {mask: i for i, name in enumerate(names, 1) for mask in marks["kinds"][name]}
+    for i, (case, mask) in enumerate(zip(marks["cases"], marks["masks"], strict=True)):
+        several = [decode_mask(by_mask[m]["png"]) for m in (mask, *marks.get("others", {}).get(str(case), []))]
         lesion, union = np.min(several, 0), np.max(several, 0)
         unknown = union & ~lesion & 1
-        if case in kept.get("unfinished", []):
+        if case in marks.get("unfinished", []):
             known = union.copy()
-            if str(case) in kept["places"]:
-                known |= decode_mask(base64.b64decode(kept["places"][str(case)]))
+            if str(case) in marks["places"]:
+                known |= decode_mask(base64.b64decode(marks["places"][str(case)]))
             unknown |= 1 - known
         masks[i], ignored[i] = mask_at(lesion, size), mask_at(unknown, size)
         ignored[i] &= 1 - masks[i]
         named[i] = masks[i] * of_kind.get(mask, 0)
-    where = _of(store, f"SELECT c.id, {_UNIT} FROM cases c WHERE c.id IN ({{}})", [*kept["cases"], *normals])
+    where = _of(store, f"SELECT c.id, {_UNIT} FROM cases c WHERE c.id IN ({{}})", [*marks["cases"], *normals])
     unit = {row["id"]: row["unit"] for row in where}
-    cases = [*kept["cases"], *normals]
+    cases = [*marks["cases"], *normals]
     patients = units([{"unit": unit[case]} for case in cases])
     outlines = _outlines(store, run["config"].get("base_run", ""), cases, size, roi)
     return Marks(images, masks, roi, patients, ignored, named if names else None, names, outlines)
@@ -246,11 +246,11 @@ def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.nd
     from core.engine.calibration.heatmap import upsample
     from core.engine.calibration.outlines import level_of, outlined, peaks
 
-    kept = runs.get_run(store, run_id)["summary"].get("calibration") if run_id else None
+    calibration = runs.get_run(store, run_id)["summary"].get("calibration") if run_id else None
     query = "SELECT count(*) AS n FROM readings WHERE run = ? AND case_id IN (SELECT value FROM json_each(?))"
-    if kept is None or store.first(query, [run_id, json.dumps(cases)])["n"] < len(cases):
+    if calibration is None or store.first(query, [run_id, json.dumps(cases)])["n"] < len(cases):
         return None
-    scale = Calibration.from_dict(kept["roi"]).pixels
+    scale = Calibration.from_dict(calibration["roi"]).pixels
     assert scale is not None  # scoring made it of maps
     maps = read_maps(store, run_id, np.array(cases))
     return outlined(upsample(maps, size), level_of(peaks(maps, roi, scale), scale), scale, roi > 0)
@@ -258,13 +258,13 @@ def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.nd
 
 def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
     """Diameter of each connected lesion in the masks, that of a disc of its area in parts of the image's short side."""
-    found = []
+    sizes = []
     for row in rows:
         mask = decode_mask(row["png"])
         count, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
         areas = stats[1:count, cv2.CC_STAT_AREA]
-        found.append(2 * np.sqrt(areas / np.pi) / min(mask.shape))
-    return np.concatenate(found) if found else np.zeros(0)
+        sizes.append(2 * np.sqrt(areas / np.pi) / min(mask.shape))
+    return np.concatenate(sizes) if sizes else np.zeros(0)
 
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
@@ -275,9 +275,9 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     """
     run = runs.get_run(store, run_id)
     above = [runs.get_run(store, run["parent"])] if run["parent"] else []
-    kept = [one["config"]["marks"] for one in (run, *above) if one["config"].get("marks")]
-    seen = [case for marks in kept for case in (*marks["cases"], *marks.get("normals", []))]
-    if not seen:
+    learnt = [ancestor["config"]["marks"] for ancestor in (run, *above) if ancestor["config"].get("marks")]
+    cases = [case for marks in learnt for case in (*marks["cases"], *marks.get("normals", []))]
+    if not cases:
         return frozenset()
     rows = store.query(
         "WITH seen AS (SELECT c.* FROM cases c JOIN json_each(?) j ON c.id = j.value) "
@@ -285,7 +285,7 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
         "c.id IN (SELECT id FROM seen) OR c.path IN (SELECT path FROM seen) "
         "OR c.patient IN (SELECT patient FROM seen) OR c.series IN (SELECT series FROM seen) "
         "OR c.sha256 IN (SELECT sha256 FROM seen))",
-        [json.dumps(seen), run["study"]],
+        [json.dumps(cases), run["study"]],
     )
     return frozenset(row["id"] for row in rows)
 
@@ -295,8 +295,8 @@ def unseen(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
     return ~np.isin(case_ids, list(learnt_from(store, run_id)))
 
 
-def _masks(store: Store, kept: dict[str, Any]) -> list[dict]:
-    wanted = [*kept["masks"], *itertools.chain(*kept.get("others", {}).values())]
+def _masks(store: Store, marks: dict[str, Any]) -> list[dict]:
+    wanted = [*marks["masks"], *itertools.chain(*marks.get("others", {}).values())]
     return _of(store, "SELECT id AS mask, case_id, png FROM lesion_masks WHERE id IN ({}) ORDER BY case_id", wanted)
 
 
@@ -305,8 +305,8 @@ def _of(store: Store, query: str, numbers: list[int]) -> list[dict]:
     return store.query(query.format("SELECT value FROM json_each(?)"), [json.dumps(numbers)])
 
 
-def _fingerprint(found: list[dict[str, Any]]) -> str:
+def _fingerprint(rows: list[dict[str, Any]]) -> str:
     digest = hashlib.sha256()
-    for row in sorted(found, key=lambda r: (r["case_id"], r["mask"])):
+    for row in sorted(rows, key=lambda r: (r["case_id"], r["mask"])):
         digest.update(f"{row['case_id']} {hashlib.sha256(row['png']).hexdigest()}\n".encode())
     return digest.hexdigest()

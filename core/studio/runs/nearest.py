@@ -40,11 +40,11 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
         run, arrays = _arrays(store, run_id)
         encoder = _loaded(_encoder_folder(store, run_id))
         find = Finder(store, run, arrays, encoder, "cpu")
-        found = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
+        neighbours = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
     else:
-        found = json.loads(row["n"])
+        neighbours = json.loads(row["n"])
     out = []
-    for other, distance in found:
+    for other, distance in neighbours:
         query = 'SELECT id, name, sha256, width, height, bits FROM cases WHERE study = ? AND "row" = ?'
         case = store.one(query, [study, other])
         if case is not None:
@@ -108,15 +108,15 @@ class Finder:
         from core.engine.backbones.embed import encode
 
         images = np.array(self.arrays.images[index])
-        found = {}
+        neighbours = {}
         for row, vector in zip(index, encode(self.encoder, images, "backbone", device=self.device), strict=True):
             # Row by row in double precision, as the clusters' neighbours: equal images have distance 0, not almost.
             distance = np.sqrt(((self.features - vector).astype(np.float64) ** 2).sum(1))
-            found[int(self.arrays.case_ids[row])] = [
+            neighbours[int(self.arrays.case_ids[row])] = [
                 [self.places[int(self.arrays.case_ids[self.normal[i]])], round(float(distance[i]), 4)]
                 for i in np.lexsort((self.normal, distance))[:KEEP]
             ]
-        return found
+        return neighbours
 
 
 def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.ndarray, device) -> np.ndarray:
@@ -135,14 +135,14 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
         raise ValueError("The study has no normal training images to compare with.")
     features = encode(encoder, Some(arrays.images, normal), "backbone", device=device)
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{id(features)}.part")
-    with part.open("wb") as out:
+    partial = file.with_suffix(f".{id(features)}.part")
+    with partial.open("wb") as out:
         np.save(out, features)
-    part.replace(file)
+    partial.replace(file)
     return features
 
 
-def _write(store: Store, run_id: str, found: dict[int, list]) -> None:
+def _write(store: Store, run_id: str, neighbours: dict[int, list]) -> None:
     change = "UPDATE readings SET extra = json_set(extra, '$.nearest', json(?)) WHERE run = ? AND case_id = ?"
     with store.write() as db:
-        db.conn.executemany(change, [[json.dumps(v), run_id, case_id] for case_id, v in found.items()])
+        db.conn.executemany(change, [[json.dumps(v), run_id, case_id] for case_id, v in neighbours.items()])

@@ -33,8 +33,10 @@ def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, nam
     """
     checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
-    kept = {"marks": marks.as_donors(store, study)} if checked.strong == "medmix" and checked.medmix.from_marks else {}
-    return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict() | kept, name=name)
+    donors = (
+        {"marks": marks.as_donors(store, study)} if checked.strong == "medmix" and checked.medmix.from_marks else {}
+    )
+    return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict() | donors, name=name)
 
 
 def create_untrained(

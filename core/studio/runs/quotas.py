@@ -31,9 +31,9 @@ def demand(store: Store, kind: str, reader: str, adding: int = 1) -> None:
     """Raises TooMuch if a reader may not make `adding` more things of a kind."""
     if shutil.disk_usage(store.home.path).free < SPARE:
         raise TooMuch(f"The disk has less than {SPARE // GB} GB left: nothing is started until there is room.")
-    kept = len(owners.owned(store, kind, reader))
-    if kept + adding > MOST[kind]:
-        raise TooMuch(f"You keep {kept} {kind}s, and {MOST[kind]} is the most: delete some that are done with.")
+    owned = len(owners.owned(store, kind, reader))
+    if owned + adding > MOST[kind]:
+        raise TooMuch(f"You keep {owned} {kind}s, and {MOST[kind]} is the most: delete some that are done with.")
     if kind == "run" and kept_bytes(store, reader) > BYTES:
         raise TooMuch(f"Your runs take more than {BYTES // GB} GB: delete some, or ask an administrator.")
 

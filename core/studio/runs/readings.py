@@ -68,14 +68,14 @@ def write_readings(
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:
     """Scores float64 (N,) of the cases. Raises ValueError when one has none."""
     column = "score_roi" if roi else "score"
-    found = {
+    scores = {
         r["case_id"]: r["s"]
         for r in store.query(f"SELECT case_id, {column} AS s FROM readings WHERE run = ?", [run_id])
     }
-    missing = [int(c) for c in case_ids if int(c) not in found]
+    missing = [int(c) for c in case_ids if int(c) not in scores]
     if missing:
         raise ValueError(f"{run_id} has no reading of {len(missing)} of the {len(case_ids)} cases: score it first")
-    return np.array([found[int(c)] for c in case_ids])
+    return np.array([scores[int(c)] for c in case_ids])
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:

@@ -50,20 +50,20 @@ def version() -> str:
         return metadata.version("pmsacl-studio")
     except metadata.PackageNotFoundError:
         file = Path(__file__).resolve().parents[3] / "pyproject.toml"
-        found = re.search(r'^version = "(.+)"', file.read_text(), re.M) if file.exists() else None
-        return found[1] if found else "unknown"
+        match = re.search(r'^version = "(.+)"', file.read_text(), re.M) if file.exists() else None
+        return match[1] if match else "unknown"
 
 
 @functools.cache
 def package_versions() -> dict[str, str]:
     """Versions of what decides a result: Python and the numerical packages."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def create_run(

@@ -30,8 +30,8 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     learnt = learnt_from(store, run_id)
     test, held = known_test(arrays, learnt), arrays.index("holdout", label="normal")
     labels = (arrays.label[test] == "abnormal").astype(int)
-    scores, unseen = (read_scores(store, run_id, arrays.case_ids[part], roi) for part in (test, held))
-    patients, held_patients = (patients_of(store, run["study"], arrays.case_ids[part]) for part in (test, held))
+    scores, unseen = (read_scores(store, run_id, arrays.case_ids[rows], roi) for rows in (test, held))
+    patients, held_patients = (patients_of(store, run["study"], arrays.case_ids[rows]) for rows in (test, held))
     row = evaluate(
         scores,
         labels,
@@ -60,8 +60,8 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
 
 def pixels_of(run: dict, roi: bool = True) -> PixelScale | None:
     """The scale of a scored run's heat maps and outlines; None before it was scored."""
-    kept = run["summary"].get("calibration")
-    return Calibration.from_dict(kept["roi" if roi else "plain"]).pixels if kept else None
+    calibration = run["summary"].get("calibration")
+    return Calibration.from_dict(calibration["roi" if roi else "plain"]).pixels if calibration else None
 
 
 def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", **options) -> dict:
@@ -74,9 +74,9 @@ def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol
     train, test, held = arrays.index("train"), known_test(arrays), arrays.index("holdout", label="normal")
 
     def scores(index: np.ndarray) -> np.ndarray:
-        seen, asked = rows_of(arrays.images, train), rows_of(arrays.images, index)
+        train_images, asked = rows_of(arrays.images, train), rows_of(arrays.images, index)
         inside = (rows_of(arrays.roi, train), rows_of(arrays.roi, index)) if roi else None
-        return mean_colour_scores(seen, asked, inside)
+        return mean_colour_scores(train_images, asked, inside)
 
     options.pop("pixel_rule", None)
     labels = (arrays.label[test] == "abnormal").astype(int)
@@ -154,5 +154,5 @@ def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
 def evaluations(store: Store, study: str, run_id: str | None = None) -> list[dict]:
     """Rows kept for a study (or one of its runs), oldest first."""
     where, params = ("study = ? AND run = ?", [study, run_id]) if run_id else ("study = ?", [study])
-    found = store.query(f'SELECT "row" FROM evaluations WHERE {where} ORDER BY id', params)
-    return [parsed(r, "row")["row"] for r in found]
+    rows = store.query(f'SELECT "row" FROM evaluations WHERE {where} ORDER BY id', params)
+    return [parsed(r, "row")["row"] for r in rows]

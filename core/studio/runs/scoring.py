@@ -71,17 +71,17 @@ def score_run(
             "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, held), patients),
         }
         outline = _outline(detector, arrays, held, calibrations["roi"].pixels, should_stop)
-        calibrations = {kind: one.outlined_by(**outline) for kind, one in calibrations.items()}
+        calibrations = {kind: calibration.outlined_by(**outline) for kind, calibration in calibrations.items()}
         for start in range(0, len(held), CHUNK):
             rows = slice(start, start + CHUNK)
-            seen = (maps[rows], _cut(scores, rows), _cut(extras, rows))
-            _write(store, run_id, arrays.case_ids[held[rows]], seen, calibrations, rows_of(arrays.roi, held[rows]))
+            looked = (maps[rows], _cut(scores, rows), _cut(extras, rows))
+            _write(store, run_id, arrays.case_ids[held[rows]], looked, calibrations, rows_of(arrays.roi, held[rows]))
     for start in range(0, len(test), CHUNK):
-        part = test[start : start + CHUNK]
+        chunk = test[start : start + CHUNK]
         report({"step": len(held) + start, "steps": len(held) + len(test)})
         _check(should_stop)
-        seen = _look_at(detector, arrays, part)
-        _write(store, run_id, arrays.case_ids[part], seen, calibrations, rows_of(arrays.roi, part))
+        looked = _look_at(detector, arrays, chunk)
+        _write(store, run_id, arrays.case_ids[chunk], looked, calibrations, rows_of(arrays.roi, chunk))
     pixels = calibrations["roi"].pixels
     assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started
@@ -148,9 +148,9 @@ def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArr
     return arrays, held, arrays.index("test")
 
 
-def _look_at(detector: Detector, arrays: StudyArrays, part: np.ndarray) -> Seen:
-    """`look` at rows `part` of the arrays, by all processes together where there are several."""
-    images, roi = (np.array(rows_of(of, part)) for of in (arrays.images, arrays.roi))
+def _look_at(detector: Detector, arrays: StudyArrays, rows: np.ndarray) -> Seen:
+    """`look` at these rows of the arrays, by all processes together where there are several."""
+    images, roi = (np.array(rows_of(of, rows)) for of in (arrays.images, arrays.roi))
     return look(detector, images, roi, together=processes.world() > 1)
 
 
@@ -170,12 +170,12 @@ def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_st
     scores, extras, shape = [], [], (0, 0)
     for start in range(0, len(index), CHUNK):
         _check(should_stop)
-        part = index[start : start + CHUNK]
-        seen = _look_at(detector, arrays, part)
-        maps, shape = np.ascontiguousarray(seen[0], np.float32), seen[0].shape[1:]
+        chunk = index[start : start + CHUNK]
+        looked = _look_at(detector, arrays, chunk)
+        maps, shape = np.ascontiguousarray(looked[0], np.float32), looked[0].shape[1:]
         file.write(maps.tobytes())
-        scores.append(seen[1])
-        extras.append({name: values for name, values in seen[2].items() if values[0].size <= MOST_EXTRAS})
+        scores.append(looked[1])
+        extras.append({name: values for name, values in looked[2].items() if values[0].size <= MOST_EXTRAS})
     file.flush()
     return np.memmap(file, np.float32, "r", shape=(len(index), *shape)), _joined(scores), _joined(extras)
 
@@ -185,7 +185,7 @@ def _cut(values: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
 
 
 def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([batch[name] for batch in parts]) for name in parts[0]}
 
 
 def _check(should_stop: Stop) -> None:
@@ -194,9 +194,9 @@ def _check(should_stop: Stop) -> None:
 
 
 def _write(
-    store: Store, run_id: str, case_ids: np.ndarray, seen: Seen, calibrations: dict[str, Calibration], roi: np.ndarray
+    store: Store, run_id: str, case_ids: np.ndarray, looked: Seen, calibrations: dict[str, Calibration], roi: np.ndarray
 ) -> None:
-    maps, scores, extras = seen
+    maps, scores, extras = looked
     scale = calibrations["roi"].pixels
     if scale is not None and scale.apart:
         extras = {**extras, OUTLINE: level_of(peaks(maps, roi, scale), scale)}
@@ -215,8 +215,8 @@ def score_new(
     Stopped between two batches, what is read stays. A case whose file is gone is passed over and logged.
     """
     run = runs.get_run(store, run_id)
-    kept = run["summary"].get("calibration")
-    if not kept:
+    calibration = run["summary"].get("calibration")
+    if not calibration:
         return score_run(store, run_id, device, should_stop, report)["cases"]
     cases = store.query(
         "SELECT id, name, path, frame, sha256, scale FROM cases c WHERE study = ? AND split = 'test' AND NOT EXISTS "
@@ -226,7 +226,7 @@ def score_new(
     if not cases:
         return 0
     detector = load_detector(store, run_id, device)
-    calibrations = {kind: Calibration.from_dict(values) for kind, values in kept.items()}
+    calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
     size, done = size_of(store, run), 0
     for start in range(0, len(cases), CHUNK):
         if should_stop():
@@ -241,7 +241,7 @@ def score_new(
                 journal.log(store, run_id, f"{case['name']} was not scored: {error}")
         if not ids:
             continue
-        images, rois = (np.stack(part) for part in zip(*prepared, strict=True))
+        images, rois = (np.stack(column) for column in zip(*prepared, strict=True))
         _write(store, run_id, np.array(ids, np.int64), look(detector, images, rois), calibrations, rois)
         done += len(ids)
     keep_order(store, run_id)

@@ -111,8 +111,8 @@ class Screen:
             self.session = onnxruntime.InferenceSession(str(self.folder / "model.onnx"), options, providers=providers)
         except Exception as error:  # onnxruntime's own kinds have no common base
             raise BadModel(f"model.onnx cannot be read by onnxruntime: {str(error).splitlines()[0][:200]}") from None
-        takes = [one.name for one in self.session.get_inputs()]
-        gives = [one.name for one in self.session.get_outputs()]
+        takes = [tensor.name for tensor in self.session.get_inputs()]
+        gives = [tensor.name for tensor in self.session.get_outputs()]
         if takes != INPUTS or gives != OUTPUTS:
             raise BadModel(
                 f"model.onnx is of another program: it takes {', '.join(takes)} and gives {', '.join(gives)}"
@@ -128,7 +128,7 @@ class Screen:
         that counts) and `heat` float32 (h, w).
         """
         pairs = [prepare(image, self.size) for image in images]
-        shown, roi = (np.stack(part) for part in zip(*pairs, strict=True))
+        shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
         maps, scores, scores_roi = self.session.run(OUTPUTS, {"image": shown, "roi": roi})
         rows = []
         for heat, region, *values in zip(maps, roi, scores, scores_roi, strict=True):
@@ -168,8 +168,8 @@ class Screen:
             except (BadImage, OSError) as error:
                 rows[-1]["error"] = str(error)
         if images:
-            for (place, image, digest), found in zip(images, self.score([i[1] for i in images]), strict=True):
-                rows[place] |= found | {"sha256": digest, "shape": image.shape[:2]}
+            for (place, image, digest), scores in zip(images, self.score([i[1] for i in images]), strict=True):
+                rows[place] |= scores | {"sha256": digest, "shape": image.shape[:2]}
         return rows
 
 
@@ -289,7 +289,7 @@ def _batches(
 ) -> Iterable[list[dict[str, Any]]]:
     parts = [files[i : i + BATCH] for i in range(0, len(files), BATCH)]
     if pool is None:
-        return (_work(part, maps, root) for part in parts)
+        return (_work(batch, maps, root) for batch in parts)
     return pool.map(_work, parts, [maps] * len(parts), [root] * len(parts))
 
 

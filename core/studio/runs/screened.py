@@ -59,12 +59,12 @@ class Scorer:
         import pyarrow.parquet as parquet
 
         target = part_of(self.out, int(row["batch"]))
-        rows = [screen.packed(one) for one in self.screen.files([Path(file) for file in row["files"]])]
+        rows = [screen.packed(result) for result in self.screen.files([Path(file) for file in row["files"]])]
         partial = target.with_name(f".{target.name}.{os.getpid()}")
-        columns = {name: [one.get(name) for one in rows] for name in COLUMNS}
+        columns = {name: [result.get(name) for result in rows] for name in COLUMNS}
         parquet.write_table(pyarrow.table(columns, schema=self.schema), partial, compression="zstd")
         partial.replace(target)
-        return {"images": len(rows), "failed": sum("error" in one for one in rows), "worker": os.getpid()}
+        return {"images": len(rows), "failed": sum("error" in result for result in rows), "worker": os.getpid()}
 
 
 def part_of(out: Path, number: int) -> Path:

@@ -55,11 +55,11 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
         case = int(arrays.case_ids[row])
         inside = arrays.roi[row].astype(bool) if roi else np.ones((size, size), bool)
         truth = arrays.masks[row].astype(bool) & inside
-        found = outlined(heat[None], level, scale, inside[None])[0]
-        dice = 2 * float((truth & found).sum()) / max(1, truth.sum() + found.sum())
+        outline = outlined(heat[None], level, scale, inside[None])[0]
+        dice = 2 * float((truth & outline).sum()) / max(1, truth.sum() + outline.sum())
         reading = store.first(f"SELECT {column} AS p FROM readings WHERE run = ? AND case_id = ?", [run_id, case])
         name = store.first("SELECT name FROM cases WHERE id = ?", [case])["name"]
-        shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, found, dice, reading["p"]))
+        shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, outline, dice, reading["p"]))
     return sorted(shown, key=lambda s: -s.dice)
 
 

@@ -42,11 +42,11 @@ def encoder_run(store: Store, run_id: str) -> dict:
 def snapshots(store: Store, run: dict) -> list[Snapshot]:
     """Saved encoders of a pre-training run by epoch; epoch 0 is the untrained one. Empty before the first is saved."""
     folder = store.home.path / run["folder"]
-    found = [
-        Snapshot(int(about.parent.name), about.parent)
-        for about in sorted((folder / "epochs").glob("*/encoder.json"))
-        if about.parent.name.isdigit()
+    snapshots_listed = [
+        Snapshot(int(file.parent.name), file.parent)
+        for file in sorted((folder / "epochs").glob("*/encoder.json"))
+        if file.parent.name.isdigit()
     ]
-    if not found and (folder / "encoder.json").exists():
-        found = [Snapshot(0, folder)]
-    return found
+    if not snapshots_listed and (folder / "encoder.json").exists():
+        snapshots_listed = [Snapshot(0, folder)]
+    return snapshots_listed

@@ -22,9 +22,9 @@ def begin(store: Store, study: str, config: dict, name: str | None, device: str)
 
     So the same command, given again by torchrun or by a person, goes on from the last checkpoint.
     """
-    found = _same(store, study, {"kind": "pretrain", "config": config}, name)
-    if found is not None:
-        return found
+    begun = _same(store, study, {"kind": "pretrain", "config": config}, name)
+    if begun is not None:
+        return begun
     run = create_pretrain(store, study, config, name)
     return run, jobs.submit(store, chain(run, device=device), start=False)
 
@@ -35,9 +35,9 @@ def begin_fit(
     """(run, queued job) of a fit, as `begin` of a training. score: whether scores and figures follow in its job."""
     study = runs.get_run(store, parent)["study"]
     like = {"kind": "fit", "parent": parent, "method": detector, "config": config}
-    found = _same(store, study, like, name)
-    if found is not None:
-        return found
+    begun = _same(store, study, like, name)
+    if begun is not None:
+        return begun
     run = create_fit(store, parent, detector, config, name)
     return run, jobs.submit(store, chain(fits=[run], score=score, device=device), start=False)
 
@@ -57,7 +57,7 @@ def _same(store: Store, study: str, like: dict, name: str | None) -> tuple[str, 
 def steps_of(store: Store, job: int) -> list[tuple[str, str]]:
     """(step, run) of what is left of a job."""
     row = jobs.get_job(store, job)
-    return [(one["step"], one["run"]) for one in row["chain"][row["position"] :]]
+    return [(step["step"], step["run"]) for step in row["chain"][row["position"] :]]
 
 
 def beside(store: Store, steps: list[tuple[str, str]], device: str) -> None:

@@ -17,14 +17,16 @@ STATE = ("checkpoint", "process.json")  # of work that is going on: written agai
 
 def files(folder: Path) -> list[Path]:
     """Weights, and what describes them, at any depth."""
-    found = (file for kind in KINDS for file in folder.rglob(kind))
-    return sorted(f for f in found if not f.name.startswith((*STATE, ".")))
+    paths = (file for kind in KINDS for file in folder.rglob(kind))
+    return sorted(f for f in paths if not f.name.startswith((*STATE, ".")))
 
 
 def digest(folder: Path) -> str:
     """SHA-256 over the digests of a fitted run's weights, the same in its folder and exported; "" without weights."""
-    kept = [f for f in files(folder) if f.suffix == ".safetensors" and not {*f.relative_to(folder).parts} & {*LEFT_OUT}]
-    return hashlib.sha256("".join(map(digest_of, kept)).encode()).hexdigest() if kept else ""
+    weights = [
+        f for f in files(folder) if f.suffix == ".safetensors" and not {*f.relative_to(folder).parts} & {*LEFT_OUT}
+    ]
+    return hashlib.sha256("".join(map(digest_of, weights)).encode()).hexdigest() if weights else ""
 
 
 def seal(folder: Path) -> None:
@@ -45,9 +47,9 @@ def _sealed(folder: Path) -> list[Path]:
 def check(store: Store, run_id: str) -> None:
     """Raises Damaged if the run's files are not what was written; the encoders of its epochs check themselves."""
     folder = runs.run_folder(store, run_id)
-    found = seals.problems((f for f in _sealed(folder) if "epochs" not in f.relative_to(folder).parts), full=True)
-    if found:
-        raise seals.Damaged(sentence(runs.get_run(store, run_id), found[0]))
+    damages = seals.problems((f for f in _sealed(folder) if "epochs" not in f.relative_to(folder).parts), full=True)
+    if damages:
+        raise seals.Damaged(sentence(runs.get_run(store, run_id), damages[0]))
 
 
 def sentence(run: Row, problem: str) -> str:

@@ -49,7 +49,7 @@ class Turns:
             for other, who in self._asked.items():
                 if len(self._at_work) >= AT_ONCE:
                     break
-                if who not in {self._asked[one] for one in self._at_work}:
+                if who not in {self._asked[asker] for asker in self._at_work}:
                     self._at_work.add(other)
             return turn in self._at_work
 
@@ -92,10 +92,10 @@ def dry_run(home: Path, study: str, config: dict, device: str = "auto") -> dict:
         return {"fits": False, "message": "It does not fit: the machine ran out of memory. Take a smaller batch."}
     if done.returncode or not line:
         raise ValueError(f"the dry run ended unexpectedly: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
-    found = json.loads(line[0])
-    if "error" in found:
-        raise ValueError(found["error"])
-    return found
+    result = json.loads(line[0])
+    if "error" in result:
+        raise ValueError(result["error"])
+    return result
 
 
 def measure(home: Path, study: str, config: dict, device: str) -> dict:
@@ -139,7 +139,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     cuda = place.type == "cuda"
     memory = most_memory(place)
     again = centring * (chosen.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
-    found = {
+    measures = {
         "fits": memory < free + (0 if cuda else memory),
         "seconds_step": step,
         "seconds_epoch": step * trainer.per_epoch,
@@ -152,7 +152,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
         "device": torch.cuda.get_device_name(place) if cuda else "CPU, " + _count(torch.get_num_threads(), "thread"),
         "timed": len(times),
     }
-    return {**found, "message": "It fits." if found["fits"] else "It may not fit: take a smaller batch."}
+    return {**measures, "message": "It fits." if measures["fits"] else "It may not fit: take a smaller batch."}
 
 
 def _count(n: int, what: str) -> str:

@@ -32,10 +32,10 @@ def usual(store: Store, step: str, run_id: str | None, args: dict) -> float:
 
 def _cases(store: Store, run: dict, *splits: str) -> int:
     marks = ", ".join("?" * len(splits))
-    found = store.one(
+    counted = store.one(
         f"SELECT count(*) AS n FROM cases WHERE study = ? AND split IN ({marks})", [run["study"], *splits]
     )
-    return found["n"] if found else 0
+    return counted["n"] if counted else 0
 
 
 def _train(store: Store, run: dict, args: dict) -> float:
@@ -84,18 +84,18 @@ class Estimate:
             wanted += self._usual(chain[row["position"]])
         return took / wanted if wanted else 1.0
 
-    def _usual(self, one: dict) -> float:
-        return usual(self.store, one["step"], one["run"], one.get("args") or {})
+    def _usual(self, step: dict) -> float:
+        return usual(self.store, step["step"], step["run"], step.get("args") or {})
 
     def steps(self, job: dict) -> list[float]:
         """Seconds that each step of a job still takes; 0 for those that are done. job: as `get_job` gives it."""
-        left = [self.slower * self._usual(one) for one in job["chain"]]
+        left = [self.slower * self._usual(step) for step in job["chain"]]
         at = job["position"]
         left[:at] = [0.0] * at
         share = times.share_of(job)
-        seen = times.present(self.store, job) if job["status"] == "running" else None
-        if seen and seen[1] >= SEEN:
-            left[at] = seen[0] * (1 - share) / seen[1]
+        progress = times.present(self.store, job) if job["status"] == "running" else None
+        if progress and progress[1] >= SEEN:
+            left[at] = progress[0] * (1 - share) / progress[1]
         else:
             left[at] *= 1 - share
         return [0.0] * len(left) if job["status"] in ("done", "failed", "cancelled") else left

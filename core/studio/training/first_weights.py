@@ -71,10 +71,10 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
 def noted(store: Store, name: str) -> dict[str, str]:
     """{arch, licence, sha256} of a file of the list, as far as they were noted when it was added."""
     try:
-        found: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
+        notes: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
     except (OSError, ValueError):
         return {}
-    return found
+    return notes
 
 
 def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
@@ -82,8 +82,8 @@ def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
 
     arch is left out where none is given and the file was added without one.
     """
-    found: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
-    return found
+    chosen_init: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
+    return chosen_init
 
 
 def archs(store: Store) -> dict[str, str]:

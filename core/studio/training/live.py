@@ -29,11 +29,11 @@ class Alarms:
         """The sentence standing after the run's last stored step, or None."""
         names = ("spread", "class_distance", "aug_accuracy")
         with self._lock:
-            watch, seen = self._watches.get(run["id"]) or (self._new(run), 0)
+            watch, last = self._watches.get(run["id"]) or (self._new(run), 0)
             rows = self._store.query(
                 f"SELECT name, step, value FROM metrics WHERE run = ? AND step > ? AND name IN ({', '.join('?' * 3)}) "
                 "ORDER BY step",
-                [run["id"], seen, *names],
+                [run["id"], last, *names],
             )
             steps: dict[int, dict] = {}
             for row in rows:
@@ -42,8 +42,8 @@ class Alarms:
                 spread = value.get("spread")
                 spread = float("nan") if spread is None else spread
                 watch.update(step, spread, value.get("class_distance") or 0.0, value.get("aug_accuracy"))
-                seen = step
-            self._watches[run["id"]] = (watch, seen)
+                last = step
+            self._watches[run["id"]] = (watch, last)
             return watch.alarm
 
     @staticmethod
@@ -58,19 +58,19 @@ def jobs_of_runs(store: Store) -> dict[str, dict]:
     A job's row, with "here": whether it is at that run now, and "ahead": whether it comes to it (again) later.
     """
     jobs.reap(store)
-    found: dict[str, dict] = {}
+    jobs_by_run: dict[str, dict] = {}
     trained: set[str] = set()  # runs whose newest training or fit has been met
     for row in store.query("SELECT * FROM jobs WHERE run IS NOT NULL ORDER BY id DESC LIMIT 400"):
         job = parsed(row, *_JSON)
-        for run in {one["run"] for one in job["chain"] if one["run"]} - trained:
-            trains = [i for i, one in enumerate(job["chain"]) if one["run"] == run and one["step"] in TRAINS]
+        for run in {step["run"] for step in job["chain"] if step["run"]} - trained:
+            trains = [i for i, step in enumerate(job["chain"]) if step["run"] == run and step["step"] in TRAINS]
             if trains:
                 trained.add(run)
             unfinished = trains and trains[-1] >= job["position"] and job["status"] != "done"
-            if run not in found or unfinished:
-                ahead = any(one["run"] == run for one in job["chain"][job["position"] + 1 :])
-                found[run] = {**job, "here": job["run"] == run, "ahead": ahead}
-    return found
+            if run not in jobs_by_run or unfinished:
+                ahead = any(step["run"] == run for step in job["chain"][job["position"] + 1 :])
+                jobs_by_run[run] = {**job, "here": job["run"] == run, "ahead": ahead}
+    return jobs_by_run
 
 
 def brief(job: dict | None) -> dict | None:
@@ -133,15 +133,15 @@ def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
     """Seconds until a run is trained or fitted, scored and evaluated; None where no job is at it or comes to it."""
     if job is None or job["status"] not in ("running", "queued"):
         return None
-    seconds = [s for s, one in zip(estimate.steps(job), job["chain"], strict=True) if one["run"] == run]
+    seconds = [s for s, step in zip(estimate.steps(job), job["chain"], strict=True) if step["run"] == run]
     return round(sum(seconds), 1) or None
 
 
 def evaluation(store: Store, run: str) -> dict | None:
     """The latest evaluation inside the region of interest: {"auroc", "pixel_auroc", "dice", ...}."""
     rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
-    found = [parsed(r, "row")["row"] for r in rows]
-    chosen = next((r for r in found if r.get("roi")), found[0] if found else None)
+    evaluations = [parsed(r, "row")["row"] for r in rows]
+    chosen = next((r for r in evaluations if r.get("roi")), evaluations[0] if evaluations else None)
     if chosen is None:
         return None
     keys = ("auroc", "ap", "sensitivity", "specificity", "pixel_auroc", "dice", "iou", "pro", "pro_all")
@@ -190,10 +190,10 @@ def differences(configs: list[dict]) -> list[dict]:
 
 
 def _flat(config: dict, before: str = "") -> list[tuple[str, object]]:
-    found = []
+    pairs = []
     for key, value in config.items():
         if isinstance(value, dict):
-            found += _flat(value, f"{before}{key}.")
+            pairs += _flat(value, f"{before}{key}.")
         else:
-            found.append((f"{before}{key}", value))
-    return found
+            pairs.append((f"{before}{key}", value))
+    return pairs

@@ -34,8 +34,8 @@ def plan(store: Store, study: str | None) -> dict:
     has scored the cases to be read, all of those that there were.
     """
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
-    found = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
-    going = [j for j in found if j["status"] in GOING]
+    listed = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
+    going = [j for j in listed if j["status"] in GOING]
     known = store.one(
         "SELECT 1 FROM readings r JOIN runs f ON f.id = r.run JOIN cases c ON c.id = r.case_id "
         "WHERE f.study = ? AND c.split = 'test' AND f.id NOT IN (SELECT value FROM json_each(?)) LIMIT 1",
@@ -44,7 +44,7 @@ def plan(store: Store, study: str | None) -> dict:
     answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
     if not going:
         return answer
-    ended = sorted((j for j in found if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
+    ended = sorted((j for j in listed if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
     estimate = Estimate(store)
     counted = {j["id"] for j in going}
     for job in sorted([*ended[:BEFORE], *going], key=lambda j: j["id"]):
@@ -71,20 +71,20 @@ def _ahead(store: Store, job: dict) -> list[dict]:
 
 
 def _turn(job: dict) -> tuple[bool, int]:
-    return any(one["args"].get("gives_way") for one in job["chain"]), job["id"]
+    return any(step["args"].get("gives_way") for step in job["chain"]), job["id"]
 
 
 def _belongs(job: dict, mine: set[str], study: str | None) -> bool:
     drawn = job["step"] == "demo" and study in (None, "demo")
-    return drawn or any(one["run"] in mine for one in job["chain"] if one["run"])
+    return drawn or any(step["run"] in mine for step in job["chain"] if step["run"])
 
 
 def _to_be_scored(going: list[dict]) -> set[str]:
     """Runs that are scored for the first time and not to the end yet: their highest score is not the highest so far."""
     left = set()
     for job in going:
-        fitted = {one["run"] for one in job["chain"] if one["step"] == "fit"}
-        left |= {one["run"] for one in job["chain"][job["position"] :] if one["step"] == "score"} & fitted
+        fitted = {step["run"] for step in job["chain"] if step["step"] == "fit"}
+        left |= {step["run"] for step in job["chain"][job["position"] :] if step["step"] == "score"} & fitted
     return left
 
 
@@ -108,8 +108,8 @@ def _stage(title: str, state: str, left: float, share: float = 0.0) -> dict:
     return {"title": title, "state": state, "left": round(left, 1) if going else 0.0, "share": round(share, 4)}
 
 
-def _maps(one: dict) -> bool:
-    return one["step"] == "embed"
+def _maps(step: dict) -> bool:
+    return step["step"] == "embed"
 
 
 def _state(job: dict, at: list[int]) -> str:
@@ -122,14 +122,14 @@ def _state(job: dict, at: list[int]) -> str:
     return "running" if job["status"] == "running" and job["position"] >= at[0] else "waiting"
 
 
-def _title(store: Store, one: dict, run_id: str, maps: bool) -> str | None:
+def _title(store: Store, step: dict, run_id: str, maps: bool) -> str | None:
     """None for an encoder that is taken as it is, which is done in a moment."""
-    if one["step"] == "demo":
+    if step["step"] == "demo":
         return "Draw the images"
     try:
         run = runs.get_run(store, run_id)
     except NotFound:
-        return one["step"]
+        return step["step"]
     if maps:
         return "Draw the map of what the encoder sees"
     if run["kind"] == "pretrain":

@@ -82,18 +82,20 @@ def checked(config: dict, store: Store | None = None, files: Within | None = Non
     that lies within `files` (of administrators), see `first_weights`.
     """
     config = config if store is None else first_weights.settled(store, config, files)
-    found = PretrainConfig.from_dict(runs.settings_of(config))
-    if found.objective not in OBJECTIVES.names():
-        raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {found.objective!r}")
-    kind = STRONG.get(found.strong)
-    strong = found.medmix if found.strong == "medmix" else kind.Config.from_dict(found.strong_options)
-    if strong.k < found.k:
-        raise BadConfig(f"k is {found.k}, but the strong augmentation makes only {strong.k}: raise its own k first")
-    if found.strong == "medmix" and found.medmix.from_marks and found.objective == "pmsacl-local":
+    config_read = PretrainConfig.from_dict(runs.settings_of(config))
+    if config_read.objective not in OBJECTIVES.names():
+        raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {config_read.objective!r}")
+    kind = STRONG.get(config_read.strong)
+    strong = config_read.medmix if config_read.strong == "medmix" else kind.Config.from_dict(config_read.strong_options)
+    if strong.k < config_read.k:
+        raise BadConfig(
+            f"k is {config_read.k}, but the strong augmentation makes only {strong.k}: raise its own k first"
+        )
+    if config_read.strong == "medmix" and config_read.medmix.from_marks and config_read.objective == "pmsacl-local":
         raise BadConfig("pmsacl-local takes patches, which may be smaller than a marked lesion: choose another donor")
-    if store is not None and found.strong == "medmix":
-        check_pool(store, found.medmix)
-    return found
+    if store is not None and config_read.strong == "medmix":
+        check_pool(store, config_read.medmix)
+    return config_read
 
 
 def start(
@@ -167,8 +169,8 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     """
     old = runs.get_run(store, run_id)
     if old["config"].get("base_run") and marks.fault(store, old):
-        made = learnt.learn(store, old["config"]["base_run"], old["config"]["marks"].get("reader"), start=wake)
-        return {"run": made["run"], "job": made["job"]}
+        repeated = learnt.learn(store, old["config"]["base_run"], old["config"]["marks"].get("reader"), start=wake)
+        return {"run": repeated["run"], "job": repeated["job"]}
     stale = old["kind"] == "pretrain" and marks.fault(store, old)
     anew = {"marks": marks.as_donors(store, old["study"])} if stale else {}
     copy = runs.clone_run(store, run_id, name=f"{old['name']} again", **anew)
@@ -183,7 +185,7 @@ def delete(store: Store, run_id: str, by: str = "command line") -> int:
     """Put a run and the fits on it into the bin; bytes. Refused while a job still has any of them."""
     everything = [*runs.children(store, run_id), run_id]
     for job in jobs.list_jobs(store, "running", "queued"):
-        if any(one["run"] in everything for one in job["chain"]):
+        if any(step["run"] in everything for step in job["chain"]):
             raise ValueError(f"job {job['id']} is {job['status']}: cancel it before deleting this run")
     return bin.put_run(store, run_id, by)
 

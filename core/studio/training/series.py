@@ -24,10 +24,10 @@ def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
         "AND name NOT LIKE 'class!_distances!_%' ESCAPE '!' ORDER BY name, step",
         {"run": run, "after": -1 if reset else after, "stride": wanted, "last": last},
     )
-    found: dict[str, list] = {}
+    by_name: dict[str, list] = {}
     for row in rows:
-        found.setdefault(row["name"], []).append([row["step"], row["value"]])
-    return {"series": found, "stride": wanted, "last": -1 if last is None else last, "reset": reset}
+        by_name.setdefault(row["name"], []).append([row["step"], row["value"]])
+    return {"series": by_name, "stride": wanted, "last": -1 if last is None else last, "reset": reset}
 
 
 def matrix(store: Store, run: str, name: str) -> dict | None:
@@ -46,12 +46,12 @@ def matrix(store: Store, run: str, name: str) -> dict | None:
 
 def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
     """The last value of each name that the run has stored."""
-    found = {}
+    values = {}
     for name in names:
         row = store.one(
             "SELECT value FROM metrics WHERE run = ? AND name = ? AND value IS NOT NULL ORDER BY step DESC LIMIT 1",
             [run, name],
         )
         if row:
-            found[name] = row["value"]
-    return found
+            values[name] = row["value"]
+    return values

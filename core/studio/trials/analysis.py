@@ -101,8 +101,8 @@ def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
     row = store.one("SELECT png FROM lesion_masks WHERE id = ?", [mask]) if mask else None
     if row is None:
         return []
-    count, labels, about, _ = cv2.connectedComponentsWithStats(decode_mask(row["png"]).astype(np.uint8), connectivity=8)
-    return [labels == i for i in range(1, count) if about[i, cv2.CC_STAT_AREA] >= LEAST]
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(decode_mask(row["png"]).astype(np.uint8), connectivity=8)
+    return [labels == i for i in range(1, count) if stats[i, cv2.CC_STAT_AREA] >= LEAST]
 
 
 def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
@@ -110,8 +110,8 @@ def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
     trial_plan = reads.trial["plan"]
     if not trial_plan.marks:
         return None
-    kept = np.flatnonzero(reads.complete)
-    truth = {k: lesions(store, reads.masks[k]) if reads.truth[k] else [] for k in map(int, kept)}
+    complete = np.flatnonzero(reads.complete)
+    truth = {k: lesions(store, reads.masks[k]) if reads.truth[k] else [] for k in map(int, complete)}
     sizes = {r["id"]: (r["height"], r["width"]) for r in store.query(
         "SELECT id, height, width FROM cases WHERE id IN (SELECT value FROM json_each(?))",
         [json.dumps(reads.cases.tolist())])}  # fmt: skip
@@ -120,7 +120,7 @@ def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
         shape = sizes[int(reads.cases[k])]
         return localised.hits([_mark(row, shape) for row in given], truth[k], trial_plan.rule)
 
-    return [[[read(one[k], int(k)) for k in kept] for one in arm] for arm in reads.marks]
+    return [[[read(reader_marks[k], int(k)) for k in complete] for reader_marks in arm] for arm in reads.marks]
 
 
 def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
@@ -133,14 +133,14 @@ def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
 def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, Any]:
     """Computes every figure of the report, as numbers, lists and dictionaries. Differences are unaided less aided."""
     reads = collect(store, trial)
-    kept = reads.complete
-    truth = reads.truth[kept]
+    complete = reads.complete
+    truth = reads.truth[complete]
     out: dict[str, Any] = {"flow": _flow(store, reads), "arms": list(reads.arms), "readers": list(reads.readers)}
     out["kappa"] = _kappas(reads)
     out["seconds"] = _seconds(reads)
     if min(truth.sum(), (~truth).sum()) < 2:
         return out | {"enough": False}
-    ratings, decided = reads.ratings[..., kept], reads.decisions[..., kept] > 0
+    ratings, decided = reads.ratings[..., complete], reads.decisions[..., complete] > 0
     area = roc.area(ratings, truth)
     right = decided == truth
     measures: dict[str, Figure] = {
@@ -150,10 +150,10 @@ def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, An
     }
     places = marked(store, reads)
     if places is not None and all(case.lesions for case, sick in zip(places[0][0], truth, strict=True) if sick):
-        rows = [[localised.jafroc(one, truth) for one in arm] for arm in places]
+        rows = [[localised.jafroc(places_of, truth) for places_of in arm] for arm in places]
         measures["Weighted JAFROC"] = Figure(*(np.array([[f[i] for f in row] for row in rows]) for i in range(3)))
-        out["froc"] = [[np.stack(localised.froc(one, truth)).tolist() for one in arm] for arm in places]
-        out["afroc"] = [[np.stack(localised.afroc(one, truth)).tolist() for one in arm] for arm in places]
+        out["froc"] = [[np.stack(localised.froc(places_of, truth)).tolist() for places_of in arm] for arm in places]
+        out["afroc"] = [[np.stack(localised.afroc(places_of, truth)).tolist() for places_of in arm] for arm in places]
     compared = len(reads.arms) > 1
     out["analysis"] = {name: mrmc.analyse(f, method).plain() for name, f in measures.items()} if compared else {}
     errors = np.sqrt(np.maximum(np.diag(mrmc.covariances(area, "delong")), 0)).reshape(area.value.shape)
@@ -165,11 +165,11 @@ def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, An
     if places is not None and "Weighted JAFROC" in measures:
         for i, j in np.ndindex(*area.value.shape):
             out["by_reader"][i][j]["jafroc"] = float(measures["Weighted JAFROC"].value[i, j])
-    known = kept & (reads.machine != UNREAD)
+    known = complete & (reads.machine != UNREAD)
     if known.any():
         out["machine"] = confusion(reads.truth[known], reads.machine[known] > 0)
     if compared:
-        machine = reads.machine[kept] > 0 if known[kept].all() else None
+        machine = reads.machine[complete] > 0 if known[complete].all() else None
         changed = [readers.changes(decided[0, j], decided[1, j], truth, machine) for j in range(len(reads.readers))]
         out["changes"] = changed
     return out | {"enough": True, "method": method}
@@ -193,7 +193,7 @@ def _flow(store: Store, reads: Reads) -> dict[str, Any]:
     study, splits = reads.trial["study"], "SELECT label, count(*) AS n FROM cases WHERE study = ? AND split = 'test'"
     there = {r["label"]: r["n"] for r in store.query(f"{splits} GROUP BY label", [study])}
     patients = patients_of(store, study, reads.cases)
-    kept = reads.complete
+    complete = reads.complete
     by_reader = {
         name: {arm: int((reads.decisions[i, j] != UNREAD).sum()) for i, arm in enumerate(reads.arms)}
         for j, name in enumerate(reads.readers)
@@ -206,15 +206,17 @@ def _flow(store: Store, reads: Reads) -> dict[str, Any]:
         "abnormal": int(reads.truth.sum()),
         "patients": None if patients is None else len(set(patients.tolist())),
         "read": by_reader,
-        "analysed": {"normal": int((~reads.truth & kept).sum()), "abnormal": int((reads.truth & kept).sum())},
-        "left_out": int((~kept).sum()),
+        "analysed": {"normal": int((~reads.truth & complete).sum()), "abnormal": int((reads.truth & complete).sum())},
+        "left_out": int((~complete).sum()),
     }
 
 
 def _kappas(reads: Reads) -> dict[str, Any]:
     """Between readers by arm, over complete cases; within readers over the cases read twice."""
-    kept = reads.complete
-    pairs = {arm: readers.between(reads.decisions[i][:, kept], list(reads.readers)) for i, arm in enumerate(reads.arms)}
+    complete = reads.complete
+    pairs = {
+        arm: readers.between(reads.decisions[i][:, complete], list(reads.readers)) for i, arm in enumerate(reads.arms)
+    }
     within = {name: readers.kappa(*np.array(said).T) for name, said in sorted(reads.again.items())}
     return {"between": pairs, "within": within, "kinds": list(DECISIONS)}
 

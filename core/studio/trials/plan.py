@@ -260,8 +260,8 @@ def close(store: Store, trial: int, by: str) -> None:
             raise ValueError("Only a trial that goes on can be closed.")
         db.execute("UPDATE trials SET closed = ? WHERE id = ?", [now(), trial])
         going = "SELECT p.reader FROM trial_parts p JOIN reading_sessions h ON h.id = p.session "
-        for part in store.query(f"{going}WHERE p.trial = ? AND h.ended IS NULL", [trial]):
-            sessions.end_session(store, part["reader"], by)
+        for trial_part in store.query(f"{going}WHERE p.trial = ? AND h.ended IS NULL", [trial]):
+            sessions.end_session(store, trial_part["reader"], by)
         audit.record(store, by, "trial-close", study=row["study"], after={"trial": trial, "digest": row["digest"]})
 
 
@@ -290,12 +290,25 @@ def lists_of(store: Store, reader: str) -> list[dict[str, Any]]:
 
 def _next(store: Store, trial: Row, reader: str) -> dict[str, Any]:
     parts = [p for p in progress(store, trial["id"]) if p["reader"] == reader]
-    part = next((p for p in parts if p["ended"] is None), parts[-1])
-    ended = next((p["ended"] for p in reversed(parts) if p["ended"] and p["number"] < part["number"]), None)
+    trial_part = next((p for p in parts if p["ended"] is None), parts[-1])
+    ended = next((p["ended"] for p in reversed(parts) if p["ended"] and p["number"] < trial_part["number"]), None)
     days = json.loads(trial["plan"])["washout"]
     opens = _later(ended, days) if ended else None
-    state = "done" if part["ended"] else "open" if part["session"] else "waits" if opens and opens > now() else "ready"
-    out = {"part": part["number"] + 1, "parts": len(parts), "cases": part["cases"], "read": part["read"]}
+    state = (
+        "done"
+        if trial_part["ended"]
+        else "open"
+        if trial_part["session"]
+        else "waits"
+        if opens and opens > now()
+        else "ready"
+    )
+    out = {
+        "part": trial_part["number"] + 1,
+        "parts": len(parts),
+        "cases": trial_part["cases"],
+        "read": trial_part["read"],
+    }
     return out | {"state": state, "opens": opens if state == "waits" else None}
 
 
@@ -317,19 +330,21 @@ def open_part(store: Store, trial: int, reader: str) -> int:
             raise ValueError("You have read all of your lists. Thank you.")
         if here["state"] == "waits":
             raise ValueError(f"Your next list opens on {here['opens'][:10]}.")
-        part = next(p for p in progress(store, trial) if p["reader"] == reader and p["number"] == here["part"] - 1)
-        if part["session"]:
-            return int(part["session"])
+        trial_part = next(
+            p for p in progress(store, trial) if p["reader"] == reader and p["number"] == here["part"] - 1
+        )
+        if trial_part["session"]:
+            return int(trial_part["session"])
         row = get(store, trial)
-        which = " AND repeated" if part["arm"] == "repeat" else ""
+        which = " AND repeated" if trial_part["arm"] == "repeat" else ""
         (cases,) = store.columns(f"SELECT case_id FROM trial_cases WHERE trial = ?{which} ORDER BY position", [trial])
         order = list(cases)
-        random.Random(f"order {row['plan'].seed} {reader} {part['number']}").shuffle(order)
+        random.Random(f"order {row['plan'].seed} {reader} {trial_part['number']}").shuffle(order)
         number = sessions.start_session(
             store, row["study"], reader, order, blind=True, choice="trial",
-            run=row["run"] if part["arm"] in ("aided", "both") else None,
+            run=row["run"] if trial_part["arm"] in ("aided", "both") else None,
         )  # fmt: skip
-        db.execute("UPDATE trial_parts SET session = ? WHERE id = ?", [number, part["id"]])
+        db.execute("UPDATE trial_parts SET session = ? WHERE id = ?", [number, trial_part["id"]])
     return number
 
 

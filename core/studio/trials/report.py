@@ -36,16 +36,16 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
     row = plan.get(store, trial)
     if not row["closed"]:
         raise ValueError("The report is made when the trial is closed: until then nothing of it may reach a reader.")
-    reads, found = analysis.collect(store, trial), analysis.figures(store, trial)
+    reads, results = analysis.collect(store, trial), analysis.figures(store, trial)
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = drawn(found, row["plan"].marks)
-    (folder / "report.html").write_text(page(row, found, pictures), "utf-8")
-    _pdf(folder / "report.pdf", row, found, pictures)
+    pictures = drawn(results, row["plan"].marks)
+    (folder / "report.html").write_text(page(row, results, pictures), "utf-8")
+    _pdf(folder / "report.pdf", row, results, pictures)
     for name, text in lists(store, reads).items():
         (folder / name).write_text(text, "utf-8")
-    about = {"digest": row["digest"], **{k: row[k] for k in ("created", "started", "frozen", "closed")}}
-    (folder / "plan.json").write_text(json.dumps({"plan": row["plan"].to_dict(), **about}, indent=1) + "\n")
-    (folder / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
+    dates = {"digest": row["digest"], **{k: row[k] for k in ("created", "started", "frozen", "closed")}}
+    (folder / "plan.json").write_text(json.dumps({"plan": row["plan"].to_dict(), **dates}, indent=1) + "\n")
+    (folder / "figures.json").write_text(json.dumps(results, indent=1) + "\n")
     return {"trial": trial, "digest": row["digest"], "files": list(FILES)}
 
 
@@ -64,23 +64,23 @@ def bundled(folder: Path) -> bytes:
 def lists(store: Store, reads: Reads) -> dict[str, str]:
     """imrmc.csv: readerID, caseID, modalityID, score, with the truth as reader -1. truth.csv, fp.csv, tp.csv: the
     sheets TRUTH, FP and TP of RJafroc's workbook. Complete cases alone, as the analysis takes them."""
-    kept = np.flatnonzero(reads.complete)
-    imrmc = [[-1, k + 1, "truth", int(reads.truth[k])] for k in kept]
+    complete = np.flatnonzero(reads.complete)
+    imrmc = [[-1, k + 1, "truth", int(reads.truth[k])] for k in complete]
     for i, arm in enumerate(reads.arms):
         for j in range(len(reads.readers)):
-            imrmc += [[f"R{j + 1}", k + 1, arm, _number(reads.ratings[i, j, k])] for k in kept]
+            imrmc += [[f"R{j + 1}", k + 1, arm, _number(reads.ratings[i, j, k])] for k in complete]
     tables = {"imrmc.csv": (["readerID", "caseID", "modalityID", "score"], imrmc)}
     places = analysis.marked(store, reads)
     truth: list[list] = []
     hit: list[list] = []
     missed: list[list] = []
     codes = [f"R{j + 1}" for j in range(len(reads.readers))]
-    for place, k in enumerate(kept):
+    for place, k in enumerate(complete):
         lesions = len(places[0][0][place].lesions) if places else int(reads.truth[k])
         for n in range(max(lesions, 1)):
             weight = 1 / lesions if lesions else 0
-            about = [", ".join(codes), ", ".join(reads.arms), "FROC" if places else "ROC"]
-            truth.append([k + 1, n + 1 if lesions else 0, _number(weight), *about])
+            labels = [", ".join(codes), ", ".join(reads.arms), "FROC" if places else "ROC"]
+            truth.append([k + 1, n + 1 if lesions else 0, _number(weight), *labels])
         for i, arm in enumerate(reads.arms):
             for j, code in enumerate(codes):
                 if places:
@@ -127,18 +127,18 @@ def _with(row: dict | None) -> str:
     return f"{row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
 
 
-def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
+def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
     """Writes every table of the report."""
     given = row["plan"]
-    codes = [f"R{j + 1}" for j in range(len(found["readers"]))]
-    out: list[Table] = [_of_plan(row), _of_flow(found, codes)]
-    if not found["enough"]:
+    codes = [f"R{j + 1}" for j in range(len(results["readers"]))]
+    out: list[Table] = [_of_plan(row), _of_flow(results, codes)]
+    if not results["enough"]:
         return out
     truth = "labels as imported" if given.reference == "labels" else f"a panel of {len(given.panel)}"
     against = f"Reference standard: {truth}, of {row['created'][:10]}."
-    if found["analysis"]:
+    if results["analysis"]:
         rows = []
-        for measure, result in found["analysis"].items():
+        for measure, result in results["analysis"].items():
             for test in result["tests"].values():
                 df = f"{test['df1']:g}, {'∞' if test['df2'] is None else format(test['df2'], '.2f')}"
                 rows.append([
@@ -147,12 +147,12 @@ def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
                     _p(test["p"]),
                 ])  # fmt: skip
         head = ["Measure", "Holds for", "Aided less unaided", "95 % interval", "Standard error", "F", "df", "p"]
-        note = f"Obuchowski-Rockette with Hillis' degrees of freedom; covariances by {found['method']}. {against}"
+        note = f"Obuchowski-Rockette with Hillis' degrees of freedom; covariances by {results['method']}. {against}"
         out.append(("Does the machine help these readers?", note, head, rows))
         rows = [
             [name, arm, f"{a['mean']:.4f} ({max(a['low'], 0.0):.4f} to {min(a['high'], 1.0):.4f})"]
-            for name, result in found["analysis"].items()
-            for arm, a in zip(found["arms"], result["arms"], strict=True)
+            for name, result in results["analysis"].items()
+            for arm, a in zip(results["arms"], result["arms"], strict=True)
         ]
         out.append(
             (
@@ -165,23 +165,23 @@ def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
         rows = [
             [name, *(f"{result['components'][k]:.6f}" for k in ("error", "cov1", "cov2", "cov3")),
              f"{result['reader_variance']:.6f}", f"{result['interaction_variance']:.6f}"]
-            for name, result in found["analysis"].items()
+            for name, result in results["analysis"].items()
         ]  # fmt: skip
         head = ["Measure", "Error", "Cov1", "Cov2", "Cov3", "Reader", "Arm x reader"]
         out.append(("Variance components", "For the planning of another trial.", head, rows))
     rows = []
-    for arm, each in zip(found["arms"], found["by_reader"], strict=True):
-        for code, one in zip(codes, each, strict=True):
-            fit = one["binormal"]
+    for arm, each in zip(results["arms"], results["by_reader"], strict=True):
+        for code, fit_row in zip(codes, each, strict=True):
+            fit = fit_row["binormal"]
             rows.append([
-                code, arm, _with(one["area"]), "–" if fit is None else f"{fit['area']:.3f} ({fit['error']:.3f})",
-                _f(one.get("jafroc")), _with(one["sensitivity"]), _with(one["specificity"]),
+                code, arm, _with(fit_row["area"]), "–" if fit is None else f"{fit['area']:.3f} ({fit['error']:.3f})",
+                _f(fit_row.get("jafroc")), _with(fit_row["sensitivity"]), _with(fit_row["specificity"]),
             ])  # fmt: skip
     head = ["Reader", "Arm", "Area (95 %)", "Binormal (SE)", "JAFROC", "Sensitivity", "Specificity"]
     note = f"Unsure counts as abnormal. A dash under binormal: no such curve fits. {against}"
     out.append(("Each reader", note, head, rows))
-    if "machine" in found:
-        m = found["machine"]
+    if "machine" in results:
+        m = results["machine"]
         out.append(
             (
                 "The machine alone",
@@ -190,11 +190,11 @@ def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
                 [[_with(m["sensitivity"]), _with(m["specificity"])]],
             )
         )
-    if "changes" in found:
+    if "changes" in results:
         rows = [
             [code, str(c["both_right"]), str(c["helped"]), str(c["harmed"]), str(c["both_wrong"]), _p(c["p"]),
              _share(c.get("corrected")), _share(c.get("misled"))]
-            for code, c in zip(codes, found["changes"], strict=True)
+            for code, c in zip(codes, results["changes"], strict=True)
         ]  # fmt: skip
         head = ["Reader", "Right in both", "Helped", "Harmed", "Wrong in both", "McNemar p", "Corrected", "Misled"]
         note = (
@@ -202,7 +202,7 @@ def tables(row: dict[str, Any], found: dict[str, Any]) -> list[Table]:
             "that were wrong where the machine is right; misled: of those that were right where it is wrong."
         )
         out.append(("Who was helped and who was harmed", note, head, rows))
-    return out + _of_agreement(found, codes)
+    return out + _of_agreement(results, codes)
 
 
 def _share(row: dict | None) -> str:
@@ -232,8 +232,8 @@ def _of_plan(row: dict[str, Any]) -> Table:
     return ("The plan", "As it stood when the first decision was stored.", ["", ""], rows)
 
 
-def _of_flow(found: dict[str, Any], codes: list[str]) -> Table:
-    flow = found["flow"]
+def _of_flow(results: dict[str, Any], codes: list[str]) -> Table:
+    flow = results["flow"]
     patients = flow["patients"]
     rows = [
         ["Test cases of the study", str(flow["in_study"])],
@@ -248,26 +248,26 @@ def _of_flow(found: dict[str, Any], codes: list[str]) -> Table:
     return ("Flow of cases", "", ["", ""], rows)
 
 
-def _of_agreement(found: dict[str, Any], codes: list[str]) -> list[Table]:
-    names = dict(zip(found["readers"], codes, strict=True))
+def _of_agreement(results: dict[str, Any], codes: list[str]) -> list[Table]:
+    names = dict(zip(results["readers"], codes, strict=True))
     rows = [
         [arm, " and ".join(names[r] for r in pair["readers"]), _kappa(pair)]
-        for arm, pairs in found["kappa"]["between"].items()
+        for arm, pairs in results["kappa"]["between"].items()
         for pair in pairs
     ]
-    rows += [["read twice", names[name], _kappa(one)] for name, one in found["kappa"]["within"].items()]
+    rows += [["read twice", names[name], _kappa(figure)] for name, figure in results["kappa"]["within"].items()]
     out: list[Table] = [
         ("Agreement", "Cohen's kappa of normal, unsure, abnormal.", ["Arm", "Readers", "Kappa (95 %)"], rows)
     ]
     rows = [
         [names[name], *(f"{t['median']:.1f} ({t['low']:.1f} to {t['high']:.1f})" if t else "–" for t in arms.values())]
-        for name, arms in found["seconds"]["by_reader"].items()
+        for name, arms in results["seconds"]["by_reader"].items()
     ]
-    ratio = found["seconds"]["ratio"]
+    ratio = results["seconds"]["ratio"]
     note = "Seconds a case: median and quartiles."
     if ratio:
         note += f" With the machine {ratio['ratio']:.2f} times as long ({ratio['low']:.2f} to {ratio['high']:.2f})."
-    out.append(("Time", note, ["Reader", *found["arms"]], rows))
+    out.append(("Time", note, ["Reader", *results["arms"]], rows))
     return out
 
 
@@ -278,16 +278,16 @@ def _kappa(row: dict) -> str:
 # Pictures, page and PDF.
 
 
-def drawn(found: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
+def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
     """(title, matplotlib figure): the flow of cases, ROC curves, and FROC and AFROC where places were asked for."""
-    out = [("Flow of cases", _flow_figure(found))]
-    if found["enough"]:
-        curves = [[one["points"] for one in arm] for arm in found["by_reader"]]
-        out.append(("ROC curves", _curves(found, curves, "False positive share", "Sensitivity", fits=True)))
-    if marks and "froc" in found:
+    out = [("Flow of cases", _flow_figure(results))]
+    if results["enough"]:
+        curves = [[reader_row["points"] for reader_row in arm] for arm in results["by_reader"]]
+        out.append(("ROC curves", _curves(results, curves, "False positive share", "Sensitivity", fits=True)))
+    if marks and "froc" in results:
         for kind, x in (("froc", "Misses an image"), ("afroc", "Share of normal cases with a miss")):
-            turned = [[np.array(one).T.tolist() for one in arm] for arm in found[kind]]
-            out.append((f"{kind.upper()} curves", _curves(found, turned, x, "Lesions that are hit", fits=False)))
+            turned = [[np.array(curve).T.tolist() for curve in arm] for arm in results[kind]]
+            out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Lesions that are hit", fits=False)))
     return out
 
 
@@ -300,8 +300,8 @@ def _figure(width: float, height: float, count: int = 1):
     return figure, figure.subplots(1, count, squeeze=False)[0]
 
 
-def _flow_figure(found: dict[str, Any]):
-    flow = found["flow"]
+def _flow_figure(results: dict[str, Any]):
+    flow = results["flow"]
     read = [f"R{j + 1}: {', '.join(f'{a} {n}' for a, n in r.items())}" for j, r in enumerate(flow["read"].values())]
     boxes = [
         f"{flow['in_study']} test cases of the study",
@@ -334,15 +334,15 @@ def _flow_figure(found: dict[str, Any]):
     return figure
 
 
-def _curves(found: dict[str, Any], curves: list[list], x: str, y: str, fits: bool):
+def _curves(results: dict[str, Any], curves: list[list], x: str, y: str, fits: bool):
     from scipy import stats
 
-    figure, every = _figure(4.2 * len(found["arms"]), 4.2, len(found["arms"]))
-    for i, (axes, arm) in enumerate(zip(every, found["arms"], strict=True)):
+    figure, every = _figure(4.2 * len(results["arms"]), 4.2, len(results["arms"]))
+    for i, (axes, arm) in enumerate(zip(every, results["arms"], strict=True)):
         for j, curve in enumerate(curves[i]):
             at, colour = np.array(curve), COLOURS[j % len(COLOURS)]
             axes.plot(at[:, 0], at[:, 1], "o-", ms=3, lw=1.3, color=colour, label=f"R{j + 1}")
-            fit = found["by_reader"][i][j]["binormal"] if fits else None
+            fit = results["by_reader"][i][j]["binormal"] if fits else None
             if fit:
                 grid = np.linspace(1e-4, 1 - 1e-4, 300)
                 axes.plot(grid, stats.norm.cdf(fit["a"] + fit["b"] * stats.norm.ppf(grid)), ":", lw=1, color=colour)
@@ -357,14 +357,14 @@ def _curves(found: dict[str, Any], curves: list[list], x: str, y: str, fits: boo
 CAPTIONS = {"ROC curves": "Solid: empirical. Dotted: binormal, where it fits."}
 
 
-def page(row: dict[str, Any], found: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
+def page(row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
     """The report as one HTML page that loads nothing."""
     escape = html.escape
     parts = [
         f"<h1>{escape(row['name'])}</h1><p class=note>A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}</p>"
     ]
     shown = dict(pictures)
-    for title, note, head, rows in tables(row, found):
+    for title, note, head, rows in tables(row, results):
         parts.append(f"<h2>{escape(title)}</h2>" + (f"<p class=note>{escape(note)}</p>" if note else ""))
         if title in shown:
             parts.append(_image(title, shown.pop(title)))
@@ -392,7 +392,7 @@ def _image(title: str, figure) -> str:
 LENGTH, WIDTH = 0.88 * 11.69 * 72, 100  # of a page of text: points, and characters of 8 points
 
 
-def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[tuple[str, Any]]) -> None:
+def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> None:
     """Tables down A4 pages, then a page for each picture."""
     import textwrap
 
@@ -423,7 +423,7 @@ def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[
 
         line(row["name"], 15, "bold", 1.6)
         line(f"A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}", 8)
-        for title, note, head, rows in tables(row, found):
+        for title, note, head, rows in tables(row, results):
             if y < 0.12:
                 fresh()
             y -= 0.012
@@ -441,8 +441,8 @@ def _pdf(path: Path, row: dict[str, Any], found: dict[str, Any], pictures: list[
                     if y < 0.03:
                         fresh()
                     at = 0.0
-                    for w, part in zip(widths, wrapped, strict=True):
-                        text = part[n] if n < len(part) else ""
+                    for w, cell_lines in zip(widths, wrapped, strict=True):
+                        text = cell_lines[n] if n < len(cell_lines) else ""
                         axes.text(at, y, text, fontsize=size, weight=bold, va="top", parse_math=False)
                         at += (min(w, 70) + 2) / total * min(1.0, total * size / 8.0 / WIDTH)
                     y -= 1.4 * size / LENGTH

@@ -46,7 +46,7 @@ def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
         raise ValueError("It takes two normal and two abnormal cases to compare readers.")
     flat = ratings.reshape(-1, ratings.shape[-1])
     both = [placements(row, truth) for row in flat]
-    abnormal, normal = (np.stack(part).reshape(*ratings.shape[:-1], -1) for part in zip(*both, strict=True))
+    abnormal, normal = (np.stack(ratings_of).reshape(*ratings.shape[:-1], -1) for ratings_of in zip(*both, strict=True))
     return Figure(abnormal.mean(-1), normal, abnormal)
 
 

@@ -59,9 +59,9 @@ def rejected(
     """Share of simulated trials in which each of the three tests finds a difference."""
     rng = np.random.default_rng(seed)
     truth = np.repeat([False, True], [normal, abnormal])
-    found = {"both": 0, "readers fixed": 0, "cases fixed": 0}
+    rejections = {"both": 0, "readers fixed": 0, "cases fixed": 0}
     for _ in range(trials):
         tests = mrmc.analyse(roc.area(model.ratings(rng, readers, normal, abnormal), truth), method).tests
-        for name in found:
-            found[name] += tests[name].p < alpha
-    return {name: count / trials for name, count in found.items()}
+        for name in rejections:
+            rejections[name] += tests[name].p < alpha
+    return {name: count / trials for name, count in rejections.items()}

@@ -36,9 +36,9 @@ def test_a_sample_takes_as_many_of_each_part_and_the_same_for_a_seed(store, stud
     assert Counter((c["split"], c["label"]) for c in some) == {
         ("train", "normal"): 2, ("holdout", "normal"): 2, ("test", "normal"): 2, ("test", "abnormal"): 2
     }  # fmt: skip
-    alone = overview.sample(store, study, 100, part="test abnormal")
+    alone = overview.sample(store, study, 100, split="test abnormal")
     assert len({c["id"] for c in alone}) == 8 and {c["label"] for c in alone} == {"abnormal"}
-    assert overview.sample(store, study, 5, part="test unknown") == []
+    assert overview.sample(store, study, 5, split="test unknown") == []
 
 
 def test_the_truth_of_one_case_is_that_of_all(store, study):

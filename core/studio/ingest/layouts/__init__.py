@@ -71,14 +71,14 @@ def files_under(folder: Path) -> Iterator[Path]:
 
 def by_stem(folder: Path) -> dict[str, Path]:
     """Masks by the name of their image: `a.png`, `a_mask.png` and `a-mask.png` are all of `a`."""
-    found = {}
+    by_name = {}
     for path in files_under(folder):
         stem = path.stem if path.suffix.lower() in SUFFIXES else path.name
-        found[stem] = path
+        by_name[stem] = path
         for ending in ("_mask", "-mask"):
             if stem.endswith(ending):
-                found[stem[: -len(ending)]] = path
-    return found
+                by_name[stem[: -len(ending)]] = path
+    return by_name
 
 
 def with_masks(parts: Iterable[tuple[str, Path, str]], masks: Path, place: str) -> Iterator[Entry]:
@@ -156,9 +156,9 @@ def read_layout(folder: Path, layout: str | None = None, within: Within = ANYWHE
     for name in [layout] if layout else names:
         module = importlib.import_module(f"{__name__}.{name}")
         if layout or module.fits(folder):
-            found = Entries(functools.partial(_entries, module, folder, within))
-            if len(found):
-                return name, found
+            entries = Entries(functools.partial(_entries, module, folder, within))
+            if len(entries):
+                return name, entries
     raise BadFolder(
         f"no images found in {folder}: expected train/normal and test/normal, test/abnormal, test/mask; or train/good "
         "and test/*, ground_truth/*; or train/good, valid/good, test/good, test/Ungood; or a folder of normal images; "

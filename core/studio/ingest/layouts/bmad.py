@@ -29,6 +29,6 @@ def entries(folder: Path) -> Iterator[Entry]:
     return with_masks(images, folder / "test" / "Ungood" / "label", "test/Ungood/img")
 
 
-def _images(part: Path) -> Path:
-    inner = part / "img"  # beside "label", in the sets with masks
-    return inner if inner.is_dir() else part
+def _images(split_folder: Path) -> Path:
+    inner = split_folder / "img"  # beside "label", in the sets with masks
+    return inner if inner.is_dir() else split_folder

@@ -20,8 +20,8 @@ _LABELS |= {"anomaly": "abnormal", "lesion": "abnormal", "unknown": "unknown", "
 def _table(folder: Path) -> Path | None:
     if folder.is_file():
         return folder if folder.suffix.lower() == ".csv" else None
-    found = [p for p in sorted(folder.glob("*.csv")) if "path" in _columns(p)]
-    return found[0] if len(found) == 1 else None
+    tables = [p for p in sorted(folder.glob("*.csv")) if "path" in _columns(p)]
+    return tables[0] if len(tables) == 1 else None
 
 
 def _columns(file: Path) -> list[str]:

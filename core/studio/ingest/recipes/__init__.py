@@ -45,7 +45,7 @@ def make(name: str, folder: Path, table: Path) -> Recipe:
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}; {module.TITLE} is obtained from {module.SOURCE}")
     parts: Parts = module.gather(folder)
-    empty = [part for part in PARTS if not parts.get(part)]
+    empty = [group for group in PARTS if not parts.get(group)]
     if empty:
         raise ValueError(
             f"{folder} holds no images for {', '.join(empty)} of {module.TITLE}: {module.EXPECTED}. "
@@ -55,14 +55,14 @@ def make(name: str, folder: Path, table: Path) -> Recipe:
     with table.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["path", "split", "label", "mask"])
-        for part in PARTS:
-            for image, mask in parts[part]:
-                out.writerow([image, *part.split(), mask or ""])
-    counts = {part: len(parts[part]) for part in PARTS}
+        for group in PARTS:
+            for image, mask in parts[group]:
+                out.writerow([image, *group.split(), mask or ""])
+    counts = {group: len(parts[group]) for group in PARTS}
     differences = [
-        f"{part}: {counts[part]} images, the paper has {module.COUNTS[part]}"
-        for part in PARTS
-        if counts[part] != module.COUNTS[part]
+        f"{group}: {counts[group]} images, the paper has {module.COUNTS[group]}"
+        for group in PARTS
+        if counts[group] != module.COUNTS[group]
     ]
     masks = sum(mask is not None for _, mask in parts["test abnormal"])
     if module.MASKS and masks < counts["test abnormal"]:

@@ -23,6 +23,6 @@ NAMES = {
 
 def gather(folder: Path) -> Parts:
     return {
-        part: alone(next((images for place in places if (images := images_in(found(folder, *place)))), []))
-        for part, places in NAMES.items()
+        group: alone(next((images for place in places if (images := images_in(found(folder, *place)))), []))
+        for group, places in NAMES.items()
     }

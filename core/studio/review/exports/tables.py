@@ -179,15 +179,15 @@ def export_scores(store: Store, study: str, target: Path, by: str, keep_names: b
 
 def _certainty(extra: str | None) -> dict:
     """How steady the reading is, and what a combined detector's parts say; empty where it is not known."""
-    kept = json.loads(extra or "{}")
-    steady = kept.get("steady")
+    detail = json.loads(extra or "{}")
+    steady = detail.get("steady")
     views = sum(steady["flagged"]) if steady else None
     return {
         "steady": "" if steady is None else "yes" if views in (0, len(steady["flagged"])) else "no",
         "views_flagged": "" if steady is None else f"{views} of {len(steady['flagged'])}",
         "score_sd": "" if steady is None else steady["sd"],
-        "lesion_head": kept.get("head", ""),
-        "padim": kept.get("padim", ""),
+        "lesion_head": detail.get("head", ""),
+        "padim": detail.get("padim", ""),
     }
 
 
