@@ -40,10 +40,10 @@ def lacking(file):
     missing = []
     with open(file, encoding="utf-8") as lines:
         for line in lines:
-            found = re.match(r"([A-Za-z0-9._-]+)\s*(>=|~=)?\s*([0-9.]*)", line)
-            if not found:
+            requirement = re.match(r"([A-Za-z0-9._-]+)\s*(>=|~=)?\s*([0-9.]*)", line)
+            if not requirement:
                 continue
-            name, sign, wanted = found.groups()
+            name, sign, wanted = requirement.groups()
             try:
                 have = numbers(importlib.metadata.version(name))
             except importlib.metadata.PackageNotFoundError:

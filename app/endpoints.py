@@ -78,7 +78,7 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 arguments[name] = types[name].validate_python(value) if name in types else value
             except ValidationError as error:
-                wrong = [{**one, "loc": ("body", name, *one["loc"])} for one in error.errors()]
+                wrong = [{**problem, "loc": ("body", name, *problem["loc"])} for problem in error.errors()]
                 raise _refusal(sentence_of(RequestValidationError(wrong))) from None
         return await function(**arguments)
 

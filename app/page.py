@@ -60,7 +60,7 @@ def head() -> str:
 
 def _import_map() -> str:
     """Gives each module that a module imports the address with its version, under which the browser may keep it."""
-    modules = (m.relative_to(APP).as_posix() for part in ("static", "widgets") for m in (APP / part).rglob("*.js"))
+    modules = (m.relative_to(APP).as_posix() for folder in ("static", "widgets") for m in (APP / folder).rglob("*.js"))
     versioned = {f"/page/{module}": Context.asset(module) for module in sorted(modules)}
     versioned |= {name: Context.asset(f"static/vendor/{file}.js") for name, file in LIBRARIES.items()}
     return f'<script type="importmap">{json.dumps({"imports": versioned})}</script>'

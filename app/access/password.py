@@ -45,14 +45,14 @@ def password_router(door: Door) -> APIRouter:
                 return ctx.sessions.start(name) if mark and people.password_mark(ctx.store(), name) == mark else None
 
         try:
-            found = await door.check(request, name, changed, page, WRONG)
+            answer = await door.check(request, name, changed, page, WRONG)
         except NotFound:  # the account was removed at this moment
             return RedirectResponse("/sign-in", 303)
         except ValueError as error:
             return page(f"{error}.".capitalize(), 400)
-        if isinstance(found, Response):
-            return found
-        return door.admit(forms.page("password", forms.CHANGED, name=name), request, name, found)
+        if isinstance(answer, Response):
+            return answer
+        return door.admit(forms.page("password", forms.CHANGED, name=name), request, name, answer)
 
     return router
 

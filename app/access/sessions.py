@@ -25,12 +25,12 @@ def read_key(path: Path) -> bytes:
         key = path.read_bytes()
         if len(key) >= KEY_BYTES:
             return key
-    made = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
         out.write(secrets.token_bytes(KEY_BYTES))
         out.flush()
         os.fsync(out.fileno())
-    os.replace(made, path)
+    os.replace(temporary, path)
     return path.read_bytes()
 
 
@@ -77,9 +77,9 @@ class Sessions:
     def known_browser(self, cookie: str | None, name: str) -> str | None:
         """The browser's own token if `name` has signed in from it before, else None."""
         try:
-            found = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
+            cookie_values = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
         except BadSignature:  # expired ones as well
             return None
-        if not isinstance(found, list) or found[:2] != [name, people.password_mark(self._store, name)]:
+        if not isinstance(cookie_values, list) or cookie_values[:2] != [name, people.password_mark(self._store, name)]:
             return None
-        return str(found[2])
+        return str(cookie_values[2])

@@ -39,12 +39,12 @@ def sign_in_router(door: Door) -> APIRouter:
         name, password = form.get("name", [""])[0].strip(), form.get("password", [""])[0]
         if len(name) > forms.LONGEST_NAME or len(password) > forms.LONGEST_PASSWORD:
             return page(WRONG, 401)
-        found = await door.check(request, name, lambda: session(name, password), page, WRONG)
-        if isinstance(found, Response):
-            return found
+        answer = await door.check(request, name, lambda: session(name, password), page, WRONG)
+        if isinstance(answer, Response):
+            return answer
         wanted = request.query_params.get("next", "/")
         inside = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
-        return door.admit(RedirectResponse(inside, 303), request, name, found)
+        return door.admit(RedirectResponse(inside, 303), request, name, answer)
 
     @router.post("/sign-out")
     def leave(request: Request) -> Response:

@@ -21,9 +21,9 @@ def tokens_router(ctx: Context) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     def page(name: str, message: str = "", status: int = 200) -> HTMLResponse:
-        kept = people.list_tokens(ctx.store(), name)
+        tokens = people.list_tokens(ctx.store(), name)
         rows = "".join(
-            forms.filled(forms.TOKEN_ROW, id=row["id"], name=row["name"], created=row["created"][:10]) for row in kept
+            forms.filled(forms.TOKEN_ROW, id=row["id"], name=row["name"], created=row["created"][:10]) for row in tokens
         )
         return forms.page("tokens", forms.TOKENS, status, ONCE, rows, name=name, message=message)
 

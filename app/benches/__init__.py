@@ -80,10 +80,15 @@ def run_all(quick: bool = False, device: str = "auto", only: list[str] | None = 
         aim = named[name]
         row = {"name": name, "aim": aim.value, "at_least": aim.at_least, "figure": aim.key}
         try:
-            found = run(name, quick, device)
-            if found[aim.key] is None:
-                raise ValueError(found["missing"])
-            row |= {"ratio": found["ratio"], aim.key: found[aim.key], "met": aim.met(found[aim.key]), "result": found}
+            result = run(name, quick, device)
+            if result[aim.key] is None:
+                raise ValueError(result["missing"])
+            row |= {
+                "ratio": result["ratio"],
+                aim.key: result[aim.key],
+                "met": aim.met(result[aim.key]),
+                "result": result,
+            }
         except Exception as error:
             row |= {"ratio": None, "met": False, "error": f"{type(error).__name__}: {error}"}
         rows.append(row)

@@ -74,11 +74,11 @@ def read(
         try:
             if not case:
                 asked = urlencode({**listed, "case": 0, "back": 0, "unread": unread})
-                found = json.loads(call("case", "GET", f"/api/review/step?{asked}"))["case"]
-                if not found:
+                case_shown = json.loads(call("case", "GET", f"/api/review/step?{asked}"))["case"]
+                if not case_shown:
                     unread = 0
                     continue
-                case = found["id"]
+                case = case_shown["id"]
             call("picture", "GET", f"/api/case/{case}/pack")
             pause = draw.uniform(*thinks)
             if stop.wait(pause):
@@ -151,12 +151,12 @@ SERVER = ["-m", "app.server"]
 def drawn_study(store: Store, study: str, folder: Path, cases: int, width: int, height: int) -> None:
     """Import 40 normal images and `cases` to be read, of smooth colours drawn from a seed."""
     rng = np.random.default_rng(0)
-    for part, count in (("train/normal", 40), ("test/unknown", cases)):
-        (folder / part).mkdir(parents=True)
+    for subfolder, count in (("train/normal", 40), ("test/unknown", cases)):
+        (folder / subfolder).mkdir(parents=True)
         for i in range(count):
             coarse = rng.integers(60, 200, (8, 8, 3), np.uint8)
             pixels = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
-            cv2.imwrite(str(folder / part / f"{i:04}.png"), pixels)
+            cv2.imwrite(str(folder / subfolder / f"{i:04}.png"), pixels)
     import_study(store, study, folder)
 
 
@@ -186,12 +186,12 @@ def cancel(store: Store, job: int) -> None:
         time.sleep(0.2)
 
 
-def percentiles(found: list[float]) -> dict[str, float]:
+def percentiles(values: list[float]) -> dict[str, float]:
     """ "p50", "p95" and "most", to a tenth; nothing of nothing."""
-    if not found:
+    if not values:
         return {}
-    cuts = statistics.quantiles(found, n=20, method="inclusive") if len(found) > 1 else found * 19
-    return {name: round(value, 1) for name, value in (("p50", cuts[9]), ("p95", cuts[18]), ("most", max(found)))}
+    cuts = statistics.quantiles(values, n=20, method="inclusive") if len(values) > 1 else values * 19
+    return {name: round(value, 1) for name, value in (("p50", cuts[9]), ("p95", cuts[18]), ("most", max(values)))}
 
 
 @contextlib.contextmanager
@@ -206,9 +206,9 @@ def chromium():
         try:
             browser = playwright.chromium.launch(args=options)
         except Error:
-            found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-            if not found:
+            program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+            if not program:
                 raise ValueError("this bench needs Chromium: run `python launch.py test` once") from None
-            browser = playwright.chromium.launch(executable_path=found, args=options)
+            browser = playwright.chromium.launch(executable_path=program, args=options)
         yield browser
         browser.close()

@@ -72,17 +72,17 @@ def frames(sizes: dict[str, int]) -> dict:
     handler = functools.partial(_Quiet, directory=str(ROOT / "app"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    found = {}
+    rates = {}
     try:
         with chromium() as browser:
             for name, n in sizes.items():
                 page = browser.new_page(viewport={"width": 1366, "height": 768})
                 page.goto(f"http://127.0.0.1:{server.server_address[1]}/widgets/clusters/js/")
-                found[name] = {k: round(v, 2) for k, v in page.evaluate(FRAMES, n).items()}
+                rates[name] = {k: round(v, 2) for k, v in page.evaluate(FRAMES, n).items()}
                 page.close()
     finally:
         server.shutdown()
-    return found
+    return rates
 
 
 def answers(parts: list[str]) -> dict:
@@ -100,7 +100,7 @@ def answers(parts: list[str]) -> dict:
                 page = browser.new_page(viewport={"width": 1366, "height": 768})
                 _open(page, url)
                 measured = {"click": _clicks, "lasso": _lassos}
-                return {k: v for part in parts for k, v in measured[part](page).items()}
+                return {k: v for name in parts for k, v in measured[name](page).items()}
         finally:
             process.terminate()
             process.wait(20)
@@ -117,11 +117,11 @@ def _home(folder: Path) -> Path:
     from core.studio.runs import records as runs
 
     rng = np.random.default_rng(0)
-    for part, count in (("train/normal", 200), ("test/normal", 60), ("test/abnormal", 60)):
-        (folder / "images" / part).mkdir(parents=True)
+    for subfolder, count in (("train/normal", 200), ("test/normal", 60), ("test/abnormal", 60)):
+        (folder / "images" / subfolder).mkdir(parents=True)
         for i in range(count):
             image = cv2.resize(rng.integers(40, 220, (6, 6, 3), np.uint8), (320, 288), interpolation=cv2.INTER_CUBIC)
-            cv2.imwrite(str(folder / "images" / part / f"{i:04}.png"), image)
+            cv2.imwrite(str(folder / "images" / subfolder / f"{i:04}.png"), image)
     opened = store.open(str(folder / "home"))
     studies.import_study(opened, "bench", folder / "images")
     run = runs.create_run(opened, "bench", "pretrain", "pmsacl", {"size": 32, "k": 3, "medmix": {}})
@@ -231,20 +231,20 @@ def clusters(quick: bool = False, only: tuple[str, ...] = ()) -> dict:
     parts alone.
     """
     parts = chosen(only, quick)
-    found: dict = {}
-    for part in parts:
-        method, _, size = part.partition("-")
+    figures: dict = {}
+    for name in parts:
+        method, _, size = name.partition("-")
         if method in ("tsne", "umap"):
-            found.setdefault("fits", {}).setdefault(method, {})[size] = fit(method, SIZES[size])
+            figures.setdefault("fits", {}).setdefault(method, {})[size] = fit(method, SIZES[size])
     sizes = {size: n for size, n in POINTS.items() if f"frames-{size}" in parts}
     if sizes:
-        found["frames"] = frames(sizes)
+        figures["frames"] = frames(sizes)
         if "50k" in sizes:
-            found["ratio"] = round(1000 / 60 / found["frames"]["50k"]["pan_ms"], 2)
-    asked = [part.removeprefix("page-") for part in parts if part.startswith("page-")]
+            figures["ratio"] = round(1000 / 60 / figures["frames"]["50k"]["pan_ms"], 2)
+    asked = [name.removeprefix("page-") for name in parts if name.startswith("page-")]
     if asked:
-        found["page"] = answers(asked)
-    return found
+        figures["page"] = answers(asked)
+    return figures
 
 
 def fit(method: str, n: int) -> dict:

@@ -121,7 +121,7 @@ def table(folder: Path) -> Reader:
 
 
 def preset(folder: Path) -> Reader:
-    seeds = [to_yaml(one).encode() for one in built_in()]
+    seeds = [to_yaml(recipe).encode() for recipe in built_in()]
     return Reader("yaml", lambda data: from_yaml(data.decode("utf-8", "replace")), seeds)
 
 
@@ -184,16 +184,16 @@ def requests(folder: Path) -> Reader:
     home = Home.at(folder / "home")
     server = build(home)
     ctx = server.state.ctx
-    found = [r for r in routes.every_route() if not r.methods & {"GET"}]
+    changing = [r for r in routes.every_route() if not r.methods & {"GET"}]
     started = ("/look", "/demo", "/prepare", "/reset", "/dry", "/start", "/repeat", "/import")  # work that goes on
-    found = [r for r in found if not r.path.endswith(started)]
-    names = sorted({n for r in found if r.body_field for n in r.body_field.field_info.annotation.model_fields})
+    changing = [r for r in changing if not r.path.endswith(started)]
+    names = sorted({n for r in changing if r.body_field for n in r.body_field.field_info.annotation.model_fields})
     client = TestClient(server, base_url="http://localhost", raise_server_exceptions=False)
 
     def read(given: tuple[int, str, Any]) -> None:
-        number, part, body = given
-        route = found[number % len(found)]
-        path = re.sub(r"\{\w+\}", lambda m: part or "x", route.path)
+        number, segment, body = given
+        route = changing[number % len(changing)]
+        path = re.sub(r"\{\w+\}", lambda m: segment or "x", route.path)
         answer = client.request(next(iter(route.methods)), path, content=json.dumps(body).encode())
         if answer.status_code >= 500:
             raise RuntimeError(f"{route.path} answered {answer.status_code}: {answer.text[:200]}")
@@ -326,10 +326,10 @@ def _requests(reader: Reader):
         leaf, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4), max_leaves=12
     )
     body = st.one_of(value, st.dictionaries(st.sampled_from(reader.seeds), value, max_size=8))
-    part = st.one_of(
+    segment = st.one_of(
         st.sampled_from(["1", "0", "x", "a" * 32]), st.from_regex(r"[A-Za-z0-9._~-]{1,40}", fullmatch=True)
     )
-    return st.tuples(st.integers(0, 1000), part, body)
+    return st.tuples(st.integers(0, 1000), segment, body)
 
 
 def _peak_mb() -> float:

@@ -81,8 +81,8 @@ def load(
 def _train(store: Store, quick: bool) -> int:
     """A training that outlasts the measurement, in a worker of its own, as the page starts one."""
     store.set_setting("device", "cpu")
-    made = training.start(store, STUDY, TRAINING, wake=not quick)
-    return int(made["job"])
+    queued = training.start(store, STUDY, TRAINING, wake=not quick)
+    return int(queued["job"])
 
 
 def _measure(store: Store, server, url: str, seconds: float, readers: int, thinks: Thinks, job: int) -> dict[str, Any]:
@@ -101,9 +101,9 @@ def _measure(store: Store, server, url: str, seconds: float, readers: int, think
 
 def _count(store: Store, server, url: str, decisions: int, readers: int) -> dict[str, Any]:
     with _reading(store, url, readers, AT_ONCE) as heard:
-        curve = by_decisions(server.pid, decisions, lambda: sum(len(one.reviews) for one in heard))
-    found = {"memory_mb": curve, "memory_mb_per_1000": slope(curve, 1000)}
-    return {**_summed(store, heard), "readers": readers, **found}
+        curve = by_decisions(server.pid, decisions, lambda: sum(len(listener.reviews) for listener in heard))
+    memory = {"memory_mb": curve, "memory_mb_per_1000": slope(curve, 1000)}
+    return {**_summed(store, heard), "readers": readers, **memory}
 
 
 @contextmanager
@@ -120,22 +120,22 @@ def _reading(store: Store, url: str, readers: int, thinks: Thinks) -> Iterator[l
         cookie = f"{sessions.COOKIE}={sessions.start(name)}"
         given = (url, cookie, number, thinks, heard[-1], start, stop)
         threads.append(threading.Thread(target=read, args=given))
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     start.wait(60)
     try:
         yield heard
     finally:
         stop.set()
-        for one in threads:
-            one.join(90)
+        for thread in threads:
+            thread.join(90)
 
 
 def _summed(store: Store, heard: list[Heard]) -> dict:
     """Percentiles over all readers; what was answered and is not there, or not as the trail says."""
-    answered = [review for one in heard for review in one.reviews]
+    answered = [review for listener in heard for review in listener.reviews]
     out: dict = {"decisions": len(answered), "lost": missing(store, answered)}
     for kind in ("decision", "case", "picture"):
-        out[f"{kind}_ms"] = percentiles([1000 * s for one in heard for s in one.seconds[kind]])
-    errors = [text for one in heard for text in one.errors]
+        out[f"{kind}_ms"] = percentiles([1000 * s for listener in heard for s in listener.seconds[kind]])
+    errors = [text for listener in heard for text in listener.errors]
     return {**out, "errors": len(errors), "first_errors": errors[:5], "cores": os.cpu_count()}

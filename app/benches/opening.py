@@ -111,16 +111,16 @@ def first_minute(quick: bool = False) -> dict[str, Any]:
         began = time.perf_counter()
         with opened(home, *([] if quick else ["--demo"])) as (url, answered):
             try:
-                found: dict[str, Any] = {"answer": round(answered, 1)}
+                opening: dict[str, Any] = {"answer": round(answered, 1)}
                 page.goto(url)
                 for moment in moments:
                     page.wait_for_function(MOMENTS[moment], polling=200)
-                    found[moment] = round(time.perf_counter() - began, 1)
+                    opening[moment] = round(time.perf_counter() - began, 1)
                     if pictures:
                         page.screenshot(path=Path(pictures) / f"{moment}.png")
             finally:
                 _stop(Path(home))
-    return {**found, "load_average": round(os.getloadavg()[0], 1), "ratio": round(found[moments[-1]] / AIM, 2)}
+    return {**opening, "load_average": round(os.getloadavg()[0], 1), "ratio": round(opening[moments[-1]] / AIM, 2)}
 
 
 def _stop(home: Path) -> None:

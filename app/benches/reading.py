@@ -81,18 +81,18 @@ def reading(quick: bool = False) -> dict[str, Any]:
             with chromium() as browser:
                 page = browser.new_page(viewport={"width": 1366, "height": 768})
                 page.set_default_timeout(PATIENCE)
-                found: dict[str, Any] = {"quiet": _measured(page, url, times)}
+                medians: dict[str, Any] = {"quiet": _measured(page, url, times)}
                 job = _train(store, page, quick)
-                found["training"] = _measured(page, url, times)
-                found["status"] = jobs.get_job(store, job)["status"]
+                medians["training"] = _measured(page, url, times)
+                medians["status"] = jobs.get_job(store, job)["status"]
         finally:
             if job is not None:
                 cancel(store, job)
             server.terminate()
             server.wait(30)
             store.close()
-    figures = [found[when][what]["p95"] / aim for when, aims in AIMS.items() for what, aim in aims.items()]
-    return {**found, "aims": AIMS, "ratio": round(max(figures), 2)}
+    figures = [medians[when][what]["p95"] / aim for when, aims in AIMS.items() for what, aim in aims.items()]
+    return {**medians, "aims": AIMS, "ratio": round(max(figures), 2)}
 
 
 def _add_readings(store: Store) -> None:
@@ -115,14 +115,14 @@ def _train(store: Store, page, quick: bool) -> int:
     """The job of a training; unless `quick`, started as the page does, and with its first figures."""
     if quick:
         return int(training.start(store, STUDY, TRAINING, wake=False)["job"])
-    made = page.evaluate(START, {"study": STUDY, "config": TRAINING, "name": "beside", "detectors": {}})
+    queued = page.evaluate(START, {"study": STUDY, "config": TRAINING, "name": "beside", "detectors": {}})
     end = time.monotonic() + BEGUN
-    while not journal.metrics(store, made["run"]):
-        status = jobs.get_job(store, made["job"])["status"]
+    while not journal.metrics(store, queued["run"]):
+        status = jobs.get_job(store, queued["job"])["status"]
         if status not in ("queued", "running") or time.monotonic() > end:
             raise RuntimeError(f"the training did not begin: its job is {status}")
         time.sleep(0.2)
-    return int(made["job"])
+    return int(queued["job"])
 
 
 def _measured(page, url: str, times: int) -> dict[str, Any]:
@@ -136,14 +136,14 @@ def _keys(page, url: str, times: int) -> list[float]:
     page.goto(f"{url}?study={STUDY}&tab=review")
     page.wait_for_function(f"{REVIEW}?.review?.picture")
     page.evaluate(PRESSED)
-    found = []
+    delays = []
     for i in range(times):
         page.evaluate(f"{REVIEW}.idle()")
         page.keyboard.press("nau"[i % 3])
         page.wait_for_function(f"{REVIEW}.review.shownAt > window.pressed", polling="raf")
-        found.append(page.evaluate(f"{REVIEW}.review.shownAt - window.pressed"))
+        delays.append(page.evaluate(f"{REVIEW}.review.shownAt - window.pressed"))
     page.evaluate(f"{REVIEW}.idle()")
-    return found
+    return delays
 
 
 def _slides(page, url: str, times: int) -> list[float]:

@@ -51,9 +51,9 @@ def _prepare(store: Store, _: Path) -> None:
 
 
 def _train(store: Store, _: Path) -> None:
-    found = dryrun.measure(store.home.path, STUDY, TRAINING, "cpu")
-    if "seconds_step" not in found:
-        raise RuntimeError(found["message"])
+    dry_run = dryrun.measure(store.home.path, STUDY, TRAINING, "cpu")
+    if "seconds_step" not in dry_run:
+        raise RuntimeError(dry_run["message"])
 
 
 def _fit(store: Store, _: Path) -> None:
@@ -182,18 +182,18 @@ def _measure(folder: Path, count: int, pages: bool) -> dict[str, Any]:
 
 def draw_files(folder: Path, count: int) -> None:
     """`count` images of a study in its folders, with masks: drawn ones first, then links to them."""
-    for part, share in PARTS.items():
-        there = folder / FOLDERS[part]
+    for group, share in PARTS.items():
+        there = folder / FOLDERS[group]
         there.mkdir(parents=True)
         (folder / MASKS).mkdir(exist_ok=True, parents=True)
-        drawn = min(DRAWN[part], round(share * count))
+        drawn = min(DRAWN[group], round(share * count))
         for i in range(drawn):
-            draw((0, part, i, SIDE, str(folder)))
+            draw((0, group, i, SIDE, str(folder)))
         files = sorted(there.iterdir())
         for i in range(drawn, round(share * count)):
             source = files[i % drawn]
             os.link(source, there / f"link-{i:06}.png")
-            if part == "test_abnormal":
+            if group == "test_abnormal":
                 os.link(folder / MASKS / source.name, folder / MASKS / f"link-{i:06}.png")
 
 
@@ -201,7 +201,7 @@ def _pages(home: Path) -> dict[str, list]:
     """tab -> [path, milliseconds] of the slowest answer it asked for, the second time that it was opened."""
     store = Store(Home.at(home))
     server, url = serve(store)
-    found = {}
+    slowest = {}
     try:
         with chromium() as browser:
             for tab in TABS:
@@ -213,10 +213,10 @@ def _pages(home: Path) -> dict[str, list]:
                     page.wait_for_load_state("networkidle")
                     asked = page.evaluate(ASKED)
                     page.close()
-                path, took = max(asked, key=lambda one: one[1])
-                found[tab] = [path, round(took)]
+                path, took = max(asked, key=lambda timing: timing[1])
+                slowest[tab] = [path, round(took)]
     finally:
         server.terminate()
         server.wait(30)
         store.close()
-    return found
+    return slowest

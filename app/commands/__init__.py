@@ -77,7 +77,7 @@ def _ours(error: ValueError) -> bool:
     """Raised by our own code, not from deep within a library: then its text is a sentence for people."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return any(last.startswith(os.path.join(root, part)) for part in ("app", "core"))
+    return any(last.startswith(os.path.join(root, floor)) for floor in ("app", "core"))
 
 
 def _broken(args, error: Exception) -> int:

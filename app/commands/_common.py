@@ -47,9 +47,13 @@ def option_flags(parser: argparse.ArgumentParser, kind: Any, *names: str) -> Non
 
     declared, types = options(kind), types_of(kind)
     for name in names:
-        one = declared[name]
-        limits = [one.label or name, one.unit and f"in {one.unit}", one.bounds]
-        words = f"{', '.join(w for w in limits if w)}. {one.sentence}"
+        declared_option = declared[name]
+        limits = [
+            declared_option.label or name,
+            declared_option.unit and f"in {declared_option.unit}",
+            declared_option.bounds,
+        ]
+        words = f"{', '.join(w for w in limits if w)}. {declared_option.sentence}"
         parser.add_argument(f"--{name.replace('_', '-')}", type=types[name], help=words.replace("%", "%%"))
 
 
@@ -172,16 +176,16 @@ def as_one(args, begin: Callable[[Any], tuple[str, int]], doing: str) -> tuple[A
 
 def options_of(pairs: list[str]) -> dict[str, Any]:
     """['lr=0.01', 'medmix.k=2'] -> {'lr': 0.01, 'medmix.k': 2}; values are JSON, or text if they are not."""
-    found = {}
+    options = {}
     for pair in pairs:
         key, sign, value = pair.partition("=")
         if not sign or not key:
             raise UserError(f"--set takes KEY=VALUE, not {pair!r}")
         try:
-            found[key] = json.loads(value)
+            options[key] = json.loads(value)
         except json.JSONDecodeError:
-            found[key] = value
-    return found
+            options[key] = value
+    return options
 
 
 def table(rows: list[dict], columns: list[str]) -> str:

@@ -89,7 +89,7 @@ def generated() -> str:
 def _without_titles(schema: Any) -> Any:
     """The schema without the titles that pydantic makes of names; a property may be called title."""
     if isinstance(schema, list):
-        return [_without_titles(part) for part in schema]
+        return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {k: _without_titles(v) for k, v in schema.items() if k != "title" or not isinstance(v, str)}
@@ -111,7 +111,7 @@ def _overloads(name: str, kinds: dict[str, str], document: dict[str, Any]) -> It
             if set(content) != {"application/json"}:
                 continue
             schema = content["application/json"]["schema"]
-            names = [part["$ref"].rpartition("/")[2] for part in schema.get("anyOf", [schema])]
+            names = [item["$ref"].rpartition("/")[2] for item in schema.get("anyOf", [schema])]
             model = next(model for model in names if model != "Failed")
             given = ", ".join(filter(None, [f"path: `{pattern}`", kinds[method]]))
             answer = f"Promise<{model}>" if name == "Api" else f"Promise<Answer<{model}>>"

@@ -126,8 +126,8 @@ def _config(args, store):
         raise UserError(f"--epochs takes last, ends, all or numbers as 0,4,12, not {args.epochs!r}") from None
     changes = {"method": args.method, "feature": args.features, "epochs": epochs, "seed": args.seed}
     if args.points is not None:
-        for part in ("train", "holdout", "mixed", "test_normal", "abnormal"):
-            changes[f"points.{part}"] = args.points
+        for group in ("train", "holdout", "mixed", "test_normal", "abnormal"):
+            changes[f"points.{group}"] = args.points
     return MapConfig().replace(**changes, **options_of(args.set))
 
 
@@ -138,10 +138,10 @@ def _file(store, m, format: str, args, projected: list) -> bytes:
     fit = next((f["id"] for f in explore.fits(store, m)), None)
     if format in explore.TABLE_FORMATS:
         return explore.write(store, m, format, Names(store, m.about["study"], keep=True), fit, projected)
-    found = {c["name"]: c for c in explore.columns(store, m, fit)}
-    column = found.get(args.colour)
+    columns = {c["name"]: c for c in explore.columns(store, m, fit)}
+    column = columns.get(args.colour)
     if column is None or "codes" not in column:
-        named = ", ".join(n for n, c in found.items() if "codes" in c)
+        named = ", ".join(n for n, c in columns.items() if "codes" in c)
         raise UserError(f"--colour takes one of {named}, not {args.colour!r}")
     shown = None if args.colour == "class" or args.only else column
     return figure.draw(

@@ -182,11 +182,11 @@ def _score_done(args, store) -> int:
 
     row = _fit_of(store, args)
     summary = row["summary"]
-    found = flagged_counts(store, args.run_id)
-    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **found}
+    counts = flagged_counts(store, args.run_id)
+    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **counts}
     payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}
-    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {found['test']} test cases "
-    return finish(args, payload, text + f"{found['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
+    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {counts['test']} test cases "
+    return finish(args, payload, text + f"{counts['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
 
 
 def _add_learn(subparsers) -> None:
@@ -203,19 +203,23 @@ def run_learn(args) -> int:
 
     pick_device(args.device)
     store = open_store(args)
-    made = learnt.learn(store, args.run_id, args.reader, args.device, start=args.background)
+    learning = learnt.learn(store, args.run_id, args.reader, args.device, start=args.background)
     if args.background:
-        return finish(args, {**made, "status": "queued"}, f"{made['run']}: queued as job {made['job']}")
-    follow(args, store, made["job"], "Learning from marks")
-    found = runs.get_run(store, made["run"])["summary"]["comparison"]
+        return finish(args, {**learning, "status": "queued"}, f"{learning['run']}: queued as job {learning['job']}")
+    follow(args, store, learning["job"], "Learning from marks")
+    comparison = runs.get_run(store, learning["run"])["summary"]["comparison"]
     rows = []
-    for name, m in found["measures"].items():
+    for name, m in comparison["measures"].items():
         low, high = m["interval"] or (None, None)
-        kept = {k: m[k] for k in ("old", "new", "difference", "images")}
-        rows.append({"measure": learnt.NAMES[name], **kept, "from": low, "to": high})
+        values = {k: m[k] for k in ("old", "new", "difference", "images")}
+        rows.append({"measure": learnt.NAMES[name], **values, "from": low, "to": high})
     if rows:
         say(args, table(rows, COMPARED))
-    return finish(args, {**made, **found}, f"{found['words']} Both are kept: {found['base']} and {made['run']}.")
+    return finish(
+        args,
+        {**learning, **comparison},
+        f"{comparison['words']} Both are kept: {comparison['base']} and {learning['run']}.",
+    )
 
 
 def _add_look(subparsers) -> None:
@@ -241,17 +245,17 @@ def run_look(args) -> int:
     store = open_store(args)
     study = study_named(args, store, args.study)
     first = {"arch": look.ARCH, **first_weights.chosen(store, args.init, args.backbone)}
-    made = look.create_look(store, study, size=args.size, detector=args.detector, **first)
-    steps = look.look_steps(store, made, evaluate=False, device=args.device)
+    look_runs = look.create_look(store, study, size=args.size, detector=args.detector, **first)
+    steps = look.look_steps(store, look_runs, evaluate=False, device=args.device)
     follow(args, store, jobs.submit(store, steps, start=False), "Looking")
     looked = round(time.monotonic() - started, 1)
     rows = []
     if results.has_known_test(store, study):
-        size = results.size_of(store, runs.get_run(store, made["fit"]))
+        size = results.size_of(store, runs.get_run(store, look_runs["fit"]))
         for roi in (True, False):
-            rows.append(results.evaluate_run(store, made["fit"], roi, "held-out"))
+            rows.append(results.evaluate_run(store, look_runs["fit"], roi, "held-out"))
             rows.append(results.baseline_row(store, study, size, roi, "held-out"))
         say(args, table(rows, COLUMNS))
-    payload = {"study": study, "seconds": looked, "rows": rows, "runs": made}
+    payload = {"study": study, "seconds": looked, "rows": rows, "runs": look_runs}
     payload["seconds_evaluated"] = round(time.monotonic() - started, 1)
     return finish(args, payload, f"{looked:.0f} s to look; `python launch.py` shows it in Review")

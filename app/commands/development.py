@@ -70,9 +70,9 @@ def present() -> str | None:
 
 def find_browser(report: Callable[[str], None]) -> str:
     """The browser's path, installed if need be. UserError (status 1) when none can be had: the tests must not skip."""
-    found = present()
-    if found:
-        return found
+    program = present()
+    if program:
+        return program
     report("Downloading Playwright's Chromium")
     command = [sys.executable, "-m", "playwright", "install", "chromium"]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
@@ -85,9 +85,9 @@ def find_browser(report: Callable[[str], None]) -> str:
             subprocess.run(attempt, stdout=sys.stderr, timeout=600, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             report(f"{attempt[0]}: {error}")
-        found = present()
-        if found:
-            return found
+        program = present()
+        if program:
+            return program
     raise UserError(
         "the page's tests need a browser and none could be had: install one (Debian: apt-get install chromium), "
         "or name one in the environment variable PMSACL_BROWSER",
@@ -99,10 +99,10 @@ def _playwrights() -> str | None:
     """Where Playwright would have put its Chromium."""
     code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
     try:
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    path = found.stdout.strip()
+    path = answer.stdout.strip()
     return path if path and os.path.exists(path) else None
 
 
@@ -179,10 +179,10 @@ def run_bench(args) -> int:
     from app import benches as bench
 
     if args.name is None:
-        found = bench.titles()
-        for name, title in found.items():
+        titles = bench.titles()
+        for name, title in titles.items():
             say(args, f"{name:16} {title}")
-        return finish(args, {"benches": found})
+        return finish(args, {"benches": titles})
     if args.name == "all":
         result = bench.run_all(args.quick, args.device, args.only)
         for row in result["benches"]:

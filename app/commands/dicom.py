@@ -14,25 +14,25 @@ PASSWORD = "PMSACL_DICOMWEB_PASSWORD"
 
 
 def add(subparsers) -> None:
-    about = "DICOM over the network: take images in, send masks, heat maps and reports"
-    parser = subparsers.add_parser("dicom", help=about, description=about)
+    title = "DICOM over the network: take images in, send masks, heat maps and reports"
+    parser = subparsers.add_parser("dicom", help=title, description=title)
     inner = parser.add_subparsers(dest="what", metavar="serve|fetch|send", required=True)
-    one = verb(inner, "serve", "Listen as a DICOM node and take what is sent into a watched study", run_serve)
-    one.add_argument("study")
-    one.add_argument("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; repeat it")
-    one.add_argument("--aet", default="PMSACL", help="the AE title that senders call")
-    one.add_argument("--host", default="127.0.0.1", help="the address to listen on")
-    one.add_argument("--port", type=int, default=11112)
-    one = verb(inner, "fetch", "Ask a DICOMweb server for images and put them into a watched study", run_fetch)
-    _add_server(one)
+    serve = verb(inner, "serve", "Listen as a DICOM node and take what is sent into a watched study", run_serve)
+    serve.add_argument("study")
+    serve.add_argument("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; repeat it")
+    serve.add_argument("--aet", default="PMSACL", help="the AE title that senders call")
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on")
+    serve.add_argument("--port", type=int, default=11112)
+    serve = verb(inner, "fetch", "Ask a DICOMweb server for images and put them into a watched study", run_fetch)
+    _add_server(serve)
     for flag, keyword in FILTERS.items():
-        one.add_argument(f"--{flag}", metavar="TEXT", help=f"{keyword}, as QIDO takes it")
-    one.add_argument("--limit", type=int, metavar="N", help="fetch at most N new images")
-    one = verb(inner, "send", "Store masks, heat maps and reports of a study on a DICOMweb server", run_send)
-    _add_server(one)
-    one.add_argument("--kinds", default=",".join(KINDS), help="of seg, map and sr")
-    one.add_argument("--run", dest="run_id", metavar="RUN", help="of maps and scores; else the one Review opens with")
-    one.add_argument("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS")
+        serve.add_argument(f"--{flag}", metavar="TEXT", help=f"{keyword}, as QIDO takes it")
+    serve.add_argument("--limit", type=int, metavar="N", help="fetch at most N new images")
+    serve = verb(inner, "send", "Store masks, heat maps and reports of a study on a DICOMweb server", run_send)
+    _add_server(serve)
+    serve.add_argument("--kinds", default=",".join(KINDS), help="of seg, map and sr")
+    serve.add_argument("--run", dest="run_id", metavar="RUN", help="of maps and scores; else the one Review opens with")
+    serve.add_argument("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS")
 
 
 FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", "study-uid": "StudyInstanceUID",
@@ -73,8 +73,8 @@ def run_fetch(args) -> int:
     filters = {keyword: value for keyword, value in given.items() if value}
     with progress(args, f"Fetching from {args.url}") as show:
         done = fetch(store, args.study, args.url, BY, filters, _sign_in(args), args.limit, show)
-    for one in done["refused"]:
-        say(args, f"  left out {one['uid']}: {one['reason']}")
+    for refused in done["refused"]:
+        say(args, f"  left out {refused['uid']}: {refused['reason']}")
     words = f"{done['fetched']} images fetched, {done['again']} were there; the app or `watch --once` takes them in"
     return finish(args, {"study": args.study, **done}, words)
 

@@ -62,12 +62,12 @@ def _add_doctor(subparsers) -> None:
 def run_doctor(args) -> int:
     from core.studio.doctor.checks import examine
 
-    found = examine(open_store(args), args.device)
+    findings = examine(open_store(args), args.device)
     marks = {"ok": "  ok  ", "note": " note ", "bad": " BAD  "}
-    for one in found:
-        say(args, f"{marks[one['level']]} {one['title']}: {one['text']}")
-    bad = sum(one["level"] == "bad" for one in found)
-    finish(args, {"well": not bad, "findings": found}, "All is well" if not bad else f"{bad} things need attention")
+    for finding in findings:
+        say(args, f"{marks[finding['level']]} {finding['title']}: {finding['text']}")
+    bad = sum(finding["level"] == "bad" for finding in findings)
+    finish(args, {"well": not bad, "findings": findings}, "All is well" if not bad else f"{bad} things need attention")
     return 1 if bad else 0
 
 
@@ -111,7 +111,7 @@ def run_jobs(args) -> int:
 def as_json(row: dict) -> dict:
     """A job's row for --json: `step` and `queue` under the names that readers of version 0.1's output know."""
     other = {k: v for k, v in row.items() if k not in ("step", "queue", "chain")}
-    chain = [{"verb": one["step"], "run": one["run"], "args": one["args"]} for one in row["chain"]]
+    chain = [{"verb": step["step"], "run": step["run"], "args": step["args"]} for step in row["chain"]]
     return {**other, "verb": row["step"], "lane": row["queue"], "chain": chain}
 
 
@@ -120,9 +120,9 @@ def _add_bin(subparsers) -> None:
     parser = subparsers.add_parser("bin", help=help, description=help)
     inner = parser.add_subparsers(dest="what", metavar="list|restore|empty", required=True)
     verb(inner, "list", "What is in the bin", run_bin_list)
-    one = verb(inner, "restore", "Bring a run with its fits, or a study, back", run_bin_restore)
-    one.add_argument("kind", choices=("run", "study"))
-    one.add_argument("id")
+    restore = verb(inner, "restore", "Bring a run with its fits, or a study, back", run_bin_restore)
+    restore.add_argument("kind", choices=("run", "study"))
+    restore.add_argument("id")
     verb(inner, "empty", "Delete for good all that is in the bin", run_bin_empty)
 
 
@@ -162,11 +162,11 @@ def run_erase(args) -> int:
 
     store = open_store(args)
     cases = erasing.cases_of(store, args.patient, args.case)
-    found = erasing.trace(store, cases)
-    for line in erasing.words(found):
+    traced = erasing.trace(store, cases)
+    for line in erasing.words(traced):
         say(args, line)
     if not args.yes:
-        return finish(args, {"trace": found.to_dict(), "erased": False}, "Nothing was erased; add --yes to do it")
+        return finish(args, {"trace": traced.to_dict(), "erased": False}, "Nothing was erased; add --yes to do it")
     done = erasing.erase(store, cases, BY, args.patient)
     text = (
         f"Erased. Still named in: {', '.join(done['still'])}"
@@ -179,10 +179,10 @@ def run_erase(args) -> int:
 def _add_reader(subparsers) -> None:
     parser = verb(subparsers, "reader", "Accounts of readers who sign in", None)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    made = verb(actions, "add", "Make an account, or give one a new password and role", run_reader_add)
-    made.add_argument("name")
-    made.add_argument("--role", default="reader", help="reader, adjudicator or administrator")
-    made.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    adding = verb(actions, "add", "Make an account, or give one a new password and role", run_reader_add)
+    adding.add_argument("name")
+    adding.add_argument("--role", default="reader", help="reader, adjudicator or administrator")
+    adding.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
     verb(actions, "list", "Show the accounts", run_reader_list)
     gone = verb(actions, "remove", "Nobody signs in by this account any more; its reviews stay", run_reader_remove)
     gone.add_argument("name")
@@ -234,12 +234,12 @@ def run_backup(args) -> int:
     home = open_store(args).home
     folder = Path(args.to).expanduser().absolute() if args.to else home.backups
     if args.list:
-        found = [asdict(one) for one in backup.backups(folder)]
-        text = table(found, ["file", "created", "bytes", "events"]) if found else f"There are none in {folder}"
-        return finish(args, {"folder": str(folder), "backups": found}, text)
-    made = backup.backup(home, folder, args.keep)
-    text = f"{folder / made.file}: {made.bytes / 2**20:.1f} MiB, {made.events} events, read back and sound"
-    return finish(args, {"folder": str(folder), **asdict(made)}, text)
+        listed = [asdict(file) for file in backup.backups(folder)]
+        text = table(listed, ["file", "created", "bytes", "events"]) if listed else f"There are none in {folder}"
+        return finish(args, {"folder": str(folder), "backups": listed}, text)
+    backed = backup.backup(home, folder, args.keep)
+    text = f"{folder / backed.file}: {backed.bytes / 2**20:.1f} MiB, {backed.events} events, read back and sound"
+    return finish(args, {"folder": str(folder), **asdict(backed)}, text)
 
 
 def _add_restore(subparsers) -> None:
@@ -261,5 +261,5 @@ def run_restore(args) -> int:
         file = Path(args.file).expanduser().absolute()
         file = file if file.exists() else home.backups / args.file
     aside = backup.restore(home, file)
-    kept = f"; what was there is kept as {aside}" if aside else ""
-    return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{kept}")
+    ending = f"; what was there is kept as {aside}" if aside else ""
+    return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")

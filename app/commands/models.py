@@ -46,8 +46,8 @@ def run_import(args) -> int:
     from core.studio.runs.exported import import_model
 
     store = open_store(args)
-    made = import_model(store, Path(args.folder).expanduser(), study_named(args, store, args.study), args.name)
-    return finish(args, made, f"Imported as {made['fit']}. Next: score {made['fit']}")
+    imported = import_model(store, Path(args.folder).expanduser(), study_named(args, store, args.study), args.name)
+    return finish(args, imported, f"Imported as {imported['fit']}. Next: score {imported['fit']}")
 
 
 def _add_screen(subparsers) -> None:

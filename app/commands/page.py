@@ -143,15 +143,15 @@ def run_demo(args) -> int:
         study = demo.make_demo(store, args.seed, on_progress=lambda i, n: show(i, n, ""))
     drawn = time.monotonic() - started
     changes = {"epochs": args.epochs} if args.epochs else {}
-    made = demo.create_demo_runs(store, study, args.seed, **changes)
+    runs_made = demo.create_demo_runs(store, study, args.seed, **changes)
     say(args, f"Study {study} drawn in {drawn:.0f} s; training and detectors follow")
-    job = jobs.submit(store, demo.demo_steps(made, device=args.device), start=False)
+    job = jobs.submit(store, demo.demo_steps(runs_made, device=args.device), start=False)
     follow(args, store, job, "Training, fitting, scoring")
-    size = runs.get_run(store, made["pretrain"])["config"]["size"]
+    size = runs.get_run(store, runs_made["pretrain"])["config"]["size"]
     with progress(args, "Evaluating"):
-        rows = demo.demo_rows(store, study, made, size)
+        rows = demo.demo_rows(store, study, runs_made, size)
     seconds = round(time.monotonic() - started, 1)
     say(args, table(rows, COLUMNS))
-    status = runs.get_run(store, made["pretrain"])
-    payload = {"study": study, "seconds": seconds, "rows": rows, "runs": made, "training": status["status"]}
+    status = runs.get_run(store, runs_made["pretrain"])
+    payload = {"study": study, "seconds": seconds, "rows": rows, "runs": runs_made, "training": status["status"]}
     return finish(args, payload, f"{seconds:.0f} s in all; `python launch.py` shows it")

@@ -35,9 +35,11 @@ def run_believe(args) -> int:
     from core.studio.runs.records import get_run
 
     store = open_store(args)
-    kept = believe.measure(store, args.run_id, args.device)
-    found = believe.believed(store, get_run(store, args.run_id)["study"], args.run_id)
-    return finish(args, {"run": args.run_id, **kept, "promise": found["promise"]}, believe.as_text(kept, found))
+    measured = believe.measure(store, args.run_id, args.device)
+    promise = believe.believed(store, get_run(store, args.run_id)["study"], args.run_id)
+    return finish(
+        args, {"run": args.run_id, **measured, "promise": promise["promise"]}, believe.as_text(measured, promise)
+    )
 
 
 def _add_evaluate(subparsers) -> None:

@@ -16,39 +16,45 @@ def add(subparsers) -> None:
 def _add_study(subparsers) -> None:
     parser = subparsers.add_parser("study", help="import images as a study; add to one; list and show studies")
     inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|annotations|list|show", required=True)
-    one = verb(inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_study_import)
-    one.add_argument("name")
-    one.add_argument("folder")
-    one.add_argument("--copy", action="store_true", help="copy the images into the home instead of referring to them")
-    one.add_argument("--layout", help="table, plain, bmad, mvtec or flat; found by looking at the folder")
-    one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
-    _add_sampling(one)
-    one.add_argument(
+    importing = verb(
+        inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_study_import
+    )
+    importing.add_argument("name")
+    importing.add_argument("folder")
+    importing.add_argument(
+        "--copy", action="store_true", help="copy the images into the home instead of referring to them"
+    )
+    importing.add_argument("--layout", help="table, plain, bmad, mvtec or flat; found by looking at the folder")
+    importing.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
+    _add_sampling(importing)
+    importing.add_argument(
         "--patients",
         metavar="PATTERN",
         help="regular expression over file names; its first group is the patient (DICOM files name theirs)",
     )
-    one = verb(
+    importing = verb(
         inner, "recipe", "Make one of the paper's studies of its official download, as it unpacks", run_study_recipe
     )
-    one.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
-    one.add_argument("folder", help="where the download was unpacked")
-    one.add_argument("--name", help="of the study (default: the recipe's)")
-    one.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
-    one = verb(
+    importing.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
+    importing.add_argument("folder", help="where the download was unpacked")
+    importing.add_argument("--name", help="of the study (default: the recipe's)")
+    importing.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
+    importing = verb(
         inner, "add", "Add files, folders or recordings to a study, as test cases without a label", run_study_add
     )
-    one.add_argument("name")
-    one.add_argument("paths", nargs="+", metavar="PATH")
-    one.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
-    _add_sampling(one)
-    one = verb(inner, "annotations", "Take in lesions drawn in another tool, by names of files", run_study_annotations)
-    one.add_argument("name")
-    one.add_argument("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks")
-    one.add_argument("--format", required=True, help="coco, cvat, label-studio, png or yolo")
+    importing.add_argument("name")
+    importing.add_argument("paths", nargs="+", metavar="PATH")
+    importing.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
+    _add_sampling(importing)
+    importing = verb(
+        inner, "annotations", "Take in lesions drawn in another tool, by names of files", run_study_annotations
+    )
+    importing.add_argument("name")
+    importing.add_argument("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks")
+    importing.add_argument("--format", required=True, help="coco, cvat, label-studio, png or yolo")
     verb(inner, "list", "List the studies", run_study_list)
-    one = verb(inner, "show", "What a study holds", run_study_show)
-    one.add_argument("name")
+    importing = verb(inner, "show", "What a study holds", run_study_show)
+    importing.add_argument("name")
 
 
 def _add_sampling(parser) -> None:
@@ -90,11 +96,11 @@ def run_study_recipe(args) -> int:
     from core.studio.ingest import recipes
 
     store, args.name = open_store(args), args.name or args.recipe
-    made = recipes.make(args.recipe, Path(args.folder), store.home.path / "recipes" / f"{args.name}.csv")
-    say(args, f"{made.title}: {', '.join(f'{n} {part}' for part, n in made.counts.items())}; {made.table}")
-    for line in made.differences:
+    recipe = recipes.make(args.recipe, Path(args.folder), store.home.path / "recipes" / f"{args.name}.csv")
+    say(args, f"{recipe.title}: {', '.join(f'{n} {group}' for group, n in recipe.counts.items())}; {recipe.table}")
+    for line in recipe.differences:
         say(args, f"  {line}")
-    args.folder, args.copy, args.layout, args.fps, args.every, args.patients = str(made.table), False, *[None] * 4
+    args.folder, args.copy, args.layout, args.fps, args.every, args.patients = str(recipe.table), False, *[None] * 4
     return run_study_import(args)
 
 
@@ -114,20 +120,20 @@ def run_study_import(args) -> int:
             args.patients,
             by=BY,
         )
-    counts = ", ".join(f"{n} {part}" for part, n in report.counts.items())
+    counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
     say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")
     return _print_report(args, report)
 
 
 def _print_report(args, report) -> int:
-    for one in report.rejected:
-        say(args, f"  left out {one['path']}: {one['reason']}")
-    for one in report.duplicates:
-        say(args, f"  {one['kind']} duplicate: {one['train']} (train) and {one['test']} (test)")
+    for row in report.rejected:
+        say(args, f"  left out {row['path']}: {row['reason']}")
+    for row in report.duplicates:
+        say(args, f"  {row['kind']} duplicate: {row['train']} (train) and {row['test']} (test)")
     if report.patients:
         say(args, f"  {report.patients} patients, each held out and drawn as a whole")
-    for one in report.straddling:
-        say(args, f"  a patient in training ({one['train'][0]}) and in test ({one['test'][0]})")
+    for row in report.straddling:
+        say(args, f"  a patient in training ({row['train'][0]}) and in test ({row['test'][0]})")
     if report.burned_in:
         n = len(report.burned_in)
         say(args, f"  {n} {'image' if n == 1 else 'images'} may carry burned-in text; look before you pass images on")
@@ -166,8 +172,8 @@ def run_study_show(args) -> int:
     study = show_study(store, args.name)
     runs = list_runs(store, study["id"])
     say(args, f"{study['name']} ({study['id']})\n  from {study['folder']}, layout {study['layout']}")
-    for part, n in study["counts"].items():
-        say(args, f"  {n:6} {part}")
+    for group, n in study["counts"].items():
+        say(args, f"  {n:6} {group}")
     say(args, f"  {study['masks']:6} with lesion masks")
     for run in runs:
         say(args, f"  run {run['id']}  {run['kind']}  {run['status']}  {run['name']}")
@@ -212,10 +218,10 @@ def run_watch(args) -> int:
         for job in watch.look(store):
             follow(args, store, job, "Taking new cases")
         _print_ended(args, store, printed)
-        found = [watch.shown(store, row["study"]) for row in rows]
-        for one in found:
-            say(args, f"{one['study']}: {one['message'] or 'nothing new'}")
-        return finish(args, {"watched": found})
+        watched = [watch.shown(store, row["study"]) for row in rows]
+        for watch_row in watched:
+            say(args, f"{watch_row['study']}: {watch_row['message'] or 'nothing new'}")
+        return finish(args, {"watched": watched})
     say(args, "Press Ctrl-C to end it; the app watches too while it is open")
     with watch.Lookout(store):
         while True:
@@ -240,22 +246,22 @@ def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
     """One line for each file that has come to an end since."""
     from core.studio.incoming import watch
 
-    found = watch.ended(store)
-    for (study, path), what in found.items():
+    endings = watch.ended(store)
+    for (study, path), what in endings.items():
         if printed.get((study, path)) != what:
             say(args, f"{study}: {path}: {what}")
-    return found
+    return endings
 
 
 def _add_roots(subparsers) -> None:
     help = "Folders that administrators may import from on the page, where people sign in"
     parser = subparsers.add_parser("roots", help=help, description=help)
     inner = parser.add_subparsers(dest="what", metavar="add|remove|list", required=True)
-    for name, about, work in (
+    for name, title, work in (
         ("add", "Name a folder", run_roots_add),
         ("remove", "Take a folder from the list", run_roots_remove),
     ):
-        verb(inner, name, about, work).add_argument("folder")
+        verb(inner, name, title, work).add_argument("folder")
     verb(inner, "list", "List the folders", run_roots_list)
 
 
@@ -276,7 +282,7 @@ def run_roots_remove(args) -> int:
 def run_roots_list(args) -> int:
     from core.studio.ingest import roots
 
-    found = roots.named(open_store(args))
-    for folder in found:
+    folders = roots.named(open_store(args))
+    for folder in folders:
         say(args, folder)
-    return finish(args, {"roots": found}, None if found else "None is named; `roots add FOLDER` names one")
+    return finish(args, {"roots": folders}, None if folders else "None is named; `roots add FOLDER` names one")

@@ -177,10 +177,10 @@ def run_probe(args) -> int:
             "study": study, "strong": preset["strong"], "config": presets.checked(preset["strong"], config),
             "seed": args.seed, "weak_config": WEAK_PRESETS[args.weak].to_dict(),
         })  # fmt: skip
-        found = probe.probe(store, scene, None if args.encoder == "untrained" else args.encoder)
-        near = found["near"] or {}
-        rows.append({"preset": name, **found, "closeness": near.get("closeness"), "distance": near.get("distance")})
-        say(args, f"{name}: " + " ".join(w["text"] for w in found["words"]))
+        result = probe.probe(store, scene, None if args.encoder == "untrained" else args.encoder)
+        near = result["near"] or {}
+        rows.append({"preset": name, **result, "closeness": near.get("closeness"), "distance": near.get("distance")})
+        say(args, f"{name}: " + " ".join(w["text"] for w in result["words"]))
     return finish(args, {"study": study, "rows": rows}, "\n" + table(rows, PROBED))
 
 
@@ -204,11 +204,11 @@ def run_weights_add(args) -> int:
         licence = input(f"Licence of {args.file.name}, as its publisher states it: ").strip()
     if args.arch and not licence:
         raise UserError("say under which licence the weights are, as its publisher states it: --licence 'Apache-2.0'")
-    made = first_weights.add(open_store(args), args.file.expanduser(), BY, args.arch, licence or "")
-    made = {"weights": made.pop("name"), **made}
+    added = first_weights.add(open_store(args), args.file.expanduser(), BY, args.arch, licence or "")
+    added = {"weights": added.pop("name"), **added}
     of = f" of {args.arch}" if args.arch else ""
-    say(args, f"SHA-256 {made['sha256']}")
-    return finish(args, made, f"A training or a look may begin with {made['weights']}{of}: --init {made['weights']}")
+    say(args, f"SHA-256 {added['sha256']}")
+    return finish(args, added, f"A training or a look may begin with {added['weights']}{of}: --init {added['weights']}")
 
 
 def run_weights_remove(args) -> int:
@@ -222,11 +222,9 @@ def run_weights_list(args) -> int:
     from core.studio.training import first_weights
 
     store = open_store(args)
-    found = first_weights.listed(store)
-    files = {name: noted for name in found if (noted := first_weights.noted(store, name))}
-    for name in found:
-        about = files.get(name, {})
-        say(
-            args, "  ".join(filter(None, (name, about.get("arch"), about.get("licence"), about.get("sha256", "")[:12])))
-        )
-    return finish(args, {"weights": found, "files": files})
+    names = first_weights.listed(store)
+    files = {name: noted for name in names if (noted := first_weights.noted(store, name))}
+    for name in names:
+        note = files.get(name, {})
+        say(args, "  ".join(filter(None, (name, note.get("arch"), note.get("licence"), note.get("sha256", "")[:12]))))
+    return finish(args, {"weights": names, "files": files})

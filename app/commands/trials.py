@@ -16,32 +16,34 @@ def add(subparsers) -> None:
         "trial", help="Reader trials: does the machine help these readers, whom does it harm"
     )
     inner = parser.add_subparsers(dest="what", metavar="plan|sizes|start|status|close|report", required=True)
-    one = verb(inner, "plan", "Plan a trial, or change a plan on which nobody has decided yet", run_plan)
-    one.add_argument("name")
-    one.add_argument("--study", required=True)
-    one.add_argument("--readers", required=True, metavar="A,B,C", help="accounts of plain readers")
-    one.add_argument("--run", default="", dest="of_run", metavar="RUN", help="whose readings the aided arm shows")
-    one.add_argument("--panel", default="", metavar="D,E", help="who sits on the panel, for --reference panel")
-    one.add_argument("--marks", action="store_true", help="readers mark the place of each lesion")
-    one.add_argument("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan is changed")
-    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan")
-    option_flags(one, TrialPlan, *FLAGS)
-    one = verb(inner, "sizes", "The chance that so many readers and cases find a difference of areas", run_sizes)
-    one.add_argument("--difference", type=float, default=0.05)
-    one.add_argument("--area", type=float, default=0.85, help="that is expected without the machine")
-    one.add_argument("--abnormal", type=float, default=0.5, help="share of abnormal cases")
+    planning = verb(inner, "plan", "Plan a trial, or change a plan on which nobody has decided yet", run_plan)
+    planning.add_argument("name")
+    planning.add_argument("--study", required=True)
+    planning.add_argument("--readers", required=True, metavar="A,B,C", help="accounts of plain readers")
+    planning.add_argument("--run", default="", dest="of_run", metavar="RUN", help="whose readings the aided arm shows")
+    planning.add_argument("--panel", default="", metavar="D,E", help="who sits on the panel, for --reference panel")
+    planning.add_argument("--marks", action="store_true", help="readers mark the place of each lesion")
+    planning.add_argument("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan is changed")
+    planning.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan"
+    )
+    option_flags(planning, TrialPlan, *FLAGS)
+    planning = verb(inner, "sizes", "The chance that so many readers and cases find a difference of areas", run_sizes)
+    planning.add_argument("--difference", type=float, default=0.05)
+    planning.add_argument("--area", type=float, default=0.85, help="that is expected without the machine")
+    planning.add_argument("--abnormal", type=float, default=0.5, help="share of abnormal cases")
     for name, words, run in (
         ("start", "Open a trial for its readers", run_start),
         ("close", "End a trial; its report can then be made", run_close),
     ):
         verb(inner, name, words, run).add_argument("trial", type=int)
-    one = verb(inner, "status", "Trials of a study, and how far their readers are", run_status)
-    one.add_argument("--study", required=True)
-    one = verb(
+    planning = verb(inner, "status", "Trials of a study, and how far their readers are", run_status)
+    planning.add_argument("--study", required=True)
+    planning = verb(
         inner, "report", "Write the report of a closed trial: HTML, PDF, lists for iMRMC and RJafroc", run_report
     )
-    one.add_argument("trial", type=int)
-    one.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
+    planning.add_argument("trial", type=int)
+    planning.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
 
 
 def run_plan(args) -> int:
@@ -54,7 +56,7 @@ def run_plan(args) -> int:
     wanted = plan.TrialPlan.from_dict({**values, "marks": args.marks, **options_of(args.set)})
     number = plan.make(store, study_named(args, store, args.study), wanted, BY, args.in_place_of)
     row = plan.get(store, number)
-    cases = max(part["cases"] for part in plan.progress(store, number))
+    cases = max(trial_part["cases"] for trial_part in plan.progress(store, number))
     return finish(
         args, {"trial": number, "digest": row["digest"], "cases": cases},
         f"Trial {number}: {len(wanted.readers)} readers, {cases} cases; digest {row['digest']}. `trial start {number}`",
@@ -95,12 +97,12 @@ def run_status(args) -> int:
 
     store = open_store(args)
     rows = []
-    for one in plan.of_study(store, study_named(args, store, args.study)):
-        row = plan.get(store, one["id"])
+    for trial in plan.of_study(store, study_named(args, store, args.study)):
+        row = plan.get(store, trial["id"])
         state = "closed" if row["closed"] else "goes on" if row["started"] else "planned"
         keys = ("reader", "arm", "cases", "read", "ended")
         rows += [
-            {"trial": one["id"], "state": state, **{k: p[k] for k in keys}} for p in plan.progress(store, one["id"])
+            {"trial": trial["id"], "state": state, **{k: p[k] for k in keys}} for p in plan.progress(store, trial["id"])
         ]
     return finish(args, {"rows": rows}, table(rows, ["trial", "state", "reader", "arm", "cases", "read", "ended"]))
 

@@ -24,8 +24,8 @@ def routers() -> list[APIRouter]:
 
 def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
     """All routes of the page, or those of the routers that are given."""
-    found = routers() if given is None else given
-    return [route for router in found for route in router.routes if isinstance(route, APIRoute)]
+    listed = routers() if given is None else given
+    return [route for router in listed for route in router.routes if isinstance(route, APIRoute)]
 
 
 def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:

@@ -64,8 +64,8 @@ def region(case: dict, side: int) -> tuple[dict, bytes]:
     long = max(pixels.shape)
     if 0 < side < long:
         shape = (max(1, round(pixels.shape[1] * side / long)), max(1, round(pixels.shape[0] * side / long)))
-        part = cv2.resize(pixels.astype(np.float32), shape, interpolation=cv2.INTER_AREA)
-        pixels = (part >= 0.5).astype(np.uint8)
+        share = cv2.resize(pixels.astype(np.float32), shape, interpolation=cv2.INTER_AREA)
+        pixels = (share >= 0.5).astype(np.uint8)
     return bits(pixels)
 
 

@@ -29,9 +29,9 @@ def _clean(values: dict[str, Any]) -> dict[str, Any]:
         if depth > DEEPEST or count > MOST_VALUES:
             raise ValueError("these settings are nested too deeply, or too many")
         if isinstance(value, dict):
-            waiting += [(one, depth + 1) for pair in value.items() for one in pair]
+            waiting += [(item, depth + 1) for pair in value.items() for item in pair]
         elif isinstance(value, list):
-            waiting += [(one, depth + 1) for one in value]
+            waiting += [(item, depth + 1) for item in value]
         elif isinstance(value, str):
             if len(value) > LONGEST_TEXT or any("\ud800" <= c <= "\udfff" for c in value):
                 raise ValueError("a text among these settings is too long, or is no text")

@@ -53,10 +53,10 @@ def trail(
 ):
     """Events, newest first; `next` is the `before` of the following page, or null. Empty filters mean all."""
     store = ctx.store()
-    found = audit.trail(
+    events = audit.trail(
         store, study or None, limit=limit + 1, who=who or None, kind=kind or None, since=since or None,
         until=until or None, before=before or None,
     )  # fmt: skip
-    page = [{name: event[name] for name in SHOWN} for event in found[:limit]]
-    more = page[-1]["id"] if len(found) > limit else None
+    page = [{name: event[name] for name in SHOWN} for event in events[:limit]]
+    more = page[-1]["id"] if len(events) > limit else None
     return {"ok": True, "events": page, "next": more, **audit.values(store)}

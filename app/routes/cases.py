@@ -128,8 +128,8 @@ def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     outlined (Share), and which places normal images show (Seen, rows of 0 and 1); the last two if known.
     """
     context = seen(ctx, request, case_id, run)
-    head, body, made = _heat(context)
-    return send(request, f"{run}-{case_id}-{made}", lambda: body, "application/octet-stream", head)
+    head, body, stamp = _heat(context)
+    return send(request, f"{run}-{case_id}-{stamp}", lambda: body, "application/octet-stream", head)
 
 
 @router.get("/roi.bits", **binary("application/octet-stream"))
@@ -168,16 +168,16 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
 def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """The normal training images nearest to the case by the run's encoder."""
     context = seen(ctx, request, case_id, run)
-    found = nearest.nearest(ctx.store(), run, context.asked_case["id"])
-    return {"ok": True, "cases": [context.names.shown(one) for one in found]}
+    neighbours = nearest.nearest(ctx.store(), run, context.asked_case["id"])
+    return {"ok": True, "cases": [context.names.shown(neighbour) for neighbour in neighbours]}
 
 
 @router.get("/explain", response_model=Explained)
 def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """The patch that the run finds most abnormal, the normal patch most like it, and how far that still is."""
     context = seen(ctx, request, case_id, run)
-    found = explained.explain(ctx.store(), run, context.asked_case["id"])
-    return {"ok": True, **found, "case": context.names.shown(found["case"])}
+    explanation = explained.explain(ctx.store(), run, context.asked_case["id"])
+    return {"ok": True, **explanation, "case": context.names.shown(explanation["case"])}
 
 
 def send(request: Request, tag: str, body, kind: str, head: dict | None = None) -> Response:
@@ -193,10 +193,10 @@ def _full(case: dict) -> bytes:
     return pixels.readable(lambda: pixels.png(Source.of(case), 0))
 
 
-def _try(part):
+def _try(call):
     """The part, or None where there is none of it."""
     try:
-        return part()
+        return call()
     except ValueError:
         return None
 

@@ -277,15 +277,15 @@ def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
 def encoder_runs(ctx: Studio, who: Sighted, study: Name):
     """Encoders that a map can be drawn of, trained ones first, newest first, with the epochs that were saved."""
     store = sighted(ctx, who, study)
-    found = []
+    encoders = []
     newest = reversed(list_runs(store, study, "pretrain"))
     for run in sorted(newest, key=lambda run: run["method"] == UNTRAINED):
         saved = snapshots(store, run)
         if saved:
             known = {k: run[k] for k in ("id", "name", "method", "status")}
             known |= {"epochs": [s.epoch for s in saved], "k": run["config"].get("k", 3)}
-            found.append({**known, "centred": all(has_centres(s) for s in saved)})
-    return {"ok": True, "runs": found}
+            encoders.append({**known, "centred": all(has_centres(s) for s in saved)})
+    return {"ok": True, "runs": encoders}
 
 
 @router.get("/maps", response_model=Maps)
@@ -306,9 +306,9 @@ def ask(ctx: Studio, who: Sighted, body: ClusterMap):
     """Ask for a map of a run's features; one that is there already is not made again."""
     store = sighted(ctx, who, get_run(ctx.store(), body.run)["study"])
     ctx.demand_quota(who, "map")
-    made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
-    owners.set_owner(store, "map", [made["key"]], who)
-    return {"ok": True, **made}
+    request_made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
+    owners.set_owner(store, "map", [request_made["key"]], who)
+    return {"ok": True, **request_made}
 
 
 @router.delete("/maps/{key}", response_model=Done)
@@ -371,8 +371,8 @@ def heat(ctx: Studio, who: Sighted, key: str, point: Id, fit: str):
 @router.get("/maps/{key}/points/{point}/neighbours", response_model=Neighbours)
 def neighbours(ctx: Studio, who: Sighted, key: str, point: Id, epoch: Int = -1, k: Int = 10):
     """Nearest in feature space, not on the map. `epoch` is an index into the map's epochs."""
-    found = explore.neighbours(*opened(ctx, who, key), point, epoch, min(max(k, 1), 50))
-    return {"ok": True, "neighbours": found}
+    points = explore.neighbours(*opened(ctx, who, key), point, epoch, min(max(k, 1), 50))
+    return {"ok": True, "neighbours": points}
 
 
 @router.post("/maps/{key}/tag", response_model=Tagged)
@@ -415,14 +415,14 @@ def file(
     if format in explore.TABLE_FORMATS:
         data = explore.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
     else:
-        found = {c["name"]: c for c in explore.with_names(explore.columns(store, m, fit), names)}
-        column = found.get(colour) if colour != "class" and "codes" in found.get(colour, {}) else None
+        columns = {c["name"]: c for c in explore.with_names(explore.columns(store, m, fit), names)}
+        column = columns.get(colour) if colour != "class" and "codes" in columns.get(colour, {}) else None
         hidden = set(filter(None, hide.split("|"))) if column is None else set()
         groups = [g for g in m.about["groups"] if g not in hidden]
         shown = None if epoch is None else [epoch]
         new = [p for p in new if f"Placed: {p.about['title']}" not in hide.split("|")]
-        seen = [projected.with_names(p, names) for p in new]
-        data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=seen)
+        named = [projected.with_names(p, names) for p in new]
+        data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=named)
     name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
     return Response(data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'})
 

@@ -38,8 +38,8 @@ def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
     """A drawing that is not saved yet, as it was kept."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
-        found = masks.draft_body(context)
-    return Response(found, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
+        draft = masks.draft_body(context)
+    return Response(draft, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.post("/draft/{case_id}", response_model=Done)

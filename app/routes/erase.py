@@ -68,8 +68,8 @@ class Erased(Answer):
 @router.post("/find", response_model=Named)
 def find(ctx: Studio, who: Administrator, body: Patient):
     """Name what there is of a patient; nothing changes."""
-    found = erasing.trace(ctx.store(), erasing.cases_of(ctx.store(), body.patient, body.case))
-    return {"ok": True, "trace": found.to_dict(), "lines": erasing.words(found)}
+    traced = erasing.trace(ctx.store(), erasing.cases_of(ctx.store(), body.patient, body.case))
+    return {"ok": True, "trace": traced.to_dict(), "lines": erasing.words(traced)}
 
 
 @router.post("", response_model=Erased)

@@ -33,7 +33,7 @@ def sentence_of(error: RequestValidationError) -> str:
     kind = first["type"]
     if kind == "json_invalid":
         return "The request's body is not JSON."
-    where = ".".join(str(part) for part in first["loc"][1:]) or "The request's body"
+    where = ".".join(str(step) for step in first["loc"][1:]) or "The request's body"
     if kind == "missing":
         return f"{where} is missing." if first["loc"][1:] else "The request has no body."
     if kind in _KINDS:

@@ -79,8 +79,8 @@ def exportable(ctx: Context, request: Request, study: str) -> Store:
 def warning(ctx: Studio, who: Reader, request: Request, study: str):
     """Warns before anything goes out of likely burned-in text, in words and as the cases to look at."""
     store = exportable(ctx, request, study)
-    found = burned_in.among(store, study, look=False)
-    return {"ok": True, "text": burned_in.warning(found), "cases": found["cases"][:200]}
+    burned = burned_in.among(store, study, look=False)
+    return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200]}
 
 
 @router.post("/{study}/{kind}", **binary("application/zip", "text/csv", "application/json"))
@@ -131,11 +131,11 @@ async def _received(ctx: Context, request: Request, what: str, name: str, most: 
     folder, size = leftovers.begin(ctx.home.cache), 0
     try:
         with (folder / name).open("wb") as out:
-            async for part in request.stream():
-                size += len(part)
+            async for chunk in request.stream():
+                size += len(chunk)
                 if size > most:
                     raise ValueError(f"{what[0].upper()}{what[1:]} has at most {most:,} bytes.")
-                out.write(part)
+                out.write(chunk)
         yield folder / name
     finally:
         leftovers.discard(folder)

@@ -108,17 +108,17 @@ def place(
     """
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
         listed = Worklist(context, Query.from_values(request.query_params))
-        found = context.case["id"] if context.case else None
+        nearest_id = context.case["id"] if context.case else None
         if score is not None:
-            found = listed.nearest(score)
+            nearest_id = listed.nearest(score)
         elif unread and listed.query.decision not in ("", "unread"):
-            found = None
+            nearest_id = None
         elif unread:
             waiting = listed.with_decision("unread")
-            after = waiting.neighbour(found)
-            found = next(iter(after or (waiting.neighbour(None) if found else [])), None)
-        at = listed.place(found) if found else None
-        return {"ok": True, "case": None if at is None else context.names.number(found or 0), "at": at}
+            after = waiting.neighbour(nearest_id)
+            nearest_id = next(iter(after or (waiting.neighbour(None) if nearest_id else [])), None)
+        at = listed.place(nearest_id) if nearest_id else None
+        return {"ok": True, "case": None if at is None else context.names.number(nearest_id or 0), "at": at}
 
 
 @router.post("/api/review/tag", response_model=CasesTagged)

@@ -133,14 +133,14 @@ def show(ctx: Studio, who: Sighted, study: str):
     study_row(store, study)
     fits = [r for r in scored_runs(store, study) if r["method"] not in TAUGHT]
     jobs = live.jobs_of_runs(store)
-    made = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] in TAUGHT]
+    taught = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] in TAUGHT]
     return {
         "ok": True,
         **learnt.offered(store, study),
         "fits": [
             {**{k: r[k] for k in ("id", "name", "title")}, "seconds": learnt.seconds(store, r["id"])} for r in fits
         ],
-        "learnt": [_learnt(store, r, live.brief(jobs.get(r["id"]))) for r in made[: -SHOWN - 1 : -1]],
+        "learnt": [_learnt(store, r, live.brief(jobs.get(r["id"]))) for r in taught[: -SHOWN - 1 : -1]],
     }
 
 
@@ -151,9 +151,9 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
     if runs.get_run(store, body.fit)["study"] != study_row(store, study)["id"]:
         raise ValueError(f"{body.fit} is no fit of this study")
     ctx.demand_quota(who, "run")
-    made = learnt.learn(store, body.fit, device=store.setting("device", "auto"))
-    owners.set_owner(store, "run", [made["run"]], who)
-    return {"ok": True, **made}
+    learning = learnt.learn(store, body.fit, device=store.setting("device", "auto"))
+    owners.set_owner(store, "run", [learning["run"]], who)
+    return {"ok": True, **learning}
 
 
 class Adopted(Body):
@@ -174,10 +174,10 @@ def adopt(ctx: Studio, who: Sighted, study: str, body: Adopted):
 
 
 def _learnt(store: Store, run: dict, job: dict | None) -> dict:
-    about = {k: run[k] for k in ("id", "name", "created", "status")}
+    brief_row = {k: run[k] for k in ("id", "name", "created", "status")}
     rule = run["summary"].get("rule")
     return {
-        **about,
+        **brief_row,
         "base": run["config"]["base_run"],
         "masks": runs.marks_count(run),
         "share": rule.get("share") if rule else None,

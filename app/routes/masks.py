@@ -75,25 +75,25 @@ async def save_mask(
 ):
     """The body holds the mask's bits (as mask.bits gives them). label: also a finding of that name."""
     bits = await request.body()
-    about = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
-    return await run_in_threadpool(_save, ctx, request, case_id, bits, about)
+    facts = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
+    return await run_in_threadpool(_save, ctx, request, case_id, bits, facts)
 
 
-def _save(ctx: Context, request: Request, case_id: int, bits: bytes, about: dict) -> dict:
-    label = about["label"]
-    with ctx.writing(request, number=case_id, run=about["run"]) as context:
+def _save(ctx: Context, request: Request, case_id: int, bits: bytes, facts: dict) -> dict:
+    label = facts["label"]
+    with ctx.writing(request, number=case_id, run=facts["run"]) as context:
         context.demand_open()
         saved = masks.save(
             context,
             _pixels(context, bits),
-            source=about["source"],
-            threshold=about["threshold"],
-            note=(about["note"] or label)[:2000],
+            source=facts["source"],
+            threshold=facts["threshold"],
+            note=(facts["note"] or label)[:2000],
         )
         if label:
-            decisions.add_finding(context, label, about["note"], saved["version"])
-        found = decisions.findings_of(context, context.asked_case["id"])
-        return {"ok": True, **_saved(context, saved), "findings": found}
+            decisions.add_finding(context, label, facts["note"], saved["version"])
+        findings = decisions.findings_of(context, context.asked_case["id"])
+        return {"ok": True, **_saved(context, saved), "findings": findings}
 
 
 def _pixels(context: RequestContext, bits: bytes) -> np.ndarray:

@@ -291,13 +291,13 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
     if kind not in figure.TYPES:
         raise ValueError(f"a figure is one of {', '.join(figure.TYPES)}, not {kind!r}")
     asked = medmix_view.Scene.from_dict(body.scene)
-    made = figure.figure(
+    picture = figure.figure(
         medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked), hidden(ctx, who, asked)),
         kind,
         body.outlines,
         body.title,
     )
-    return Response(made, media_type=figure.TYPES[kind])
+    return Response(picture, media_type=figure.TYPES[kind])
 
 
 @router.post("/probe", response_model=Probe)
@@ -329,9 +329,9 @@ def list_presets(ctx: Studio, who: Reader):
 def save(ctx: Studio, who: Reader, body: NewPreset):
     """Save a preset; the same name makes a new version."""
     ctx.demand_quota(who, "preset")
-    kept = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
-    owners.set_owner(ctx.store(), "preset", [kept["name"]], who)
-    return {"ok": True, "preset": kept}
+    preset = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
+    owners.set_owner(ctx.store(), "preset", [preset["name"]], who)
+    return {"ok": True, "preset": preset}
 
 
 @router.delete("/presets/{name}", response_model=Done)

@@ -96,9 +96,9 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
     if body.study:
         sighted(ctx, who, body.study)
     ctx.demand_quota(who, "projection")
-    made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
-    owners.set_owner(store, "projection", [made["key"]], who)
-    return {"ok": True, **made}
+    request_made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
+    owners.set_owner(store, "projection", [request_made["key"]], who)
+    return {"ok": True, **request_made}
 
 
 @router.delete("/{new}", response_model=Done)
@@ -112,8 +112,8 @@ def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key:
 @router.get("/{new}/coords", **binary("application/octet-stream"))
 def coords(ctx: Studio, who: Sighted, key: str, new: str):
     """Little-endian float32 (E, M, 2)."""
-    found = projected.open_projected(opened(ctx, who, key), key, new)
-    data = np.ascontiguousarray(found.coords, "<f4").tobytes()
+    projection = projected.open_projected(opened(ctx, who, key), key, new)
+    data = np.ascontiguousarray(projection.coords, "<f4").tobytes()
     return Response(data, media_type="application/octet-stream", headers=KEEP)
 
 
@@ -129,14 +129,14 @@ def one(ctx: Studio, who: Sighted, key: str, new: str, image: Id, epoch: Int = -
 @router.get("/{new}/{image}/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 96):
     """A projected image as a thumbnail."""
-    found = projected.open_projected(opened(ctx, who, key), key, new)
-    projected.describe(found, image)
-    return png(projected.thumbnail(found, image, min(max(side, 16), 256)))
+    projection = projected.open_projected(opened(ctx, who, key), key, new)
+    projected.describe(projection, image)
+    return png(projected.thumbnail(projection, image, min(max(side, 16), 256)))
 
 
 @router.get("/{new}/{image}/image.png", **binary("image/png"))
 def picture(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 512):
     """A projected image."""
-    found = projected.open_projected(opened(ctx, who, key), key, new)
-    projected.describe(found, image)
-    return png(projected.picture(found, image, min(max(side, 32), 2048)))
+    projection = projected.open_projected(opened(ctx, who, key), key, new)
+    projected.describe(projection, image)
+    return png(projected.picture(projection, image, min(max(side, 32), 2048)))

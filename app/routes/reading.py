@@ -201,5 +201,5 @@ def summary(ctx: Studio, who: Reader, request: Request, session: Id):
 def report(ctx: Studio, who: Reader, request: Request, session: Id):
     """Prints a session that has ended: a reader's own, or anyone's for administrators."""
     row, hidden = asked(ctx, request, who, session)
-    found = session_report.sheet(ctx.store(), row, hidden)
-    return {"ok": True, "session": about(row), "version": version(), **found}
+    sheet = session_report.sheet(ctx.store(), row, hidden)
+    return {"ok": True, "session": about(row), "version": version(), **sheet}

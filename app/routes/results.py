@@ -314,15 +314,15 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
     if runs:
         chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
         shown = {r["id"] for r in runs if r["first"]} | {chosen}
-        read = {one: scored(store, study, one, bool(roi)) for one in shown}
+        read = {run: scored(store, study, run, bool(roi)) for run in shown}
         points = {
-            one: results.operating_point(store, study, one, "labels", bool(roi), kept) for one, kept in read.items()
+            run: results.operating_point(store, study, run, "labels", bool(roi), point) for run, point in read.items()
         }
-        kept = in_force(store, *shown)
+        points_chosen = in_force(store, *shown)
         out |= {
             "run": chosen,
-            "chosen": {**asdict(kept[chosen]), "words": kept[chosen].words},
-            "verdicts": [results.verdict(r, points[r["id"]], kept[r["id"]]) for r in runs if r["first"]],
+            "chosen": {**asdict(points_chosen[chosen]), "words": points_chosen[chosen].words},
+            "verdicts": [results.verdict(r, points[r["id"]], points_chosen[r["id"]]) for r in runs if r["first"]],
             "labels": points[chosen],
             "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
             "compared": results.compared(store, study, runs, bool(roi)),
@@ -355,8 +355,8 @@ def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
             labels = bool((read.test.label != "unknown").any())
         if threshold is None:
             raise ValueError("There is no such threshold: it takes more held-out normals, or a score to flag above.")
-    kept = operating.choose(store, study, body.run, body.source, None if body.off else threshold, who, labels)
-    return {"ok": True, "chosen": {**asdict(kept), "words": kept.words}}
+    point = operating.choose(store, study, body.run, body.source, None if body.off else threshold, who, labels)
+    return {"ok": True, "chosen": {**asdict(point), "words": point.words}}
 
 
 @router.get("/{study}/sizes", response_model=Sizes)

@@ -402,10 +402,10 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
         number = context.names.number(done["case"])
         if blinded or query is None:
             # The reader has committed: the same case comes again, now with what the run says.
-            found = {"case": context.names.shown(cases.detail(context)), "ahead": []}
+            following = {"case": context.names.shown(cases.detail(context)), "ahead": []}
         else:
-            found = _step(context, query)
-    return {"ok": True, **_shown(context, done), "case": number, "next": found["case"], "ahead": found["ahead"]}
+            following = _step(context, query)
+    return {"ok": True, **_shown(context, done), "case": number, "next": following["case"], "ahead": following["ahead"]}
 
 
 @router.post("/undo", response_model=Reverted | Failed)

@@ -313,9 +313,9 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 def first_look(ctx: Studio, who: Administrator, study: str):
     """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
     studies.study_row(ctx.store(), study)
-    made = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
-    owners.set_owner(ctx.store(), "run", [made["encoder"], made["fit"]], who)
-    return {"ok": True, **made}
+    look_runs = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
+    owners.set_owner(ctx.store(), "run", [look_runs["encoder"], look_runs["fit"]], who)
+    return {"ok": True, **look_runs}
 
 
 @router.post("/import/{task}/stop", response_model=Done)

@@ -264,11 +264,11 @@ class RunAction(Answer):
     bytes: NotRequired[int]
 
 
-def mine(ctx: Context, who: str, made: dict) -> dict:
-    """`made`, once its runs are recorded as made by whoever asks."""
-    ids = [*([made["run"]] if "run" in made else []), *made.get("fits", [])]
+def mine(ctx: Context, who: str, started_runs: dict) -> dict:
+    """`started_runs`, once its runs are recorded as made by whoever asks."""
+    ids = [*([started_runs["run"]] if "run" in started_runs else []), *started_runs.get("fits", [])]
     owners.set_owner(ctx.store(), "run", ids, who)
-    return made
+    return started_runs
 
 
 @router.get("/forms", response_model=TrainingForms)
@@ -313,8 +313,8 @@ def start(ctx: Studio, who: Sighted, body: Training):
     """Queue a training and the detectors that are fitted when it ends."""
     ctx.demand_quota(who, "run", 1 + len(body.detectors))
     files = ctx.files_of(who)
-    made = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
-    return {"ok": True, **mine(ctx, who, made)}
+    started_runs = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
+    return {"ok": True, **mine(ctx, who, started_runs)}
 
 
 @router.get("/runs", response_model=RunRows)
@@ -341,8 +341,8 @@ def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
 def fit(ctx: Studio, who: Sighted, run_id: str, body: Fit):
     """Queue detectors on a trained encoder."""
     ctx.demand_quota(who, "run", len(body.detectors))
-    made = training.fit(ctx.store(), run_id, body.detectors, files=ctx.files_of(who))
-    return {"ok": True, **mine(ctx, who, made)}
+    started_runs = training.fit(ctx.store(), run_id, body.detectors, files=ctx.files_of(who))
+    return {"ok": True, **mine(ctx, who, started_runs)}
 
 
 @router.post("/run/{run_id}/frees", response_model=Freed)
@@ -372,10 +372,10 @@ def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str
 def compare(ctx: Studio, who: Sighted, run: Line):
     """Several runs side by side: curves, and the settings in which they differ."""
     chosen = list(dict.fromkeys(run.split(",")))[:COMPARED]
-    rows = [runs.get_run(ctx.store(), one) for one in chosen]
+    rows = [runs.get_run(ctx.store(), run) for run in chosen]
     return {
         "ok": True,
         "runs": [{k: r[k] for k in ("id", "name", "method", "status")} for r in rows],
-        "series": [series(ctx.store(), one)["series"] for one in chosen],
+        "series": [series(ctx.store(), run)["series"] for run in chosen],
         "differences": live.differences([r["config"] for r in rows]),
     }

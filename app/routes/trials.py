@@ -187,6 +187,6 @@ def handed_in(ctx: Studio, who: Overseer, trial: Id, kind: Literal["html", "pdf"
 
 def _shown(store, number: int) -> dict[str, Any]:
     row = plan.get(store, number)
-    kept = ("id", "name", "digest", "made_by", "created", "started", "frozen", "closed")
+    fields = ("id", "name", "digest", "made_by", "created", "started", "frozen", "closed")
     parts = [{k: p[k] for k in TrialPart.__annotations__} for p in plan.progress(store, number)]
-    return {**{k: row[k] for k in kept}, "plan": row["plan"].to_dict(), "parts": parts}
+    return {**{k: row[k] for k in fields}, "plan": row["plan"].to_dict(), "parts": parts}
