@@ -105,7 +105,7 @@ def score_run(
 def _outline(
     detector: Detector, arrays: StudyArrays, held: np.ndarray, scale: PixelScale | None, should_stop: Stop
 ) -> dict[str, Any]:
-    """How a run's images are outlined: `seen`, places that the training normals show, and `share`, how far up the
+    """How a run's images are outlined: `places`, those that the training normals show, and `share`, how far up the
     outline is drawn, by lesions pasted into held-out normals, or the `level` that the detector knows itself.
     """
     assert scale is not None  # it was made of maps
@@ -114,13 +114,16 @@ def _outline(
     scale = scale._replace(seen=seen_rows(shown, SEEN_SIDE))
     level = detector.outline_level()
     if level is not None:
-        return {"share": None, "seen": scale.seen, "level": level}
+        return {"share": None, "places": scale.seen, "level": level}
 
     def predict(images: np.ndarray, roi: np.ndarray) -> np.ndarray:
         _check(should_stop)
         return detector.predict(images, roi=roi).maps
 
-    return {"share": learn_share(predict, Some(arrays.images, held), Some(arrays.roi, held), scale), "seen": scale.seen}
+    return {
+        "share": learn_share(predict, Some(arrays.images, held), Some(arrays.roi, held), scale),
+        "places": scale.seen,
+    }
 
 
 def score_beside(store: Store, run_id: str, device: str = "auto") -> None:

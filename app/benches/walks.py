@@ -1,0 +1,108 @@
+"""How many functions of ours three ways through the product pass, here and in another checkout of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from core.engine.benches.harness import bench
+
+ROOT = Path(__file__).resolve().parents[2]
+# Runs where `core` and `app` are those of the checkout that it counts, with what all versions from 0.2 on have.
+WALK = """
+import json, os, sys, threading
+from pathlib import Path
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+root, folder = (Path(p) for p in sys.argv[1:])
+sys.path[0] = str(root)
+places = tuple(str(root / floor) + os.sep for floor in ("core", "app"))
+passed, walks, walking = set(), {}, []
+
+def note(frame, event, arg):
+    code = frame.f_code
+    if walking and event == "call" and code.co_filename.startswith(places) and code.co_name[0] != "<":
+        passed.add((code.co_filename, code.co_firstlineno))
+
+def walk(name, steps):
+    passed.clear()
+    walking.append(name)
+    steps()
+    walking.clear()
+    walks[name] = {"functions": len(passed), "files": len({file for file, _ in passed})}
+
+sys.setprofile(note)
+threading.setprofile(note)  # of threads that begin from now on, the server's among them
+
+import cv2, numpy, torch
+from fastapi.testclient import TestClient
+from app.server import build
+from core.engine.training.pretrain import PRETRAIN_PRESETS
+from core.engine.training.pretraining import Data, Pretraining
+from core.studio.db.home import Home
+from core.studio.db.store import Store
+from core.studio.ingest.studies import add_cases, import_study
+from core.studio.runs.pipeline import create_fit, create_untrained, fit_run, pretrain_run
+from core.studio.runs.scoring import score_new, score_run
+
+pixels = numpy.random.default_rng(0).integers(0, 255, (8, 64, 64, 3), dtype=numpy.uint8)
+config = PRETRAIN_PRESETS["imagenet"].replace(size=64, batch=4, **{"encoder.init": "random"})
+training = Pretraining(config, Data(pixels, numpy.ones(pixels.shape[:3], numpy.uint8)), torch.device("cpu"))
+training.prepare()
+training.advance()
+walk("minibatch", training.advance)
+
+for place, count in {"study/train/normal": 24, "study/test/unknown": 4, "added": 1}.items():
+    (folder / place).mkdir(parents=True)
+    for i in range(count):
+        coarse = numpy.random.default_rng([len(place), i]).integers(60, 200, (8, 8, 3), numpy.uint8)
+        cv2.imwrite(str(folder / place / f"{i}.png"), cv2.resize(coarse, (96, 96), interpolation=cv2.INTER_CUBIC))
+store = Store(Home.at(folder / "home"))
+import_study(store, "s", folder / "study")
+untrained = create_untrained(store, "s", 64)
+pretrain_run(store, untrained, "cpu")
+fit = create_fit(store, untrained, "padim", {})
+fit_run(store, fit, "cpu")
+score_run(store, fit, "cpu")
+with TestClient(build(folder / "home"), base_url="http://127.0.0.1") as client:
+    listed = {"study": "s", "run": fit, "split": "test"}
+    def ok(answer):
+        assert answer.status_code == 200, answer.text[:300]
+        return answer.json()
+    case = ok(client.get("/api/review/step", params={**listed, "case": 0}))["case"]["id"]
+    def image():
+        add_cases(store, "s", [folder / "added/0.png"])
+        assert score_new(store, fit, "cpu") == 1
+        ok(client.get("/api/review/step", params={**listed, "case": 0}))
+        assert client.get(f"/api/case/{case}/pack", params={"run": fit}).status_code == 200
+    walk("image", image)
+    body = {"decision": "normal", "list": listed}
+    ok(client.post("/api/review/decide", json={**body, "case": case, "token": "warm"}))
+    walk("decision", lambda: ok(client.post("/api/review/decide", json={**body, "case": case, "token": "walked"})))
+print(json.dumps(walks))
+"""
+
+
+@bench("walks")
+def walks(quick: bool = False, data: str | None = None) -> dict[str, Any]:
+    """Functions that a minibatch, an image and a decision pass, here and in another checkout (--data)
+
+    A minibatch through PMSACL's step; an image from its file to the reader's screen; a decision from the page's request
+    to the answer with the next case. Caches are warm, as in use; functions and files of `core` and `app` count once.
+    """
+    checkouts = {"here": ROOT} | ({"there": Path(data).resolve()} if data else {})
+    return {name: _walked(root) for name, root in checkouts.items()}
+
+
+def _walked(root: Path) -> dict[str, dict[str, int]]:
+    """The figures of one checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", WALK, str(root), folder]
+        answer = subprocess.run(command, cwd=root, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
+    if answer.returncode:
+        raise RuntimeError(answer.stderr[-2000:])
+    return json.loads(answer.stdout.splitlines()[-1])
