@@ -61,14 +61,6 @@ class Explained(Answer):
     usual: UsualDistance | None
 
 
-class PackedPart(Part):
-    """A part of a case's pack; its bytes follow the head."""
-
-    name: str
-    bytes: int
-    headers: dict[str, str | int]
-
-
 def open_case(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
     """What the request knows of a case, whose number may be a neutral one. The transaction is over: pictures are
     made outside of it."""

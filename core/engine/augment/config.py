@@ -1,8 +1,8 @@
 """Options and presets of MedMix and of the weak views. Free of torch, so that forms and flags are quick.
 
 The paper prints what MedMix does (Sec. MedMix, implementation details), but no sizes and no strengths: those of the
-preset `paper` were chosen by looking, as all other presets were, at real images. FAMILIES are kinds of lesion that have
-little in common: train on some and validate on others (no test lesion needed).
+preset `paper` were chosen by looking, as all other presets were, at real images. From `cut` to `zoom` they are kinds of
+lesion that have little in common: train on some and validate on others (no test lesion needed).
 """
 
 from __future__ import annotations
@@ -337,8 +337,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "foreign": _SOFT.replace(donor="foreign", match=(0.5, 1.0)),
     "zoom": _SOFT.replace(donor="same", donor_scale=(0.3, 2.5), match=(0.5, 1.0)),
 }
-
-FAMILIES = ("cut", "soft", "seam", "lens", "stain", "mottle", "grain", "foreign", "zoom")
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,6 @@ LEAST = 20  # normal images that a comparison takes, on either side
 SMALL = 0.2  # of the Kolmogorov distance of two groups: below it a difference, however certain, changes little
 
 
-def p_value(score: float | np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Conformal p-value of scores among held-out normals (n,): (1 + those at or above it) / (n + 1).
-
-    For a new image like the held-out ones it is at most u with a probability of at most u, for every u.
-    """
-    ascending = np.sort(np.asarray(held, np.float64))
-    above = len(ascending) - np.searchsorted(ascending, score, side="left")
-    return np.asarray((1 + above) / (len(ascending) + 1))
-
-
 def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndarray:
     """p-values (m,) of new scores in the order in which they came, each among the held-out ones and all before it.
 

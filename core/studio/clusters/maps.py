@@ -221,9 +221,3 @@ def fit_series(
         )
         before = coords if start is None else procrustes(coords, start)
         yield epoch_features, before
-
-
-def displacement(maps: np.ndarray, which: np.ndarray | None = None) -> float:
-    """Mean distance a point goes from one map to the next: maps (E, N, 2), `which` bool (N,) of the points counted."""
-    moved = np.linalg.norm(np.diff(maps.astype(np.float64), axis=0), axis=2)
-    return float(moved[:, which].mean() if which is not None else moved.mean())

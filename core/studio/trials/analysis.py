@@ -13,7 +13,7 @@ from core.studio.db.store import Row, Store
 from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.patients import patients_of
 from core.studio.review.decisions import DECISIONS
-from core.studio.review.results import confusion, wilson
+from core.studio.review.results import confusion
 from core.studio.trials import localised, mrmc, plan, readers, roc
 from core.studio.trials.localised import Mark, Marked
 from core.studio.trials.roc import Figure
@@ -228,9 +228,3 @@ def _seconds(reads: Reads) -> dict[str, Any]:
     }
     ratio = readers.time_ratio(reads.seconds[0], reads.seconds[1]) if len(reads.arms) > 1 else None
     return {"by_reader": by_reader, "ratio": ratio}
-
-
-def share_helped(changes: list[dict]) -> dict:
-    """Over all readers: of the decisions that changed between right and wrong, those that changed to right."""
-    helped, harmed = (sum(row[k] for row in changes) for k in ("helped", "harmed"))
-    return wilson(helped, helped + harmed)

@@ -27,7 +27,6 @@ DESIGNS = {
     "unaided": "without the machine alone",
 }
 ARMS = {"crossover": ("unaided", "aided"), "sequential": ("both",), "unaided": ("unaided",)}
-READ_AS = {"repeat": "unaided"}  # a part that is read like another one
 
 
 @dataclass(frozen=True)
@@ -346,9 +345,3 @@ def open_part(store: Store, trial: int, reader: str) -> int:
         )  # fmt: skip
         db.execute("UPDATE trial_parts SET session = ? WHERE id = ?", [number, trial_part["id"]])
     return number
-
-
-def finish_part(store: Store, reader: str) -> None:
-    """End the reader's list if all of it is read. Raises ValueError with what is left otherwise."""
-    if sessions.end_session(store, reader) is None:
-        raise ValueError("No list of yours is open.")

@@ -22,7 +22,6 @@ from core.studio.trials.analysis import Reads
 
 FILES = ("report.html", "report.pdf", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Paul Tol's bright
-LINES = {"unaided": "--", "aided": "-"}
 Table = tuple[str, str, list[str], list[list[str]]]  # title, note, head, rows
 
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}

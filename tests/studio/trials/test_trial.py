@@ -172,7 +172,7 @@ def read_all(store, trial, reader, say) -> None:
         for arm in ("unaided", "aided") if context.trial["arm"] == "both" else (context.trial["arm"],):
             decision, rating = say(row["id"], arm)
             decide(store, row["id"], reader, decision, rating=rating, seconds=2.0 if arm == "aided" else 1.0)
-    plan.finish_part(store, reader)
+    sessions.end_session(store, reader)
 
 
 @pytest.mark.parametrize("design", ["crossover", "sequential"])
@@ -226,7 +226,7 @@ def test_places_are_held_against_lesions(staffed):
                     at = (float(xs[k]), float(ys[k])) if aided else (0.0, 0.0)
                     decisions.add_finding(context, "lesion", box=(*at, *at), rating=70)
                 decide(store, case, reader, kind, rating=70 if kind == "abnormal" else 10)
-            plan.finish_part(store, reader)
+            sessions.end_session(store, reader)
     found = analysis.figures(store, trial)
     values = np.array(found["analysis"]["Weighted JAFROC"]["values"])
     assert (values[1] > values[0]).all() and (values[0] <= 0.5).all()

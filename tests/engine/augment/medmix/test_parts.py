@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from core.engine.augment.colour import PLAIN, apply_colour, colour_map, hue_matrix, jitter_factors
-from core.engine.augment.config import FAMILIES, MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix import reference
 from core.engine.augment.medmix.medmix import MedMix
@@ -98,9 +98,9 @@ def test_an_empty_region_says_nothing():
 
 
 def test_families_differ():
-    assert set(FAMILIES) <= set(MEDMIX_PRESETS)
+    families = ("cut", "soft", "seam", "lens", "stain", "mottle", "grain", "foreign", "zoom")
     x = tissue(8, 48)
-    images = [MedMix(MEDMIX_PRESETS[name])(x, 2, seeded()).images for name in FAMILIES]
+    images = [MedMix(MEDMIX_PRESETS[name])(x, 2, seeded()).images for name in families]
     for i, a in enumerate(images):
         for b in images[:i]:
             assert (a - b).abs().amax() > 0.05
