@@ -144,3 +144,8 @@ def test_the_command_names_itself_in_its_help(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         commands.entry()
     assert capsys.readouterr().out.startswith("usage: pmsacl-studio ")
+
+
+def test_the_lock_of_the_page_s_tools_names_no_registry():
+    """Written by `npm install --omit-lockfile-registry-resolved`."""
+    assert '"resolved"' not in (ROOT / "package-lock.json").read_text(encoding="utf-8")

