@@ -13,8 +13,7 @@
 """
 
 from core.engine.augment.transform import MedMix
-from core.engine.losses.module import PMSACLLoss
-from core.engine.losses.pmsacl import pmsacl_loss
+from core.engine.losses.pmsacl import PMSACLLoss, pmsacl_loss
 from core.engine.phantom.frame import draw_case
 from core.studio.programs.estimator import AnomalyDetector
 from core.studio.programs.studio import Studio

@@ -7,7 +7,7 @@ l_PMSACL contrasts samples centred by their own class (Eq. 6, `centred.py`), wit
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.losses.centred import centred
@@ -159,3 +159,27 @@ def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
     squared = same.T @ (u - mean[labels]).square() / (count - 1).clamp(min=1)[:, None]
     hinge = F.relu(1 - (squared + EPSILON).sqrt()).mean(1)
     return torch.where(there, hinge, 0).sum() / there.sum().clamp(min=1)
+
+
+class PMSACLLoss(nn.Module):
+    """PMSACL's contrastive loss (Eqs. 4 to 7) with the centres of the classes as a buffer.
+
+    Args:
+        centres: (k + 1, D), the mean features of A_0 to A_k of an encoder before the training; they stay as they are.
+        tau: temperature (Eq. 7).
+        alpha: factor of tau between samples of one class; above 1 they repel each other less (Eq. 7).
+
+    Example:
+        loss = PMSACLLoss(centres)(z, labels, partners)  # z (M, D), labels (M,), partners (M,)
+    """
+
+    centres: Tensor
+
+    def __init__(self, centres: Tensor, tau: float = 0.2, alpha: float = 2.0) -> None:
+        super().__init__()
+        self.register_buffer("centres", torch.as_tensor(centres, dtype=torch.float32).detach().clone())
+        self.tau, self.alpha = tau, alpha
+
+    def forward(self, z: Tensor, labels: Tensor, partners: Tensor) -> Tensor:
+        """The loss, a scalar, as `pmsacl_loss`."""
+        return pmsacl_loss(z, labels, partners, self.centres, self.tau, self.alpha)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import math
 import os
 import signal
 import sqlite3
@@ -17,16 +18,17 @@ import threading
 import time
 from pathlib import Path
 
-from core.studio.db import logged
+from core.studio.db import journal, logged
 from core.studio.db.home import Home
 from core.studio.db.store import Store, is_full
 from core.studio.jobs import execution, memory, times
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.queues import LONG, QUEUES, others_wait
-from core.studio.jobs.reporter import Reporter
+from core.studio.jobs.records import TRAINS
 from core.studio.jobs.steps import STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
+FLUSH = 1.0  # seconds between two writes of metrics
 LOOK = 0.2  # seconds between two looks at what is wanted
 PATIENCE = 600.0  # seconds for which a worker whose disk is full tries to say so
 NICE = 3  # a training keeps its threads, but gives way to what a person waits for: the page, and the short queue
@@ -246,6 +248,55 @@ def main() -> int:
         give_way()
     run_queue(Store(Home.at(args.home)), *([args.queue] if args.queue else []))
     return 0
+
+
+# A step's reports, written down.
+
+
+class Reporter:
+    """Turns a step's reports into metrics by step, the job's progress and one line for people."""
+
+    def __init__(self, store: Store, job: dict):
+        self.store, self.job = store, job
+        self.rows: list[tuple[int, str, float]] = []
+        self.fraction, self.message, self.written = 0.0, f"{job['step']} starts", 0.0
+        self.shown: str | None = None
+        self.thinned = 0  # the step at which the stored metrics were thinned last
+
+    def __call__(self, values: dict) -> None:
+        step, steps = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
+        self.fraction = min(step / steps, 1.0)
+        self.rows += [(step, name, value) for name, value in flatten(values) if name not in ("step", "steps")]
+        message = values.get("message")
+        if message and message != self.shown and self.job["run"]:
+            journal.log(self.store, self.job["run"], message)
+            self.shown = message
+        self.message = message or f"{self.job['step']} {step} of {steps}"
+        if time.monotonic() - self.written >= FLUSH:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.rows and self.job["run"] and self.job["step"] in TRAINS:
+            journal.write_metrics(self.store, self.job["run"], self.rows)
+            if (last := self.rows[-1][0]) - self.thinned >= journal.RECENT:
+                journal.thin_metrics(self.store, self.job["run"], last)
+                self.thinned = last
+        self.rows = []
+        share = (self.job["position"] + self.fraction) / len(self.job["chain"])
+        execution.progress(self.store, self.job["id"], share, self.message)
+        self.written = time.monotonic()
+
+
+def flatten(values: dict) -> list[tuple[str, float]]:
+    """Numbers of a report by name; a list gives name_0, name_1, ..., a matrix name_0_0, ...; the rest is left out."""
+    pairs = []
+    for name, value in values.items():
+        several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None
+        if several:
+            pairs += flatten({f"{name}_{i}": v for i, v in enumerate(several)})
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            pairs.append((name, float(value) if math.isfinite(value) else math.nan))
+    return pairs
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import yaml
 
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
 from core.studio.db.store import NotFound, Store, now
-from core.studio.medmix.plain_yaml import BadYaml, read_yaml
 
 _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
@@ -111,3 +111,42 @@ def from_yaml(text: str) -> dict:
     except (BadConfig, TypeError) as error:
         raise BadPreset(f"the preset's settings do not fit: {error}") from None
     return {"name": str(data["preset"]), "strong": strong, "config": whole, "note": str(data.get("note") or "")}
+
+
+LONGEST = 64 * 1024  # characters; a preset has about a thousand
+DEEPEST = 16
+
+
+class BadYaml(ValueError):
+    """Text that is not read; the message says why."""
+
+
+def read_yaml(text: str) -> Any:
+    """Reads a small document of plain values. Raises BadYaml for anything else."""
+    if len(text) > LONGEST:
+        raise BadYaml(f"this file is too long: at most {LONGEST // 1024} KB are read")
+    try:
+        _look_through(text)
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        raise BadYaml(f"this is not YAML{f' (line {where.line + 1})' if where else ''}") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, BadYaml):
+            raise
+        raise BadYaml("this file holds a value that cannot be read") from None
+
+
+def _look_through(text: str) -> None:
+    """Before anything is built of it: raises BadYaml for aliases and for what is nested too deeply."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            line = event.start_mark.line + 1
+            raise BadYaml(f"line {line} refers to another part of the file (an alias): write the values out")
+        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            depth += 1
+            if depth > DEEPEST:
+                raise BadYaml(f"line {event.start_mark.line + 1}: this file is nested too deeply")
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            depth -= 1

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from core.engine import processes
 from core.engine.config import Config
 from core.engine.objectives.config import PretrainConfig
+from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.engine.tensors import pick_device
 from core.studio.db import journal
-from core.studio.db.store import Store
+from core.studio.db.store import Store, now
+from core.studio.jobs import orphans
 from core.studio.jobs.steps import Report, Stop, Work, never, nothing, step
 from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
-from core.studio.runs._timed import Timed
 from core.studio.runs.encoder_training import train_encoder
 from core.studio.runs.fitting import fit_detector
 from core.studio.runs.readings import size_of
@@ -67,6 +69,28 @@ def create_fit(
     side = size or closer(store, study, encoder["config"])
     own = {"size": side} if side else {}
     return runs.create_run(store, study, "fit", detector, {**checked.to_dict(), **own}, parent, name)
+
+
+class Timed:
+    """Marks a run running, then done, stopped or failed, and adds up the seconds over all its starts."""
+
+    def __init__(self, store: Store, run_id: str, device: str):
+        self.store, self.run_id, self.device = store, run_id, device
+        self.status = "done"
+
+    def __enter__(self) -> Timed:
+        self.start = time.monotonic()
+        self.before = runs.get_run(self.store, self.run_id)["seconds"] or 0.0
+        runs.update_run(self.store, self.run_id, status="running", device=self.device)
+        orphans.sign(runs.run_folder(self.store, self.run_id))
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if kind is not None:
+            self.status = "stopped" if issubclass(kind, (Stopped, KeyboardInterrupt)) else "failed"
+        seconds = self.before + time.monotonic() - self.start
+        runs.update_run(self.store, self.run_id, status=self.status, seconds=seconds, finished=now())
+        orphans.leave(runs.run_folder(self.store, self.run_id))
 
 
 def pretrain_run(

@@ -6,8 +6,7 @@ import tracemalloc
 
 import pytest
 
-from core.studio.medmix.plain_yaml import BadYaml, read_yaml
-from core.studio.medmix.presets import BadPreset, built_in, from_yaml, to_yaml
+from core.studio.medmix.presets import BadPreset, BadYaml, built_in, from_yaml, read_yaml, to_yaml
 
 BILLION = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from core.studio.db import journal
-from core.studio.jobs.reporter import Reporter
+from core.studio.jobs.worker import Reporter
 from core.studio.training import series
 
 

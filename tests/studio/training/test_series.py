@@ -31,7 +31,7 @@ def test_matrices_come_whole_and_stay_out_of_the_series(store, run):
 
 
 def test_the_workers_reports_become_matrices(store, run):
-    from core.studio.jobs.reporter import flatten
+    from core.studio.jobs.worker import flatten
 
     rows = flatten({"aug_confusion": [[1.0, 2.0], [3.0, 4.0]], "loss": 1.0, "alarm": "words", "list": [5, 6]})
     journal.write_metrics(store, run, [(1, name, value) for name, value in rows])

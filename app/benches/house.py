@@ -1,27 +1,43 @@
-"""How many functions of ours three ways through the product pass, here and in another checkout of it."""
+"""The house in figures: its size, what three ways through it pass, and its start; here and in another checkout."""
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+from app.benches._server import connect
 from core.engine.benches.harness import bench
 
 ROOT = Path(__file__).resolve().parents[2]
+KINDS = {
+    "product": ("app/*.py", "core/*.py", "launch.py"),
+    "tests": ("tests/*.py",),
+    "script": ("app/*.js",),
+}
 # Runs where `core` and `app` are those of the checkout that it counts, with what all versions from 0.2 on have.
 WALK = """
-import json, os, sys, threading
+import json, os, sqlite3, sys, threading
 from pathlib import Path
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 root, folder = (Path(p) for p in sys.argv[1:])
 sys.path[0] = str(root)
 places = tuple(str(root / floor) + os.sep for floor in ("core", "app"))
-passed, walks, walking = set(), {}, []
+passed, sent, walks, walking = set(), [], {}, []
+connect = sqlite3.connect
+
+def traced(*args, **kwargs):
+    connection = connect(*args, **kwargs)
+    connection.set_trace_callback(lambda text: sent.append(text) if walking and text[:2] != "--" else None)
+    return connection
+
+sqlite3.connect = traced
 
 def note(frame, event, arg):
     code = frame.f_code
@@ -30,10 +46,13 @@ def note(frame, event, arg):
 
 def walk(name, steps):
     passed.clear()
+    sent.clear()
     walking.append(name)
     steps()
     walking.clear()
-    walks[name] = {"functions": len(passed), "files": len({file for file, _ in passed})}
+    asked = [s for s in sent if s.split()[0].upper() not in ("PRAGMA", "BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")]
+    files = {file for file, _ in passed}
+    walks[name] = {"functions": len(passed), "files": len(files), "statements": len(asked)}
 
 sys.setprofile(note)
 threading.setprofile(note)  # of threads that begin from now on, the server's among them
@@ -87,22 +106,73 @@ print(json.dumps(walks))
 """
 
 
-@bench("walks")
-def walks(quick: bool = False, data: str | None = None) -> dict[str, Any]:
-    """Functions that a minibatch, an image and a decision pass, here and in another checkout (--data)
+@bench("house")
+def house(quick: bool = False, data: str | None = None) -> dict[str, Any]:
+    """Size of the house, functions that three ways pass, and the page's start, here and in another checkout (--data)
 
-    A minibatch through PMSACL's step; an image from its file to the reader's screen; a decision from the page's request
-    to the answer with the next case. Caches are warm, as in use; functions and files of `core` and `app` count once.
+    size: lines, files and the files' median lines of product, tests and script, of what git knows. walks: a minibatch
+    through PMSACL's step; an image from its file to the reader's screen; a decision from the page's request to the
+    answer with the next case. Caches are warm, as in use; functions and files of `core` and `app` count once, and the
+    database's statements but PRAGMA and what opens or ends a transaction. start_seconds: from the server's command to
+    its first whole page, the median of three.
     """
     checkouts = {"here": ROOT} | ({"there": Path(data).resolve()} if data else {})
-    return {name: _walked(root) for name, root in checkouts.items()}
+    return {
+        name: {"size": _size(root), "walks": _walked(root), "start_seconds": _start(root, 1 if quick else 3)}
+        for name, root in checkouts.items()
+    }
+
+
+def _size(root: Path) -> dict[str, dict[str, int]]:
+    """Lines, files and median of the files that git knows, by kind."""
+    sizes = {}
+    for kind, patterns in KINDS.items():
+        listed = subprocess.run(["git", "ls-files", *patterns], cwd=root, capture_output=True, text=True, check=True)
+        files = [root / name for name in listed.stdout.splitlines() if "/vendor/" not in name]
+        lines = [len(file.read_text("utf-8").splitlines()) for file in files if file.is_file()]
+        sizes[kind] = {"lines": sum(lines), "files": len(lines), "median": int(statistics.median(lines))}
+    return sizes
 
 
 def _walked(root: Path) -> dict[str, dict[str, int]]:
-    """The figures of one checkout."""
+    """What each way passes in one checkout."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", WALK, str(root), folder]
         answer = subprocess.run(command, cwd=root, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
     if answer.returncode:
         raise RuntimeError(answer.stderr[-2000:])
     return json.loads(answer.stdout.splitlines()[-1])
+
+
+def _start(root: Path, times: int) -> float:
+    """Median seconds from the server's command to its first whole page, on a home that is there already."""
+    seconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(times + 1):  # the first makes the home
+            began = time.monotonic()
+            command = [sys.executable, "-m", "app.server", "--home", folder, "--port", "0"]
+            server = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            assert server.stdout is not None
+            try:
+                page = _first_page(server.stdout.readline().strip())
+                seconds += [time.monotonic() - began] if turn else []
+            finally:
+                server.terminate()
+                server.wait(30)
+            if b"PMSACL" not in page:
+                raise RuntimeError("the server's first answer is no page")
+    return round(statistics.median(seconds), 2)
+
+
+def _first_page(url: str) -> bytes:
+    """The page, as soon as the server answers. Raises ConnectionError if it does not within a minute."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            connection = connect(url)
+            connection.request("GET", "/")
+            return connection.getresponse().read()
+        except ConnectionError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
