@@ -8,11 +8,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from app.benches._server import connect
+from app.benches.opening import opened
 from core.engine.benches.harness import bench
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,34 +144,10 @@ def _walked(root: Path) -> dict[str, dict[str, int]]:
 
 
 def _start(root: Path, times: int) -> float:
-    """Median seconds from the server's command to its first whole page, on a home that is there already."""
+    """Median seconds from the command to the first page, on a home that is there already."""
     seconds = []
-    with tempfile.TemporaryDirectory() as folder:
-        for turn in range(times + 1):  # the first makes the home
-            began = time.monotonic()
-            command = [sys.executable, "-m", "app.server", "--home", folder, "--port", "0"]
-            server = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            assert server.stdout is not None
-            try:
-                page = _first_page(server.stdout.readline().strip())
-                seconds += [time.monotonic() - began] if turn else []
-            finally:
-                server.terminate()
-                server.wait(30)
-            if b"PMSACL" not in page:
-                raise RuntimeError("the server's first answer is no page")
-    return round(statistics.median(seconds), 2)
-
-
-def _first_page(url: str) -> bytes:
-    """The page, as soon as the server answers. Raises ConnectionError if it does not within a minute."""
-    end = time.monotonic() + 60
-    while True:
-        try:
-            connection = connect(url)
-            connection.request("GET", "/")
-            return connection.getresponse().read()
-        except ConnectionError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
+    with tempfile.TemporaryDirectory() as home:
+        for _ in range(times + 1):  # the first makes the home
+            with opened(home, root=root) as (_, taken):
+                seconds.append(taken)
+    return round(statistics.median(seconds[1:]), 2)

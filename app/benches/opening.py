@@ -49,15 +49,18 @@ def _until_answered() -> float:
 
 
 @contextmanager
-def opened(home: str, *options: str) -> Iterator[tuple[str, float]]:
-    """The page's address and the seconds from the command to its first answer; the server ends with the context."""
+def opened(home: str, *options: str, root: Path = ROOT) -> Iterator[tuple[str, float]]:
+    """The page's address and the seconds from the command to its first answer; the server ends with the context.
+
+    root: the checkout that it is of.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}/"
     line = [sys.executable, "launch.py", "app", "--home", home, "--port", str(port), "--no-browser", *options]
     started = time.perf_counter()
-    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(line, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while not _answers(url):
             if time.perf_counter() - started > PATIENCE:
