@@ -33,7 +33,7 @@ connect = sqlite3.connect
 
 def traced(*args, **kwargs):
     connection = connect(*args, **kwargs)
-    connection.set_trace_callback(lambda text: sent.append(text) if walking and text[:2] != "--" else None)
+    connection.set_trace_callback(lambda text: sent.append(text.strip()) if walking else None)
     return connection
 
 sqlite3.connect = traced
@@ -43,13 +43,17 @@ def note(frame, event, arg):
     if walking and event == "call" and code.co_filename.startswith(places) and code.co_name[0] != "<":
         passed.add((code.co_filename, code.co_firstlineno))
 
+CONTROL = ("PRAGMA", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "--")
+
 def walk(name, steps):
     passed.clear()
     sent.clear()
     walking.append(name)
     steps()
     walking.clear()
-    asked = [s for s in sent if s.split()[0].upper() not in ("PRAGMA", "BEGIN", "COMMIT", "SAVEPOINT", "RELEASE")]
+    asked = [s for s in sent if not s.upper().startswith(CONTROL)]
+    # what a trigger does is reported under the statement that set it off, right behind that
+    asked = [s for s, last in zip(asked, ["", *asked]) if s != last or s.startswith("SELECT")]
     files = {file for file, _ in passed}
     walks[name] = {"functions": len(passed), "files": len(files), "statements": len(asked)}
 
