@@ -270,9 +270,9 @@ class SidesOfChange(Part):
 
 
 class ChangedImages(Part):
-    """What differs in the images of a day of import."""
+    """What differs in the images of a device, or of a day of import where no device is named."""
 
-    day: str
+    of: str
     pictures: SidesOfChange | None
     rows: list[ChangedMeasure]
 

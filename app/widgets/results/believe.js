@@ -1,6 +1,6 @@
 // How far a run is to be believed: its promise, what planted lesions say it misses, changed images, calibrated scores.
 import { el } from '../../static/dom.js';
-import { day, fixed, percent } from '../../static/format.js';
+import { fixed, percent } from '../../static/format.js';
 import { table } from './tables.js';
 
 /** @typedef {import('../../static/answers').Believed} Believed */
@@ -56,7 +56,7 @@ function promised(p) {
 }
 
 /** What of the images differs, with pictures from the middle of either side. @param {Believed['plain'][number]} group */
-function differing({ day: when, rows, pictures }) {
+function differing({ of, rows, pictures }) {
   const row = (/** @type {string} */ words, /** @type {number[]} */ cases) =>
     el(
       'figure',
@@ -66,7 +66,7 @@ function differing({ day: when, rows, pictures }) {
     );
   const differences = rows.map(({ measure, usual, new: now }) => `${measure} ${fixed(now)} instead of ${fixed(usual)}`);
   return [
-    el('p', { class: 'num' }, `Images of ${day(when)}: ${differences.join(', ')}.`),
+    el('p', { class: 'num' }, `Images of ${of}: ${differences.join(', ')}.`),
     pictures && el('div', { class: 'rs-sides' }, row('held out', pictures.usual), row('new', pictures.new)),
   ];
 }

@@ -54,6 +54,13 @@ def patient(ds) -> str | None:
     return f"{issuer} {number}".strip() if number else None
 
 
+def device(ds) -> str | None:
+    """What took an image, and where, in its header's words (PS3.3 C.7.5.1); None where a header names none."""
+    model = f"{ds.get('Manufacturer') or ''} {ds.get('ManufacturerModelName') or ''}"
+    words = (str(ds.get(name) or "") for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
+    return ", ".join(filter(None, (" ".join(word.split()) for word in (model, *words)))) or None
+
+
 def declares_text(ds) -> bool:
     """Whether a file's header says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
     return str(ds.get("BurnedInAnnotation", "")).strip().upper() == "YES"

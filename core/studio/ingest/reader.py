@@ -134,6 +134,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
                 "height": image.shape[0],
                 "bits": head.bits,
                 "modality": head.modality,
+                "device": None if header is None else dicom.device(header),
                 "sha256": digest,
                 "phash": perceptual_hash(thumb),
                 "burned_in": int(declared or burned_in.likely(image)),

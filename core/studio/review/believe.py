@@ -6,8 +6,10 @@ joins it with what the database alone tells.
 
 from __future__ import annotations
 
+import json
 from datetime import date
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,16 +29,16 @@ FOLDS = 5  # of a calibration, patients kept apart; each kind takes twice as man
 MANY = 500  # from which isotonic regression takes the place of Platt's
 BINS = 10
 SHOWN = 4  # pictures of a kind of images
-CHANGED = "Images have changed since {day}"
+CHANGED = "Images {of}have changed since {day}"
 PAUSED = "Paused: what is promised of images like the held-out ones does not hold for images that have changed."
 
 
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     """Plant lesions into held-out normals and compare new images with the normals learnt from; kept with the run.
 
-    {"threshold", "planted": rows of `Planted`, "groups": {day of import: rows of `Changed`}, "pictures": {day:
-    {"usual", "new": cases}}, "made"}. The threshold is the promise's, or the run's own where too few are held out for
-    one. The pictures are of images in the middle of what differs most.
+    {"threshold", "planted": rows of `Planted`, "groups": {device, or day of import: rows of `Changed`}, "pictures":
+    {the same: {"usual", "new": cases}}, "made"}. The threshold is the promise's, or the run's own where too few are
+    held out for one. The pictures are of images in the middle of what differs most.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
@@ -48,18 +50,21 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
         lambda images, roi: look(detector, images, roi)[1]["roi"],
         np.asarray(arrays.images[held]), np.asarray(arrays.roi[held]), threshold,
     )  # fmt: skip
-    usual = drift.measures(np.asarray(arrays.images[held]))
+    devices = _devices(store, arrays.case_ids[held])
     place = {int(case): k for k, case in enumerate(arrays.case_ids)}
     groups, pictures = {}, {}
-    for day, cases in _new(store, run["study"], run_id).items():
+    for group, cases in _by_group(_new(store, run["study"], run_id)).items():
         there = [c for c in cases if c in place][-200:]
+        same = held[devices == group]
+        beside = same if len(same) >= drift.LEAST else held
+        usual = drift.measures(np.asarray(arrays.images[beside]))
         new = drift.measures(np.stack([np.asarray(arrays.images[place[c]]) for c in there]))
         compared = drift.compare(usual, new)
-        groups[day] = [{**row._asdict(), "matters": row.matters} for row in compared]
+        groups[group] = [{**row._asdict(), "matters": row.matters} for row in compared]
         if compared and compared[0].matters:
             of = compared[0].measure
-            sides = {"usual": (usual[of], arrays.case_ids[held]), "new": (new[of], np.array(there))}
-            pictures[day] = {side: _middle(*given) for side, given in sides.items()}
+            sides = {"usual": (usual[of], arrays.case_ids[beside]), "new": (new[of], np.array(there))}
+            pictures[group] = {side: _middle(*given) for side, given in sides.items()}
     measured = {"threshold": threshold, "planted": [r._asdict() for r in rows], "groups": groups, "pictures": pictures,
             "made": now()}  # fmt: skip
     runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: measured})
@@ -72,7 +77,8 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
 
 def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
     """{"promise", "planted", "changed", "plain", "calibration", "enough", "made"} of a run, each None or empty where
-    there is too little. plain: what differs by day of import, with pictures of either side."""
+    there is too little. plain: what differs by device, or by day of import
+    where no device is named, with pictures of either side."""
     cases = scored(store, study, run_id)
     stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
     changed, promised = alarm(store, study, run_id, cases), promise(store, study, cases)
@@ -80,9 +86,10 @@ def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
         promised |= {"guarantee": PAUSED, "paused": True}
     there = {row["id"] for row in store.query("SELECT id FROM cases WHERE study = ?", [study])}
     plain = []
-    for day, rows in stored.get("groups", {}).items():
-        shown = {side: [c for c in few if c in there] for side, few in stored.get("pictures", {}).get(day, {}).items()}
-        plain += [{"day": day, "pictures": shown or None, "rows": [row for row in rows if row["matters"]]}]
+    for group, rows in stored.get("groups", {}).items():
+        sides = stored.get("pictures", {}).get(group, {})
+        shown = {side: [c for c in few if c in there] for side, few in sides.items()}
+        plain += [{"of": _day(group), "pictures": shown or None, "rows": [row for row in rows if row["matters"]]}]
     return {
         "promise": promised,
         "planted": [{**row, "found": wilson(row["flagged"], row["images"])} for row in stored.get("planted", [])],
@@ -94,14 +101,23 @@ def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
     }
 
 
-# Drift: cases that nobody calls abnormal, in the order in which they came, by day of import.
+# Drift: cases that nobody calls abnormal, in the order in which they came, of each device that took them.
 
 
-def _new(store: Store, study: str, run_id: str) -> dict[str, list[int]]:
-    """Test cases that came after the day of the study's first import and are called normal, by day of import: by their
+class _Came(NamedTuple):
+    """A new case that is called normal. device: what took its image, None where its file names none."""
+
+    case: int
+    day: str
+    device: str | None
+
+
+def _new(store: Store, study: str, run_id: str) -> list[_Came]:
+    """Test cases that came after the day of the study's first import and are called normal, in that order: by their
     readers' last word, else by the run's flag."""
     rows = store.query(
-        "SELECT c.id, substr(c.added, 1, 10) AS day, (SELECT k.decision FROM current_reviews k WHERE k.case_id = c.id "
+        "SELECT c.id, substr(c.added, 1, 10) AS day, c.device, (SELECT k.decision FROM current_reviews k "
+        "WHERE k.case_id = c.id "
         "ORDER BY k.stage = 'adjudication' DESC, k.stage = 'second' DESC, k.review_id DESC LIMIT 1) AS said, "
         "coalesce(r.flagged_roi, r.flagged) AS flagged "
         "FROM cases c JOIN readings r ON r.case_id = c.id AND r.run = ? WHERE c.study = ? AND c.split = 'test' "
@@ -109,53 +125,88 @@ def _new(store: Store, study: str, run_id: str) -> dict[str, list[int]]:
         "ORDER BY c.added, c.id",
         [run_id, study, study],
     )
-    out: dict[str, list[int]] = {}
-    for row in rows:
-        if row["said"] == "normal" or (row["said"] is None and not row["flagged"]):
-            out.setdefault(row["day"], []).append(row["id"])
-    return out
+    return [
+        _Came(row["id"], row["day"], row["device"])
+        for row in rows
+        if row["said"] == "normal" or (row["said"] is None and not row["flagged"])
+    ]
+
+
+def _by_group(new: list[_Came]) -> dict[str, list[int]]:
+    """Cases by the device that took them, those without one by their day of import."""
+    groups: dict[str, list[int]] = {}
+    for came in new:
+        groups.setdefault(came.device or came.day, []).append(came.case)
+    return groups
+
+
+def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
+    """The device (n,) that took each case's image, or None."""
+    rows = store.query(
+        "SELECT id, device FROM cases WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(cases.tolist())]
+    )
+    named = {row["id"]: row["device"] for row in rows}
+    return np.array([named.get(int(case)) for case in cases], object)
 
 
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
     """{"cases", "capital", "since", "words", "caveat"} of all imports in order; since: the day of the image at which
     the capital of the test by betting reached the alarm, None if it never did. None where nothing can be compared.
 
+    Images of each device are a series of their own, which begins with its share of one capital, so that the number of
+    devices makes no alarm more likely; the capital told is of all together. A device is compared with its own held-out
+    normals where there are enough, else with all.
+
     Normal cases alone are compared with held-out normals; that the flagged ones are left out takes the highest scores
     away, so held-out ones above the run's threshold are left out too. Where patients are known, the first image of each
     counts, on either side, and none of a patient who was learnt from: its images look more usual than others'.
     """
-    groups = _new(store, study, run_id)
-    if not groups:
-        return None
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
-    used = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
-    order = [(day, case) for day in sorted(groups) for case in groups[day] if case in score]
+    new = [came for came in _new(store, study, run_id) if came.case in score]
+    held = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
+    held = held.where(np.argsort(held.ids))  # in the order in which they came, as the new ones are
     learnt = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'train'", [study])]
-    new = np.array([case for _, case in order], int)
-    whose = patients_of(store, study, np.concatenate([learnt, used.ids, new]).astype(int))
-    held = used.scores
+    whose = patients_of(store, study, np.concatenate([learnt, held.ids, [came.case for came in new]]).astype(int))
     if whose is not None:
-        known, own = whose[: len(learnt) + len(used)], whose[len(learnt) : len(learnt) + len(used)]
-        theirs = whose[len(learnt) + len(used) :]
-        held = held[drift.first_of_each(own)]
-        order = [order[i] for i in drift.first_of_each(theirs) if theirs[i] not in known]
-    if not order or len(held) < drift.LEAST:
+        known, own, theirs = np.split(whose, [len(learnt), len(learnt) + len(held)])
+        held, others = held.where(drift.first_of_each(own)), {*known.tolist(), *own.tolist()}
+        new = [new[i] for i in drift.first_of_each(theirs) if theirs[i] not in others]
+    if not new or len(held) < drift.LEAST:
         return None
-    capital = drift.jumper(drift.online_p_values(held, np.array([score[case] for _, case in order])))
-    at = drift.first_alarm(capital)
-    since = None if at is None else order[at][0]
+    devices = _devices(store, held.ids)
+    series = [(device, list(came)) for device, came in groupby(sorted(new, key=_device), key=_device)]
+    capitals: list[float] = []
+    alarms: list[tuple[str, str]] = []
+    for device, came in series:
+        same = held.scores[devices == (device or None)]
+        usual = same if len(same) >= drift.LEAST else held.scores
+        capital = drift.jumper(drift.online_p_values(usual, np.array([score[each.case] for each in came])))
+        capitals.append(float(capital.max()))
+        at = drift.first_alarm(capital, drift.ALARM * len(series))
+        if at is not None:
+            alarms.append((came[at].day, device))
+    since, of = min(alarms, default=(None, ""))
     return {
-        "cases": len(order),
-        "capital": float(capital.max()),
+        "cases": len(new),
+        "capital": max(capitals) / len(series),
         "since": since,
-        "words": CHANGED.format(day=_day(since)) if since else f"{len(order)} new normal cases: like the held-out ones",
+        "words": CHANGED.format(of=f"of {of} " if of else "", day=_day(since))
+        if since
+        else f"{len(new)} new normal cases: like the held-out ones",
         "caveat": UNKNOWN if whose is None else None,
     }
 
 
+def _device(came: _Came) -> str:
+    return came.device or ""
+
+
 def _day(text: str) -> str:
-    """2026-03-12 as 12 March 2026."""
-    when = date.fromisoformat(text)
+    """2026-03-12 as 12 March 2026; what is no day as it is."""
+    try:
+        when = date.fromisoformat(text)
+    except ValueError:
+        return text
     return f"{when.day} {when:%B %Y}"
 
 
@@ -216,7 +267,7 @@ def as_text(measured: dict[str, Any], promise: dict[str, Any]) -> str:
     lines.append(f"At the threshold {measured['threshold']:.4g}, of planted lesions are flagged:")
     for row in measured["planted"]:
         lines.append(f"  size {row['size']:.2f}, contrast {row['contrast']:.1f}: {row['flagged']} of {row['images']}")
-    for day, rows in measured["groups"].items():
+    for group, rows in measured["groups"].items():
         told = [f"{r['measure']} {r['usual']:.3f} to {r['new']:.3f}" for r in rows if r["matters"]]
-        lines.append(f"Images of {day}: {'; '.join(told) or 'as before'}")
+        lines.append(f"Images of {_day(group)}: {'; '.join(told) or 'as before'}")
     return "\n".join(lines)

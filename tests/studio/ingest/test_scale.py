@@ -58,6 +58,7 @@ def test_dicom_without_a_window_has_the_scale_of_its_scanner(store, tmp_path):
         (folder / "train/normal").mkdir(parents=True, exist_ok=True)
         write_dicom(folder / "train/normal" / name, values, Manufacturer="A", DeviceSerialNumber=device)
     import_study(store, "x", folder)
+    assert sorted(c["device"] for c in cases(store, "x")) == ["A, 1", "A, 1", "A, 2"], "what drift is told apart by"
     by_name = {case["name"][0]: shown(case)[..., 0].astype(int) for case in cases(store, "x")}
     assert by_name["b"].mean() - by_name["a"].mean() == pytest.approx(127.5, abs=2), "twice as bright, and so shown"
     assert by_name["c"].max() == 255 and by_name["c"].min() == 0, "another device has a scale of its own"

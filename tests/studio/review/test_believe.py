@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.engine.calibration.drift import ALARM
 from core.engine.calibration.planted import SIZES
 from core.studio.ingest.patients import UNKNOWN
 from core.studio.review import believe
@@ -69,6 +70,35 @@ def test_one_image_of_each_patient_counts_and_none_of_whom_was_learnt_from(large
     assert believe.believed(store, "large", "r")["changed"]["cases"] == 39
 
 
+def test_each_device_is_a_series_of_its_own(large):
+    """Of two devices' new images those of one have changed: the alarm names it, and not the other."""
+    store, cases = large
+    values = np.clip(np.random.default_rng(0).normal(size=240), None, 1.9)
+    for number, case in enumerate(cases):
+        store.execute("UPDATE cases SET device = ? WHERE id = ?", [f"scanner {number % 2}", case])
+    scores(store, cases, values)
+    unchanged = believe.believed(store, "large", "r")["changed"]
+    assert unchanged["since"] is None and unchanged["cases"] == 120
+    late = (np.arange(240) >= 120) & (np.arange(240) % 2 == 1)
+    scores(store, cases, np.where(late, values - 1.5, values))
+    changed = believe.believed(store, "large", "r")["changed"]
+    assert changed["since"] == "2026-03-12"
+    assert changed["words"] == "Images of scanner 1 have changed since 12 March 2026"
+    assert changed["capital"] >= ALARM
+
+
+def test_the_first_image_of_a_patient_counts_on_either_side_and_not_the_highest(large):
+    """Images of a patient differ, and nothing changes: taking the highest held-out one of each would raise an alarm."""
+    store, cases = large
+    store.execute("UPDATE cases SET split = 'holdout' WHERE id IN (SELECT id FROM cases ORDER BY id LIMIT 100)")
+    scores(store, cases, np.clip(np.random.default_rng(0).normal(size=240), None, 1.9))
+    with store.write() as db:
+        for number, case in enumerate(cases):
+            db.execute("UPDATE cases SET patient = ? WHERE id = ?", [f"p{number // 4}", case])
+    changed = believe.believed(store, "large", "r")["changed"]
+    assert changed["cases"] == 30 and changed["since"] is None and changed["capital"] < 10
+
+
 def test_scores_are_calibrated_by_decisions_once_there_are_enough(large):
     store, cases = large
     rng = np.random.default_rng(1)
@@ -121,4 +151,8 @@ def test_pictures_show_how_images_differ(tiny_study, store):
     kept = {"groups": {"2026-03-12": [day]}, "pictures": {"2026-03-12": {"usual": [few[0]], "new": [few[0], 10**9]}}}
     runs.update_run(store, fit, summary={**runs.get_run(store, fit)["summary"], believe.KEPT: kept})
     (group,) = believe.believed(store, tiny_study, fit)["plain"]
-    assert group["pictures"] == {"usual": [few[0]], "new": [few[0]]} and group["rows"] == [day]
+    assert (
+        group["of"] == "12 March 2026"
+        and group["pictures"] == {"usual": [few[0]], "new": [few[0]]}
+        and group["rows"] == [day]
+    )
