@@ -284,9 +284,9 @@ export interface components {
             second: components["schemas"]["Decision"];
             label: components["schemas"]["Label"];
         };
-        /** @description What differs in the images of a day of import. */
+        /** @description What differs in the images of a device, or of a day of import where no device is named. */
         ChangedImages: {
-            day: string;
+            of: string;
             pictures: components["schemas"]["SidesOfChange"] | null;
             rows: components["schemas"]["ChangedMeasure"][];
         };
