@@ -1,11 +1,8 @@
-"""DICOM in and out over the network: dicom serve|fetch|send. Nothing listens or asks unless one of these runs."""
+"""DICOM in and out over the network: dicom serve|fetch|send|server."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from pathlib import Path
 
 from app.commands._common import BY, UserError, finish, open_store, progress, say, verb
 
@@ -16,7 +13,7 @@ PASSWORD = "PMSACL_DICOMWEB_PASSWORD"
 def add(subparsers) -> None:
     title = "DICOM over the network: take images in, send masks, heat maps and reports"
     parser = subparsers.add_parser("dicom", help=title, description=title)
-    inner = parser.add_subparsers(dest="what", metavar="serve|fetch|send", required=True)
+    inner = parser.add_subparsers(dest="what", metavar="serve|fetch|send|server", required=True)
     serve = verb(inner, "serve", "Listen as a DICOM node and take what is sent into a watched study", run_serve)
     serve.add_argument("study")
     serve.add_argument("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; repeat it")
@@ -33,6 +30,11 @@ def add(subparsers) -> None:
     serve.add_argument("--kinds", default=",".join(KINDS), help="of seg, map and sr")
     serve.add_argument("--run", dest="run_id", metavar="RUN", help="of maps and scores; else the one Review opens with")
     serve.add_argument("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS")
+    serve = verb(inner, "server", "List, name or remove the DICOMweb servers that the page may send to", run_server)
+    serve.add_argument("name", nargs="?")
+    serve.add_argument("url", nargs="?", metavar="URL")
+    serve.add_argument("--user", help=f"sign in by name; the password is read from {PASSWORD} when something is sent")
+    serve.add_argument("--remove", action="store_true")
 
 
 FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", "study-uid": "StudyInstanceUID",
@@ -41,14 +43,8 @@ FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", 
 
 def _add_server(parser) -> None:
     parser.add_argument("study")
-    parser.add_argument("url", metavar="URL", help="of the server, as https://HOST/dicom-web")
+    parser.add_argument("url", metavar="URL", help="of the server, as https://HOST/dicom-web; to send: or its name")
     parser.add_argument("--user", help=f"sign in by name; the password is read from {PASSWORD}")
-
-
-def _sign_in(args) -> tuple[str, str] | None:
-    if args.user and PASSWORD not in os.environ:
-        raise UserError(f"--user needs the password in the variable {PASSWORD}")
-    return (args.user, os.environ[PASSWORD]) if args.user else None
 
 
 def run_serve(args) -> int:
@@ -66,13 +62,13 @@ def run_serve(args) -> int:
 
 
 def run_fetch(args) -> int:
-    from core.studio.incoming.dicomweb import fetch
+    from core.studio.incoming.dicomweb import fetch, sign_in_of
 
     store = open_store(args)
     given = {keyword: getattr(args, flag.replace("-", "_")) for flag, keyword in FILTERS.items()}
     filters = {keyword: value for keyword, value in given.items() if value}
     with progress(args, f"Fetching from {args.url}") as show:
-        done = fetch(store, args.study, args.url, BY, filters, _sign_in(args), args.limit, show)
+        done = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
     for refused in done["refused"]:
         say(args, f"  left out {refused['uid']}: {refused['reason']}")
     words = f"{done['fetched']} images fetched, {done['again']} were there; the app or `watch --once` takes them in"
@@ -80,25 +76,34 @@ def run_fetch(args) -> int:
 
 
 def run_send(args) -> int:
-    from core.studio.incoming.dicomweb import send
+    from core.studio.incoming import dicomweb
+    from core.studio.ingest import burned_in
     from core.studio.ingest.studies import show_study
-    from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
-    from core.studio.review.exports.dicom_seg import export_dicom_seg
 
     store, kinds = open_store(args), args.kinds.split(",")
     if set(kinds) - set(KINDS):
         raise UserError(f"--kinds takes some of {','.join(KINDS)}, not {args.kinds!r}")
-    study, sent = show_study(store, args.study)["id"], {}
-    for kind in kinds:
-        with tempfile.TemporaryDirectory(dir=store.home.cache) as folder:
-            if kind == "seg":
-                done = export_dicom_seg(store, study, Path(folder), BY, args.names)
-            else:
-                act = export_dicom_map if kind == "map" else export_dicom_sr
-                done = act(store, study, Path(folder), BY, args.names, args.run_id)
-            if done["burned_in"]["cases"]:
-                say(args, f"{len(done['burned_in']['cases'])} of the images may carry burned-in text")
-            with progress(args, f"Sending {kind}") as show:
-                sent[kind] = send(sorted(Path(folder).iterdir()), args.url, _sign_in(args), show)
+    study, named = show_study(store, args.study)["id"], dicomweb.servers(store).get(args.url)
+    url, user = (str(named["url"]), named["user"]) if named else (args.url, args.user)
+    sign_in = dicomweb.sign_in_of(user)
+    if marked := burned_in.among(store, study, look=False)["cases"]:
+        say(args, f"{len(marked)} of the images may carry burned-in text")
+    with progress(args, f"Sending to {url}") as show:
+        sent = dicomweb.send_study(
+            store, study, url, BY, kinds, args.names, args.run_id, sign_in, lambda kind, i, n: show(i, n, kind)
+        )
     words = ", ".join(f"{n} {kind}" for kind, n in sent.items())
-    return finish(args, {"study": study, "sent": sent}, f"Stored on {args.url}: {words}")
+    return finish(args, {"study": study, "sent": sent}, f"Stored on {url}: {words}")
+
+
+def run_server(args) -> int:
+    from core.studio.incoming import dicomweb
+
+    store = open_store(args)
+    if args.name:
+        if (args.url is None) != args.remove:
+            raise UserError("give the server's URL, or --remove")
+        dicomweb.name_server(store, args.name, args.url, args.user, BY)
+    known = dicomweb.servers(store)
+    lines = [f"{name}: {of['url']}" + (f", as {of['user']}" if of["user"] else "") for name, of in known.items()]
+    return finish(args, {"servers": known}, "\n".join(lines) or "The page may send to no server.")

@@ -1,4 +1,4 @@
-"""Bring images in: study import|recipe|add|annotations|list|show, watch, roots."""
+"""Bring images in: study import|recipe|add|annotations|export|list|show, watch, roots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add(subparsers) -> None:
 
 def _add_study(subparsers) -> None:
     parser = subparsers.add_parser("study", help="import images as a study; add to one; list and show studies")
-    inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|annotations|list|show", required=True)
+    inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|annotations|export|list|show", required=True)
     importing = verb(
         inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_study_import
     )
@@ -52,6 +52,17 @@ def _add_study(subparsers) -> None:
     importing.add_argument("name")
     importing.add_argument("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks")
     importing.add_argument("--format", required=True, help="coco, cvat, label-studio, png or yolo")
+    importing = verb(
+        inner, "export", "Write decisions, masks, maps or images in a form of other tools", run_study_export
+    )
+    importing.add_argument("name")
+    forms = "csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-map, dicom-sr or anomalib"
+    importing.add_argument("form", metavar="FORM", help=forms)
+    importing.add_argument("--out", required=True, metavar="PATH", help="a file; of many files a zip, or a new folder")
+    importing.add_argument(
+        "--run", dest="run_id", metavar="RUN", help="of scores and maps; else the one Review opens with"
+    )
+    importing.add_argument("--names", action="store_true", help="keep names, dates and UIDs as they are")
     verb(inner, "list", "List the studies", run_study_list)
     importing = verb(inner, "show", "What a study holds", run_study_show)
     importing.add_argument("name")
@@ -153,6 +164,24 @@ def run_study_annotations(args) -> int:
     if done["passed_over"]:
         words += f"; not read: {', '.join(done['passed_over'])}"
     return finish(args, {"study": study, **done}, words)
+
+
+def run_study_export(args) -> int:
+    from pathlib import Path
+
+    from core.studio.ingest.studies import show_study
+    from core.studio.review.exports.formats import write_form
+
+    store, out = open_store(args), Path(args.out).expanduser().absolute()
+    if out.exists():
+        raise UserError(f"{out} is there already; give another name")
+    study = show_study(store, args.name)["id"]
+    done = write_form(store, study, args.form, out, BY, args.names, args.run_id)
+    if cases := done["burned_in"]["cases"]:
+        say(args, f"{len(cases)} of the images may carry burned-in text")
+    for why, count in done.get("left_out", {}).items():
+        say(args, f"  left out {count}: {why}")
+    return finish(args, {"study": study, "form": args.form, **done, "out": str(out)}, f"Written: {out}")
 
 
 def run_study_list(args) -> int:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, StreamingResponse
+from pydantic import Field
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
 from app.access.permissions import Administrator, Reader, Studio
 from app.context import Context
-from app.routes._types import Answer, Int, Name, Part, binary
+from app.routes._types import Answer, Body, Int, Name, Part, binary
 from core.studio.db import leftovers
 from core.studio.db.store import Store
+from core.studio.incoming import dicomweb
 from core.studio.ingest import burned_in
-from core.studio.review import sessions
-from core.studio.review.exports.annotations import LARGEST, OUT, export_annotations, import_annotations
+from core.studio.review import people, sessions
+from core.studio.review.exports.annotations import LARGEST, import_annotations
 from core.studio.review.exports.bundle import BundleWriter, Limits, import_bundle
-from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
-from core.studio.review.exports.dicom_seg import export_dicom_seg
-from core.studio.review.exports.pictures import export_coco, export_png
-from core.studio.review.exports.tables import export_csv, export_scores, names_for
+from core.studio.review.exports.formats import SUFFIXES, write_form
+from core.studio.review.exports.tables import names_for
 
 router = APIRouter(prefix="/api/export", tags=["export"])
-FILES = {"png": export_png, "dicom-seg": export_dicom_seg}  # a folder of files, as a zip
-OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # likewise
-FORMATS = {"csv": "csv", "scores": "csv", "coco": "json", "bundle": "zip", **OUT}
-FORMATS |= dict.fromkeys([*FILES, *OF_A_RUN], "zip")
 
 
 class Missing(Part):
@@ -59,10 +55,25 @@ class AnnotationsIn(Answer):
 
 
 class ExportWarning(Answer):
-    """text: null where there is nothing to warn of. cases: with likely burned-in text."""
+    """text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may
+    send to."""
 
     text: str | None
     cases: list[int]
+    servers: list[str]
+
+
+class Send(Body):
+    """server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review."""
+
+    server: Name
+    kinds: Annotated[list[Literal["seg", "map", "sr"]], Field(min_length=1, max_length=3)]
+    names: bool = False
+    run: Name = ""
+
+
+class Sending(Answer):
+    job: int
 
 
 def exportable(ctx: Context, request: Request, study: str) -> Store:
@@ -80,28 +91,37 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
     """Warns before anything goes out of likely burned-in text, in words and as the cases to look at."""
     store = exportable(ctx, request, study)
     burned = burned_in.among(store, study, look=False)
-    return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200]}
+    known = dicomweb.servers(store) if people.rights(store, who, ctx.single_user)["administer"] else {}
+    return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200], "servers": [*known]}
+
+
+@router.post("/{study}/send", response_model=Sending)
+def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
+    """Queue masks, heat maps and reports for a DICOMweb server that was named on the machine: no address is taken."""
+    store = exportable(ctx, request, study)
+    asked = {"kinds": body.kinds, "keep_names": body.names, "run": body.run or None}
+    return {"ok": True, "job": dicomweb.submit_send(store, study, body.server, who, **asked)}
 
 
 @router.post("/{study}/{kind}", **binary("application/zip", "text/csv", "application/json"))
 def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, names: Int = 0, run: Name = ""):
     """De-identified unless names=1 (administrators). A bundle keeps names, and is for administrators."""
-    if kind not in FORMATS:
-        raise ValueError(f"a study goes out as one of {', '.join(FORMATS)}, not {kind!r}")
+    if kind != "bundle" and kind not in SUFFIXES:
+        raise ValueError(f"a study goes out as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
     store = exportable(ctx, request, study)
     keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
     if kind == "bundle":
         return _streamed(BundleWriter(store, study, who))
     folder = leftovers.begin(store.home.cache)
+    file = folder / f"{study}-{kind}.{SUFFIXES[kind]}"
     try:
-        file, text = _write(store, study, kind, folder, who, keep, run or None)
+        done = write_form(store, study, kind, file, who, keep, run or None)
     except BaseException:
         leftovers.discard(folder)
         raise
     gone = BackgroundTask(leftovers.discard, folder)
-    head = {"X-Burned-In-Text": str(len(text["cases"]))}
-    name = f"{study}-{kind}.{FORMATS[kind]}"
-    answer = FileResponse(file, filename=name, background=gone, headers=head, stat_result=file.stat())
+    head = {"X-Burned-In-Text": str(len(done["burned_in"]["cases"]))}
+    answer = FileResponse(file, filename=file.name, background=gone, headers=head, stat_result=file.stat())
     for mark in ("etag", "last-modified"):  # of the file that was made for this answer
         del answer.headers[mark]
     return answer
@@ -149,26 +169,3 @@ def _streamed(bundle: BundleWriter) -> StreamingResponse:
         **{f"X-Missing-{kind.title()}": str(len(names)) for kind, names in bundle.missing.items()},
     }
     return StreamingResponse(bundle.chunks(), media_type="application/zip", headers=head)
-
-
-def _write(store, study: str, kind: str, folder: Path, who: str, names: bool, run: str | None) -> tuple[Path, dict]:
-    """The file, and what is known of burned-in text in the pictures it speaks of."""
-    file = folder / f"{study}.{FORMATS[kind]}"
-    if kind == "csv":
-        done = export_csv(store, study, file, who, names, run)
-    elif kind == "scores":
-        done = export_scores(store, study, file, who, names)
-    elif kind == "coco":
-        done = export_coco(store, study, file, who, names)
-    elif kind in OUT:
-        done = export_annotations(store, study, file, kind, who, names)
-    else:
-        inside = folder / "files"
-        if kind in FILES:
-            done = FILES[kind](store, study, inside, who, names)
-        else:
-            done = OF_A_RUN[kind](store, study, inside, who, names, run)
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
-            for path in sorted(inside.iterdir()):
-                out.write(path, path.name)
-    return file, done["burned_in"]

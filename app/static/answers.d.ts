@@ -670,12 +670,16 @@ export interface components {
             distance: number;
             usual: components["schemas"]["UsualDistance"] | null;
         };
-        /** @description text: null where there is nothing to warn of. cases: with likely burned-in text. */
+        /**
+         * @description text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may
+         *     send to.
+         */
         ExportWarning: {
             /** @constant */
             ok: true;
             text: string | null;
             cases: number[];
+            servers: string[];
         };
         /** @description error: one sentence on what went wrong (errors.py). */
         Failed: {
@@ -2139,6 +2143,20 @@ export interface components {
             first: boolean;
             adopted: boolean;
         };
+        /** @description server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review. */
+        Send: {
+            server: string;
+            kinds: ("seg" | "map" | "sr")[];
+            /** @default false */
+            names: boolean;
+            /** @default  */
+            run: string;
+        };
+        Sending: {
+            /** @constant */
+            ok: true;
+            job: number;
+        };
         Series: {
             [key: string]: components["schemas"]["Point"][];
         };
@@ -2998,6 +3016,8 @@ export type SavedView = components['schemas']['SavedView'];
 export type Scene = components['schemas']['Scene'];
 export type ScoreSpread = components['schemas']['ScoreSpread'];
 export type ScoredRun = components['schemas']['ScoredRun'];
+export type Send = components['schemas']['Send'];
+export type Sending = components['schemas']['Sending'];
 export type Series = components['schemas']['Series'];
 export type SessionAgreement = components['schemas']['SessionAgreement'];
 export type SessionChoice = components['schemas']['SessionChoice'];
@@ -3147,6 +3167,7 @@ export interface Api {
   (path: `/api/training/runs${Query}`): Promise<RunRows>;
   (path: `/api/trials/${string}/close${Query}`, body: object): Promise<Done>;
   (path: `/api/trials/${string}/start${Query}`, body: object): Promise<Done>;
+  (path: `/api/export/${string}/send${Query}`, body: object): Promise<Sending>;
   (path: `/api/learn/${string}/adopt${Query}`, body: object): Promise<Done>;
   (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
   (path: `/api/medmix/probe${Query}`, body: object): Promise<Probe>;
@@ -3296,6 +3317,7 @@ export interface Post {
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/close`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/start`, body?: Params): Promise<Answer<Done>>;
+  (path: `/api/export/${string}/send`, body?: Params): Promise<Answer<Sending>>;
   (path: `/api/learn/${string}/adopt`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, body?: Params): Promise<Answer<Probe>>;
   (path: `/api/review/boxes`, body?: Params): Promise<Answer<BoxesThere>>;
@@ -3362,6 +3384,7 @@ export interface PostBytes {
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/close`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/start`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
+  (path: `/api/export/${string}/send`, params: Params, content: Uint8Array): Promise<Answer<Sending>>;
   (path: `/api/learn/${string}/adopt`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, params: Params, content: Uint8Array): Promise<Answer<Probe>>;
   (path: `/api/review/boxes`, params: Params, content: Uint8Array): Promise<Answer<BoxesThere>>;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import select
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -111,14 +113,64 @@ def test_a_training_is_queued_and_stopped_by_name(programs):
     wait(lambda: ann.predict(STUDY, api_name="/job")["jobs"] == [])  # the worker ends it at its next step
 
 
+def every_call(run: str, image: str, case: int, job: int) -> dict[str, dict]:
+    """Endpoint -> what it is asked for."""
+    return {
+        "studies": {}, "runs": {"study": STUDY}, "score_image": {"image": image, "run": run},
+        "explain": {"case": case, "run": run}, "worklist": {"study": STUDY, "run": run},
+        "decide": {"case": case, "decision": "unsure"}, "job": {"study": STUDY}, "stop": {"job": job},
+        "medmix_preview": {"study": STUDY, "k": 1, "samples": 1, "size": 64},
+        "train": {"study": STUDY, "preset": "quick", "detectors": ["padim"]},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ["ann", "root"])
+def test_every_endpoint_by_both_clients_is_right_or_refused(programs, role):
+    served, tokens, run, image = programs
+    own, root = client(served, tokens[role]), client(served, tokens["root"])
+    case = own.predict(STUDY, run=run, api_name="/worklist")["rows"][0]["id"]
+    root.predict(STUDY, api_name="/train")
+    job = root.predict(STUDY, api_name="/job")["jobs"][0]
+    calls = every_call(run, image, case, job)
+    assert {*calls} == NAMES
+
+    def by_gradio(name: str) -> tuple[bool, str]:
+        try:
+            return False, json.dumps(own.predict(**calls[name], api_name=f"/{name}"))
+        except Exception as error:  # gradio_client's own kinds have no common base
+            return True, str(error)
+
+    _, by_mcp = asked_by_mcp(served, tokens[role], list(calls.items()))
+    for name, answers in zip(calls, zip(by_mcp, map(by_gradio, calls), strict=True), strict=True):
+        for refused, text in answers:
+            if name == "stop" and role == "ann":
+                assert refused and "Only an administrator" in text
+            elif name != "stop":  # a job ends once
+                assert not refused and text.startswith("{") and len(text) > 9, (name, text)
+    if role == "root":
+        assert not by_mcp[list(calls).index("stop")][0]
+    for left in root.predict(STUDY, api_name="/job")["jobs"]:
+        root.predict(left, api_name="/stop")
+    wait(lambda: root.predict(STUDY, api_name="/job")["jobs"] == [])
+
+
 def test_nobody_gets_in_and_errors_are_sentences(programs):
     served, tokens, run, image = programs
+    asked: dict[str, list] = {"gradio_api/info": [None], "config": [None], "api/status": [None]}
+    calls = every_call(run, image, 1, 1).items()
+    asked["gradio_api/queue/join"] = [
+        {"data": [*values.values()], "fn_index": i} for i, (_, values) in enumerate(calls)
+    ]
+    named = [{"name": name, "arguments": values} for name, values in calls]
+    asked["gradio_api/mcp/"] = [{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call} for call in named]
     for headers in ({}, bearer("pmsacl_wrong"), {"Authorization": "Basic x"}):
-        for address in ("gradio_api/info", "gradio_api/mcp/", "config", "api/status"):
-            request = urllib.request.Request(served.url + address, headers=headers)
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(request, timeout=30)
-            assert refused.value.code == 401, (address, headers)
+        for address, bodies in asked.items():
+            for body in bodies:
+                data = None if body is None else json.dumps(body).encode()
+                head = headers if body is None else {**headers, "content-type": "application/json"}
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(urllib.request.Request(served.url + address, data, head), timeout=60)
+                assert refused.value.code == 401 and b"ign in" in refused.value.read(), (address, body, headers)
     ann = client(served, tokens["ann"])
     wrong = {
         "There is no run": lambda: ann.predict(image, "none", api_name="/score_image"),
@@ -131,6 +183,39 @@ def test_nobody_gets_in_and_errors_are_sentences(programs):
             call()
     _, told = asked_by_mcp(served, tokens["ann"], [("score_image", {"image": "???", "run": run}), ("no_tool", {})])
     assert told[0][0] and "not base64" in told[0][1] and told[1][0] and "no_tool" in told[1][1]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_two_gigabytes_are_refused_at_each_door_and_nothing_of_them_stays(programs, declared):
+    """By their length before a byte is read; without one as soon as they are more than the door takes."""
+    served, tokens, _, _ = programs
+    doors = {"api/programs/score": 17, "gradio_api/mcp/": 17, "gradio_api/queue/join": 17}
+    if declared:  # what may be large itself is not sent, for the time that it takes
+        doors |= {f"api/export/{STUDY}/annotations?tool=coco": 256}
+    before = sorted(path for path in served.home.rglob("*") if path.is_file() and "cache" in path.parts)
+    for door, most in doors.items():
+        method = "PUT" if "annotations" in door else "POST"
+        host, port = urllib.parse.urlsplit(served.url).netloc.split(":")
+        head = f"{method} /{door} HTTP/1.1\r\nhost: {host}:{port}\r\nauthorization: Bearer {tokens['root']}\r\n"
+        head += "content-type: application/json\r\n"
+        head += f"content-length: {2 << 30}\r\n\r\n" if declared else "transfer-encoding: chunked\r\n\r\n"
+        chunk, sent = b"100000\r\n" + b" " * (1 << 20) + b"\r\n", 0
+        with socket.create_connection((host, int(port)), timeout=60) as wire:
+            wire.sendall(head.encode())
+            try:
+                while not declared and sent < 2048 and not select.select([wire], [], [], 0)[0]:
+                    wire.sendall(chunk)
+                    sent += 1
+                answer = wire.recv(1 << 16).decode()
+            except ConnectionError:  # it hung up on what was still being sent
+                answer = ""
+        assert sent < most + 64, door  # what the network holds besides
+        if declared:
+            assert answer.startswith("HTTP/1.1 413"), (door, answer)
+        else:
+            assert answer == "" or "413" in answer.splitlines()[0], (door, answer)
+    after = sorted(path for path in served.home.rglob("*") if path.is_file() and "cache" in path.parts)
+    assert after == before and client(served, tokens["ann"]).predict(api_name="/studies")["studies"] == [STUDY]
 
 
 def test_tools_of_an_mcp_client_are_the_same_and_obey_the_same_permissions(programs):

@@ -3,18 +3,13 @@ import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { el, fill } from '../../static/dom.js';
 
+/** What goes out, and in which forms. @type {Record<string, Record<string, string>>} */
 const KINDS = {
-  csv: 'Decisions, CSV',
-  scores: 'All scores, CSV',
-  coco: 'Masks, COCO',
-  png: 'Masks, PNG',
-  cvat: 'Masks, CVAT',
-  'label-studio': 'Masks, Label Studio',
-  yolo: 'Masks, YOLO',
-  'dicom-seg': 'Masks, DICOM-SEG',
-  'dicom-map': 'Heat maps, DICOM',
-  'dicom-sr': 'Reports, DICOM-SR',
-  bundle: 'Whole study, bundle',
+  Decisions: { csv: 'CSV', scores: 'all scores, CSV' },
+  Masks: { coco: 'COCO', png: 'PNG', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO' },
+  'Images and masks': { anomalib: 'anomalib' },
+  DICOM: { 'dicom-seg': 'masks', 'dicom-map': 'heat maps', 'dicom-sr': 'reports' },
+  'Whole study': { bundle: 'bundle' },
 };
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
 const KEPT = 'Names are kept: for moving a study between installations';
@@ -41,6 +36,27 @@ function listen() {
 }
 
 /**
+ * Queues masks, heat maps and reports for a DICOMweb server, chosen by the name that it has on the machine.
+ * @param {string} study
+ * @param {string | null} run
+ * @param {HTMLInputElement} named whether names stay
+ * @param {string[]} servers
+ */
+function send(study, run, named, servers) {
+  const options = servers.map((name) => el('option', {}, name));
+  const which = /** @type {HTMLSelectElement} */ (el('select', { 'aria-label': 'DICOMweb server' }, options));
+  const title = 'DICOM-SEG, heat maps and DICOM-SR, by STOW; names and UIDs as the box above says';
+  const button = el('button', { title }, 'Send to');
+  button.onclick = async () => {
+    const body = { server: which.value, kinds: ['seg', 'map', 'sr'], names: named.checked, run: run || '' };
+    if (await orToast(api(`/api/export/${encodeURIComponent(study)}/send`, body))) {
+      toast(`Queued for ${which.value}. The job says how far it is.`, 'good');
+    }
+  };
+  return [button, which];
+}
+
+/**
  * @param {string} study
  * @param {string | null} run whose scores stand beside the decisions
  * @param {boolean} blind whether the study is read blind first
@@ -56,18 +72,19 @@ export function exports(study, run, blind, link, changed) {
     named,
     'Names and dates as they are',
   );
-  const links = Object.entries(KINDS).map(([kind, text]) => {
-    const action = `/api/export/${encodeURIComponent(study)}/${kind}`;
-    const button = el(
-      'button',
-      { title: kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are` },
-      text,
-    );
-    const form = el('form', { method: 'post', action, target: ANSWERS }, button);
-    form.onsubmit = () => {
-      form.action = `${action}?${new URLSearchParams({ names: String(Number(named.checked)), run: run || '' })}`;
-    };
-    return form;
+  const sending = el('span', { class: 'rs-way', hidden: true });
+  const ways = Object.entries(KINDS).map(([what, forms]) => {
+    const links = Object.entries(forms).map(([kind, text]) => {
+      const action = `/api/export/${encodeURIComponent(study)}/${kind}`;
+      const title = kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are`;
+      const button = el('button', { title, 'aria-label': `${what}, ${text}` }, text);
+      const form = el('form', { method: 'post', action, target: ANSWERS }, button);
+      form.onsubmit = () => {
+        form.action = `${action}?${new URLSearchParams({ names: String(Number(named.checked)), run: run || '' })}`;
+      };
+      return form;
+    });
+    return el('span', { class: 'rs-way' }, el('span', { class: 'dim' }, what), links, what === 'DICOM' && sending);
   });
   const turn = async () => {
     await orToast(api('/api/review/settings', { study, blind: !blind }));
@@ -81,7 +98,9 @@ export function exports(study, run, blind, link, changed) {
   const button = el('button', look, `Blind-first reading: ${blind ? 'on' : 'off'}`);
   const careful = el('p', { class: 'warn rs-careful', hidden: true });
   api(`/api/export/${encodeURIComponent(study)}/warning`).then(
-    ({ text, cases }) => {
+    ({ text, cases, servers }) => {
+      sending.hidden = !servers.length;
+      fill(sending, send(study, run, named, servers));
       careful.hidden = !text;
       if (text) fill(careful, `${text}. `, cases.length ? link(cases[0], 'Look at the first') : '');
     },
@@ -90,7 +109,8 @@ export function exports(study, run, blind, link, changed) {
   return el(
     'section',
     { class: 'panel rs-wide' },
-    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), keep, links, button),
+    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), keep, button),
+    el('div', { class: 'rs-head rs-ways' }, ways),
     careful,
   );
 }

@@ -29,7 +29,8 @@ function annotations(annotate) {
     { type: 'button', class: 'pick-annotations', onclick: () => input.click() },
     'Choose a file',
   );
-  return el('p', {}, 'Lesions drawn in another tool ', tool, ' ', pick, input);
+  const found = el('span', { class: 'dim' }, ' Images are found by the names of their files.');
+  return el('p', {}, 'Lesions drawn in another tool ', tool, ' ', pick, input, found);
 }
 
 /**

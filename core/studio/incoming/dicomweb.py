@@ -1,19 +1,33 @@
-"""DICOMweb, both ways and only where a verb names a server: QIDO and WADO into a watched folder, STOW out."""
+"""DICOMweb, both ways: QIDO and WADO into a watched folder, STOW out.
+
+Servers that the page may send to are named by an administrator of the machine (verb `dicom server`); no address comes
+from the page. Passwords are kept nowhere: they are read from the variable PASSWORD.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pydicom
 
-from core.studio.db import audit
+from core.engine.progress import Stopped
+from core.studio.db import audit, leftovers
 from core.studio.db.store import Store
 from core.studio.incoming.dicom_node import MISSING, as_file, folder_of, place
 from core.studio.ingest.unreadable import Unreadable
+from core.studio.jobs import queue as jobs
+from core.studio.jobs.steps import Work, step
+from core.studio.review.exports.formats import write_form
+from core.studio.review.exports.pictures import NothingToExport
 
 Said = Callable[[int, int], None]
+KINDS = {"seg": "dicom-seg", "map": "dicom-map", "sr": "dicom-sr"}  # what is sent, by the forms it leaves in
+PASSWORD = "PMSACL_DICOMWEB_PASSWORD"
+SERVERS = "dicomweb"  # the setting: name -> {"url", "user"}
 
 
 class Refusal(ValueError):
@@ -66,6 +80,88 @@ def fetch(
     return {"fetched": fetched, "again": again, "refused": refused}
 
 
+def servers(store: Store) -> dict[str, dict[str, str | None]]:
+    """Name -> {"url", "user"} of the servers that the page may send to."""
+    return dict(store.setting(SERVERS, {}))
+
+
+def name_server(store: Store, name: str, url: str | None, user: str | None, by: str) -> None:
+    """Lets the page send to a server; url None: no longer. Raises ValueError for an address or a name that is none."""
+    known = servers(store)
+    before = known.pop(name, None)
+    if url is not None:
+        if not name.strip() or len(name) > 60 or not name.isprintable():
+            raise ValueError(f"a server's name has 1 to 60 letters or signs, not {name!r}")
+        known[name] = {"url": _checked(url), "user": user}
+    elif before is None:
+        raise ValueError(f"no server is called {name!r}; there are: {', '.join(known) or 'none'}")
+    with store.write():
+        store.set_setting(SERVERS, known)
+        audit.record(store, by, "dicomweb server", before=before, after={"name": name, **known.get(name, {})})
+
+
+def sign_in_of(user: str | None) -> tuple[str, str] | None:
+    """Name and password of a user. Raises ValueError where no password is set."""
+    if user and PASSWORD not in os.environ:
+        raise ValueError(f"signing in as {user} needs the password in the variable {PASSWORD}")
+    return (user, os.environ[PASSWORD]) if user else None
+
+
+def submit_send(store: Store, study: str, server: str, by: str, **asked: Any) -> int:
+    """Queue `send_study` to a server that is named; returns the job. asked: kinds, keep_names, run."""
+    if server not in servers(store):
+        raise ValueError(f"no server is called {server!r}; there are: {', '.join(servers(store)) or 'none'}")
+    return jobs.submit(store, [{"step": "send", "args": {"study": study, "server": server, "by": by, **asked}}])
+
+
+@step("send")
+def send_step(work: Work) -> None:
+    """args: those of `submit_send`. What a server has already it keeps, so the job can be done again."""
+    asked = dict(work.args)
+    server = servers(work.store)[name := asked.pop("server")]
+
+    def on_progress(kind: str, done: int, total: int) -> None:
+        if work.should_stop():
+            raise Stopped
+        work.report({"step": done, "steps": total, "message": f"Sending {kind} to {name}: {done} of {total}"})
+
+    send_study(
+        work.store, asked.pop("study"), str(server["url"]), sign_in=sign_in_of(server["user"]),
+        on_progress=on_progress, **asked,
+    )  # fmt: skip
+
+
+def send_study(
+    store: Store,
+    study: str,
+    url: str,
+    by: str,
+    kinds: Iterable[str] = tuple(KINDS),
+    keep_names: bool = False,
+    run: str | None = None,
+    sign_in: tuple[str, str] | None = None,
+    on_progress: Callable[[str, int, int], None] = lambda kind, done, total: None,
+) -> dict[str, int]:
+    """Store a study's masks, maps and reports on a server; returns how many of each kind.
+
+    Raises NothingToExport where it has none of them, Refusal at the first file that the server does not take.
+    """
+    sent = dict[str, int]()
+    for kind in kinds:
+        folder = leftovers.begin(store.home.cache)
+        try:
+            write_form(store, study, KINDS[kind], folder, by, keep_names, run)
+            files = sorted(folder.iterdir())
+            sent[kind] = send(files, url, sign_in, partial(on_progress, kind))
+        except NothingToExport:
+            sent[kind] = 0
+        finally:
+            leftovers.discard(folder)
+    if not any(sent.values()):
+        raise NothingToExport("no case of this study came as DICOM and has a mask, a heat map or a report")
+    return sent
+
+
 def send(
     files: Iterable[Path],
     url: str,
@@ -84,14 +180,19 @@ def send(
     return len(files)
 
 
+def _checked(url: str) -> str:
+    if not url.startswith(("https://", "http://")):
+        raise ValueError(f"the address of a DICOMweb server begins with https:// or http://, not {url!r}")
+    return url
+
+
 def _client(url: str, sign_in: tuple[str, str] | None) -> Any:
     try:
         from dicomweb_client.api import DICOMwebClient
         from dicomweb_client.session_utils import create_session, create_session_from_user_pass
     except ImportError:
         raise ValueError(MISSING.format("dicomweb-client")) from None
-    if not url.startswith(("https://", "http://")):
-        raise ValueError(f"the address of a DICOMweb server begins with https:// or http://, not {url!r}")
+    _checked(url)
     session = create_session_from_user_pass(*sign_in) if sign_in else create_session()
     client = DICOMwebClient(url, session=session)
     client.set_http_retry_params(retry=False)  # what had come is kept, and the same command goes on

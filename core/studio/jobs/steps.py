@@ -63,6 +63,7 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
     "embed": "core.studio.clusters.step",
     "project": "core.studio.clusters.projected",
     "import": "core.studio.incoming.job",
+    "send": "core.studio.incoming.dicomweb",
     "demo": "core.studio.demo.study",
     "report": "core.studio.report.job",
 }

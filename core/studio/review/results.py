@@ -117,23 +117,25 @@ def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.
     settles; unsure is none)."""
     if against == "labels":
         return cases.label != "unknown", cases.sick
-    settled = {
-        r["case_id"]: r["decision"]
-        for r in store.query(
-            "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
-            "WHERE c.study = ? AND k.stage = 'adjudication'",
-            [study],
-        )
-    }
-    said: dict[str, list[int]] = {"abnormal": [], "normal": []}
-    for case, words in opinions(store, study, "last").items():
-        votes = list(words.values())
+    words = settled(store, study)
+    said = [[case for case, word in words.items() if word == kind] for kind in ("abnormal", "normal")]
+    sick = np.isin(cases.ids, said[0])
+    return sick | np.isin(cases.ids, said[1]), sick
+
+
+def settled(store: Store, study: str) -> dict[int, str]:
+    """Case -> what its readers' majority says; adjudication settles, a draw is left out."""
+    query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
+    rows = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
+    last = {row["case_id"]: row["decision"] for row in rows}
+    words: dict[int, str] = {}
+    for case, voices in opinions(store, study, "last").items():
+        votes = list(voices.values())
         ill, well = votes.count("abnormal"), votes.count("normal")
-        word = settled.get(case) or ("abnormal" if ill > well else "normal" if well > ill else None)
-        if word in said:
-            said[word].append(case)
-    sick = np.isin(cases.ids, said["abnormal"])
-    return sick | np.isin(cases.ids, said["normal"]), sick
+        word = last.get(case) or ("abnormal" if ill > well else "normal" if well > ill else None)
+        if word is not None:
+            words[case] = word
+    return words
 
 
 def operating_point(

@@ -83,7 +83,7 @@ def read_image(data: bytes) -> np.ndarray:
     image = cv2.imdecode(buffer, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(buffer) else None  # upright
     if image is None:
         raise BadImage("not an image, or damaged" if len(buffer) else "the file is empty (0 bytes)")
-    if data[:2] != b"\xff\xd8":  # a JPEG has no transparency
+    if not _opaque(data):
         whole = cv2.imdecode(buffer, cv2.IMREAD_UNCHANGED)
         if whole is not None and whole.dtype == np.uint8 and whole.ndim == 3 and whole.shape[2] == 4:
             image = (whole[..., :3] * (whole[..., 3:].astype(np.float64) / 255)).round().astype(np.uint8)
@@ -93,6 +93,12 @@ def read_image(data: bytes) -> np.ndarray:
     if image.dtype != np.uint8:
         raise BadImage(f"its values are {image.dtype}; 8 or 16 bits can be read here")
     return np.ascontiguousarray(image[..., ::-1])
+
+
+def _opaque(data: bytes) -> bool:
+    """Whether a file says of itself that it has no transparency, as a JPEG and most PNG do: one decoding is enough."""
+    png = data[:8] == b"\x89PNG\r\n\x1a\n" and data[25:26] in (b"\x00", b"\x02", b"\x03")
+    return data[:2] == b"\xff\xd8" or (png and b"tRNS" not in data[: data.find(b"IDAT")])
 
 
 class Screen:

@@ -1,6 +1,7 @@
 """`dicom` against a server that anyone can start, Debian's orthanc with orthanc-dicomweb: in by C-STORE and by
 DICOMweb, out by STOW, twice. Judged by dciodvfy; what a viewer would show is rendered by pydicom."""
 
+import hashlib
 import io
 import json
 import shutil
@@ -14,6 +15,7 @@ import httpx
 import numpy as np
 import pydicom
 import pytest
+from pydicom.pixels import apply_rescale, apply_windowing
 from pydicom.uid import generate_uid
 
 from app.commands import main
@@ -23,7 +25,9 @@ from core.studio.incoming.dicomweb import Refusal, fetch, send
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.review import decisions
-from tests.conftest import picture, scored_padim, wait
+from core.studio.runs import learnt, weights
+from core.studio.runs import records as runs
+from tests.conftest import picture, quick_lessons, scored_padim, wait
 from tests.studio.review.conftest import asks, decide, save_mask
 from tests.studio.review.exports.test_dicom_reports import errors_of
 from tests.studio.review.exports.test_dicom_seg import ct
@@ -95,6 +99,26 @@ def held_by(client: httpx.Client) -> dict[str, dict[str, bytes]]:
     return found
 
 
+def overlaid(source: pydicom.Dataset, made: pydicom.Dataset) -> np.ndarray:
+    """uint8 (H, W, 3): a segmentation or a map in red over its image, by the window that each file names, as a viewer
+    shows it; by pydicom alone."""
+    image = apply_windowing(apply_rescale(source.pixel_array, source), source)
+    grey = cv2.normalize(image.astype(np.float32), None, 0, 255, cv2.NORM_MINMAX).astype(np.uint8)
+    over = made.pixel_array.reshape(-1, *made.pixel_array.shape[-2:]).max(0).astype(np.float32)
+    if made.Modality == "SEG":
+        assert over.sum() == 100 and over[10:20, 5:15].all()
+    else:
+        look = made.SharedFunctionalGroupsSequence[0].FrameVOILUTSequence[0]
+        low = float(look.WindowCenter) - float(look.WindowWidth) / 2
+        over = np.clip((over - low) / float(look.WindowWidth), 0, 1)
+        value = made.SharedFunctionalGroupsSequence[0].RealWorldValueMappingSequence[0]
+        assert float(value.RealWorldValueSlope) > 0 and made.pixel_array.max() > made.pixel_array.min()
+    assert over.shape == grey.shape == (48, 40)
+    shown = np.repeat(grey[..., None], 3, 2)
+    shown[..., 2] = np.maximum(shown[..., 2], (over * 255).astype(np.uint8))
+    return shown
+
+
 @pytest.mark.long
 def test_in_from_orthanc_read_decided_and_back(store, tiny_study, tmp_path, orthanc, monkeypatch, capsys):
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
@@ -140,8 +164,14 @@ def test_in_from_orthanc_read_decided_and_back(store, tiny_study, tmp_path, orth
         mask[10:20, 5:15] = 1
         save_mask(store, case["id"], mask, "ann")
         decisions.add_finding(asks(store, "ann", case_id=case["id"]), "lesion", "", 1, (5, 10, 15, 20))
-    order = ["dicom", "send", tiny_study, url, "--home", str(store.home.path), "--names", "--json"]
+    monkeypatch.setattr(learnt, "LearntConfig", quick_lessons)
+    taught = learnt.learn(store, run, device="cpu", start=False)["run"]  # on from what was decided and marked
+    worker.run_queue(store)
+    assert runs.get_run(store, taught)["status"] == "done" and store.one(scored, [taught])["n"] == COUNT
+    order = ["dicom", "send", tiny_study, url, "--home", str(store.home.path), "--names", "--json", "--run", taught]
+    began = time.monotonic()
     assert main(order) == 0
+    stored = time.monotonic() - began
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["sent"] == {"seg": 10, "map": COUNT, "sr": COUNT + 10}
     first = held_by(client)
     back = {name: files for name, files in first.items() if name != "CT Image Storage"}
@@ -149,7 +179,7 @@ def test_in_from_orthanc_read_decided_and_back(store, tiny_study, tmp_path, orth
         "Segmentation Storage": 10, "Parametric Map Storage": COUNT, "Comprehensive SR Storage": COUNT + 10,
     }  # fmt: skip
     originals = {str(ds.SOPInstanceUID): ds for ds in sent}
-    out, wrong = tmp_path / "judged.dcm", {}
+    digest, out, wrong, rendered = weights.digest(runs.run_folder(store, taught)), tmp_path / "judged.dcm", {}, []
     for uid, file in ((uid, file) for files in back.values() for uid, file in files.items()):
         out.write_bytes(file)
         if errors := errors_of(out) if shutil.which("dciodvfy") else []:
@@ -158,18 +188,26 @@ def test_in_from_orthanc_read_decided_and_back(store, tiny_study, tmp_path, orth
         if made.Modality == "SR":
             [of] = [item for item in made.CurrentRequestedProcedureEvidenceSequence[0].ReferencedSeriesSequence]
             assert str(of.ReferencedSOPSequence[0].ReferencedSOPInstanceUID) in originals
+            assert made.DeviceSerialNumber in (digest, weights.digest(runs.run_folder(store, run)))
         else:
-            shown = made.pixel_array  # what a viewer lays over the image
-            assert shown.shape[-2:] == (48, 40) and made.DeviceSerialNumber
-            assert shown.sum() == 100 if made.Modality == "SEG" else shown.max() > shown.min()
+            source = originals[
+                str(made.ReferencedSeriesSequence[0].ReferencedInstanceSequence[0].ReferencedSOPInstanceUID)
+            ]
+            rendered.append(overlaid(source, made))
+            assert made.DeviceSerialNumber == (digest if made.Modality != "SEG" else "none")
         assert str(made.StudyInstanceUID) in {str(ds.StudyInstanceUID) for ds in sent}
     assert wrong == {}
-    assert main(order) == 0  # again: the same, and the server holds no more
-    assert held_by(client) == first
+    assert len(rendered) == COUNT + 10 and min(shown.std() for shown in rendered) > 0
+    cv2.imwrite(str(tmp_path / "viewer.png"), np.concatenate(rendered[:10] + rendered[-10:], 1))
+    before = {uid: hashlib.sha256(file).hexdigest() for files in first.values() for uid, file in files.items()}
+    assert main(order) == 0  # again: the same UIDs and digests, and the server holds no more
+    again = {uid: hashlib.sha256(file).hexdigest() for files in held_by(client).values() for uid, file in files.items()}
+    assert again == before and len(again) == COUNT + COUNT + 10 + COUNT + 10
     with pytest.raises(Refusal, match="answers 404"):
         fetch(store, tiny_study, f"{client.base_url}/nowhere", "root", {})
     with capsys.disabled():
-        print(f" {COUNT} images by C-STORE in {seconds:.1f} s")
+        count = sum(map(len, back.values()))
+        print(f" {COUNT} images by C-STORE in {seconds:.1f} s, {count} files by STOW in {stored:.1f} s")
 
 
 def test_a_server_that_is_not_there_and_words_that_are_not_known(store, tiny_study, tmp_path, capsys):

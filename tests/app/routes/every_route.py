@@ -11,6 +11,7 @@ import numpy as np
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
+from core.studio.incoming import dicomweb
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.review import people, sessions
@@ -70,7 +71,9 @@ def ask_studies(ask: Asked, tmp_path) -> None:
     ask("POST /api/study/more/look")
     case = ask.store.first("SELECT id FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])["id"]
     assert ask(f"GET /api/study/case/{case}/outlines")["lesion"]
-    ask("GET /api/export/more/warning")
+    dicomweb.name_server(ask.store, "pacs", "https://127.0.0.1/dicom-web", None, "root")
+    assert ask("GET /api/export/more/warning")["servers"] == ["pacs"]
+    assert ask("POST /api/export/more/send", {"server": "pacs", "kinds": ["seg", "sr"]})["job"]
     export_bundle(ask.store, "more", tmp_path / "more.zip", "ann")
     ask("DELETE /api/study/more")
     assert ask("GET /api/bin")["rows"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
 from app.commands import main
 from core.engine.detectors.base import FitContext
@@ -21,6 +22,7 @@ from core.engine.registry import DETECTORS
 from core.engine.rows import resized
 from core.studio.db.home import Home
 from core.studio.db.store import Store
+from core.studio.ingest import decode
 from core.studio.ingest.studies import import_study
 from core.studio.runs import exported, screen, screened
 from core.studio.runs import records as runs
@@ -151,6 +153,19 @@ def test_bad_files_have_a_line_and_a_stopped_run_goes_on(left, tmp_path):
     watched = screen.screen_folder(model, source, out, watch=0.01, rounds=2)  # seen, then seen unchanged
     assert watched["images"] == 1
     assert len((out / "scores.csv").read_text().splitlines()) == 11
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "P transparent", "1", "I;16", "jpeg", "webp"])
+def test_an_image_is_read_as_the_studio_reads_it(tmp_path, mode):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 15, 4)).astype(np.uint8)
+    file = tmp_path / f"a.{mode if mode in ('jpeg', 'webp') else 'png'}"
+    if mode == "I;16":
+        Image.fromarray(pixels[..., 0].astype(np.uint16) * 257).save(file)
+    else:
+        image = Image.fromarray(pixels if mode == "webp" else pixels[..., :3])
+        image = image if file.suffix != ".png" else Image.fromarray(pixels).convert(mode.split()[0])
+        image.save(file, **({"transparency": 3} if "transparent" in mode else {}))
+    assert np.array_equal(screen.read_image(file.read_bytes()), decode.read_image(file))
 
 
 def test_largest_components_are_those_of_opencv():

@@ -14,7 +14,7 @@ import re
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
@@ -29,7 +29,7 @@ from core.studio.db.store import Store, now
 from core.studio.ingest import burned_in
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
 from core.studio.review.decisions import finding_labels, insert_finding
-from core.studio.review.exports import pictures
+from core.studio.review.exports import anomalib, pictures
 from core.studio.review.exports.bundle.checks import BadBundle, parts_of
 from core.studio.review.exports.tables import Names
 
@@ -126,6 +126,7 @@ def _by_name(store: Store, study: str) -> dict[str, dict]:
         own = {case["name"], *plain, *(f"{name}.png" for name in plain)}
         own |= {PurePosixPath(name).name for name in own}
         own |= {pictures.file_name(name, case["id"]) + ".png" for name in plain}
+        own |= {f"{anomalib.stem_of(name, case['id'])}{end}.png" for name in plain for end in ("", anomalib.MASK)}
         for name in own:
             known[name] = None if name in known else case
     return {name: case for name, case in known.items() if case is not None}
@@ -367,28 +368,53 @@ _READ = {"coco": _coco, "cvat": _cvat, "label-studio": _label_studio, "png": _pn
 def export_annotations(store: Store, study: str, target: Path, format: str, by: str, keep_names: bool = False) -> dict:
     """Newest masks as one file of a tool, a shape for each component. {"shapes", "file", "burned_in"}.
 
-    CVAT has each pixel; a polygon of Label Studio or YOLO has no holes. Raises ValueError if there is no mask.
+    One mask at a time is in memory. CVAT has each pixel; a polygon of Label Studio or YOLO has no holes. Raises
+    NothingToExport if there is no mask.
     """
     names, found, own = Names(store, study, keep_names), pictures.labels_of(store, study), finding_labels(store, study)
-    rows = [(row, decode_mask(row["png"])) for row in pictures.newest_masks(store, study)]
-    rows = [(row, mask) for row, mask in rows if mask.any()]
-    if not rows:
-        raise ValueError("There is nothing to export: no case of this study has a lesion mask.")
-    labels = list(dict.fromkeys(pictures.label_of(row, found, own) for row, _ in rows))
-    drawn = [_Drawn(row, names.case(row), pictures.label_of(row, found, own), mask) for row, mask in rows]
+    cases, labels, shapes = list[int](), list[str](), 0
+
+    def drawn() -> Iterator[_Drawn]:
+        nonlocal shapes
+        for row in pictures.newest_masks(store, study):
+            mask = decode_mask(row["png"])
+            if mask.any():
+                one = _Drawn(row, names.case(row), pictures.label_of(row, found, own), mask)
+                cases.append(row["id"])
+                labels.extend({one.label} - set(labels))
+                shapes += pictures.label_map(mask)[1]
+                yield one
+
     target = Path(target)
     if format == "label-studio":
-        target.write_text(json.dumps([_task(one, names) for one in drawn]), "utf-8")
+        with target.open("w", encoding="utf-8") as text:
+            for part in _joined("[", ",\n", (json.dumps(_task(one, names)) for one in drawn()), "]"):
+                text.write(part)
     else:
-        files = {"annotations.xml": _cvat_xml(drawn)} if format == "cvat" else _yolo_files(drawn, labels)
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
-            for entry, body in files.items():
-                out.writestr(entry, body)
-    shapes = sum(pictures.label_map(mask)[1] for _, mask in rows)
-    text = burned_in.among(store, study, [row["id"] for row, _ in rows])
-    details = {"format": format, "shapes": shapes, "named": keep_names, "burned_in": len(text["cases"])}
+            if format == "cvat":
+                images = (ElementTree.tostring(_cvat_image(one), encoding="unicode") for one in drawn())
+                with out.open("annotations.xml", "w", force_zip64=True) as xml:
+                    for part in _joined("<annotations><version>1.1</version>", "", images, "</annotations>"):
+                        xml.write(part.encode())
+            else:
+                for one in drawn():
+                    out.writestr(f"labels/{one.name}.txt", _yolo_lines(one, labels.index(one.label)))
+                out.writestr("classes.txt", "\n".join(labels))
+    if not cases:
+        raise pictures.NothingToExport
+    burned = burned_in.among(store, study, cases)
+    details = {"format": format, "shapes": shapes, "named": keep_names, "burned_in": len(burned["cases"])}
     audit.record(store, by, "export", study=study, after=details)
-    return {"shapes": shapes, "file": str(target), "burned_in": text}
+    return {"shapes": shapes, "file": str(target), "burned_in": burned}
+
+
+def _joined(first: str, between: str, parts: Iterable[str], last: str) -> Iterator[str]:
+    """`first + between.join(parts) + last`, part by part."""
+    yield first
+    for number, part in enumerate(parts):
+        yield between + part if number else part
+    yield last
 
 
 @dataclass
@@ -416,26 +442,20 @@ class _Drawn:
             yield outline / self.mask.shape[::-1]
 
 
-def _cvat_xml(drawn: list[_Drawn]) -> str:
-    top = ElementTree.Element("annotations")
-    ElementTree.SubElement(top, "version").text = "1.1"
-    for one in drawn:
-        h, w = one.mask.shape
-        about = {"id": str(one.row["id"]), "name": f"{one.name}.png", "width": str(w), "height": str(h)}
-        image = ElementTree.SubElement(top, "image", about)
-        for box, alone in one.parts():
-            place = dict(zip(("left", "top", "width", "height"), map(str, box), strict=True))
-            kept = {"label": one.label, "source": "file", "occluded": "0", "rle": ", ".join(map(str, _runs(alone)))}
-            ElementTree.SubElement(image, "mask", kept | place)
-    return ElementTree.tostring(top, encoding="unicode")
+def _cvat_image(one: _Drawn) -> ElementTree.Element:
+    h, w = one.mask.shape
+    about = {"id": str(one.row["id"]), "name": f"{one.name}.png", "width": str(w), "height": str(h)}
+    image = ElementTree.Element("image", about)
+    for box, alone in one.parts():
+        place = dict(zip(("left", "top", "width", "height"), map(str, box), strict=True))
+        kept = {"label": one.label, "source": "file", "occluded": "0", "rle": ", ".join(map(str, _runs(alone)))}
+        ElementTree.SubElement(image, "mask", kept | place)
+    return image
 
 
-def _yolo_files(drawn: list[_Drawn], labels: list[str]) -> dict[str, str]:
-    files = {"classes.txt": "\n".join(labels)}
-    for one in drawn:
-        lines = [" ".join(f"{v:.8f}" for v in outline.ravel()) for outline in one.outlines()]
-        files[f"labels/{one.name}.txt"] = "\n".join(f"{labels.index(one.label)} {line}" for line in lines)
-    return files
+def _yolo_lines(one: _Drawn, kind: int) -> str:
+    lines = [" ".join(f"{v:.8f}" for v in outline.ravel()) for outline in one.outlines()]
+    return "\n".join(f"{kind} {line}" for line in lines)
 
 
 def _task(one: _Drawn, names: Names) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -21,6 +20,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask
 from core.studio.review.cases import scored_runs
 from core.studio.review.exports.dicom_seg import ALGORITHM, Algorithm, Source, person, software, uid_of, write_all
+from core.studio.review.exports.pictures import Target, each
 from core.studio.review.exports.tables import Names
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
@@ -32,27 +32,31 @@ _READING += "coalesce(r.flagged_roi, r.flagged) AS flagged, r.created AS scored"
 
 
 def export_dicom_map(
-    store: Store, study: str, folder: Path, by: str, keep_names: bool = False, run: str | None = None
+    store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """One .dcm in `folder` for each DICOM case with a heat map of `run`, else of the one that Review opens with.
+    """One .dcm in `out` for each DICOM case with a heat map of `run`, else of the one that Review opens with.
 
-    Answers as `export_dicom_seg`. Raises ValueError if there is none.
+    Answers as `export_dicom_seg`. Raises NothingToExport if there is none.
     """
     names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
-    rows = store.query(
-        "SELECT c.*, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, r.created AS scored FROM readings r "
-        "JOIN cases c ON c.id = r.case_id WHERE c.study = ? AND r.run = ? AND r.map IS NOT NULL ORDER BY c.id",
+    rows = each(
+        store,
+        "SELECT r.run, c.id FROM readings r JOIN cases c ON c.id = r.case_id "
+        "WHERE c.study = ? AND r.run = ? AND r.map IS NOT NULL ORDER BY c.id",
         [study, algorithm.run],
+        "SELECT c.*, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, r.created AS scored FROM readings r "
+        "JOIN cases c ON c.id = r.case_id WHERE r.run = :run AND c.id = :id",
     )
-
-    scale = pixel_scale(store, runs.get_run(store, algorithm.run)) if rows else None
+    scale: Any = None
 
     def maps(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
+        nonlocal scale
+        scale = scale or pixel_scale(store, runs.get_run(store, algorithm.run))
         made = _parametric_map(source, unpack_map(row), algorithm, scale)
         yield f"map-{row['id']}.dcm", source.sealed(made, names.when(row["scored"]) or "")
 
     nothing = "no case of this study came as DICOM with a heat map"
-    return write_all(store, study, folder, by, names, "dicom-map", rows, maps, nothing)
+    return write_all(store, study, out, by, names, "dicom-map", rows, maps, nothing)
 
 
 def _algorithm(store: Store, study: str, run: str | None) -> Algorithm:
@@ -109,22 +113,24 @@ def _words(facts: dict[str, str]) -> str:
 
 
 def export_dicom_sr(
-    store: Store, study: str, folder: Path, by: str, keep_names: bool = False, run: str | None = None
+    store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """One .dcm in `folder` for each DICOM case and reader who decided or found something, and for each with a score of
-    `run` (else of the one that Review opens with). Answers as `export_dicom_seg`. Raises ValueError if there is none.
+    """One .dcm in `out` for each DICOM case and reader who decided or found something, and for each with a score of
+    `run` (else of the one that Review opens with). Answers as `export_dicom_seg`. Raises NothingToExport if there is
+    none.
     """
     names, known = Names(store, study, keep_names), {"": Algorithm()}
     shown = _algorithm(store, study, run)
     known[shown.run] = shown
-    said = _said(store, study, shown.run)
     rows = store.query(
-        "SELECT * FROM cases WHERE study = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY id",
-        [study, json.dumps([*said])],
+        "SELECT * FROM cases c WHERE study = ? AND (EXISTS (SELECT 1 FROM current_reviews WHERE case_id = c.id) "
+        "OR EXISTS (SELECT 1 FROM findings WHERE case_id = c.id) OR EXISTS (SELECT 1 FROM readings WHERE run = ? "
+        "AND case_id = c.id AND score IS NOT NULL)) ORDER BY id",
+        [study, shown.run],
     )
 
     def reports(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
-        for author, words in said[row["id"]].items():
+        for author, words in _said(store, row["id"], shown.run).items():
             for seen in {review["run"] for review in words["reviews"] if review["run"]} - set(known):
                 known[seen] = Algorithm.of(store, seen)
             name = ALGORITHM if author == ALGORITHM else person(names.reader(author) or "")
@@ -133,33 +139,31 @@ def export_dicom_sr(
             yield f"sr-{row['id']}-{uid_of(name)[-8:]}.dcm", source.sealed(made, names.when(when) or "")
 
     nothing = "no case of this study came as DICOM and has a score, a decision or a finding"
-    return write_all(store, study, folder, by, names, "dicom-sr", rows, reports, nothing)
+    return write_all(store, study, out, by, names, "dicom-sr", rows, reports, nothing)
 
 
-def _said(store: Store, study: str, run: str) -> dict[int, dict[str, dict[str, list[dict]]]]:
-    """Case -> author -> {"reviews", "findings", "scores"}."""
-    found: dict[int, dict[str, dict[str, list[dict]]]] = {}
+def _said(store: Store, case: int, run: str) -> dict[str, dict[str, list[dict]]]:
+    """Author -> {"reviews", "findings", "scores"} of a case."""
+    found: dict[str, dict[str, list[dict]]] = {}
     reviews = store.query(
-        f"SELECT v.*, {_READING} FROM current_reviews k JOIN reviews v ON v.id = k.review_id JOIN cases c "
-        "ON c.id = v.case_id LEFT JOIN readings r ON r.case_id = c.id AND r.run = v.run "
-        "WHERE c.study = ? ORDER BY v.id",
-        [study],
+        f"SELECT v.*, {_READING} FROM current_reviews k JOIN reviews v ON v.id = k.review_id "
+        "LEFT JOIN readings r ON r.case_id = v.case_id AND r.run = v.run WHERE k.case_id = ? ORDER BY v.id",
+        [case],
     )
     findings = store.query(
-        "SELECT f.*, m.png FROM findings f JOIN cases c ON c.id = f.case_id LEFT JOIN lesion_masks m "
-        "ON m.case_id = f.case_id AND m.version = f.mask_version WHERE c.study = ? ORDER BY f.id",
-        [study],
+        "SELECT f.*, m.png FROM findings f LEFT JOIN lesion_masks m ON m.case_id = f.case_id "
+        "AND m.version = f.mask_version WHERE f.case_id = ? ORDER BY f.id",
+        [case],
     )
     scores = store.query(
-        f"SELECT r.case_id, r.run, r.created, {_READING} FROM readings r JOIN cases c ON c.id = r.case_id "
-        "WHERE c.study = ? AND r.run = ? AND r.score IS NOT NULL ORDER BY c.id",
-        [study, run],
+        f"SELECT r.case_id, r.run, r.created, {_READING} FROM readings r "
+        "WHERE r.case_id = ? AND r.run = ? AND r.score IS NOT NULL",
+        [case, run],
     )
     for kind, rows in (("reviews", reviews), ("findings", findings), ("scores", scores)):
         for row in rows:
             author = ALGORITHM if kind == "scores" else f"{row['reader']}"
-            empty: dict[str, list[dict]] = {"reviews": [], "findings": [], "scores": []}
-            found.setdefault(row["case_id"], {}).setdefault(author, empty)[kind].append(row)
+            found.setdefault(author, {"reviews": [], "findings": [], "scores": []})[kind].append(row)
     return found
 
 

@@ -9,6 +9,7 @@ A mask of very many specks (more than MOST) goes out as one segment: a segment i
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from core.studio.ingest.dicom import is_dicom
 from core.studio.ingest.masks import decode_mask
 from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports import pictures
-from core.studio.review.exports.pictures import newest_masks
+from core.studio.review.exports.pictures import NothingToExport, Target, newest_masks, put
 from core.studio.review.exports.tables import UID_ROOT, Names
 from core.studio.runs import records as runs
 from core.studio.runs import weights
@@ -126,9 +127,10 @@ def uid_of(*parts: object) -> str:
     return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in parts]).encode()).digest()[:16], "big"))
 
 
-def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
-    """One .dcm in `folder` for each DICOM case with a mask. {"files", "passed_over" (no DICOM), "folder",
-    "burned_in"}. Raises ValueError if there is none."""
+def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
+    """One .dcm in `out` for each DICOM case with a mask. {"files", "passed_over" (no DICOM), "burned_in"}.
+
+    Raises NothingToExport if there is none."""
     names, known = Names(store, study, keep_names), dict[str, Algorithm]()
     found, own = pictures.labels_of(store, study), study_labels(store, study)
 
@@ -144,13 +146,13 @@ def export_dicom_seg(store: Store, study: str, folder: Path, by: str, keep_names
             yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(made, names.when(row["drawn"]) or "")
 
     nothing = "no case of this study came as DICOM with a mask"
-    return write_all(store, study, folder, by, names, "dicom-seg", newest_masks(store, study), masks, nothing)
+    return write_all(store, study, out, by, names, "dicom-seg", newest_masks(store, study), masks, nothing)
 
 
 def write_all(
     store: Store,
     study: str,
-    folder: Path,
+    out: Target,
     by: str,
     names: Names,
     format: str,
@@ -158,9 +160,8 @@ def write_all(
     make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]],
     nothing: str,
 ) -> dict:
-    """Writes what `make` gives of each case that came as DICOM; answers as `export_dicom_seg`. rows: cases' columns."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    """Writes what `make` gives of each case that came as DICOM; answers as `export_dicom_seg`. rows: cases' columns,
+    taken one at a time."""
     written, passed, files = list[int](), 0, 0
     for row in rows:
         count = files
@@ -169,16 +170,17 @@ def write_all(
             if not names.keep:
                 _anonymise(header, names, row)
             for name, made in make(Source.of(header, row["frame"], names.uid), row):
-                made.save_as(folder / name)
+                made.save_as(file := io.BytesIO())
+                put(out, name, file.getvalue())
                 files += 1
         written += [row["id"]] * (files > count)
         passed += files == count
     if not files:
-        raise ValueError(f"There is nothing to export: {nothing}.")
+        raise NothingToExport(nothing)
     text = burned_in.among(store, study, written)
     details = {"format": format, "files": files, "named": names.keep, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)
-    return {"files": files, "passed_over": passed, "folder": str(folder), "burned_in": text}
+    return {"files": files, "passed_over": passed, "burned_in": text}
 
 
 def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = pictures.DEFAULT):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -20,6 +22,13 @@ from core.studio.review.exports.tables import Names
 # A lesion mask as its objects: connected components (8 neighbours), which together are the mask, pixel for pixel.
 
 DEFAULT = "lesion"
+
+
+class NothingToExport(ValueError):
+    """A study that has nothing of what is asked for."""
+
+    def __init__(self, why: str = "no case of this study has a lesion mask") -> None:
+        super().__init__(f"There is nothing to export: {why}.")
 
 
 @dataclass(frozen=True)
@@ -74,41 +83,65 @@ def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> 
 # Lesion masks as PNG files and as COCO (RLE by pycocotools), one annotation for each connected component.
 
 
-def newest_masks(store: Store, study: str) -> list[dict]:
-    """The newest version of each case that has one: the case's columns, png, version, source, note, run, threshold,
-    drawn_by, drawn."""
-    return store.query(
-        "SELECT c.*, m.png, m.version, m.source, m.note, m.run, m.threshold, "
-        "m.reader AS drawn_by, m.created AS drawn FROM lesion_masks m "
-        "JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND m.version = "
+def newest_masks(store: Store, study: str) -> Iterator[dict]:
+    """The newest version of each case that has one, of which one at a time is in memory: the case's columns, png,
+    version, source, note, run, threshold, drawn_by, drawn."""
+    return each(
+        store,
+        "SELECT m.id FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND m.version = "
         "(SELECT max(version) FROM lesion_masks WHERE case_id = c.id) ORDER BY c.id",
         [study],
+        "SELECT c.*, m.png, m.version, m.source, m.note, m.run, m.threshold, m.reader AS drawn_by, "
+        "m.created AS drawn FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id = :id",
     )
 
 
-def export_png(store: Store, study: str, folder: Path, by: str, keep_names: bool = False) -> dict:
-    """One 1-bit PNG for each case with a mask, byte for byte as it is stored. {"files", "folder", "burned_in"}.
+def each(store: Store, keys: str, params: Sequence[Any], one: str) -> Iterator[dict]:
+    """What the query `one` gives of each row of the query `keys`, whose columns it names as `:column`.
 
-    Raises ValueError if there is none.
+    One row at a time is in memory; what was erased meanwhile is passed over.
     """
-    rows = newest_masks(store, study)
-    if not rows:
-        raise ValueError("There is nothing to export: no case of this study has a lesion mask.")
-    names = Names(store, study, keep_names)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for row in rows:
-        (folder / f"{file_name(names.case(row), row['id'])}.png").write_bytes(row["png"])
-    text = burned_in.among(store, study, [r["id"] for r in rows])
-    details = {"format": "png", "files": len(rows), "named": keep_names, "burned_in": len(text["cases"])}
+    for row in store.query(keys, params):
+        yield from store.query(one, row)
+
+
+Target = Path | zipfile.ZipFile  # a folder, or a zip: what goes out is put there file by file
+
+
+def put(out: Target, name: str, data: bytes) -> None:
+    """Write a file that goes out. name: with the folders it lies in, by '/'."""
+    if isinstance(out, zipfile.ZipFile):
+        out.writestr(name, data, zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED)
+    else:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(data)
+
+
+def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
+    """One 1-bit PNG for each case with a mask, byte for byte as it is stored. {"files", "burned_in"}.
+
+    Raises NothingToExport if there is none.
+    """
+    names, written = Names(store, study, keep_names), list[int]()
+    for row in newest_masks(store, study):
+        put(out, f"{file_name(names.case(row), row['id'])}.png", row["png"])
+        written.append(row["id"])
+    if not written:
+        raise NothingToExport
+    text = burned_in.among(store, study, written)
+    details = {"format": "png", "files": len(written), "named": keep_names, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)
-    return {"files": len(rows), "folder": str(folder), "burned_in": text}
+    return {"files": len(written), "burned_in": text}
 
 
 def file_name(name: str, case_id: int) -> str:
     """The stem of a mask's PNG file."""
-    clean = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
-    return f"{clean}-{case_id}"
+    return f"{clean(name)}-{case_id}"
+
+
+def clean(name: str) -> str:
+    """A name as that of a file."""
+    return "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
 
 
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:

@@ -117,7 +117,7 @@ def test_exported_again_it_is_the_same_and_names_nobody(scored, tmp_path, kind):
         assert again == {file.name: file.read_bytes() for file in (tmp_path / f"1{keep}").iterdir()}
     plain, named = written(tmp_path / "1False"), written(tmp_path / "1True")
     text = "".join(map(str, plain.values()))
-    for secret in ("Doe", "12345", "Who^", "20240131", "acc-1", source.SOPInstanceUID, source.StudyInstanceUID, "ann^"):
+    for secret in ("Doe", "MRN7", "Who^", "20240131", "acc-1", source.SOPInstanceUID, source.StudyInstanceUID, "ann^"):
         assert secret not in text, secret
     for made in named.values():
         assert made.PatientName == "Doe^Jane" and made.StudyInstanceUID == source.StudyInstanceUID

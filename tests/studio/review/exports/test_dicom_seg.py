@@ -18,7 +18,7 @@ def ct(path, shape=(48, 40), name="Doe^Jane"):
     ds.file_meta.MediaStorageSOPClassUID = ds.SOPClassUID = CTImageStorage
     ds.file_meta.MediaStorageSOPInstanceUID = ds.SOPInstanceUID = generate_uid()
     ds.StudyInstanceUID, ds.SeriesInstanceUID, ds.FrameOfReferenceUID = (generate_uid() for _ in range(3))
-    ds.PatientName, ds.PatientID, ds.Modality, ds.StudyDate = name, "12345", "CT", "20240131"
+    ds.PatientName, ds.PatientID, ds.Modality, ds.StudyDate = name, "MRN7", "CT", "20240131"
     ds.PatientBirthDate, ds.PatientSex, ds.StudyTime, ds.StudyID, ds.AccessionNumber = (
         "19700101",
         "F",
@@ -58,7 +58,7 @@ def test_dicom_seg_read_by_pydicom_gives_the_mask_and_no_names(bare, tmp_path):
     assert [s.SegmentLabel for s in seg.SegmentSequence] == ["polyp 1", "polyp 2"]
     assert [int(s.SegmentNumber) for s in seg.SegmentSequence] == [1, 2]
     text = str(seg)
-    for secret in ("Doe", "12345", "Who^", "20240131", "acc-1", source.SOPInstanceUID, source.StudyInstanceUID):
+    for secret in ("Doe", "MRN7", "Who^", "20240131", "acc-1", source.SOPInstanceUID, source.StudyInstanceUID):
         assert secret not in text, secret
     export_dicom_seg(bare, study, tmp_path / "named", "root", keep_names=True)
     named = pydicom.dcmread(next((tmp_path / "named").iterdir()))

@@ -1,0 +1,98 @@
+"""A study as a folder that anomalib's MVTec and Folder readers take, and our own import (layout `mvtec`) as well.
+
+    train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255)
+
+Names begin with a number of one length: the readers lay images beside masks by the order of their names.
+"""
+
+from __future__ import annotations
+
+import json
+
+import cv2
+import numpy as np
+
+from core.studio.db import audit
+from core.studio.db.store import Store
+from core.studio.ingest import burned_in
+from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.originals import image_of
+from core.studio.ingest.unreadable import Unreadable
+from core.studio.review.decisions import finding_labels
+from core.studio.review.exports.pictures import (
+    NothingToExport,
+    Target,
+    clean,
+    each,
+    label_of,
+    labels_of,
+    newest_masks,
+    put,
+)
+from core.studio.review.exports.tables import Names
+from core.studio.review.results import settled
+
+NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
+
+
+def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
+    """{"files": images, "masks", "left_out": {reason: images}, "burned_in"}; an image at a time is in memory.
+
+    An image whose import says no label has that of its readers. Its folder is named by its finding, else by its first
+    tag. The readers ask for a mask of each abnormal image: where some have one, those without are left out. So are
+    images that nobody decided, and those whose file is gone. Raises NothingToExport if no normal one trains.
+    """
+    names, words = Names(store, study, keep_names), settled(store, study)
+    found, own = labels_of(store, study), finding_labels(store, study)
+    masks = {
+        row["id"]: label_of(row, found, own) for row in newest_masks(store, study) if decode_mask(row["png"]).any()
+    }
+    written, drawn, left = list[int](), 0, dict[str, int]()
+    png = "SELECT png FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1"
+    for case in each(store, "SELECT id FROM cases WHERE study = ? ORDER BY id", [study], _CASE):
+        label = case["label"] if case["label"] != "unknown" else words.get(case["id"], "unknown")
+        why = "nobody decided on it" if label not in ("normal", ABNORMAL) else ""
+        if label == ABNORMAL and masks and case["id"] not in masks:
+            why = "abnormal and without a mask"
+        try:
+            image = None if why else image_of(case)
+        except Unreadable:
+            image, why = None, "its file is gone or changed"
+        if image is None:
+            left[why] = left.get(why, 0) + 1
+            continue
+        stem = stem_of(names.case(case), case["id"])
+        part = "test" if case["split"] == "test" else "train"
+        kind = (
+            NORMAL if label == "normal" else _folder(masks.get(case["id"]) or next(iter(json.loads(case["tags"])), ""))
+        )
+        put(out, f"{part}/{kind}/{stem}.png", _png(image[..., ::-1]))
+        if kind != NORMAL and masks:
+            mask = decode_mask(store.first(png, [case["id"]])["png"])
+            put(out, f"ground_truth/{kind}/{stem}{MASK}.png", _png((mask > 0).astype(np.uint8) * 255))
+            drawn += 1
+        written.append(case["id"])
+    if not store.one("SELECT 1 FROM cases WHERE study = ? AND split != 'test'", [study]) or not written:
+        raise NothingToExport("this study has no normal image to train with")
+    text = burned_in.among(store, study, written)
+    details = {"format": "anomalib", "files": len(written), "masks": drawn, "named": keep_names}
+    audit.record(store, by, "export", study=study, after=details | {"burned_in": len(text["cases"])})
+    return {"files": len(written), "masks": drawn, "left_out": left, "burned_in": text}
+
+
+_CASE = "SELECT * FROM cases WHERE id = :id"
+
+
+def stem_of(name: str, case_id: int) -> str:
+    """The stem of a case's image; its mask's ends in MASK as well."""
+    return f"{case_id:09d}-{clean(name)}"
+
+
+def _folder(label: str) -> str:
+    """A label as the name of a folder; that of normal images is none."""
+    name = clean(label).strip(" .")
+    return f"{name} {ABNORMAL}" if name.lower() == NORMAL else name or ABNORMAL
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    return cv2.imencode(".png", pixels)[1].tobytes()

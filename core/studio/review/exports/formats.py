@@ -1,0 +1,51 @@
+"""The forms in which a study's decisions, masks, maps and images leave, by the names that route, verb and page use."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from pathlib import Path
+
+from core.studio.db.store import Store
+from core.studio.review.exports.annotations import OUT, export_annotations
+from core.studio.review.exports.anomalib import export_anomalib
+from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
+from core.studio.review.exports.dicom_seg import export_dicom_seg
+from core.studio.review.exports.pictures import Target, export_coco, export_png
+from core.studio.review.exports.tables import export_csv, export_scores
+
+FILES = {"png": export_png, "dicom-seg": export_dicom_seg, "anomalib": export_anomalib}  # many, in a folder or a zip
+OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # likewise
+SUFFIXES = {"csv": "csv", "scores": "csv", "coco": "json", **OUT, **dict.fromkeys([*FILES, *OF_A_RUN], "zip")}
+
+
+def write_form(
+    store: Store, study: str, form: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
+) -> dict:
+    """Writes `target`: one file (a zip of many), or a folder of many if it has no suffix. Answers as the export does.
+
+    run: of scores and maps, else the one that Review opens with. Raises ValueError if there is nothing to export, or no
+    such form; no file is left then.
+    """
+    if form not in SUFFIXES:
+        raise ValueError(f"a study goes out as one of {', '.join(SUFFIXES)}, not {form!r}")
+    try:
+        if form == "csv":
+            return export_csv(store, study, target, by, keep_names, run)
+        if form == "scores":
+            return export_scores(store, study, target, by, keep_names)
+        if form == "coco":
+            return export_coco(store, study, target, by, keep_names)
+        if form in OUT:
+            return export_annotations(store, study, target, form, by, keep_names)
+        with contextlib.ExitStack() as stack:
+            out: Target = target
+            if target.suffix and not target.is_dir():
+                out = stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED))
+            if form in FILES:
+                return FILES[form](store, study, out, by, keep_names)
+            return OF_A_RUN[form](store, study, out, by, keep_names, run)
+    except BaseException:
+        if target.is_file():
+            target.unlink()
+        raise
