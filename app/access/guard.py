@@ -15,19 +15,18 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from app.access import policy
 from app.access.limits import BodyLimit
+from app.access.streams import GRADIO, HEARTBEAT, OwnQueue
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 OWN_PAGES = ("/sign-in", "/password", "/tokens", "/tour")
 CORS = b"access-control-"
-GRADIO = "/gradio_api/"
 USED = {
     *("queue/join", "queue/data", "run/predict", "startup-events", "info", "app_id", "reset", "cancel"),
     *("mcp", "mcp/"),  # tools for programs: app/endpoints.py
 }
 """What the page and programs ask of Gradio, below GRADIO. All else is closed: uploads, files, calls by name."""
-HEARTBEAT = "heartbeat/"
 BUILT = "/assets/"  # Gradio's scripts and style sheets: a new version has a new name
 
 
@@ -56,7 +55,7 @@ class Guard:
         if body.declared_too_large(request.headers.get("content-length")):
             await body.refuse()
         else:
-            await body.run(self.app)
+            await body.run(OwnQueue(self.app, request.scope["state"]["user"]))
 
     def _refuse(self, request: Request):
         hosts = request.headers.getlist("host")

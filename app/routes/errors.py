@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from core.engine.progress import Stopped
 from core.studio.db import logged
+from core.studio.db.home import Home
 from core.studio.db.store import is_full, now
 from core.studio.review.people import NotAllowed
 from core.studio.review.sessions import Hidden
@@ -46,9 +47,7 @@ def sentence_of(error: RequestValidationError) -> str:
 
 def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:
     """home: whose path is left out of the text."""
-    for path in {str(home), str(home.resolve())} if home else ():
-        text = text.replace(f"{path}/", "").replace(path, "the studio's home")
-    return JSONResponse({"ok": False, "error": text}, status)
+    return JSONResponse({"ok": False, "error": Home(home).left_out_of(text) if home else text}, status)
 
 
 def is_refused_by_disk(error: BaseException) -> bool:

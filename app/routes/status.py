@@ -62,8 +62,10 @@ class Plan(Answer):
 def status(ctx: Studio, who: Reader):
     """Lists the studies, what is at work, and where new cases came in."""
     store = ctx.store()
-    reading = sessions.standing(store, who)
-    return {"ok": True, **live.now(store), "arrived": watch.changes(store), "reading": reading}
+    reading, going = sessions.standing(store, who), live.now(store)
+    if reading["blind"]:
+        going |= {which: live.quiet(going[which]) for which in ("job", "beside")}
+    return {"ok": True, **going, "arrived": watch.changes(store), "reading": reading}
 
 
 @router.get("/plan", response_model=Plan)

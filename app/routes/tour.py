@@ -15,6 +15,7 @@ from app.routes._types import Answer, Part, binary
 from app.theme import variables
 from core.studio.demo import tour
 from core.studio.review import sessions
+from core.studio.training import live
 
 router = APIRouter(tags=["tour"])
 FOLDER = APP / "widgets" / "tour"
@@ -110,9 +111,10 @@ def page(ctx: Studio, who: Reader):
 def demo_state(ctx: Studio, who: Reader):
     """Whether the demo study is there, and what is being made of it."""
     state = tour.state(ctx.store())
-    hidden = state["study"] in sessions.standing(ctx.store(), who)["blind"]
+    blind = sessions.standing(ctx.store(), who)["blind"]
+    hidden = state["study"] in blind
     shown = {"found": None, "agreement": None} if hidden else {"agreement": tour.agreement(ctx.store(), who)}
-    return {"ok": True, **state, **shown}
+    return {"ok": True, **state, **shown, **({"job": live.quiet(state["job"])} if blind else {})}
 
 
 @router.get("/api/tour/steps", response_model=TourSteps)

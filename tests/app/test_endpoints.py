@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import select
@@ -12,6 +13,7 @@ import urllib.parse
 import urllib.request
 
 import cv2
+import httpx
 import numpy as np
 import pytest
 from gradio_client import Client
@@ -152,6 +154,31 @@ def test_every_endpoint_by_both_clients_is_right_or_refused(programs, role):
     for left in root.predict(STUDY, api_name="/job")["jobs"]:
         root.predict(left, api_name="/stop")
     wait(lambda: root.predict(STUDY, api_name="/job")["jobs"] == [])
+
+
+def streamed(client: httpx.Client, address: str) -> str:
+    """All of an answer, also where the server breaks off."""
+    parts: list[str] = []
+    with client.stream("GET", address) as answer, contextlib.suppress(httpx.RemoteProtocolError):
+        parts.extend(answer.iter_text())
+    return "".join(parts)
+
+
+def test_a_session_of_the_queue_belongs_to_whoever_opened_it(programs):
+    """Who names another reader's session gets neither its answers nor its end."""
+    served, tokens, _, _ = programs
+    ann, root = (httpx.Client(base_url=served.url, headers=bearer(tokens[name])) for name in ("ann", "root"))
+    number = next(d["id"] for d in root.get("config").json()["dependencies"] if d["api_name"] == "studies")
+    asked = {"data": [], "fn_index": number, "session_hash": "guessed"}
+    event = root.post("gradio_api/queue/join", json=asked).json()["event_id"]
+    ann.post("gradio_api/cancel", json={"fn_index": number, "session_hash": "guessed", "event_id": "x"})
+    for address in ("session_hash=guessed", "session%5Fhash=guessed", "session_hash=x&session_hash=guessed"):
+        stream = streamed(ann, f"gradio_api/queue/data?{address}")
+        assert '"session_not_found":true' in stream and STUDY not in stream
+    answer = streamed(root, "gradio_api/queue/data?session_hash=guessed")
+    assert event in answer and STUDY in answer and '"msg":"process_completed"' in answer
+    broken = ann.post("gradio_api/queue/join", content=b"{" * 9)
+    assert (broken.status_code, broken.json()["error"]) == (422, "The request's body is not JSON.")
 
 
 def test_nobody_gets_in_and_errors_are_sentences(programs):

@@ -54,6 +54,12 @@ class Home:
                 if mode & 0o077 and not mode & stat.S_ISVTX:
                     place.chmod(stat.S_IMODE(mode) & ~0o077)
 
+    def left_out_of(self, text: str) -> str:
+        """`text` with files of the home as they lie in it: where that is, is not for whoever reads the page."""
+        for path in {str(self.path), str(self.path.resolve())}:
+            text = text.replace(f"{path}/", "").replace(path, "the studio's home")
+        return text
+
     @property
     def db(self) -> Path:
         return self.path / "studio.sqlite"

@@ -58,11 +58,16 @@ def _with_counts(store: Store, row: dict) -> dict:
 
 
 def holds_reviews(store: Store, study: str) -> None:
-    """Raises ValueError if a study has reviews."""
-    query = "SELECT count(*) AS n FROM reviews r JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
-    reviews = store.first(query, [study])["n"]
-    if reviews:
-        raise ValueError(f"{study} holds {reviews} reviews and is kept; export it first if you need the space")
+    """Raises ValueError if readers have said something in a study: reviews, findings, masks that they drew."""
+    held = []
+    for name, table, which in (
+        ("reviews", "reviews", ""), ("findings", "findings", ""), ("drawn masks", "lesion_masks", "AND r.reader != ''")
+    ):  # fmt: skip
+        query = f"SELECT count(*) AS n FROM {table} r JOIN cases c ON c.id = r.case_id WHERE c.study = ? {which}"
+        held += [f"{n} {name}" for n in (store.first(query, [study])["n"],) if n]
+    if held:
+        said = " and ".join(held)
+        raise ValueError(f"{study} holds {said} and is kept; export it first if you need the space")
 
 
 def demand_free_name(store: Store, study: str) -> None:
@@ -74,7 +79,7 @@ def demand_free_name(store: Store, study: str) -> None:
 
 
 def delete_study(store: Store, study: str) -> None:
-    """Delete a study, its runs, caches and copied files. Refused when it has reviews: those are never lost."""
+    """Delete a study, its runs, caches and copied files. Refused when it `holds_reviews`: those are never lost."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         study_row(store, study)
     holds_reviews(store, study)

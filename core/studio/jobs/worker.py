@@ -156,7 +156,7 @@ def execute(store: Store, job: dict) -> str:
                 with contextlib.suppress(sqlite3.OperationalError):  # the disk that is full may be the database's, too
                     reporter.flush()
                 print(logged.trace_of(error), file=sys.stderr, flush=True)
-                sentence, full = explain(error), memory.ran_out(error)
+                sentence, full = store.home.left_out_of(explain(error)), memory.ran_out(error)
             if full:  # outside of the handler, whose error holds on to what the step had in memory
                 memory.release()
                 if memory.set_aside(store, job):

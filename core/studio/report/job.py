@@ -11,5 +11,5 @@ def report_step(work: Work) -> None:
     from core.studio.report.asked import FILES
     from core.studio.report.report import make_asked  # matplotlib, which no other step needs
 
-    report = make_asked(work.store, work.args, work.report, work.should_stop)
-    work.report({"message": f"Written: {report['out']}/{FILES['html']}"})
+    make_asked(work.store, work.args, work.report, work.should_stop)
+    work.report({"message": f"Written: {', '.join(FILES.values())}"})  # all readers see it: no path

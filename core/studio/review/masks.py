@@ -106,9 +106,12 @@ def case_of(store: Store, mask_id: int, reader: str) -> int:
     """The case of a version. NotFound if there is none; to whoever reads a study blind, or in a trial, nothing is said
     of which numbers there are: Hidden, as for a case that is hidden."""
     row = store.one(
-        "SELECT m.case_id, c.study FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id = ?", [mask_id]
-    )
+        "SELECT m.case_id, m.source, m.reader, c.study FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
+        "WHERE m.id = ?", [mask_id]
+    )  # fmt: skip
     hidden = sessions.standing(store, reader)["blind"]
+    if row and row["study"] in hidden and row["source"] != "import" and row["reader"] != reader:
+        row = None  # another's, which is none to them: nothing more is asked for it either
     if store.one(sessions.IN_TRIALS, {"reader": reader}) and (row is None or row["study"] in hidden):
         raise sessions.Hidden(sessions.NO_MACHINE)
     if row is None:

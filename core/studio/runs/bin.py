@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 
 from core.studio.db import audit
@@ -29,7 +30,7 @@ def put_run(store: Store, run_id: str, by: str) -> int:
 
 
 def put_study(store: Store, study: str, by: str) -> None:
-    """Put a study with its runs into the bin. Refused when it has reviews: those stay where they can be read."""
+    """Put a study with its runs into the bin. Refused when it `holds_reviews`: those stay where they can be read."""
     with store.write() as db:
         row = study_row(store, study)
         holds_reviews(store, study)
@@ -69,14 +70,17 @@ def restore(store: Store, kind: str, id: str, by: str) -> None:
 def empty(store: Store, days: float = DAYS) -> int:
     """Delete for good what has been in the bin for so many days; how many runs and studies."""
     before = _plus(now(), -days)
-    old = [row for row in contents(store) if row["binned"] <= before]
-    for row in old:
+    deleted = 0
+    for row in (row for row in contents(store) if row["binned"] <= before):
         if row["kind"] == "study":
-            delete_study(store, row["id"])
+            with suppress(ValueError):  # put there when findings and masks did not keep one out: it stays
+                delete_study(store, row["id"])
+                deleted += 1
         else:
             for run in [*runs.children(store, row["id"]), row["id"]]:
                 runs.delete_run(store, run)
-    return len(old)
+            deleted += 1
+    return deleted
 
 
 def _plus(time: str, days: float) -> str:

@@ -81,6 +81,11 @@ def brief(job: dict | None) -> dict | None:
     return {**{k: job.get(k) for k in keys}, "verb": job.get("step"), "steps": [s["step"] for s in job["chain"]]}
 
 
+def quiet(job: dict | None) -> dict | None:
+    """A job as whoever reads blind sees it: what it says may hold figures against the labels, or a case's name."""
+    return job and {**job, "message": job["status"].capitalize(), "error": None}
+
+
 def now(store: Store) -> dict:
     """Gives the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait}.
 

@@ -46,6 +46,7 @@ from tests.conftest import awaited
 from tests.studio.review.conftest import add_readings, asks, decide, draw_folder, save_mask
 
 BLIND, OPEN = demo_id(0), "openly"  # the tour speaks of the demo study alone
+VALUES = re.compile(r"'(?:[^']|'')*'|[0-9a-f]{12,}|\b\d+(?:\.\d+)?\b")
 NOW = 2_000_000_000  # seconds: later than all that the homes hold
 PEOPLE = {"ann": "reader", "ben": "reader", "eve": "reader", "joe": "reader", "root": "administrator"}
 
@@ -133,6 +134,7 @@ def build_home(folder: Path) -> None:
     store.execute("UPDATE runs SET binned = '2026-01-01T00:00:00.000Z' WHERE id = ?", [gone])
     job = queue.submit(store, [{"step": "score", "run": scored[0]}], start=False)
     store.execute("UPDATE jobs SET status = 'failed', error = 'something broke' WHERE id = ?", [job])
+    queue.submit(store, [{"step": "report", "run": "", "args": {"study": BLIND}}], start=False)
     sessions.set_blind(store, BLIND, True, "root")
     store.close()
 
@@ -293,6 +295,12 @@ def operating_points(store, rng) -> None:
         store.db["operating_points"].insert({**row, "created": "2026-01-01T00:00:00.000Z"})
 
 
+def jobs_words(store, rng) -> None:
+    """A job tells names where it fails, and figures against the labels where it makes a report."""
+    said = f"AUROC {rng.random()}"
+    store.execute("UPDATE jobs SET message = ?, error = ?", [said, f"abnormal-{rng.integers(10**9)}.png is damaged"])
+
+
 HIDDEN: dict[str, Callable] = {
     "labels": labels,
     "scores, flags and heat maps": scores_flags_maps,
@@ -309,6 +317,7 @@ HIDDEN: dict[str, Callable] = {
     "events of others": events,
     "figures against the labels": evaluations,
     "where operating points are, and who set them": operating_points,
+    "what jobs say": jobs_words,
 }
 
 
@@ -371,10 +380,9 @@ class Work:
         class Connection(sqlite3.Connection):
             def __init__(self, *args, **options):
                 super().__init__(*args, **options)
-                # Names of savepoints are drawn anew each time.
-                self.set_trace_callback(
-                    lambda text: work.note(re.sub("[0-9a-f]{12,}", "", " ".join(text.split()))[:40])
-                )
+                # Without values, which SQLite writes into the text and which may count what others did (the number of
+                # a review), and names of savepoints, which are drawn anew each time.
+                self.set_trace_callback(lambda text: work.note(VALUES.sub("", " ".join(text.split()))[:40]))
 
             def cursor(self, factory=Cursor):
                 return super().cursor(factory)
@@ -433,7 +441,7 @@ class Pair:
             GradioContext.id = 0  # Gradio numbers the parts of all pages of a process
             self.servers.append(whole_server(self._store(home)))
         self.differences: list[str] = []
-        self.asked = 0
+        self.asked, self.compared = 0, Counter()  # answers, of all walks and of each way
 
     def _store(self, home: Path):
         return stores.open(str(home))
@@ -493,6 +501,7 @@ class Pair:
     def call(self, number: int, data: list) -> list:
         """What Gradio's function of that number gives on both servers, as its queue calls it for the reader."""
         outputs, seed = [], next(self.counter)
+        self.asked += 1
         for home, (server, client) in enumerate(zip(self.servers, self.clients, strict=True)):
             self.dice.seed(seed, home)
             query = "&".join(f"{name}={value}" for name, value in zip(("study", "tab"), data, strict=False) if value)

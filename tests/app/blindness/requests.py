@@ -17,7 +17,11 @@ LIST_WORDS: dict[str, list] = {  # of the worklist's filters, which openapi.json
     **{name: [*words] for name, (_, words) in _ASKED.items()},
 }  # fmt: skip
 assert {"sort", "splits", "tag", "label", "text"} <= {f.name for f in dataclasses.fields(Query)}
-GET_CASE = ("image.png", "thumb.png", "pack", "heat", "roi.bits", "mask.png", "mask.bits", "tile.webp")
+HEADERS = [  # that ask of an answer that it be another one
+    {"Range": "bytes=0-9"}, {"Range": "bytes=-5,1-"}, {"If-Modified-Since": "Tue, 01 Jan 2030 00:00:00 GMT"},
+    {"If-Match": "*"}, {"Accept": "text/html"}, {"Accept-Encoding": "gzip, br"}, {"X-HTTP-Method-Override": "GET"},
+    {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}, {"Prefer": "wait=1"},
+]  # fmt: skip
 HARVESTED = {"id", "case", "run", "mask", "session", "finding", "key", "token", "drop", "task", "job", "cursor", "v"}
 
 
@@ -127,6 +131,8 @@ def draw_request(pick, values: Values, row: str, operation: dict, body_bytes: by
     elif method in ("POST", "PUT"):
         given["content"] = pick([body_bytes, body_bytes, b"", b"draft"])
     if pick([True] + [False] * 7):
-        given["headers"] = pick([{"If-None-Match": tag} for tag in values.pools.get("etag") or ['"x"']])
+        given["headers"] = pick([{"If-None-Match": tag} for tag in values.pools.get("etag") or ['"x"']] + HEADERS)
+    if pick([True] + [False] * 24):
+        method = pick(["HEAD", "OPTIONS", "GET", "POST"])
     address = f"{filled}?{urlencode(query)}" if query else filled
     return method, address, given

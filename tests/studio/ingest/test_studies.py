@@ -199,6 +199,18 @@ def test_a_deleted_study_leaves_nothing(store, tiny_study):
     assert not (store.home.runs / run).exists() and not (store.home.cache / tiny_study).exists()
 
 
+def test_a_study_with_a_finding_or_a_drawn_mask_is_kept(store, tiny_study):
+    case = store.one("SELECT id FROM cases")["id"]
+    said = {"case_id": case, "reader": "ann", "created": "2026-01-01"}
+    store.db["lesion_masks"].insert({**said, "version": 99, "source": "hand", "png": b"", "note": ""})
+    with pytest.raises(ValueError, match="holds 1 drawn masks and is kept"):
+        studies.delete_study(store, tiny_study)
+    store.db["findings"].insert({**said, "label": "polyp"})
+    with pytest.raises(ValueError, match="holds 1 findings and 1 drawn masks and is kept"):
+        studies.delete_study(store, tiny_study)
+    assert len(studies.list_studies(store)) == 1
+
+
 def test_a_study_with_reviews_is_not_deleted(store, tiny_study):
     case = store.one("SELECT id FROM cases")["id"]
     store.execute(

@@ -131,5 +131,6 @@ def test_a_report_is_queued_paused_between_cells_and_gone_on_with(store, tiny_st
     assert seen[-1]["step"] == 1 and seen[-1]["steps"] == 2 and not (tmp_path / "report.html").exists()
     first = [r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"]
     STEPS["report"](Work(store, "", asked, seen.append))
-    assert (tmp_path / "report.html").exists() and seen[-1]["message"].startswith("Written")
+    assert (tmp_path / "report.html").exists() and seen[-1]["message"].startswith("Written: report.html")
+    assert str(tmp_path) not in seen[-1]["message"]
     assert set(first) < {r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"}
