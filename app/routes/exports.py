@@ -76,9 +76,9 @@ class Sending(Answer):
     job: int
 
 
-def exportable(ctx: Context, request: Request, study: str) -> Store:
-    """The store, if the study is there and whoever asks may see what goes out of it."""
-    with ctx.reading(request, study=study) as context:
+def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
+    """The store, if the study is there, the run is its own, and whoever asks may see what goes out of it."""
+    with ctx.reading(request, study=study, run=run or None) as context:
         if context.session and context.session["blind"]:
             raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
         if context.blinded and not ctx.single_user:
@@ -98,7 +98,7 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
 @router.post("/{study}/send", response_model=Sending)
 def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
     """Queue masks, heat maps and reports for a DICOMweb server that was named on the machine: no address is taken."""
-    store = exportable(ctx, request, study)
+    store = exportable(ctx, request, study, body.run)
     asked = {"kinds": body.kinds, "keep_names": body.names, "run": body.run or None}
     return {"ok": True, "job": dicomweb.submit_send(store, study, body.server, who, **asked)}
 
@@ -108,7 +108,7 @@ def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, na
     """De-identified unless names=1 (administrators). A bundle keeps names, and is for administrators."""
     if kind != "bundle" and kind not in SUFFIXES:
         raise ValueError(f"a study goes out as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
-    store = exportable(ctx, request, study)
+    store = exportable(ctx, request, study, run)
     keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
     if kind == "bundle":
         return _streamed(BundleWriter(store, study, who))

@@ -24,6 +24,7 @@ def test_a_list_of_another_study_shows_no_row_of_a_blind_studys_run(reading, roo
             assert answer.status_code == 400, (study, more, answer.text[:200])
             assert set(answer.json()) == {"ok", "error"} and not any(name in answer.text for name in hidden)
     assert ann.get(f"/api/review/{room}?study=open&run=r").status_code == 200
+    assert ann.post(f"/api/export/open/csv?run={run}").json()["error"].startswith(f"open has no run '{run}'")
     assert ann.get(f"/api/review/{room}?study={STUDY}&run={run}").status_code == 200
 
 
