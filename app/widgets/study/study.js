@@ -94,9 +94,15 @@ export async function mount(root, studio) {
     (error) => toast(error.message, 'bad'),
   );
   studio.on('cases', () => orToast(renew()));
-  studio.on('back', () => studio.shown(root) && orToast(renew()));
+  let due = false; // something may have been done meanwhile, while another tab was in sight
+  studio.on('back', () => {
+    due = !studio.shown(root);
+    if (!due) orToast(renew());
+  });
   studio.on('tab', (tab) => {
     if (tab !== 'study') return;
+    if (due) orToast(renew());
+    due = false;
     removed.show();
     orToast(studio.renewStatus());
   });
