@@ -97,7 +97,7 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
     store = Store(Home.at(home))
     server, url = serve(store)
     url = f"{url.rstrip('/')}/"
-    made: dict[tuple[str, str, str], np.ndarray] = {}
+    shots: dict[tuple[str, str, str], np.ndarray] = {}
     words: dict[str, list[str]] = {}
     texts = sources()
     try:
@@ -108,22 +108,22 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
                     page = context.new_page()
                     page.set_default_timeout(PATIENCE)
                     for tab in TABS:
-                        made[size, theme, tab] = _taken(page, url, tab)
+                        shots[size, theme, tab] = _taken(page, url, tab)
                         if (size, theme) == ("laptop", "dark"):
                             words[tab] = sorted({w for w in page.evaluate(WORDS) if w in texts[tab]})
                     context.close()
     finally:
         server.terminate()
         store.close()
-    for (size, theme, tab), picture in made.items() if every else ():
+    for (size, theme, tab), picture in shots.items() if every else ():
         cv2.imwrite(str(Path(every or "") / f"{tab}-{theme}-{size}.png"), picture)
     paths = []
     for theme in THEMES:
         paths.append(ASSETS / f"tabs-{theme}.jpg")
-        _sheet([made["laptop", theme, tab] for tab in TABS], paths[-1])
+        _sheet([shots["laptop", theme, tab] for tab in TABS], paths[-1])
     for tab, name in ALONE.items():
         paths.append(ASSETS / name)
-        Image.fromarray(made["laptop", "dark", tab][..., ::-1]).quantize(256).save(paths[-1], optimize=True)
+        Image.fromarray(shots["laptop", "dark", tab][..., ::-1]).quantize(256).save(paths[-1], optimize=True)
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     note = {"files": digests, "tabs": list(TABS.values()), "words": words, "controls": controls()}
     NOTE.write_text(json.dumps(note, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
