@@ -7,7 +7,7 @@ export const ACTS = [
   ['abnormal', 'a', 'Abnormal, and on to the next case'],
   ['unsure', 'u', 'Unsure, and on to the next case'],
   ['comment', 'c', 'Write a comment (Escape returns to the image)'],
-  ['undo', 'z', 'Undo the last of all that was done: stroke, mask, finding, display, decision (Ctrl+Z)'],
+  ['undo', 'z', 'Undo whatever was done last (Ctrl+Z)'],
   ['redo', 'y', 'Redo (Ctrl+Y, Ctrl+Shift+Z)'],
   ['next', 'ArrowRight', 'Next case'],
   ['previous', 'ArrowLeft', 'Previous case'],
