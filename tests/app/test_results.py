@@ -202,6 +202,9 @@ def test_exports_can_keep_names_and_hold_all_scores(page, page_url, scored):
     open_tab(page, page_url, "Results", STUDY)
     page.locator(".rs-named").wait_for()
     page.locator(".rs-named").check()
+    page.locator(".rs-named").evaluate("(box) => { box.dataset.old = '1'; Studio.emit('scored'); }")
+    page.wait_for_selector(".rs-named:not([data-old])")
+    assert page.locator(".rs-named").is_checked(), "the page was drawn anew meanwhile"
     with page.expect_download() as held:
         page.get_by_role("button", name="All scores, CSV").click()
     lines = Path(held.value.path()).read_text(encoding="utf-8").splitlines()

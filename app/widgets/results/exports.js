@@ -15,6 +15,7 @@ const REMAPPED = 'Names and dates are remapped; burned-in text in images is not'
 const KEPT = 'Names are kept: for moving a study between installations';
 
 const ANSWERS = 'rs-answers';
+let namedStudy = ''; // whose names stay: a page that is drawn anew keeps what was ticked
 
 /**
  * Where the answers to the forms go: a file is kept by the browser, what is shown here says why there is none.
@@ -66,6 +67,10 @@ function send(study, run, named, servers) {
 export function exports(study, run, blind, link, changed) {
   listen();
   const named = el('input', { type: 'checkbox', class: 'rs-named' });
+  named.checked = namedStudy === study;
+  named.onchange = () => {
+    namedStudy = named.checked ? study : '';
+  };
   const keep = el(
     'label',
     { class: 'check', title: 'Administrators alone; a bundle always keeps them' },
