@@ -18,7 +18,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from PIL import Image
 
 from app.benches._server import chromium, serve
 from app.page import TABS
@@ -30,7 +29,8 @@ ASSETS = ROOT / "assets"
 NOTE = ASSETS / "pictures.json"
 SIZES = {"laptop": (1366, 768), "desk": (1920, 1080), "tablet": (834, 1112)}
 THEMES = ("dark", "light")
-ALONE = {"review": "review.png", "medmix": "medmix.png"}  # shown by themselves, dark, on a laptop
+ALONE = {"review": "review.jpg", "medmix": "medmix.jpg"}  # shown by themselves, dark, on a laptop
+FINE = [cv2.IMWRITE_JPEG_QUALITY, 90]
 PATIENCE = 240_000  # milliseconds; a busy machine
 STUDY = "demo"
 THERE = {  # what a tab's picture waits for
@@ -47,6 +47,10 @@ WORDS = """() => [...document.querySelectorAll(
     '#rooms .widget button, #rooms .widget h2, #rooms .widget h3, #rooms .widget th, #rooms .widget label > span')]
   .filter((e) => e.checkVisibility()).map((e) => e.textContent.trim())
   .filter((text) => /^[A-Z][A-Za-z ]{2,30}$/.test(text))"""
+NO_PATH = """(path) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let t = texts.nextNode(); t; t = texts.nextNode()) t.data = t.data.replaceAll(path, '');
+}"""  # where a home lies on this machine is not for a picture
 CONTROL = re.compile(r"<(?:button|input|select)\b|el\(\s*'(?:button|input|select)'|\b(?:slider|toggle)\(")
 
 
@@ -67,7 +71,7 @@ def controls() -> dict[str, int]:
     return {tab: len(CONTROL.findall(text)) for tab, text in sources().items()}
 
 
-def _taken(page, url: str, tab: str) -> np.ndarray:
+def _taken(page, url: str, tab: str, home: Path) -> np.ndarray:
     page.goto(f"{url}?study={STUDY}&tab={tab}")
     page.wait_for_function("window.Studio && window.Studio.started")
     page.wait_for_selector(THERE[tab], state="attached")
@@ -79,6 +83,7 @@ def _taken(page, url: str, tab: str) -> np.ndarray:
         page.wait_for_function("!document.querySelector('.scatter-room .nothing')?.checkVisibility()")
     if tab == "training" and page.locator(".training-room tr[data-run] .state.done").count():
         page.locator(".training-room tr[data-run]:not(.child):has(.state.done)").first.click()
+    page.evaluate(NO_PATH, f"{home}/")
     page.mouse.move(2, 2)
     page.evaluate("document.activeElement?.blur()")
     page.wait_for_timeout(4000)  # what is drawn at last: pictures of a list, curves, a toast that leaves
@@ -89,7 +94,7 @@ def _sheet(pictures: list[np.ndarray], path: Path) -> None:
     """Two columns, half as large."""
     small = [cv2.resize(p, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA) for p in pictures]
     rows = [np.hstack(small[i : i + 2]) for i in range(0, len(small), 2)]
-    cv2.imwrite(str(path), np.vstack(rows), [cv2.IMWRITE_JPEG_QUALITY, 88])
+    cv2.imwrite(str(path), np.vstack(rows), FINE)
 
 
 def make(home: Path, every: Path | None = None) -> list[Path]:
@@ -108,7 +113,7 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
                     page = context.new_page()
                     page.set_default_timeout(PATIENCE)
                     for tab in TABS:
-                        shots[size, theme, tab] = _taken(page, url, tab)
+                        shots[size, theme, tab] = _taken(page, url, tab, home)
                         if (size, theme) == ("laptop", "dark"):
                             words[tab] = sorted({w for w in page.evaluate(WORDS) if w in texts[tab]})
                     context.close()
@@ -123,7 +128,7 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
         _sheet([shots["laptop", theme, tab] for tab in TABS], paths[-1])
     for tab, name in ALONE.items():
         paths.append(ASSETS / name)
-        Image.fromarray(shots["laptop", "dark", tab][..., ::-1]).quantize(256).save(paths[-1], optimize=True)
+        cv2.imwrite(str(paths[-1]), shots["laptop", "dark", tab], FINE)
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     note = {"files": digests, "tabs": list(TABS.values()), "words": words, "controls": controls()}
     NOTE.write_text(json.dumps(note, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
