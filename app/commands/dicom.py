@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 
 from app.commands._common import BY, UserError, finish, open_store, progress, say, verb
-
-KINDS = ("seg", "map", "sr")
-PASSWORD = "PMSACL_DICOMWEB_PASSWORD"
+from core.studio.incoming import KINDS, PASSWORD
 
 
 def add(subparsers) -> None:
@@ -20,21 +18,21 @@ def add(subparsers) -> None:
     serve.add_argument("--aet", default="PMSACL", help="the AE title that senders call")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     serve.add_argument("--port", type=int, default=11112)
-    serve = verb(inner, "fetch", "Ask a DICOMweb server for images and put them into a watched study", run_fetch)
-    _add_server(serve)
+    fetch = verb(inner, "fetch", "Ask a DICOMweb server for images and put them into a watched study", run_fetch)
+    _add_server(fetch)
     for flag, keyword in FILTERS.items():
-        serve.add_argument(f"--{flag}", metavar="TEXT", help=f"{keyword}, as QIDO takes it")
-    serve.add_argument("--limit", type=int, metavar="N", help="fetch at most N new images")
-    serve = verb(inner, "send", "Store masks, heat maps and reports of a study on a DICOMweb server", run_send)
-    _add_server(serve)
-    serve.add_argument("--kinds", default=",".join(KINDS), help="of seg, map and sr")
-    serve.add_argument("--run", dest="run_id", metavar="RUN", help="of maps and scores; else the one Review opens with")
-    serve.add_argument("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS")
-    serve = verb(inner, "server", "List, name or remove the DICOMweb servers that the page may send to", run_server)
-    serve.add_argument("name", nargs="?")
-    serve.add_argument("url", nargs="?", metavar="URL")
-    serve.add_argument("--user", help=f"sign in by name; the password is read from {PASSWORD} when something is sent")
-    serve.add_argument("--remove", action="store_true")
+        fetch.add_argument(f"--{flag}", metavar="TEXT", help=f"{keyword}, as QIDO takes it")
+    fetch.add_argument("--limit", type=int, metavar="N", help="fetch at most N new images")
+    send = verb(inner, "send", "Store masks, heat maps and reports of a study on a DICOMweb server", run_send)
+    _add_server(send)
+    send.add_argument("--kinds", default=",".join(KINDS), help="of seg, map and sr")
+    send.add_argument("--run", dest="run_id", metavar="RUN", help="of maps and scores; else the one Review opens with")
+    send.add_argument("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS")
+    server = verb(inner, "server", "List, name or remove the DICOMweb servers that the page may send to", run_server)
+    server.add_argument("name", nargs="?")
+    server.add_argument("url", nargs="?", metavar="URL")
+    server.add_argument("--user", help=f"sign in by name; the password is read from {PASSWORD} when something is sent")
+    server.add_argument("--remove", action="store_true")
 
 
 FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", "study-uid": "StudyInstanceUID",

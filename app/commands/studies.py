@@ -32,40 +32,40 @@ def _add_study(subparsers) -> None:
         metavar="PATTERN",
         help="regular expression over file names; its first group is the patient (DICOM files name theirs)",
     )
-    importing = verb(
+    recipe = verb(
         inner, "recipe", "Make one of the paper's studies of its official download, as it unpacks", run_study_recipe
     )
-    importing.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
-    importing.add_argument("folder", help="where the download was unpacked")
-    importing.add_argument("--name", help="of the study (default: the recipe's)")
-    importing.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
-    importing = verb(
+    recipe.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
+    recipe.add_argument("folder", help="where the download was unpacked")
+    recipe.add_argument("--name", help="of the study (default: the recipe's)")
+    recipe.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
+    adding = verb(
         inner, "add", "Add files, folders or recordings to a study, as test cases without a label", run_study_add
     )
-    importing.add_argument("name")
-    importing.add_argument("paths", nargs="+", metavar="PATH")
-    importing.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
-    _add_sampling(importing)
-    importing = verb(
+    adding.add_argument("name")
+    adding.add_argument("paths", nargs="+", metavar="PATH")
+    adding.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
+    _add_sampling(adding)
+    annotations = verb(
         inner, "annotations", "Take in lesions drawn in another tool, by names of files", run_study_annotations
     )
-    importing.add_argument("name")
-    importing.add_argument("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks")
-    importing.add_argument("--format", required=True, help="coco, cvat, label-studio, png or yolo")
-    importing = verb(
+    annotations.add_argument("name")
+    annotations.add_argument("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks")
+    annotations.add_argument("--format", required=True, help="coco, cvat, label-studio, png or yolo")
+    exporting = verb(
         inner, "export", "Write decisions, masks, maps or images in a form of other tools", run_study_export
     )
-    importing.add_argument("name")
+    exporting.add_argument("name")
     forms = "csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-map, dicom-sr or anomalib"
-    importing.add_argument("form", metavar="FORM", help=forms)
-    importing.add_argument("--out", required=True, metavar="PATH", help="a file; of many files a zip, or a new folder")
-    importing.add_argument(
+    exporting.add_argument("form", metavar="FORM", help=forms)
+    exporting.add_argument("--out", required=True, metavar="PATH", help="a file; of many files a zip, or a new folder")
+    exporting.add_argument(
         "--run", dest="run_id", metavar="RUN", help="of scores and maps; else the one Review opens with"
     )
-    importing.add_argument("--names", action="store_true", help="keep names, dates and UIDs as they are")
+    exporting.add_argument("--names", action="store_true", help="keep names, dates and UIDs as they are")
     verb(inner, "list", "List the studies", run_study_list)
-    importing = verb(inner, "show", "What a study holds", run_study_show)
-    importing.add_argument("name")
+    showing = verb(inner, "show", "What a study holds", run_study_show)
+    showing.add_argument("name")
 
 
 def _add_sampling(parser) -> None:

@@ -28,22 +28,22 @@ def add(subparsers) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan"
     )
     option_flags(planning, TrialPlan, *FLAGS)
-    planning = verb(inner, "sizes", "The chance that so many readers and cases find a difference of areas", run_sizes)
-    planning.add_argument("--difference", type=float, default=0.05)
-    planning.add_argument("--area", type=float, default=0.85, help="that is expected without the machine")
-    planning.add_argument("--abnormal", type=float, default=0.5, help="share of abnormal cases")
+    sizes = verb(inner, "sizes", "The chance that so many readers and cases find a difference of areas", run_sizes)
+    sizes.add_argument("--difference", type=float, default=0.05)
+    sizes.add_argument("--area", type=float, default=0.85, help="that is expected without the machine")
+    sizes.add_argument("--abnormal", type=float, default=0.5, help="share of abnormal cases")
     for name, words, run in (
         ("start", "Open a trial for its readers", run_start),
         ("close", "End a trial; its report can then be made", run_close),
     ):
         verb(inner, name, words, run).add_argument("trial", type=int)
-    planning = verb(inner, "status", "Trials of a study, and how far their readers are", run_status)
-    planning.add_argument("--study", required=True)
-    planning = verb(
+    status = verb(inner, "status", "Trials of a study, and how far their readers are", run_status)
+    status.add_argument("--study", required=True)
+    report = verb(
         inner, "report", "Write the report of a closed trial: HTML, PDF, lists for iMRMC and RJafroc", run_report
     )
-    planning.add_argument("trial", type=int)
-    planning.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
+    report.add_argument("trial", type=int)
+    report.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
 
 
 def run_plan(args) -> int:

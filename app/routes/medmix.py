@@ -18,6 +18,7 @@ from app.access.permissions import Reader, Studio, owner_of
 from app.context import Context
 from app.routes._shared import Rectangle, Values
 from app.routes._types import LONGEST_TEXT, Answer, Body, Done, Id, Line, Name, Part, Settings, binary
+from core.engine.progress import Stop
 from core.studio.db import owners
 from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import uploads as dropped
@@ -255,7 +256,7 @@ def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
     return scene.study in sessions.standing(ctx.store(), who)["blind"]
 
 
-async def while_asked(request: Request, work: Callable[[Callable[[], bool]], T]) -> T:
+async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
     """Do work in a thread; what it is given says whether whoever asked has gone."""
     left = threading.Event()
     task = asyncio.ensure_future(run_in_threadpool(work, left.is_set))
@@ -276,10 +277,10 @@ def forms(ctx: Studio, who: Reader):
 async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
     """Draw a grid of views: classes A_0 .. A_k by sample. It ends early where nobody waits for it any more."""
 
-    def drawn(is_left: Callable[[], bool]) -> bytes:
+    def drawn(should_stop: Stop) -> bytes:
         asked = medmix_view.Scene.from_dict(body.scene)
         samples, blind = ctx.held(Samples, ctx.store()), hidden(ctx, who, asked)
-        return medmix_view.draw_grid(samples, asked, folder_of(ctx, asked), blind, is_left).pack()
+        return medmix_view.draw_grid(samples, asked, folder_of(ctx, asked), blind, should_stop).pack()
 
     packed = await while_asked(request, drawn)
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
@@ -304,11 +305,11 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
 async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
     """Numbers beside the picture: how well the classes can be told apart from features."""
 
-    def measured(is_left: Callable[[], bool]) -> dict:
+    def measured(should_stop: Stop) -> dict:
         from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
 
         scene = medmix_view.Scene.from_dict(body.scene)
-        return probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene), is_left)
+        return probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene), should_stop)
 
     return {"ok": True, **await while_asked(request, measured)}
 

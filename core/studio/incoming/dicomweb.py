@@ -17,6 +17,7 @@ import pydicom
 from core.engine.progress import Stopped
 from core.studio.db import audit, leftovers
 from core.studio.db.store import Store
+from core.studio.incoming import KINDS, PASSWORD
 from core.studio.incoming.dicom_node import MISSING, as_file, folder_of, place
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs import queue as jobs
@@ -25,8 +26,6 @@ from core.studio.review.exports.formats import write_form
 from core.studio.review.exports.pictures import NothingToExport
 
 Said = Callable[[int, int], None]
-KINDS = {"seg": "dicom-seg", "map": "dicom-map", "sr": "dicom-sr"}  # what is sent, by the forms it leaves in
-PASSWORD = "PMSACL_DICOMWEB_PASSWORD"
 SERVERS = "dicomweb"  # the setting: name -> {"url", "user"}
 
 
@@ -87,15 +86,15 @@ def servers(store: Store) -> dict[str, dict[str, str | None]]:
 
 def name_server(store: Store, name: str, url: str | None, user: str | None, by: str) -> None:
     """Lets the page send to a server; url None: no longer. Raises ValueError for an address or a name that is none."""
-    known = servers(store)
-    before = known.pop(name, None)
-    if url is not None:
-        if not name.strip() or len(name) > 60 or not name.isprintable():
-            raise ValueError(f"a server's name has 1 to 60 letters or signs, not {name!r}")
-        known[name] = {"url": _checked(url), "user": user}
-    elif before is None:
-        raise ValueError(f"no server is called {name!r}; there are: {', '.join(known) or 'none'}")
     with store.write():
+        known = servers(store)
+        before = known.pop(name, None)
+        if url is not None:
+            if not name.strip() or len(name) > 60 or not name.isprintable():
+                raise ValueError(f"a server's name has 1 to 60 letters or signs, not {name!r}")
+            known[name] = {"url": _checked(url), "user": user}
+        elif before is None:
+            raise ValueError(f"no server is called {name!r}; there are: {', '.join(known) or 'none'}")
         store.set_setting(SERVERS, known)
         audit.record(store, by, "dicomweb server", before=before, after={"name": name, **known.get(name, {})})
 

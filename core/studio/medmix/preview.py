@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,11 +16,12 @@ from core.engine.augment.config import WeakConfig
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.weak import WeakViews
 from core.engine.config import Config
-from core.engine.progress import Stopped
+from core.engine.progress import Stop, Stopped
 from core.engine.registry import STRONG
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.ingest.donors import check_pool
 from core.studio.ingest.overview import polygons
+from core.studio.jobs.steps import never
 from core.studio.medmix.samples import Samples
 
 SIDES = (64, 128, 256, 512)
@@ -115,10 +115,10 @@ def draw_grid(
     scene: Scene,
     dropped: Path | None = None,
     blind: bool = False,
-    is_left: Callable[[], bool] = lambda: False,
+    should_stop: Stop = never,
 ) -> Grid:
     """Make the classes of a scene. blind: the study's samples are numbered instead of named by their files,
-    and marked lesions are not shown. is_left: whether nobody waits any more, asked before each class.
+    and marked lesions are not shown. should_stop: whether nobody waits any more, asked before each class.
 
     Raises ValueError, which says which setting does not fit, and Stopped when nobody waits.
     """
@@ -130,7 +130,7 @@ def draw_grid(
     image_stack, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
     with torch.inference_mode(), one_thread():
         for n in range(1, strong.k + 1):
-            if is_left():
+            if should_stop():
                 raise Stopped
             mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
             image_stack.append(mixed.images)

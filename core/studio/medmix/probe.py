@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -18,9 +17,10 @@ from core.engine.augment.strong import Mixed
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, load_encoder
-from core.engine.progress import Stopped
+from core.engine.progress import Stop, Stopped
 from core.engine.tensors import to_batch
 from core.studio.db.store import Store
+from core.studio.jobs.steps import never
 from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, lesion_similarity
 from core.studio.medmix.preview import Scene, strong_of
 from core.studio.medmix.samples import Samples
@@ -36,13 +36,13 @@ def probe(
     scene: Scene,
     run: str | None = None,
     lesions_hidden: bool = False,
-    is_left: Callable[[], bool] = lambda: False,
+    should_stop: Stop = never,
 ) -> dict:
     """How a linear probe on an encoder sees the classes of a scene.
 
     run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
     lesions_hidden: nothing is compared with the study's real lesions, which are of cases that are still read blind.
-    is_left: whether nobody waits any more, asked before each class; then Stopped is raised.
+    should_stop: whether nobody waits any more, asked before each class; then Stopped is raised.
 
     {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near", "words",
     "seconds", "images", "side", "encoder", "study"}. study: whose images, and whose real lesions in `near`.
@@ -66,7 +66,7 @@ def probe(
     groups: list[int] = []
     lesions: Mixed | None = None
     for n in range(strong.k + 1):
-        if is_left():
+        if should_stop():
             raise Stopped
         mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
         views, masks = weak(mixed.images, torch.Generator().manual_seed(n), mixed.masks)

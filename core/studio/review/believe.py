@@ -52,18 +52,18 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     )  # fmt: skip
     devices = _devices(store, arrays.case_ids[held])
     place = {int(case): k for k, case in enumerate(arrays.case_ids)}
+    plain = drift.measures(np.asarray(arrays.images[held]))
     groups, pictures = {}, {}
     for group, cases in _by_group(_new(store, run["study"], run_id)).items():
         there = [c for c in cases if c in place][-200:]
-        same = held[devices == group]
-        beside = same if len(same) >= drift.LEAST else held
-        usual = drift.measures(np.asarray(arrays.images[beside]))
+        beside = _beside(devices, group)
+        usual = {name: values[beside] for name, values in plain.items()}
         new = drift.measures(np.stack([np.asarray(arrays.images[place[c]]) for c in there]))
         compared = drift.compare(usual, new)
         groups[group] = [{**row._asdict(), "matters": row.matters} for row in compared]
         if compared and compared[0].matters:
             of = compared[0].measure
-            sides = {"usual": (usual[of], arrays.case_ids[beside]), "new": (new[of], np.array(there))}
+            sides = {"usual": (usual[of], arrays.case_ids[held][beside]), "new": (new[of], np.array(there))}
             pictures[group] = {side: _middle(*given) for side, given in sides.items()}
     measured = {"threshold": threshold, "planted": [r._asdict() for r in rows], "groups": groups, "pictures": pictures,
             "made": now()}  # fmt: skip
@@ -149,6 +149,12 @@ def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
     return np.array([named.get(int(case)) for case in cases], object)
 
 
+def _beside(devices: np.ndarray, device: str | None) -> np.ndarray:
+    """Which held-out images (n,), of these devices, those of one are compared with: its own, else all, if too few."""
+    own = np.asarray(devices == device)
+    return own if own.sum() >= drift.LEAST else np.ones_like(own)
+
+
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
     """{"cases", "capital", "since", "words", "caveat"} of all imports in order; since: the day of the image at which
     the capital of the test by betting reached the alarm, None if it never did. None where nothing can be compared.
@@ -178,8 +184,7 @@ def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any
     capitals: list[float] = []
     alarms: list[tuple[str, str]] = []
     for device, came in series:
-        same = held.scores[devices == (device or None)]
-        usual = same if len(same) >= drift.LEAST else held.scores
+        usual = held.scores[_beside(devices, device or None)]
         capital = drift.jumper(drift.online_p_values(usual, np.array([score[each.case] for each in came])))
         capitals.append(float(capital.max()))
         at = drift.first_alarm(capital, drift.ALARM * len(series))

@@ -31,8 +31,8 @@ def scene(**changes) -> medmix_view.Scene:
 
 def test_whoever_leaves_leaves_no_work_behind(samples, store):
     for work in (
-        lambda left: medmix_view.draw_grid(samples, scene(config={"k": 7}), is_left=left),
-        lambda left: probe.probe(store, scene(config={"k": 7}), is_left=left),
+        lambda left: medmix_view.draw_grid(samples, scene(config={"k": 7}), should_stop=left),
+        lambda left: probe.probe(store, scene(config={"k": 7}), should_stop=left),
     ):
         asked = iter([False, False, True])
         with pytest.raises(Stopped):
