@@ -96,6 +96,10 @@ window.Studio = Studio;
 
 for (const event of ['pointerdown', 'keydown'])
   addEventListener(event, (e) => (store.acts.value += Number(e.isTrusted)), { capture: true });
+// Gradio opens its list on any key but Escape, on Tab as well, which leaves it.
+const leaves = (/** @type {KeyboardEvent} */ e) =>
+  e.key === 'Tab' && e.target instanceof Element && Boolean(e.target.closest('#study-picker'));
+addEventListener('keydown', (e) => leaves(e) && e.stopPropagation(), { capture: true });
 // Until somebody has used the page it may open what is worth seeing.
 Studio.on('scored', () => {
   if (!store.acts.value && Studio.tab !== 'review') Studio.openTab('review');

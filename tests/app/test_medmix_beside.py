@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.app.conftest import STUDY
-from tests.app.test_medmix import change, open_tab
+from tests.app.test_medmix import change, open_tab, set_number
 
 PIXELS = """(at) => { const all = document.querySelectorAll('.medmix-room canvas'); const c = all[at]; const side = 256;
     const d = c.getContext('2d').getImageData(0, 0, 3 * side, c.height).data; let s = 0;
     for (let i = 0; i < d.length; i += 4) s = (s * 31 + d[i] + 7 * d[i + 1]) % 1e9; return String(s); }"""
+
+CELLS = """(grids) => grids.map((grid) =>
+    grid.getBoundingClientRect().width / (grid.querySelector('canvas').width / 256))"""
 
 
 def test_what_is_kept_beside_stays_as_it_was_and_is_named(page, page_url, go):
@@ -24,6 +29,9 @@ def test_what_is_kept_beside_stays_as_it_was_and_is_named(page, page_url, go):
     change(page, lambda: page.get_by_label("Augmentation").select_option(label="Rotation"))
     assert page.evaluate(PIXELS, 1) == seen, "nor is it drawn by another augmentation"
     change(page, lambda: page.get_by_label("Augmentation").select_option(label="MedMix"))
+    change(page, lambda: set_number(page, "k", 6))
+    cells = page.locator(".grid").evaluate_all(CELLS)
+    assert cells[0] == pytest.approx(cells[1], rel=0.02), "seven classes beside four, at one scale"
     change(page, lambda: page.get_by_label("Beside it").select_option(label="paper"))
     assert page.locator(".grid h3").all_inner_texts() == ["now", "paper"]
 

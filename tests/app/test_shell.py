@@ -37,13 +37,17 @@ def test_page_has_the_systems_theme_before_anything_is_painted(page, page_url, s
     assert page.evaluate("[...window.seen]") == [f"rgb({red}, {green}, {blue})"]
 
 
-def test_address_opens_study_and_tab(page, page_url, go):
+def test_address_opens_study_and_tab_and_the_list_of_studies_closes_on_tab(page, page_url, go):
     modules = []
     page.on("request", lambda r: modules.append(r.url) if "/page/" in r.url and ".js" in r.url else None)
     go(page, page_url, "MedMix")
     assert page.evaluate("window.Studio.study") == STUDY
     assert "Not a medical device" in page.locator(".intended-use:visible").inner_text()
     assert "tab=medmix" in page.url
+    page.locator("#study-picker input").click()
+    page.get_by_role("listbox").wait_for()
+    page.keyboard.press("Tab")
+    page.get_by_role("listbox").wait_for(state="hidden")
     page.reload()
     page.wait_for_selector(".widget-medmix[data-ready]")
     assert page.get_by_role("tab", name="MedMix", exact=True).get_attribute("aria-selected") == "true"

@@ -28,6 +28,26 @@ CUT = """() => {
   }
   return out;
 }"""
+# What reaches over the edge of what hides it, or of its own panel or chart, without being scrolled to.
+OVER = """() => {
+  const out = [];
+  const moves = (s) => [s.overflowX, s.overflowY].some((o) => ['auto', 'scroll'].includes(o));
+  const words = '.widget :is(button, input, select, th, td, h2, h3, p, label, .legend span), #brand :is(b, span)';
+  for (const e of document.querySelectorAll(words)) {
+    const box = e.getBoundingClientRect();
+    if (!box.width || !box.height || !e.checkVisibility({ visibilityProperty: true })) continue;
+    for (let a = e.parentElement; a && a !== document.body; a = a.parentElement) {
+      const style = getComputedStyle(a);
+      if (moves(style)) break;
+      const hides = [style.overflowX, style.overflowY].some((o) => o !== 'visible');
+      if (style.textOverflow === 'ellipsis' || (!hides && !a.matches('.panel, .chart, .block, #brand'))) continue;
+      const { left, right, top, bottom } = a.getBoundingClientRect();
+      if (box.left < left - 2 || box.right > right + 2 || box.top < top - 2 || box.bottom > bottom + 2)
+        out.push(`${e.tagName}.${e.className} of ${a.tagName}.${a.className}: ${e.innerText?.slice(0, 40)}`);
+    }
+  }
+  return out;
+}"""
 # How much of each detector's check box is in sight.
 SEEN = """() => {
   const list = document.querySelector('.training-room .detectors').getBoundingClientRect();
@@ -91,6 +111,17 @@ def test_on_an_upright_tablet_figures_and_reports_keep_their_measure(page, page_
     assert box["height"] < 20, "a drawing is not blown up to the page's width"
     go(page, page_url, "Clusters")
     assert page.locator(".scatter-room > main").bounding_box()["width"] > 500, "the map has the width"
+
+
+def test_at_twice_the_size_all_is_in_sight_or_scrolled_to(browser, page_url, go):
+    context = browser.new_context(viewport={"width": 683, "height": 384}, device_scale_factor=2)
+    page = context.new_page()
+    for tab in TABS:
+        go(page, page_url, tab)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(CUT) == page.evaluate(OVER) == [], tab
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
+    context.close()
 
 
 def test_on_a_laptop_all_keys_are_in_sight_at_once(page, page_url, go):

@@ -28,6 +28,18 @@ export function arranged(classes, samples, aspect, wide, high) {
   return (fits.length ? fits : all).reduce((best, one) => (area(one) > area(best) ? one : best));
 }
 
+/**
+ * The same for grids that stand side by side: all their cells are of one size, that of the grid with most classes.
+ * @param {{rows: number, cols: number, aspect?: number | null}[]} grids @param {number} samples at most
+ * @param {number} wide of each @param {number} high @returns {Layout[]}
+ */
+export function arrangedAlike(grids, samples, wide, high) {
+  const classes = Math.max(...grids.map((g) => g.rows));
+  const aspect = Math.max(...grids.map((g) => g.aspect || 1));
+  const laid = arranged(classes, Math.min(samples, ...grids.map((g) => g.cols)), aspect, wide, high);
+  return grids.map(({ rows }) => ({ ...laid, ...(laid.across ? { cols: rows } : { rows }) }));
+}
+
 /** Takes a grid apart: a length, JSON, then the mosaic as a JPEG. @param {ArrayBuffer} packed @returns {Promise<Grid>} */
 export async function unpack(packed) {
   const length = new DataView(packed).getUint32(0, true);
@@ -63,11 +75,12 @@ export class Sheet {
     for (const { box } of this.drawn.splice(grids.length)) box.remove();
     const stage = this.stage.getBoundingClientRect();
     const wide = (stage.width - (grids.length - 1) * 18) / grids.length;
+    const sizes = grids.map(({ grid }) => grid);
+    const layouts = arrangedAlike(sizes, samples, wide, window.innerHeight - stage.top - 42);
     grids.forEach(({ grid, title }, i) => {
       const { rows: classes, side } = grid;
       const aspect = grid.aspect || 1;
-      const high = window.innerHeight - stage.top - 42;
-      const laid = arranged(classes, Math.min(grid.cols, samples), aspect, wide, high);
+      const laid = layouts[i];
       this.drawn[i] ||= this.#box(i, grid, laid);
       Object.assign(this.drawn[i], { grid, title, laid });
       const { box, canvas } = this.drawn[i];

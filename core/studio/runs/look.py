@@ -38,21 +38,19 @@ def create_look(
 
 
 def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args) -> list[dict]:
-    """Steps of one job: the encoder where it is new, fit, score and evaluate. Reading aids that cost time wait."""
+    """Steps of one job: the encoder where it is new, fit, score, evaluate, and the map that Clusters shows.
+
+    Reading aids that cost time wait. A map that is there already is left alone.
+    """
     new = get_run(store, runs["encoder"])["status"] == "new"
-    return chain(runs["encoder"] if new else None, [runs["fit"]], evaluate=evaluate, aids=False, **args)
-
-
-def map_step(runs: dict[str, str], **args) -> dict:
-    """The step that draws the map of the encoder's features, so that Clusters has one."""
-    return {"step": "embed", "run": runs["encoder"], "args": {"config": MAP, **args}}
+    steps = chain(runs["encoder"] if new else None, [runs["fit"]], evaluate=evaluate, aids=False, **args)
+    return [*steps, {"step": "embed", "run": runs["encoder"], "args": {"config": MAP, **args}}]
 
 
 def look(store: Store, study: str, device: str = "auto", start: bool = True, **args) -> dict:
     """Queue a first look; returns {'job', 'encoder', 'fit'}. args: of its steps."""
     runs = create_look(store, study)
-    steps = [*look_steps(store, runs, device=device, **args), map_step(runs, device=device, **args)]
-    return {"job": jobs.submit(store, steps, start=start), **runs}
+    return {"job": jobs.submit(store, look_steps(store, runs, device=device, **args), start=start), **runs}
 
 
 def _kept(store: Store, study: str, wanted: dict[str, str], size: int | None) -> str | None:

@@ -81,6 +81,12 @@ def brief(job: dict | None) -> dict | None:
     return {**{k: job.get(k) for k in keys}, "verb": job.get("step"), "steps": [s["step"] for s in job["chain"]]}
 
 
+def standing(run: dict, job: dict | None) -> str:
+    """A run's state as a reader needs it: what waits for a job that is paused or interrupted is that itself."""
+    waits = run["status"] == "queued" and job is not None and job["status"] not in ("queued", "running")
+    return job["status"] if job and waits else run["status"]
+
+
 def quiet(job: dict | None) -> dict | None:
     """A job as whoever reads blind sees it: what it says may hold figures against the labels, or a case's name."""
     return job and {**job, "message": job["status"].capitalize(), "error": None}
@@ -126,6 +132,7 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
         row["epochs"] = run["config"].get("epochs")
         row["size"] = run["config"].get("size")
         row["collapsed"] = bool(run["summary"].get("collapsed"))
+        row["status"] = standing(run, at_work.get(run["id"]))
         row["job"] = brief(at_work.get(run["id"]))
         row["left"] = _left(estimate, at_work.get(run["id"]), run["id"])
         row["latest"] = latest(store, run["id"], ("l_aug", "val_accuracy", "aug_accuracy", "epoch"))
@@ -171,16 +178,22 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
         "ORDER BY created",
         [run_id],
     )
+    at_work = jobs_of_runs(store)
+    job = at_work.get(run_id)
+    summary = {k: v for k, v in run["summary"].items() if k != "calibration"}
     return {
-        "run": {**run, "summary": {k: v for k, v in run["summary"].items() if k != "calibration"}},
+        "run": {**run, "status": standing(run, job), "summary": summary},
         "data": study,
-        "job": brief(jobs_of_runs(store).get(run_id)),
+        "job": brief(job),
         "plan": total_steps(store, run),
         "alarm": alarms.of(run) if run["kind"] == "pretrain" and run["config"].get("epochs") else None,
         "confusion": matrix(store, run_id, MATRIX[0]),
         "distances": matrix(store, run_id, MATRIX[1]),
         "log": journal.read_log(store, run_id, 100),
-        "children": [{**c, "evaluation": evaluation(store, c["id"])} for c in children],
+        "children": [
+            {**c, "status": standing(c, at_work.get(c["id"])), "evaluation": evaluation(store, c["id"])}
+            for c in children
+        ],
         "evaluation": evaluation(store, run_id),
         **series(store, run_id, after, stride),
     }

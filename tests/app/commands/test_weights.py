@@ -10,6 +10,7 @@ import timm
 import torch
 
 from app.commands import main
+from core.studio.clusters import library
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.runs import records as runs
@@ -58,6 +59,8 @@ def test_a_file_goes_from_the_list_into_a_look_a_training_and_the_page(capsys, s
     origin = json.loads((looked / "encoder.json").read_text())["origin"]
     assert origin["licence"] == "Apache-2.0" and origin["source"].endswith(file.name)
     assert store.one("SELECT count(*) AS n FROM readings WHERE run = ?", [said["runs"]["fit"]])["n"] == 18
+    (shown,) = library.list_maps(store, tiny_study)
+    assert shown["ready"] and shown["run"] == said["runs"]["encoder"], "Clusters shows the study after a look by verb"
 
     short = ["--set", "steps=1", "--set", "batch=2", "--set", "fit_size=56"]
     status, said, err = call(capsys, home, "pretrain", tiny_study, "--init", file.name, "--size", 56, *short)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter, rows, settle
+from tests.conftest import wait
 
 PIXELS = f"({WIDGET}.review.editor.mask?.reduce((a, b) => a + b) ?? null)"
 CASE = f"{WIDGET}.review.detail.id"
@@ -78,6 +79,51 @@ def test_undo_finds_the_stroke_on_the_case_where_it_was_drawn(page, page_url, dr
     settle(page)
     page.wait_for_function(f"{CASE} === {case} && {PIXELS} === {one}")
     assert "stroke" in page.locator(".rv-flash").inner_text()
+
+
+def test_four_acts_of_four_kinds_are_undone_in_their_order_and_given_back(page, page_url, review_home):
+    enter(page, page_url)
+    drawn, inverted = page.evaluate(CASE), f"{WIDGET}.review.show.invert"
+    page.keyboard.press("b")
+    draw(page)
+    pixels = page.evaluate(PIXELS)
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    case = page.evaluate(CASE)
+    label = page.evaluate(f"{WIDGET}.review.setup.labels[0]")
+
+    def stored() -> list[int]:
+        tables = ("reviews WHERE active = 1 AND", "findings WHERE")
+        return [rows(review_home, f"SELECT count(*) FROM {table} case_id = ?", case)[0][0] for table in tables]
+
+    none, upright = stored(), page.evaluate(inverted)
+    page.keyboard.press("1")
+    settle(page)
+    page.keyboard.press("i")
+    page.keyboard.press("u")
+    settle(page)
+    acts = ["Unsure", "inverted", f"finding, {label}", "a stroke"]
+
+    def state() -> list:
+        """Whether decision, display, finding and stroke are there, and what the page lists as done and as undone."""
+        decision, finding = (now > before for now, before in zip(stored(), none, strict=True))
+        stroke = page.evaluate(CASE) != drawn or page.evaluate(PIXELS) == pixels
+        words = "all => all.map((button) => button.firstChild.data)"
+        listed = [page.locator(f".rv-done .{kind} button").evaluate_all(words) for kind in ("undo", "redo")]
+        return [decision, page.evaluate(inverted) != upright, finding, stroke, *listed]
+
+    states = [[*(kind >= i for kind in range(4)), acts[i:], acts[:i]] for i in range(5)]
+    assert state() == states[0]
+    for after in states[1:]:
+        page.keyboard.press("Control+z")
+        wait(lambda after=after: state() == after)
+    assert page.evaluate(CASE) == drawn, "back on the case where the stroke was"
+    for after in states[3::-1]:
+        page.keyboard.press("Control+Shift+Z")
+        wait(lambda after=after: state() == after)
+    for _ in acts:  # other tests read on in this home
+        page.keyboard.press("Control+z")
+    settle(page)
 
 
 def kept_steps(page, url, case) -> int | None:

@@ -68,3 +68,13 @@ test('a window is forgotten with its case', () => {
     ['stroke'],
   );
 });
+
+test('what was undone can be given back, though another case came into sight by it', async () => {
+  const { history, act } = begun();
+  act('decision', { undo: () => history.forget((one) => Boolean(one.passing)) });
+  await history.go('undo');
+  assert.deepEqual(
+    history.undone.map((one) => one.words),
+    ['decision'],
+  );
+});

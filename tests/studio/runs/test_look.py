@@ -11,8 +11,7 @@ from tests.conftest import ARCH
 def test_a_look_scores_every_case_and_keeps_its_encoder(store, tiny_study):
     encoder = look.create_untrained(store, tiny_study, 32, init="random", arch=ARCH)
     made = {"encoder": encoder, "fit": look.create_fit(store, encoder, "padim", name=look.NAME)}
-    steps = [*look.look_steps(store, made, device="cpu"), look.map_step(made, device="cpu")]
-    job = jobs.submit(store, steps, start=False)
+    job = jobs.submit(store, look.look_steps(store, made, device="cpu"), start=False)
     worker.run_queue(store)
     assert jobs.get_job(store, job)["status"] == "done", jobs.get_job(store, job)["error"]
     (shown,) = library.list_maps(store, tiny_study)
@@ -22,7 +21,7 @@ def test_a_look_scores_every_case_and_keeps_its_encoder(store, tiny_study):
     cases = store.one("SELECT count(*) AS n FROM cases WHERE study = ? AND split != 'train'", [tiny_study])["n"]
     assert scored == cases > 0
     again = look.look_steps(store, made, device="cpu")
-    assert [s["step"] for s in again] == ["fit", "score", "evaluate"]
+    assert [s["step"] for s in again] == ["fit", "score", "evaluate", "embed"]
 
 
 def test_the_bundled_weights_are_what_a_look_starts_from(store, tiny_study):
@@ -31,7 +30,9 @@ def test_the_bundled_weights_are_what_a_look_starts_from(store, tiny_study):
     assert config["encoder"] == {"arch": "efficientnet-lite0", "init": "imagenet", "seed": 0} and config["size"] == 224
     assert runs.get_run(store, made["fit"])["method"] == "blend"
     steps = look.look_steps(store, made, evaluate=False)
-    assert [s["step"] for s in steps] == ["pretrain", "fit", "score"] and not any(s["args"]["aids"] for s in steps)
+    assert [s["step"] for s in steps] == ["pretrain", "fit", "score", "embed"] and not any(
+        s["args"]["aids"] for s in steps[:3]
+    )
 
 
 def test_a_look_goes_on_at_the_size_of_the_one_before(store, tiny_study):

@@ -41,6 +41,14 @@ def test_one_chain_trains_fits_scores_and_evaluates(store, run):
     assert runs.get_run(store, made["run"])["config"] == config
     left = {row["id"]: row["left"] for row in live.overview(store, "tiny")}
     assert all(left[one] > 0 for one in (made["run"], *made["fits"])) and left[run] is None
+    training.act(store, made["run"], "pause")
+    rows = {row["id"]: row["status"] for row in live.overview(store, "tiny")}
+    shown = live.detail(store, live.Alarms(store), made["run"])["children"]
+    assert {rows[one] for one in made["fits"]} == {"paused"} == {child["status"] for child in shown}, (
+        "what waits for a paused job does not wait for its turn"
+    )
+    training.act(store, made["run"], "resume")
+    assert {row["status"] for row in live.overview(store, "tiny") if row["id"] in made["fits"]} == {"queued"}
     with pytest.raises(ValueError, match="cancel it before"):
         training.delete(store, made["run"])
     training.act(store, made["run"], "cancel")

@@ -75,11 +75,10 @@ export class History {
 
   /** @param {'undo' | 'redo'} which @returns {Promise<unknown>} */
   async #one(which) {
-    const { review, done, undone } = this;
+    const { review } = this;
     const { editor } = review;
-    const [from, to] = which === 'undo' ? [done, undone] : [undone, done];
     if (editor.points.length && which === 'undo') return editor.undo();
-    const act = from.pop();
+    const act = (which === 'undo' ? this.done : this.undone).pop();
     if (!act) {
       // Of an earlier visit: the strokes of the drawing that is open, else the decisions that the studio knows.
       if (editor.mask) return which === 'undo' ? editor.undo() : editor.redo();
@@ -89,7 +88,7 @@ export class History {
     }
     const said = await act[which]();
     if (said === false) return false;
-    to.push(act);
+    (which === 'undo' ? this.undone : this.done).push(act); // lists that another case may have made anew meanwhile
     this.#flash(which, typeof said === 'string' ? said : act.words);
     return true;
   }
