@@ -13,8 +13,9 @@ from core.engine.roi import find_roi
 from core.studio.ingest.originals import Source
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review import scales
+from core.studio.review.cases import map_of
 from core.studio.review.context import RequestContext
-from core.studio.runs.readings import stored_map, unpack_map
+from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 
 SIDES = 32, 512  # pixels: the smallest and the largest tile
@@ -36,7 +37,7 @@ class Heat(NamedTuple):
 def heat_of(context: RequestContext) -> Heat:
     """The heat map that the context's run has of its case. Raises ValueError if it has none."""
     store, run = context.store, context.run or ""
-    row = stored_map(store, run, context.asked_case["id"])
+    row = map_of(context)
     scale = scales.pixel_scale(store, get_run(store, run))
     values = (unpack_map(row) - scale.lo) / ((scale.hi - scale.lo) or 1)
     mark = f"{zlib.crc32(row['created'].encode()):08x}-{scale.hi!r}"

@@ -17,9 +17,9 @@ from app.routes._shared import Rectangle
 from app.routes._types import Answer, Id, Name, Part, Side, binary
 from core.studio.ingest.originals import Source
 from core.studio.review import masks, scales
+from core.studio.review.cases import map_of
 from core.studio.review.context import RequestContext
 from core.studio.runs import explained, nearest
-from core.studio.runs.readings import stored_map
 from core.studio.runs.records import get_run
 
 router = APIRouter(prefix="/api/case/{case_id}", tags=["cases"])
@@ -93,7 +93,9 @@ def thumb(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 
 @router.get("/raw", **binary("application/octet-stream"))
 def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
     """More than eight bits: little-endian Uint16 (H, W), X-Image-Shape "H,W"; X-Image-Offset is added back."""
-    case, mark = _of(open_case(ctx, request, case_id))
+    context = open_case(ctx, request, case_id)
+    context.demand_stored()
+    case, mark = _of(context)
     head, body = pixels.raw(case)
     return send(request, f"{mark}-raw", lambda: body, "application/octet-stream", head)
 
@@ -160,6 +162,7 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
 def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """The normal training images nearest to the case by the run's encoder."""
     context = seen(ctx, request, case_id, run)
+    context.demand_stored()
     neighbours = nearest.nearest(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, "cases": [context.names.shown(neighbour) for neighbour in neighbours]}
 
@@ -168,6 +171,7 @@ def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run
 def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """The patch that the run finds most abnormal, the normal patch most like it, and how far that still is."""
     context = seen(ctx, request, case_id, run)
+    context.demand_stored()
     explanation = explained.explain(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, **explanation, "case": context.names.shown(explanation["case"])}
 
@@ -202,7 +206,7 @@ def _of(context: RequestContext) -> tuple[dict, str]:
 def _heat(context: RequestContext) -> tuple[dict, bytes, str]:
     """Headers, values, and a mark that differs between two maps of the same run and case."""
     store, run = context.store, context.run or ""
-    row = stored_map(store, run, context.asked_case["id"])
+    row = map_of(context)
     scale = scales.pixel_scale(store, get_run(store, run))
     head = {
         "X-Map-Shape": f"{row['map_h']},{row['map_w']}",

@@ -126,6 +126,6 @@ def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
     """Put a tag on cases, or take it off."""
     with ctx.writing(request, study=body.study) as context:
         chosen = context.of_study(body.cases)
-        context.demand_seen(*chosen)
+        context.demand_open(*chosen)
         changed = cases.change_tag(context.store, context.study, chosen, body.tag, context.reader, body.remove)
     return {"ok": True, "tag": cases.clean_tag(body.tag), "changed": changed}

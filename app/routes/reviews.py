@@ -189,10 +189,12 @@ class SessionRow(Part):
 
 
 class PartOfTrial(Part):
-    """What the reader's open part of a trial asks for: a rating from 0 to 100, places."""
+    """What the reader's open part of a trial asks for: a rating from 0 to 100, places. planted: the open session is no
+    part of a trial, but holds planted lesions."""
 
     rated: bool
     marks: bool
+    planted: bool
 
 
 class ReviewSetup(Answer):
@@ -303,7 +305,12 @@ def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
             "blind": context.blind,
             "blinded": context.blinded,
             "session": context.session and {k: v for k, v in context.session.items() if k in SESSION},
-            "trial": context.trial and {"rated": bool(context.trial["rated"]), "marks": bool(context.trial["marks"])},
+            "trial": context.trial
+            and {
+                "rated": bool(context.trial["rated"]),
+                "marks": bool(context.trial["marks"]),
+                "planted": context.plants,
+            },
             "runs": cases.scored_runs(store, study) if context.trial is None else cases.runs_of_trial(context),
             "labels": decisions.finding_labels(store, study),
             "keys": store.setting(f"keys:{name}", {}),
@@ -453,6 +460,8 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
 def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
     """A change of the threshold is an event; the page sends it on release."""
     with ctx.writing(request, number=body.case, run=body.run) as context:
+        if context.plants:  # the event would be of the image before the lesion was planted
+            return {"ok": True}
         audit.record(
             context.store, context.reader, "threshold", study=context.study, case_id=context.asked_case["id"],
             before=body.before, after=body.to, shown={"run": context.run},

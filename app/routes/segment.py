@@ -96,7 +96,7 @@ def _mask_of(start: str, case: dict) -> np.ndarray:
 def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox):
     """The lesion in a box; bits as above."""
     with ctx.reading(request, number=case_id) as context:
-        context.demand_seen()
+        context.demand_open()
     case = context.asked_case
     return _answer(pixels.readable(lambda: boxes.in_box(case, body.box, body.window)))
 
@@ -105,7 +105,7 @@ def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox)
 def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot):
     """The lesion that the heat map shows at a spot; bits as above."""
     with ctx.reading(request, number=case_id, run=body.run) as context:
-        context.demand_seen()
+        context.demand_open()
     case, store = context.asked_case, ctx.store()
     return _answer(pixels.readable(lambda: boxes.under(store, case, body.run, body.spot, body.level, body.window)))
 

@@ -1033,6 +1033,18 @@ export interface components {
             distance: number;
             real: number;
         };
+        /**
+         * @description Of lesions that were read: the shares that the reader called abnormal at first and at last, and that the machine
+         *     flags at its operating point.
+         */
+        LesionsFound: {
+            size: number;
+            contrast: number;
+            images: number;
+            first: components["schemas"]["Share"];
+            last: components["schemas"]["Share"];
+            machine: components["schemas"]["Share"];
+        };
         /** @description total: rows of the list as it is filtered. labels: whether it may be filtered by label. */
         ListOverview: {
             /** @constant */
@@ -1486,10 +1498,14 @@ export interface components {
             flagged: number;
             right: boolean;
         };
-        /** @description What the reader's open part of a trial asks for: a rating from 0 to 100, places. */
+        /**
+         * @description What the reader's open part of a trial asks for: a rating from 0 to 100, places. planted: the open session is no
+         *     part of a trial, but holds planted lesions.
+         */
         PartOfTrial: {
             rated: boolean;
             marks: boolean;
+            planted: boolean;
         };
         /** @description patient: as the import knew it. case: the number of a case of the patient, instead. */
         Patient: {
@@ -1537,6 +1553,10 @@ export interface components {
             trial: number;
             digest: string;
         };
+        PlantedAgreement: {
+            study: string;
+            agreed: boolean;
+        };
         /** @description size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity. */
         PlantedLesions: {
             size: number;
@@ -1545,6 +1565,26 @@ export interface components {
             flagged: number;
             area: number;
             found: components["schemas"]["Share"];
+        };
+        /**
+         * @description Planted lesions of a study. ready: how many are planted. agreed: when the reader agreed to them, null: not.
+         *     seed: for administrators alone. job: that plants them now.
+         */
+        PlantedState: {
+            /** @constant */
+            ok: true;
+            per_hundred: number;
+            ready: number;
+            agreed: string | null;
+            seed: number | null;
+            job: number | null;
+        };
+        /** @description per_hundred: cases with a planted lesion beside a hundred others; 0 for none. */
+        PlantedSwitch: {
+            study: string;
+            per_hundred: number;
+            /** @default 0 */
+            seed: number;
         };
         Point: [
             number,
@@ -1909,6 +1949,30 @@ export interface components {
             compared: components["schemas"]["ComparedRow"][];
             panel: components["schemas"]["PanelCase"][];
         };
+        /**
+         * @description size: of the lesion's longer side, in parts of the image's. contrast: its opacity. box: x, y, width and height in
+         *     pixels. first, decision: the reader's first and last word, null where the image was not read.
+         */
+        RevealedLesion: {
+            name: string;
+            size: number;
+            contrast: number;
+            box: [
+                number,
+                number,
+                number,
+                number
+            ];
+            first: components["schemas"]["Decision"] | null;
+            decision: components["schemas"]["Decision"] | null;
+            found: boolean | null;
+            percentile: number | null;
+            flagged: boolean;
+        };
+        RevealedLesions: {
+            lesions: components["schemas"]["RevealedLesion"][];
+            table: components["schemas"]["LesionsFound"][];
+        };
         /** @description decision: the one that counts now. review: 0 for whoever reads a study blind. */
         Reverted: {
             /** @constant */
@@ -2182,6 +2246,7 @@ export interface components {
         SessionReport: {
             /** @constant */
             ok: true;
+            planted: components["schemas"]["RevealedLesions"];
             session: components["schemas"]["EndedSession"];
             cases: number;
             read: number;
@@ -2210,10 +2275,14 @@ export interface components {
             choice: string;
             created: string;
         };
-        /** @description point, detector: against the labels, by the reader's last decisions and by the run's flags. */
+        /**
+         * @description point, detector: against the labels, by the reader's last decisions and by the run's flags. planted: what was
+         *     planted among the cases, which has no part in the figures.
+         */
         SessionSummary: {
             /** @constant */
             ok: true;
+            planted: components["schemas"]["RevealedLesions"];
             session: components["schemas"]["EndedSession"];
             cases: number;
             read: number;
@@ -2224,10 +2293,11 @@ export interface components {
             detector: components["schemas"]["Confusion"] | null;
             agreement: components["schemas"]["SessionAgreement"][];
         };
-        /** @description What a session could hold, and the sessions that are over. */
+        /** @description What a session could hold, and the sessions that are over. planted: as they would be mixed in. */
         Sessions: {
             /** @constant */
             ok: true;
+            planted: components["schemas"]["PlantedState"];
             choices: components["schemas"]["SessionChoice"][];
             over: components["schemas"]["ListedSession"][];
             blind: boolean;
@@ -2900,6 +2970,7 @@ export type LearntGain = components['schemas']['LearntGain'];
 export type LearntRun = components['schemas']['LearntRun'];
 export type LeftOut = components['schemas']['LeftOut'];
 export type LesionSimilarity = components['schemas']['LesionSimilarity'];
+export type LesionsFound = components['schemas']['LesionsFound'];
 export type ListOverview = components['schemas']['ListOverview'];
 export type ListedSession = components['schemas']['ListedSession'];
 export type LogLine = components['schemas']['LogLine'];
@@ -2953,7 +3024,10 @@ export type Place = components['schemas']['Place'];
 export type PlainField = components['schemas']['PlainField'];
 export type Plan = components['schemas']['Plan'];
 export type PlannedTrial = components['schemas']['PlannedTrial'];
+export type PlantedAgreement = components['schemas']['PlantedAgreement'];
 export type PlantedLesions = components['schemas']['PlantedLesions'];
+export type PlantedState = components['schemas']['PlantedState'];
+export type PlantedSwitch = components['schemas']['PlantedSwitch'];
 export type Point = components['schemas']['Point'];
 export type PointDetail = components['schemas']['PointDetail'];
 export type PointIdentities = components['schemas']['PointIdentities'];
@@ -2993,6 +3067,8 @@ export type RestoredMask = components['schemas']['RestoredMask'];
 export type Results = components['schemas']['Results'];
 export type ResultsOfReaders = components['schemas']['ResultsOfReaders'];
 export type ResultsOfRun = components['schemas']['ResultsOfRun'];
+export type RevealedLesion = components['schemas']['RevealedLesion'];
+export type RevealedLesions = components['schemas']['RevealedLesions'];
 export type Reverted = components['schemas']['Reverted'];
 export type ReviewOfPoint = components['schemas']['ReviewOfPoint'];
 export type ReviewSettings = components['schemas']['ReviewSettings'];
@@ -3124,6 +3200,7 @@ export interface Api {
   (path: `/api/clusters/views/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
   (path: `/api/export/${string}/warning${Query}`): Promise<ExportWarning>;
   (path: `/api/medmix/presets/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
+  (path: `/api/reading/planted${Query}`, body: object): Promise<PlantedState>;
   (path: `/api/reading/${string}/report${Query}`): Promise<SessionReport>;
   (path: `/api/review/finding/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Findings>;
   (path: `/api/review/overview${Query}`): Promise<ListOverview>;
@@ -3155,6 +3232,7 @@ export interface Api {
   (path: `/api/manage/${string}/watch${Query}`): Promise<Watched>;
   (path: `/api/manage/${string}/watch${Query}`, body: object): Promise<Watched>;
   (path: `/api/medmix/donors${Query}`): Promise<DonorStudies>;
+  (path: `/api/reading/agree${Query}`, body: object): Promise<PlantedState>;
   (path: `/api/reading/start${Query}`, body: object): Promise<StartedSession>;
   (path: `/api/review/counts${Query}`): Promise<Counts>;
   (path: `/api/review/decide${Query}`, body: object): Promise<Decided>;
@@ -3296,6 +3374,7 @@ export interface Post {
   (path: `/api/manage/${string}/unassign`, body?: Params): Promise<Answer<Unassigned>>;
   (path: `/api/review/finished/${string}`, body?: Params): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, body?: Params): Promise<Answer<Done>>;
+  (path: `/api/reading/planted`, body?: Params): Promise<Answer<PlantedState>>;
   (path: `/api/review/restore/${string}`, body?: Params): Promise<Answer<RestoredMask>>;
   (path: `/api/review/settings`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/clusters/views`, body?: Params): Promise<Answer<ViewNumber>>;
@@ -3312,6 +3391,7 @@ export interface Post {
   (path: `/api/clusters/maps`, body?: Params): Promise<Answer<JobAsked>>;
   (path: `/api/export/bundle`, body?: Params): Promise<Answer<Bundle>>;
   (path: `/api/manage/${string}/watch`, body?: Params): Promise<Answer<Watched>>;
+  (path: `/api/reading/agree`, body?: Params): Promise<Answer<PlantedState>>;
   (path: `/api/reading/start`, body?: Params): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, body?: Params): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
@@ -3363,6 +3443,7 @@ export interface PostBytes {
   (path: `/api/manage/${string}/unassign`, params: Params, content: Uint8Array): Promise<Answer<Unassigned>>;
   (path: `/api/review/finished/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
+  (path: `/api/reading/planted`, params: Params, content: Uint8Array): Promise<Answer<PlantedState>>;
   (path: `/api/review/restore/${string}`, params: Params, content: Uint8Array): Promise<Answer<RestoredMask>>;
   (path: `/api/review/settings`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/clusters/views`, params: Params, content: Uint8Array): Promise<Answer<ViewNumber>>;
@@ -3379,6 +3460,7 @@ export interface PostBytes {
   (path: `/api/clusters/maps`, params: Params, content: Uint8Array): Promise<Answer<JobAsked>>;
   (path: `/api/export/bundle`, params: Params, content: Uint8Array): Promise<Answer<Bundle>>;
   (path: `/api/manage/${string}/watch`, params: Params, content: Uint8Array): Promise<Answer<Watched>>;
+  (path: `/api/reading/agree`, params: Params, content: Uint8Array): Promise<Answer<PlantedState>>;
   (path: `/api/reading/start`, params: Params, content: Uint8Array): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, params: Params, content: Uint8Array): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;

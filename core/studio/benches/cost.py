@@ -24,7 +24,7 @@ from core.studio.db import store as stores
 from core.studio.db.store import Store
 from core.studio.ingest.studies import StudyArrays, import_study, load_arrays
 from core.studio.runs.pipeline import create_fit, create_untrained
-from core.studio.runs.readings import write_readings
+from core.studio.runs.readings import reading_rows, write_readings
 from core.studio.runs.scoring import look
 
 TRAINING, SCREENINGS = 1_000_000, 10_000_000
@@ -110,7 +110,7 @@ def _written(store: Store, run_id: str, arrays: StudyArrays, looked: tuple) -> t
     maps, scores, extras = looked
     calibrations = {kind: Calibration.of(scores[kind], maps) for kind in ("plain", "roi")}
     before, began = _pages(store), time.perf_counter()
-    write_readings(store, run_id, arrays.case_ids, maps, scores, calibrations, extras)
+    write_readings(store, reading_rows(store, run_id, arrays.case_ids, maps, scores, calibrations, extras))
     seconds = time.perf_counter() - began
     return len(maps) / seconds, (_pages(store) - before) / len(maps)
 

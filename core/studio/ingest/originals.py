@@ -6,6 +6,7 @@ import functools
 import os
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 
 from core.engine.files import file_sha256
@@ -37,11 +38,14 @@ class Source(NamedTuple):
     frame: int
     sha256: str | None
     scale: str | None
+    # Of a session with planted lesions its number, x, y and a PNG of what stands in place of the image there, empty for
+    # nothing: what is kept of an image as it is otherwise seen would answer sooner than one with a lesion.
+    patch: tuple[int, int, int, bytes] | None = None
 
     @classmethod
     def of(cls, case: Row) -> Source:
-        """Of a case's row."""
-        return cls(*(case[name] for name in cls._fields))
+        """Of a case's row, with the lesion that is planted in it for whoever asks (core/studio/review/planted.py)."""
+        return cls(case["path"], case["frame"], case["sha256"], case["scale"], case.get("patch"))
 
     def image(self) -> np.ndarray:
         """`image_of` the case."""
@@ -56,7 +60,14 @@ def image_of(case: Row) -> np.ndarray:
 
 def shown(case: Row) -> np.ndarray:
     """uint8 (H, W, 3) of a case's row (path, frame, scale): `decode.read_image` by the scale of its scanner."""
-    return read_image(case["path"], case["frame"], scale.of_case(case))
+    image = read_image(case["path"], case["frame"], scale.of_case(case))
+    _, x, y, png = case.get("patch") or (0, 0, 0, b"")
+    if not png:
+        return image
+    patch = np.asarray(cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR))[..., ::-1]
+    image = image.copy()
+    image[y : y + patch.shape[0], x : x + patch.shape[1]] = patch
+    return image
 
 
 def raw_of(case: Row) -> np.ndarray[Any, Any]:

@@ -8,7 +8,16 @@ import unicodedata
 
 from core.studio.db.store import NotFound, Store, parsed
 
-_SETTINGS = ("blind", "deidentify", "import", "kind", "labels", "tags")  # of a study, as NAME:STUDY
+_SETTINGS = (
+    "blind",
+    "deidentify",
+    "import",
+    "kind",
+    "labels",
+    "planted",
+    "planted-readers",
+    "tags",
+)  # of a study, as NAME:STUDY
 
 
 def slug(name: str) -> str:

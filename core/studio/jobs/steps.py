@@ -66,6 +66,7 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
     "send": "core.studio.incoming.dicomweb",
     "demo": "core.studio.demo.study",
     "report": "core.studio.report.job",
+    "plant": "core.studio.review.planted",
 }
 
 _STEPS: dict[str, Callable[[Work], Any]] = {}

@@ -25,7 +25,8 @@ _FACTS = f"""SELECT s.*,
   (SELECT value FROM settings WHERE key = 'tags:' || s.id) AS people_tags,
   (SELECT json_object('id', h.id, 'study', h.study, 'reader', h.reader, 'blind', h.blind, 'neutral', h.neutral,
     'shuffled', h.shuffled, 'choice', h.choice, 'run', h.run, 'first_review', h.first_review, 'last_review', NULL,
-    'created', h.created, 'ended', NULL, 'secret', h.secret)
+    'created', h.created, 'ended', NULL, 'secret', h.secret,
+    'planted', EXISTS (SELECT 1 FROM planted_cases p WHERE p.session = h.id))
     FROM reading_sessions h WHERE h.reader = :reader AND h.ended IS NULL AND h.study = s.id) AS reading_session,
   (SELECT json_object('id', r.id, 'kind', r.kind, 'method', r.method, 'parent', r.parent)
     FROM runs r WHERE r.id = :run AND r.study = s.id AND r.binned IS NULL) AS asked_run,
@@ -62,7 +63,8 @@ class RequestContext:
     "parent"}. case: row of the case that was asked for. session: the reader's open reading session of the study. blind:
     whether the study is read blind first, by whoever is a plain reader. reads_blind: whether the reader reads any study
     blind, or in a trial. people_tags: tags that people have made. trial: of a trial that goes on, with the part that is
-    open ("arm": unaided, aided, both, repeat); who takes part in one reads the study through its parts alone.
+    open ("arm": unaided, aided, both, repeat); who takes part in one reads the study through its parts alone. A session
+    with planted lesions is read as a part of the arm `both` is, so that its cases are all alike; "part" is None then.
     """
 
     store: Store
@@ -118,6 +120,9 @@ class RequestContext:
         wanted = session["id"] if session else None
         parts = json.loads(facts["trial_parts"])
         trial = next((candidate for candidate in parts if candidate["session"] == wanted), parts[0] if parts else None)
+        if trial is None and session and session["planted"]:
+            trial = {"id": None, "part": None, "arm": "both", "run": session["run"], "session": session["id"],
+                     "rated": 0, "marks": 0, "frozen": None, "digest": None}  # fmt: skip
         if trial is not None:
             _demand_part(store, trial, session, case, number, run)
         if run and about_run is None:
@@ -139,6 +144,10 @@ class RequestContext:
         names = Aliases(store, stored_order if hides_names else None, session, sign_in)
         if case is not None and order is not None and number is not None:
             names.know(case["id"], sessions.place_of(number))
+        if case is not None and trial is not None and trial["part"] is None:
+            lesion = _lesion(store, trial["session"], case["id"])
+            patch = (lesion["x"], lesion["y"], lesion["patch"]) if lesion else (0, 0, b"")
+            case["patch"] = (trial["session"], *patch)
         return cls(
             store=store,
             reader=reader,
@@ -215,7 +224,28 @@ class RequestContext:
             "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
             [json.dumps(cases), self.reader, self.first_review],
         )
-        return {row["case_id"] for row in rows}
+        return {row["case_id"] for row in [*rows, *self.said_of_planted(cases)]}
+
+    @property
+    def plants(self) -> bool:
+        """Whether the open session has cases with planted lesions among its own."""
+        return self.trial is not None and self.trial["part"] is None
+
+    def lesion(self, case_id: int) -> Row | None:
+        """The lesion with which the open session shows a case: a row of planted_lesions, with its reading's values."""
+        row = _lesion(self.store, self.trial["session"], case_id) if self.trial and self.plants else None
+        return row and {**row, **json.loads(row["reading"]), "session": self.trial and self.trial["session"]}
+
+    def said_of_planted(self, cases: list[int]) -> list[Row]:
+        """The reader's decisions on those of the cases that have a planted lesion, as rows of reviews, oldest first."""
+        if not self.plants or self.session is None:
+            return []
+        rows = self.store.query(
+            "SELECT p.id + ? AS id, p.case_id, p.stage, p.decision, p.comment, p.created FROM json_each(?) j "
+            "CROSS JOIN planted_reads p ON p.session = ? AND p.case_id = j.value ORDER BY p.id",
+            [self.first_review, json.dumps(cases), self.session["id"]],
+        )
+        return [{**row, "reader": self.reader, "active": 1, "counts": 1} for row in rows]
 
     def hides(self, case_id: int) -> bool:
         """True: no score, heat map, mask, label, name or other reader's word of the case may be shown.
@@ -238,13 +268,18 @@ class RequestContext:
         """Raises Hidden in a trial that asks for no places. A blind reader notes where a lesion is before the score is
         shown, as a study of localisation asks."""
         if self.trial is not None and not self.trial["marks"]:
-            raise Hidden("This trial asks for no places.")
+            raise Hidden("This list asks for no places.")
 
-    def demand_open(self) -> None:
+    def demand_open(self, *cases: int) -> None:
         """Demands what `demand_seen` does of what is no part of any trial: masks, drafts, tags."""
         if self.trial is not None:
             raise Hidden(NO_MACHINE)
-        self.demand_seen()
+        self.demand_seen(*cases)
+
+    def demand_stored(self) -> None:
+        """Raises Hidden in a session with planted lesions: what is asked for is known of the file that was imported."""
+        if self.plants:
+            raise Hidden(NO_MACHINE)
 
     def demand(self, right: str) -> None:
         """Raises NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
@@ -299,6 +334,11 @@ def _demand_part(
         raise Hidden(NOT_OPEN) if number is None else no_case(number)
     if run and (run != trial["run"] or trial["arm"] not in ("aided", "both")):
         raise Hidden(NO_MACHINE)
+
+
+def _lesion(store: Store, session: int, case: int) -> Row | None:
+    query = "SELECT l.* FROM planted_cases p JOIN planted_lesions l ON l.id = p.lesion "
+    return store.one(f"{query}WHERE p.session = ? AND p.case_id = ?", [session, case])
 
 
 def _no_study(store: Store, study: str | None) -> NotFound:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Row, Store, now
@@ -46,10 +46,12 @@ def start_session(
     shuffled: bool = True,
     choice: str = "all",
     run: str | None = None,
+    planted: Mapping[int, int] | None = None,
 ) -> int:
     """Open a session of these cases, in this order; the one that is open ends. Returns its number.
 
-    A blind session has neutral names. Raises ValueError if there is no case.
+    A blind session has neutral names. planted: of those of the cases that are shown with a planted lesion, which one.
+    Raises ValueError if there is no case.
     """
     if not cases:
         raise ValueError("There is no case of that kind to read. Choose other cases.")
@@ -73,9 +75,11 @@ def start_session(
         number = added.lastrowid or 0
         rows = ((number, position, case) for position, case in enumerate(cases))
         db.conn.executemany("INSERT INTO reading_session_cases VALUES (?, ?, ?)", rows)
+        shown = ((number, case, lesion) for case, lesion in (planted or {}).items())
+        db.conn.executemany("INSERT INTO planted_cases VALUES (?, ?, ?)", shown)
         after = {
             "session": number,
-            "cases": len(cases),
+            "cases": len(cases) - len(planted or {}),
             **{k: row[k] for k in ("blind", "neutral", "shuffled", "choice")},
         }
         audit.record(store, reader, "session-start", study=study, after=after)
@@ -92,6 +96,8 @@ _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WH
 def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
     """End the reader's open session; its number, or None if there was none. by: who ends it, if that is another.
 
+    What was shown with a planted lesion leaves its list, and is no part of any figure.
+
     Raises ValueError for a part of a trial of which something is left to read.
     """
     with store.write() as db:
@@ -105,6 +111,8 @@ def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
         values = [now(), last["id"] if last else 0, held["id"]]
         db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)
         db.execute("DELETE FROM neutral_orders WHERE session = ?", [held["id"]])
+        shown = "case_id IN (SELECT case_id FROM planted_cases WHERE session = ?)"
+        db.execute(f"DELETE FROM reading_session_cases WHERE session = ? AND {shown}", [held["id"], held["id"]])
         audit.record(store, by or reader, "session-end", study=held["study"], after={"session": held["id"]})
     return held["id"]
 
@@ -131,11 +139,13 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """SQL of what the session's reader said last of the case whose id is the SQL `number`; its two parameters are the
-    reader and first_review."""
+    """SQL of what the session's reader said last of the case whose id is the SQL `number`; its three parameters are
+    the session, the reader and first_review."""
     return (
+        f"coalesce((SELECT p.decision FROM planted_reads p WHERE p.session = ? AND p.case_id = {number} "
+        "ORDER BY p.id DESC LIMIT 1), "
         f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
-        "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1)"
+        "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1))"
     )
 
 
@@ -249,6 +259,12 @@ class Aliases:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
+    def stamp(self, text: str) -> str:
+        """Marks what a text stands for, as when a map was made; where names are hidden the text is not in it."""
+        if self.order is None:
+            return text
+        return hashlib.blake2b(text.encode(), key=self._secret, digest_size=16).hexdigest()
+
     def shown(self, row: dict) -> dict:
         """Shows a case (under `id`), or something that belongs to one (`case_id`), as it may be sent."""
         if self.order is None:
@@ -300,7 +316,7 @@ DECIDE_FIRST = "This study is read blind: decide first, then the heat map, the s
 
 
 NOT_OPEN = "You take part in a trial of this study. Open your list in the room Trials; nothing else of it is shown."
-NO_MACHINE = "Nothing but your list is shown while you take part in a trial."
+NO_MACHINE = "Nothing but your list is shown while you take part in a trial, or read a list with planted lesions."
 
 
 class Hidden(ValueError):

@@ -38,7 +38,7 @@ def unpack_map(reading: dict) -> np.ndarray:
     return dequantise(codes, reading["map_lo"], reading["map_hi"])
 
 
-def write_readings(
+def reading_rows(
     store: Store,
     run_id: str,
     case_ids: np.ndarray,
@@ -46,8 +46,8 @@ def write_readings(
     scores: dict[str, np.ndarray],
     calibrations: dict[str, Calibration],
     extras: dict[str, np.ndarray],
-) -> None:
-    """One reading per case; scores and calibrations by 'plain' and 'roi'. An earlier reading of the run is replaced."""
+) -> list[dict]:
+    """One reading per case, by the operating point in force; scores and calibrations by 'plain' and 'roi'."""
     columns, point = {}, in_force(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
         calibration, values = calibrations[kind], scores[kind]
@@ -61,6 +61,11 @@ def write_readings(
         # Per-image terms of the score; whole maps among them are already in `map`.
         small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= MOST_EXTRAS}
         rows.append({**row, "extra": json.dumps(small)})
+    return rows
+
+
+def write_readings(store: Store, rows: list[dict]) -> None:
+    """Keep readings; earlier ones of the same run and case are replaced."""
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
 

@@ -32,7 +32,7 @@ from core.studio.runs import records as runs
 from core.studio.runs import weights
 from core.studio.runs.next_marks import keep_order
 from core.studio.runs.operating import FLAG_PERCENTILE
-from core.studio.runs.readings import MOST_EXTRAS, OUTLINE, size_of, write_readings
+from core.studio.runs.readings import MOST_EXTRAS, OUTLINE, reading_rows, size_of, write_readings
 
 SEEN_SIDE = 32  # of the grid on which places that normal images show are kept
 CHUNK = 64  # images scored between two looks at should_stop
@@ -75,13 +75,15 @@ def score_run(
         for start in range(0, len(held), CHUNK):
             rows = slice(start, start + CHUNK)
             looked = (maps[rows], _cut(scores, rows), _cut(extras, rows))
-            _write(store, run_id, arrays.case_ids[held[rows]], looked, calibrations, rows_of(arrays.roi, held[rows]))
+            ids = arrays.case_ids[held[rows]]
+            write_readings(store, _rows(store, run_id, ids, looked, calibrations, rows_of(arrays.roi, held[rows])))
     for start in range(0, len(test), CHUNK):
         chunk = test[start : start + CHUNK]
         report({"step": len(held) + start, "steps": len(held) + len(test)})
         _check(should_stop)
         looked = _look_at(detector, arrays, chunk)
-        _write(store, run_id, arrays.case_ids[chunk], looked, calibrations, rows_of(arrays.roi, chunk))
+        roi = rows_of(arrays.roi, chunk)
+        write_readings(store, _rows(store, run_id, arrays.case_ids[chunk], looked, calibrations, roi))
     pixels = calibrations["roi"].pixels
     assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started
@@ -196,14 +198,22 @@ def _check(should_stop: Stop) -> None:
         raise Stopped("scoring was stopped; it starts again from the held-out normals")
 
 
-def _write(
+def _rows(
     store: Store, run_id: str, case_ids: np.ndarray, looked: Seen, calibrations: dict[str, Calibration], roi: np.ndarray
-) -> None:
+) -> list[dict]:
     maps, scores, extras = looked
     scale = calibrations["roi"].pixels
     if scale is not None and scale.apart:
         extras = {**extras, OUTLINE: level_of(peaks(maps, roi, scale), scale)}
-    write_readings(store, run_id, case_ids, maps, scores, calibrations, extras)
+    return reading_rows(store, run_id, case_ids, maps, scores, calibrations, extras)
+
+
+def readings_of(store: Store, run_id: str, images: np.ndarray, roi: np.ndarray, device: str = "auto") -> list[dict]:
+    """Rows of `readings`, which are not kept, of images that are no cases: uint8 (N, S, S, 3), roi (N, S, S)."""
+    calibration = runs.get_run(store, run_id)["summary"]["calibration"]
+    calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
+    looked = look(load_detector(store, run_id, device), images, roi)
+    return _rows(store, run_id, np.zeros(len(images), np.int64), looked, calibrations, roi)
 
 
 def score_new(
@@ -245,7 +255,8 @@ def score_new(
         if not ids:
             continue
         images, rois = (np.stack(column) for column in zip(*prepared, strict=True))
-        _write(store, run_id, np.array(ids, np.int64), look(detector, images, rois), calibrations, rois)
+        looked = look(detector, images, rois)
+        write_readings(store, _rows(store, run_id, np.array(ids, np.int64), looked, calibrations, rois))
         done += len(ids)
     keep_order(store, run_id)
     return done

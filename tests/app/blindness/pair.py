@@ -346,18 +346,42 @@ def begin_trial(homes: list, arm: str, reader: str = "ann") -> None:
         plan.start(store, plan.make(store, BLIND, chosen, "root"), "root")
 
 
+def begin_planted(pair: Pair, reader: str = "ann") -> None:
+    """In both homes a session of the same cases with planted lesions, but not in the same ones. What is planted is the
+    image as it is, and its reading the run's own: nothing but where something is planted differs.
+    """
+    for home, server in enumerate(pair.servers):
+        store, pair.dice.home = server.state.ctx.store(), home
+        sessions.set_blind(store, BLIND, False, "root")
+        run = store.first("SELECT min(id) AS id FROM runs WHERE study = ? AND binned IS NULL", [BLIND])["id"]
+        lesions = {}
+        for place, case in enumerate(open_cases(store)[:4]):
+            values = store.first("SELECT * FROM readings WHERE run = ? AND case_id = ?", [run, case])
+            row = store.first("SELECT * FROM cases WHERE id = ?", [case])
+            image = originals.image_of(row)  # in both homes, so that neither has looked at more files
+            if place % 2 != home:
+                continue
+            patch = cv2.imencode(".png", image[:9, :9, ::-1])[1].tobytes()
+            reading = {name: value for name, value in values.items() if name not in ("run", "case_id", "map")}
+            row = {"case_id": case, "seed": 0, "size": 0.1, "contrast": 1.0, "x": 0, "y": 0, "width": 9, "height": 9,
+                   "patch": patch, "run": run, "reading": json.dumps(reading), "map": values["map"]}  # fmt: skip
+            lesions[case] = store.db["planted_lesions"].insert(row).last_pk
+        sessions.start_session(store, BLIND, reader, tested(store), run=run, planted=lesions)
+
+
 class Work:
     """Counts what a request has the studio do, of each home: since wall time is noisy, what takes it is compared.
 
     Statements asked of the database, by how they begin; rows and bytes that came back; files of the home opened, by
-    kind (the two homes' images are the same pixels in files of other names and lengths). compared: whether a
-    difference counts, which it does in the arms of a trial.
+    kind (the two homes' images are the same pixels in files of other names and lengths). compared: methods of requests
+    in which a difference counts: all in the arms of a trial; among planted lesions those that read, since a decision on
+    one writes less.
     """
 
     watched: Work | None = None
 
     def __init__(self, monkeypatch, dice: Dice):
-        self.dice, self.compared = dice, False
+        self.dice, self.compared = dice, ()
         self.done: dict[int, Counter] = {}
         self.roots: tuple[str, ...] = ()
         work, connect = self, sqlite3.connect
@@ -487,7 +511,7 @@ class Pair:
             self.dice.seed(seed, number)
             answers.append(client.request(method, path, **given))
         self.asked += 1
-        work = self.work.compared and self.work.differing()
+        work = self.work.differing() if method in self.work.compared else None
         one, other = answers
         for what in ("status_code", "content"):
             if getattr(one, what) != getattr(other, what):

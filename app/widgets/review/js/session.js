@@ -30,6 +30,16 @@ async function begin(review) {
   const blind = box('Blind first', 'Score, heat map and mask are shown after your first decision.', true);
   const shuffled = box('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
   const neutral = box('Neutral names', 'Random names, made anew for each session.', true);
+  const { planted } = found;
+  const lesions = box(
+    'Planted lesions',
+    `Beside a hundred cases some ${planted.per_hundred} normal images with a planted lesion, in blind sessions. They count nowhere, and are revealed at the end.`,
+    Boolean(planted.agreed),
+  );
+  lesions.input.addEventListener('change', async () => {
+    const answer = await post('/api/reading/agree', { study, agreed: lesions.input.checked });
+    if (!answer.ok) review.say(answer.error, 'bad');
+  });
   const follow = () => {
     // A blind session has no order and no name that gives a label away.
     for (const { input } of [shuffled, neutral]) {
@@ -64,6 +74,7 @@ async function begin(review) {
       blind.label,
       shuffled.label,
       neutral.label,
+      planted.per_hundred > 0 && !found.blind && lesions.label,
       over.length > 0 && earlier,
     ],
     answer: () => ({
@@ -95,7 +106,7 @@ export async function finish(review) {
   const { study } = review;
   const answer = await post('/api/reading/end', {});
   if (!answer.ok) return review.say(answer.error, 'bad');
-  if (review.setup?.trial) {
+  if (review.setup?.trial && !review.setup.trial.planted) {
     // Without an open list nothing of the study is shown: it is not asked for.
     review.leave();
     shownCase.value = null;
@@ -119,7 +130,7 @@ export function sessionBar(review) {
       }
       const { read = 0, total = 0 } = list.counts || {};
       const done = total > 0 && read === total;
-      const kind = setup?.trial ? 'Trial' : session.blind ? 'Blind' : 'Session';
+      const kind = setup?.trial && !setup.trial.planted ? 'Trial' : session.blind ? 'Blind' : 'Session';
       const look = { type: 'button', class: done ? 'main' : '', onclick: () => finish(review) };
       return fill(
         element,

@@ -50,6 +50,56 @@ export function figures(s, whose = 'Your') {
   return el('table', { class: 'rv-summary' }, rows);
 }
 
+/** What was planted among the cases, and what of it was found. @param {Summary} s @param {string} [whose] */
+export function planted({ planted: { lesions, table } }, whose = 'You') {
+  if (!lesions.length) return null;
+  const heads = (/** @type {string[]} */ names) =>
+    el(
+      'tr',
+      {},
+      names.map((name) => el('th', {}, name)),
+    );
+  const cells = (/** @type {string[]} */ values) =>
+    el(
+      'tr',
+      {},
+      values.map((value) => el('td', {}, value)),
+    );
+  const of = (/** @type {Share} */ { hits, n }) => `${hits} of ${n}`;
+  const part = (/** @type {number} */ share) => `${fixed(100 * share, 0)} %`;
+  return el(
+    'section',
+    { class: 'rv-planted' },
+    el('h3', {}, `${plural(lesions.length, 'lesion')} planted, which count nowhere else`),
+    el(
+      'table',
+      { class: 'rv-report-cases' },
+      heads(['Size', 'Contrast', `${whose}, at first`, `${whose}, in the end`, 'Detector']),
+      table.map((t) => cells([part(t.size), part(t.contrast), of(t.first), of(t.last), of(t.machine)])),
+    ),
+    el(
+      'details',
+      {},
+      el('summary', {}, 'Each of them'),
+      el(
+        'table',
+        { class: 'rv-report-cases' },
+        heads(['Case', 'Size', 'Contrast', 'Pixels from left, top; width, height', 'Said', 'Detector']),
+        lesions.map((l) =>
+          cells([
+            l.name,
+            part(l.size),
+            part(l.contrast),
+            `${l.box[0]}, ${l.box[1]}; ${l.box[2]}, ${l.box[3]}`,
+            l.decision === l.first ? l.decision || 'not read' : `${l.first}, then ${l.decision}`,
+            l.flagged ? 'flagged' : 'not flagged',
+          ]),
+        ),
+      ),
+    ),
+  );
+}
+
 /** What the figures are against. @param {Summary} s */
 export const against = (s) =>
   s.point

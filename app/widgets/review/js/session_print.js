@@ -3,7 +3,7 @@ import { get } from '../../../static/api.js';
 import { el } from '../../../static/dom.js';
 import { fixed, moment, plural, seconds } from '../../../static/format.js';
 import { printed, RESEARCH, row } from './report.js';
-import { against, figures } from './session_figures.js';
+import { against, figures, planted } from './session_figures.js';
 
 /** @typedef {import('../../../static/answers').SessionReport} Report */
 /** @typedef {import('../../../static/answers').SheetRow} SheetRow */
@@ -55,6 +55,7 @@ export async function printSession(review, session) {
     el('h2', {}, 'Result'),
     figures(found, 'Reader’s'),
     el('p', {}, against(found)),
+    planted(found, found.reader) || '',
     el('h2', {}, 'Cases'),
     el(
       'table',

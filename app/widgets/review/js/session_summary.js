@@ -2,7 +2,7 @@
 import { get } from '../../../static/api.js';
 import { stage } from '../../../static/dialogs.js';
 import { el } from '../../../static/dom.js';
-import { against, figures } from './session_figures.js';
+import { against, figures, planted } from './session_figures.js';
 import { printSession } from './session_print.js';
 
 /** @param {import('./review_view.js').ReviewView} review @param {number} session */
@@ -15,6 +15,7 @@ export async function showSummary(review, session) {
     el('h2', {}, 'Reading session'),
     figures(found, whose),
     el('p', { class: 'dim' }, against(found)),
+    planted(found, whose === 'Your' ? 'You' : found.session.reader) || '',
     el(
       'menu',
       {},
