@@ -13,6 +13,8 @@ from core.studio.db.store import Store
 from core.studio.runs.operating import FLAG_PERCENTILE, USUAL, OperatingPoint
 from core.studio.runs.readings import unpack_map
 
+MOST_PIXELS = 2**24  # of held-out maps that a scale is taken from where the run did not keep it
+
 
 def pixel_scale(store: Store, run: dict) -> PixelScale:
     """One scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
@@ -43,14 +45,17 @@ def outline_level(row: Mapping[str, Any], scale: PixelScale) -> float:
 
 
 def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
+    """Pixels of at most 200 maps, one of which lies unpacked in memory at a time; of large maps every n-th."""
     for split in ("holdout", "test"):
         rows = store.query(
-            "SELECT r.map, r.map_h, r.map_w, r.map_lo, r.map_hi FROM readings r JOIN cases c ON c.id = r.case_id "
+            "SELECT r.case_id AS id, r.run, r.map_h * r.map_w AS size FROM readings r JOIN cases c ON c.id = r.case_id "
             "WHERE r.run = ? AND c.split = ? AND r.map IS NOT NULL ORDER BY c.id LIMIT 200",
             [run, split],
         )
         if rows:
-            return np.concatenate([unpack_map(r).ravel() for r in rows])
+            every = max(1, -(-sum(row["size"] for row in rows) // MOST_PIXELS))
+            columns = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE case_id = :id AND run = :run"
+            return np.concatenate([unpack_map(store.first(columns, row)).ravel()[::every].copy() for row in rows])
     return None
 
 

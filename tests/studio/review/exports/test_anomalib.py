@@ -12,7 +12,7 @@ import pytest
 from app.commands import main
 from core.studio.ingest import studies
 from core.studio.ingest.originals import image_of
-from core.studio.review import decisions, masks
+from core.studio.review import decisions, masks, scales
 from core.studio.review.exports import dicom_reports
 from core.studio.review.exports.formats import SUFFIXES, write_form
 from core.studio.review.exports.pictures import newest_masks
@@ -119,14 +119,21 @@ def test_maps_and_masks_go_out_one_at_a_time(bare, tmp_path, monkeypatch):
         ds.save_as(folder / f"{i}.dcm", enforce_file_format=True)
     study = studies.import_study(bare, "ct", folder).study
     bare.execute("UPDATE cases SET split = 'test'")
-    run, side = add_readings(bare, study, "padim"), 64
+    run, side = add_readings(bare, study, "padim"), 512
     heat = np.random.default_rng(0).integers(0, 65536, (side, side)).astype("<u2").tobytes()
     bare.execute("UPDATE readings SET map = ?, map_h = ?, map_w = ?", [zlib.compress(heat, 0), side, side])
     order: list[str] = []
     for module, name in ((dicom_reports, "unpack_map"), (dicom_reports, "_parametric_map")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, real=real, name=name: (order.append(name), real(*a))[1])
+    monkeypatch.setattr(scales, "MOST_PIXELS", side * side)  # of a run that did not keep its scale
+    write_form(bare, study, "dicom-map", tmp_path / "first.zip", "root", run=run)  # what is imported on the way
+    order.clear()
+    tracemalloc.start()
     write_form(bare, study, "dicom-map", tmp_path / "maps.zip", "root", run=run)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 4 * side * side  # half of the maps as float32
     assert order == ["unpack_map", "_parametric_map"] * 16
     assert len(zipfile.ZipFile(tmp_path / "maps.zip").namelist()) == 16
     noise = np.random.default_rng(1).integers(0, 256, (200, 200)).astype(np.uint8)
