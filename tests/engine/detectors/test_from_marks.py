@@ -17,6 +17,8 @@ from core.engine.detectors.learnt.learnt import (
     SCORE_WEIGHTS,
     Learnt,
     Rule,
+    better,
+    by_others,
     chosen_score_weight,
     chosen_spot,
     chosen_weight,
@@ -295,6 +297,22 @@ def test_faint_parts_are_left_out_as_far_as_that_costs_nothing_and_normals_ask_f
     assert 2 <= spot < 6 and (dice == 1).all()
     assert chosen_spot(maps, 0.0, 3.0, truth, valid)[0] == 1.5, "no higher than normals ask for"
     assert chosen_spot(maps, 0.0, -1.0, truth, valid)[0] == 0.0
+
+
+def test_the_gain_that_is_told_has_no_part_in_the_choice_of_what_is_kept():
+    """Two tries that differ by chance alone: the better one's own mean is higher, what the other folds tell is not."""
+    draw, folds = np.random.default_rng(0), [i % 5 for i in range(20)]
+    own, told = [], []
+    for _ in range(400):
+        dice = draw.normal(0.6, 0.15, (2, 20))
+        tries = [tuple((i, 0.5, float(value)) for i, value in enumerate(row)) for row in dice]
+        own.append(np.mean([case[2] for case in tries[better(tries)]]))
+        told.append(np.mean([case[2] for case in by_others(tries, folds)]))
+    assert np.mean(own) > 0.61 and abs(np.mean(told) - 0.6) < 0.005
+    clear = [tuple((i, 0.5, value) for i in range(20)) for value in (0.6, 0.7)]
+    assert better(clear) == 1 and by_others(clear, folds) == clear[1]
+    assert better([clear[0], tuple((i, 0.5, 0.605) for i in range(20))]) == 0
+    assert better([(), ()]) == 0
 
 
 def test_the_score_pools_odds_inside_the_region():

@@ -65,7 +65,8 @@ class Rule(Config):
 
     images, patients: marked ones with a lesion; folds: parts left out in turn, 0 where there was too little to leave
     out. Of marked images left out: dice, and base_dice as the base outlines them, the mean difference and its 95 %
-    interval by drawing them again; cases: (number of the mark, Dice before, Dice after) of each.
+    interval by drawing them again; cases: (number of the mark, Dice before, Dice after) of each. What a case tells has
+    no part in what is chosen for it: weight, levels and encoder are chosen anew by the other parts alone.
     """
 
     weight: float = 2.0
@@ -81,6 +82,17 @@ class Rule(Config):
     interval: tuple[float, float] | None = None
     cases: tuple[tuple[int, float, float], ...] = ()
     words: str = ""
+
+    def told(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
+        """The rule with what `cases` say of its gain. patients: of all marks, where they are known."""
+        if not cases:
+            return self.replace(words=f"Learnt from {_plural(self.images, 'mark')}.")
+        numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
+        rule = self.replace(
+            dice=float(dice.mean()), base_dice=float(before.mean()), difference=float((dice - before).mean()),
+            interval=_interval(dice - before, None if patients is None else patients[numbers]), cases=cases,
+        )  # fmt: skip
+        return rule.replace(words=_words(rule))
 
 
 @dataclass(frozen=True)
@@ -194,14 +206,18 @@ class Learnt(Detector):
             tries.append(("Learning with the encoder", config.tune, 45, "Joining that with the detector before"))
         progress = Progress(context, {k: v for title, _, long, join in tries for k, v in ((title, long), (join, 1))})
         known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
-        best: Self | None = None
+        attempts: list[Self] = []
         for title, tune, _, join in tries:
             attempt = type(self)(config, self.base, self.encoder, self.size)
             attempt.decoders = taught(lessons, self.encoder, parts, len(marks.names), progress(title), tune)
             attempt._joined_by_marks(*known, progress(join))
-            if best is None or (attempt.rule.dice or 0.0) > (best.rule.dice or 0.0) + GAIN:
-                best = attempt
-        assert best is not None  # there is one try at least
+            attempts.append(attempt)
+        told = [attempt.rule.cases for attempt in attempts]
+        best = attempts[better(told)]
+        if len(told) > 1 and told[0]:
+            fold_of = dict(zip(sick.tolist(), of.tolist(), strict=True))
+            best.rule = best.rule.told(by_others(told, [fold_of[case[0]] for case in told[0]]), marks.patients)
+            best.remarks = (best.rule.words, *best.remarks[1:])
         return best
 
     @property
@@ -273,37 +289,40 @@ class Learnt(Detector):
             use = finished if finished.any() else np.ones(len(sick), bool)
             valid &= (marks.ignored[sick] == 0) | ~finished.any()
             valid &= use[:, None, None]
-        curves = {}  # by weight: Dice (levels, m)
+        curves, cells, most = {}, {}, {}  # by weight: Dice (levels, m), joined cells, what held-out normals reach
         for weight in self.config.weights:
-            maps = upsample(_cut(own, LOGIT) + weight * base_maps, side)
+            cells[weight] = _cut(own, LOGIT) + weight * base_maps
+            maps = upsample(cells[weight], side)
             curves[weight] = np.stack([overlaps_of((maps > t) & valid, truth, valid)[0] for t in LEVELS])
-        if np.isnan(curves[weight]).all():
+            normal = self._joined(held.logits, held.maps, weight)
+            peaks = np.where(counted(normal, held.roi), normal, -np.inf).max((1, 2))
+            most[weight] = float(np.quantile(peaks, USUAL))
+        known = ~np.isnan(curves[weight][0])
+        if not known.any():
             return safe.replace(
                 words=f"Learnt from {_plural(len(sick), 'mark')}, none of them in the region of interest."
             )
-        weight, level, _ = chosen_weight(curves)
-        normal = self._joined(held.logits, held.maps, weight)
-        cells = _cut(own, LOGIT) + weight * base_maps
+
+        def chosen(rows: np.ndarray) -> tuple[float, float, float]:
+            """(weight, level, spot) by the marks `rows`."""
+            weight, level, _ = chosen_weight({weight: curve[:, rows] for weight, curve in curves.items()})
+            maps = upsample(cells[weight][rows], side)
+            return weight, level, chosen_spot(maps, level, most[weight], truth[rows], valid[rows])[0]
+
+        weight, level, spot = chosen(np.ones(len(sick), bool))
         name = "" if roi is None else "_roi"
         below = [getattr(self.scales, "base" + name)(x) for x in (held.scores[name], np.concatenate(scores))]
-        pooled = [pooled_odds(normal, held.roi), pooled_odds(cells, roi)]
+        normal = self._joined(held.logits, held.maps, weight)
+        pooled = [pooled_odds(normal, held.roi), pooled_odds(cells[weight], roi)]
         score_weight = chosen_score_weight([Scale.of(pooled[0])(x) for x in pooled], below)
-        peaks = np.where(counted(normal, held.roi), normal, -np.inf).max((1, 2))
-        maps, most = upsample(cells, side), float(np.quantile(peaks, USUAL))
-        spot, dice = chosen_spot(maps, level, most, truth, valid)
         rule = Rule(weight, score_weight, level, spot, **counts)
-        known = ~np.isnan(dice)
-        if not known.any():
-            return rule.replace(words=f"Learnt from {_plural(len(sick), 'mark')}.")
-        before = self._before(marks, sick, valid, held, check)
-        gain = (dice - before)[known]
-        rows = tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in np.flatnonzero(known))
-        interval = _interval(gain, None if marks.patients is None else marks.patients[sick][known])
-        rule = rule.replace(
-            dice=float(dice[known].mean()), base_dice=float(before[known].mean()), difference=float(gain.mean()),
-            interval=interval, cases=rows,
-        )  # fmt: skip
-        return rule.replace(words=_words(rule))
+        before, dice = self._before(marks, sick, valid, held, check), np.full(len(sick), np.nan)
+        for fold in np.unique(of[known]):
+            rows, rest = of == fold, known & (of != fold)
+            weight, level, spot = chosen(rest) if rest.any() else (rule.weight, rule.threshold, rule.spot)
+            dice[rows] = spotted(upsample(cells[weight][rows], side), level, spot, truth[rows], valid[rows])
+        rows = np.flatnonzero(known & ~np.isnan(dice))
+        return rule.told(tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in rows), marks.patients)
 
     def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held: Read, check: Check) -> np.ndarray:
         """Dice (m,) of what the base outlines: as it is given, else at the level of its usual normal map."""
@@ -495,6 +514,27 @@ def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray |
     return leave_out(count, max(2, round(UNSEEN * count)), seed, patients)[1]
 
 
+Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
+
+
+def better(tries: list[Cases]) -> int:
+    """Which of several tries, in their order: each must bring GAIN of mean Dice over that taken before."""
+    best = 0
+    for i, cases in enumerate(tries):
+        if cases and np.mean([c[2] for c in cases]) > np.mean([c[2] for c in tries[best]]) + GAIN:
+            best = i
+    return best
+
+
+def by_others(tries: list[Cases], folds: list[int]) -> Cases:
+    """Each case as told by the try that the cases of the other folds choose; the same cases in each try."""
+    told = []
+    for place, fold in enumerate(folds):
+        rest = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
+        told.append(tries[better(rest) if rest[0] else 0][place])
+    return tuple(told)
+
+
 def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.ndarray]:
     """(weight, level, Dice (m,)) by Dice (levels, m) of marks left out, for each weight tried.
 
@@ -522,15 +562,21 @@ def chosen_spot(
     Half the way to the highest that costs no more than FAINT of the mean Dice and is no higher than held-out normals
     ask for: few marks cannot tell at which level the first lesion is lost.
     """
-    inside, dice = (maps > level) & valid, []
+    dice = []
     for spot in level + SPOTS:
-        marked = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
-        dice.append(overlaps_of(marked, truth, valid)[0])
+        dice.append(spotted(maps, level, spot, truth, valid))
         if spot >= most:
             break
     means = np.array([np.nanmean(values) if not np.isnan(values).all() else 0.0 for values in dice])
     best = int(np.flatnonzero(means >= means.max() - FAINT).max()) // 2
     return float(level + SPOTS[best]), dice[best]
+
+
+def spotted(maps: np.ndarray, level: float, spot: float, truth: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """Dice (m,) of what lies above `level` of maps (m, S, S), in parts that somewhere exceed `spot`."""
+    inside = (maps > level) & valid
+    marked = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
+    return np.asarray(overlaps_of(marked, truth, valid)[0])
 
 
 def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
