@@ -94,10 +94,11 @@ def seconds(store: Store, fit: str) -> float | None:
     return float(1.5 * summary["score_seconds"] + 0.3 * each * summary.get("images", 0) + LESSONS)
 
 
-def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
+def create_learnt(store: Store, fit: str, reader: str | None = None, **settings: Any) -> str:
     """A new run, a fit named after `fit`, a scored one, that learns on from it by what readers marked.
 
-    Raises ValueError if that is no scored fit, has learnt from marks itself, or if too little is marked.
+    settings: options of `LearntConfig` that differ from its defaults. Raises ValueError if that is no scored fit, has
+    learnt from marks itself, or if too little is marked.
     """
     base = runs.get_run(store, fit)
     if base["kind"] != "fit" or base["status"] != "done" or "calibration" not in base["summary"]:
@@ -111,7 +112,7 @@ def create_learnt(store: Store, fit: str, reader: str | None = None) -> str:
     cases = marks.accepted(store, base["study"], reader)
     base_side = size_of(store, base)
     size = side_for_marks(store, base["study"], marks.diameters(cases), base_side)
-    config = LearntConfig(base=base["method"], base_run=fit, base_side=base_side).to_dict()
+    config = LearntConfig(base=base["method"], base_run=fit, base_side=base_side).replace(**settings).to_dict()
     config |= {"size": size, "marks": marks.chosen(store, base["study"], reader)}
     name = f"{DETECTORS.title(base['method'])}, {there['masks']} marked"
     return runs.create_run(store, base["study"], "fit", LEARNT, config, base["parent"], name)
