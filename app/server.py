@@ -1,5 +1,8 @@
 """The server: own sign-in and session, own routes, and Gradio's page mounted behind them.
 
+`gr.Server` (Gradio 6) is no simpler way: it makes a page without components of its own and launches that, so it could
+not show ours, and its `launch` would take the place of the stop in order below.
+
 python -m app.server --home DIR --port 7860
 """
 

@@ -24,7 +24,7 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.anomaly_dino import highest
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining
+from core.engine.detectors.comparators.nets import NetConfig, NetDetector, NetTraining
 from core.engine.registry import DETECTORS
 from core.engine.training.schedule import set_rate, warm_cosine
 
@@ -33,7 +33,7 @@ EASY = 0.1  # of a gradient that is kept where a place is rebuilt well
 
 
 @dataclass(frozen=True)
-class DinomalyConfig(LearntConfig):
+class DinomalyConfig(NetConfig):
     """dropout: of the bottleneck (0.2; the paper has 0.4 for images of one kind of texture). heads: of the attention.
     easy: share of the places that count as easy from step `mining` on. clip: of the gradient's norm. width and latent
     have no part in it.
@@ -174,7 +174,7 @@ class DinomalyTraining(NetTraining):
 
 
 @DETECTORS.register("dinomaly", title="Dinomaly", section="Guo et al. 2025", vit=True)
-class Dinomaly(Learnt):
+class Dinomaly(NetDetector):
     name = "dinomaly"
     Config = DinomalyConfig
     Training = DinomalyTraining

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.detectors.comparators.learnt import gradient_penalty
+from core.engine.detectors.comparators.nets import gradient_penalty
 
 
 def slow_penalty(critic, real, fake, share, step=1e-5):

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from core.engine import tensors
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.detectors.comparators.learnt import NetTraining
+from core.engine.detectors.comparators.nets import NetTraining
 from core.engine.detectors.igd.config import PRESETS as IGD_PRESETS
 from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.model import IGDModel

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
-from core.engine.detectors.comparators.learnt import (
+from core.engine.detectors.comparators.nets import (
     CodeCritic,
     ConvCode,
     ImageCritic,
-    Learnt,
-    LearntConfig,
+    NetConfig,
+    NetDetector,
     NetTraining,
     descend,
     gradient_penalty,
@@ -32,7 +32,7 @@ from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
-class ADGANConfig(LearntConfig):
+class ADGANConfig(NetConfig):
     """w_cycle: weight of |x - G(E(x))| and |z - E(G(z))|. penalty: weight of both gradient penalties. critic_steps: of
     the critics for one of the generators.
     """
@@ -90,7 +90,7 @@ class ADGANTraining(NetTraining):
 
 
 @DETECTORS.register("adgan", title="ADGAN", section="Table detection; Liu et al. 2020")
-class ADGAN(Learnt):
+class ADGAN(NetDetector):
     """Score: mean absolute difference between an image and what comes back of it."""
 
     name = "adgan"

@@ -23,7 +23,7 @@ from core.engine.augment.colour import apply_colour, colour_map, grey_images, ji
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining, descend
+from core.engine.detectors.comparators.nets import NetConfig, NetDetector, NetTraining, descend
 from core.engine.detectors.mahalanobis import Normal, Scatter
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch, to_device
@@ -33,7 +33,7 @@ CLASSES = 3
 
 
 @dataclass(frozen=True)
-class CutPasteConfig(LearntConfig):
+class CutPasteConfig(NetConfig):
     """momentum, weight_decay: of SGD (0.9 and 3e-5), its rate falling along a cosine. latent: width of the head.
     whole_jitter: colour jitter of all three classes' whole images, as released, beside that of the piece. unit: the
     density is of features of length 1, as released.
@@ -79,7 +79,7 @@ class CutPasteTraining(NetTraining):
 
 
 @DETECTORS.register("cutpaste", title="CutPaste", section="Table detection; Li et al. 2021")
-class CutPaste(Learnt):
+class CutPaste(NetDetector):
     """Score: Mahalanobis distance of the features from those of the normal images."""
 
     name = "cutpaste"

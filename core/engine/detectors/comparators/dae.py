@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining, descend
+from core.engine.detectors.comparators.nets import NetConfig, NetDetector, NetTraining, descend
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
-class DAEConfig(LearntConfig):
+class DAEConfig(NetConfig):
     """latent: channels of the coarsest maps, of 4 to 7 cells a side. noise: share of the pixels that are set to 0 while
     learning (Masci et al. compare 0, 0.3 and 0.5).
     """
@@ -69,7 +69,7 @@ class DAETraining(NetTraining):
 
 
 @DETECTORS.register("dae", title="DAE", section="Table detection; Masci et al. 2011")
-class DAE(Learnt):
+class DAE(NetDetector):
     """Score: mean squared error of the reconstruction."""
 
     name = "dae"

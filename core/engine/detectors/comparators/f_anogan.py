@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.learnt import (
+from core.engine.detectors.comparators.nets import (
     ConvCode,
     ImageCritic,
-    Learnt,
-    LearntConfig,
+    NetConfig,
+    NetDetector,
     NetTraining,
     descend,
     gradient_penalty,
@@ -36,7 +36,7 @@ from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
-class FAnoGANConfig(LearntConfig):
+class FAnoGANConfig(NetConfig):
     """steps: of both trainings together. gan: share of them for the WGAN. penalty: weight of the gradient penalty (10).
     critic_steps: of the critic for one of the generator (5). kappa: weight of the critic's features (1).
     code_optimiser: of the encoder, adam or rmsprop; code_lr: its rate, 0 for `lr`. code_bound: codes lie within +-this.
@@ -118,7 +118,7 @@ class FAnoGANTraining(NetTraining):
 
 
 @DETECTORS.register("f-anogan", title="f-AnoGAN", section="Table detection; Schlegl et al. 2019")
-class FAnoGAN(Learnt):
+class FAnoGAN(NetDetector):
     """Score A(x) = A_R(x) + kappa A_D(x): the residual of the image and of the critic's features. Map: the first."""
 
     name = "f-anogan"

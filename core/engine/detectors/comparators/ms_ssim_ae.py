@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.learnt import ConvCode, Learnt, LearntConfig, NetTraining, descend, mean_inside
+from core.engine.detectors.comparators.nets import ConvCode, NetConfig, NetDetector, NetTraining, descend, mean_inside
 from core.engine.detectors.igd.losses import Reconstruction
 from core.engine.detectors.igd.networks import Generator
 from core.engine.losses.ms_ssim import WEIGHTS, fit_levels
@@ -22,7 +22,7 @@ from core.engine.registry import DETECTORS
 
 
 @dataclass(frozen=True)
-class MSSSIMConfig(LearntConfig):
+class MSSSIMConfig(NetConfig):
     """rho: share of L1 in the loss, the rest is 1 - MS-SSIM (IGD: 0.15). window: of MS-SSIM, in pixels."""
 
     lr: float = 1e-4
@@ -51,7 +51,7 @@ class MSSSIMTraining(NetTraining):
 
 
 @DETECTORS.register("ms-ssim-ae", title="MS-SSIM auto-encoder", section="Table detection; Chen et al. 2021")
-class MSSSIMAutoEncoder(Learnt):
+class MSSSIMAutoEncoder(NetDetector):
     """Score: the loss itself; in a region of interest the residual map's mean there."""
 
     name = "ms-ssim-ae"

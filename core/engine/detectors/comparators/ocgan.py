@@ -19,12 +19,12 @@ from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
-from core.engine.detectors.comparators.learnt import (
+from core.engine.detectors.comparators.nets import (
     CodeCritic,
     ConvCode,
     ImageCritic,
-    Learnt,
-    LearntConfig,
+    NetConfig,
+    NetDetector,
     NetTraining,
     descend,
     noise,
@@ -35,7 +35,7 @@ from core.engine.tensors import to_device
 
 
 @dataclass(frozen=True)
-class OCGANConfig(LearntConfig):
+class OCGANConfig(NetConfig):
     """w_mse: weight of the reconstruction beside the two critics (the paper's lambda, 10); w_latent: of the codes'
     critic. noise: standard deviation of what is added to the input while learning (variance 0.2 on -1..1 there).
     searches: steps to a negative; rate: of such a step; squashed: codes are tanh of what the steps move, else they are
@@ -139,7 +139,7 @@ class OCGANTraining(NetTraining):
 
 
 @DETECTORS.register("ocgan", title="OCGAN", section="Table detection; Perera et al. 2019")
-class OCGAN(Learnt):
+class OCGAN(NetDetector):
     """Score: mean squared error of the reconstruction."""
 
     name = "ocgan"

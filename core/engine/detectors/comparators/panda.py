@@ -21,14 +21,14 @@ from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.learnt import Learnt, LearntConfig, NetTraining
+from core.engine.detectors.comparators.nets import NetConfig, NetDetector, NetTraining
 from core.engine.detectors.nearest.memory import Memory
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 
 
 @dataclass(frozen=True)
-class PANDAConfig(LearntConfig):
+class PANDAConfig(NetConfig):
     """neighbours: of whose distances the score is the sum (2); squared: of their squares, as released. clip: of the
     gradient's norm. frozen: stride of the map whose layers are left alone (8: the last two blocks learn). width and
     latent have no part in it.
@@ -109,7 +109,7 @@ def pooled(net: PANDANet, images: np.ndarray, device: torch.device, batch: int) 
 
 
 @DETECTORS.register("panda", title="PANDA", section="Table detection; Reiss et al. 2021")
-class PANDA(Learnt):
+class PANDA(NetDetector):
     """Score: sum of the distances to the nearest normal features. PANDA gives no map of whole-image features; this one
     shows how far each place lies from the mean normal there.
     """

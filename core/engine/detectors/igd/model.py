@@ -13,6 +13,11 @@ from core.engine.detectors.igd.networks import Code, Critic, Generator
 from core.engine.losses.ms_ssim import fit_levels
 
 
+def as_named_now(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Brings what files hold to today's names: up to version 0.2 the variance was called sigma."""
+    return {"sigma_sq" if k == "sigma" else k: v for k, v in tensors.items()}
+
+
 class IGDModel(nn.Module):
     """The global model (`size` the image's side) or the local one (`size` the patch's)."""
 
@@ -74,9 +79,8 @@ class IGDModel(nn.Module):
         return {k: v for k, v in self.state_dict().items() if self.tuned or not k.startswith("encoder.")}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Load what `kept` gave; up to version 0.2 the variance was called sigma."""
-        whole = self.state_dict()
-        tensors = {"sigma_sq" if k == "sigma" else k: v for k, v in tensors.items()}
+        """Load what `kept` gave."""
+        whole, tensors = self.state_dict(), as_named_now(tensors)
         missing = [k for k in self.kept() if k not in tensors]
         if missing:
             raise ValueError(

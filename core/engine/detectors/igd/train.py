@@ -12,7 +12,7 @@ from core.engine.augment.strong import own
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
-from core.engine.detectors.igd.model import IGDModel
+from core.engine.detectors.igd.model import IGDModel, as_named_now
 from core.engine.progress import Report, Stop
 from core.engine.tensors import autocast, to_device
 from core.engine.training import loop
@@ -86,8 +86,9 @@ class IGDTraining(Training):
         return {"centre": self.model.centre, "sigma_sq": self.model.sigma_sq}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
+        tensors = as_named_now(tensors)
         self.model.centre.copy_(tensors["centre"])
-        self.model.sigma_sq.copy_(tensors["sigma_sq" if "sigma_sq" in tensors else "sigma"])
+        self.model.sigma_sq.copy_(tensors["sigma_sq"])
 
     def prepare(self) -> None:
         """Scale the features before the first step; estimate the classifier's centre and variance where that is due."""

@@ -37,7 +37,7 @@ STRIDE = 2  # maps of single pixels are kept at half the image's resolution
 
 
 @dataclass(frozen=True)
-class LearntConfig(Config):
+class NetConfig(Config):
     """steps: of training. batch: images a step. lr: learning rate. width: channels at full resolution, doubling as the
     maps shrink. latent: size of the code. sigma: blur of the heat map in pixels at 256. seed: of weights and draws.
     """
@@ -104,7 +104,7 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.step()
 
 
-class Learnt(Detector):
+class NetDetector(Detector):
     """Base of such detectors. `normals`: what is taken of the normal images once the training is done."""
 
     Training: ClassVar[type[NetTraining]]

@@ -9,12 +9,12 @@ import torch
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.comparators.learnt import Learnt, mean_inside
+from core.engine.detectors.comparators.nets import NetDetector, mean_inside
 from core.engine.phantom.frame import draw_study
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 
-NAMES = [name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), Learnt)]
+NAMES = [name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), NetDetector)]
 LEARNS = {  # steps that a tiny network takes to do better than at first
     "dae": {"steps": 50, "lr": 5e-3},
     "ms-ssim-ae": {"steps": 60, "lr": 5e-3},
