@@ -59,11 +59,15 @@ class Context:
 
     def user_of(self, request) -> str | None:
         """Who asks: the reader's name, or None for a stranger. Takes a FastAPI or a Gradio request."""
-        if self.single_user:
-            return SINGLE_USER
         state = (getattr(request, "scope", None) or {}).get("state") or {}
         if "user" in state:  # set by Guard, once for each request
             return state["user"]
+        return self.signed_in(request)
+
+    def signed_in(self, request) -> str | None:
+        """Who asks, as it is now: None once the request's session or token has ended, however long it goes on."""
+        if self.single_user:
+            return SINGLE_USER
         if token := token_of(request):
             from core.studio.review import people
 

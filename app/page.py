@@ -25,7 +25,8 @@ TABS = {  # the widget of each, in app/widgets: title
 }
 BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
 <span class="research">research use, not a medical device</span>
-<button id="at-work" hidden title="What is being worked on; click for the Training tab"></button></div>"""
+<button id="at-work" hidden title="What is being worked on; click for the Training tab"></button>
+<span id="connection" role="status"></span></div>"""
 
 THEME = """<button id="theme" type="button" title="Light or dark; the viewer stays dark" aria-label="Light or dark">
 ◐</button>"""

@@ -39,6 +39,7 @@ from app.context import APP, Context
 from app.endpoints import Routes
 from app.page import build_page, head
 from app.routes import errors
+from app.routes._changes import Changes
 from app.theme import theme
 
 
@@ -133,6 +134,11 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        ctx = self.config.app.state.ctx  # type: ignore[union-attr]
+        ctx.held(Changes, ctx.store()).close()  # streams end, for which it would wait
+        await super().shutdown(sockets)
 
 
 def _say(text: str) -> None:

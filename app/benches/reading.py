@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
-from core.studio.runs.readings import write_readings
+from core.studio.runs.readings import reading_rows, write_readings
 from core.studio.training import requests as training
 
 STUDY, SIDE, MAP = "reading", 512, 64  # pixels of an image and of a heat map
@@ -70,33 +73,39 @@ def reading(quick: bool = False) -> dict[str, Any]:
     quick: a few of each, and the training only waits in its queue.
     """
     times = 3 if quick else TIMES
-    with tempfile.TemporaryDirectory(prefix="pmsacl-reading-") as folder:
-        store = Store(Home.at(Path(folder) / "home"))
-        drawn_study(store, STUDY, Path(folder) / "images", 2 * times + 10, SIDE, SIDE)
-        _add_readings(store)
-        store.set_setting("device", "cpu")
-        server, url = serve(store)
-        job = None
-        try:
-            with chromium() as browser:
-                page = browser.new_page(viewport={"width": 1366, "height": 768})
-                page.set_default_timeout(PATIENCE)
-                medians: dict[str, Any] = {"quiet": _measured(page, url, times)}
-                job = _train(store, page, quick)
-                medians["training"] = _measured(page, url, times)
-                medians["status"] = jobs.get_job(store, job)["status"]
-        finally:
-            if job is not None:
-                cancel(store, job)
-            server.terminate()
-            server.wait(30)
-            store.close()
+    with opened(2 * times + 10, SIDE) as (store, page, url, _):
+        medians: dict[str, Any] = {"quiet": _measured(page, url, times)}
+        job = train(store, page, quick)
+        medians["training"] = _measured(page, url, times)
+        medians["status"] = jobs.get_job(store, job)["status"]
     figures = [medians[when][what]["p95"] / aim for when, aims in AIMS.items() for what, aim in aims.items()]
     return {**medians, "aims": AIMS, "ratio": round(max(figures), 2)}
 
 
-def _add_readings(store: Store) -> None:
-    """A fit with drawn heat maps of every case that is not trained on."""
+@contextlib.contextmanager
+def opened(cases: int, side: int, later: int = 0) -> Iterator[tuple[Store, Any, str, list[tuple[int, Callable]]]]:
+    """A store with a drawn study, a browser's page, the server's address, and what `_add_readings` gives."""
+    with tempfile.TemporaryDirectory(prefix="pmsacl-reading-") as folder:
+        store = Store(Home.at(Path(folder) / "home"))
+        drawn_study(store, STUDY, Path(folder) / "images", cases, side, side)
+        scores = _add_readings(store, later)
+        store.set_setting("device", "cpu")
+        server, url = serve(store)
+        try:
+            with chromium() as browser:
+                page = browser.new_page(viewport={"width": 1366, "height": 768})
+                page.set_default_timeout(PATIENCE)
+                yield store, page, url, scores
+        finally:
+            for job in jobs.list_jobs(store, "running", "queued"):
+                cancel(store, job["id"])
+            server.terminate()
+            server.wait(30)
+            store.close()
+
+
+def _add_readings(store: Store, later: int) -> list[tuple[int, Callable]]:
+    """A fit with drawn heat maps of every case that is not trained on; of the last ones each with what stores it."""
     rng = np.random.default_rng(0)
     fit = runs.create_run(store, STUDY, "fit", "padim", {})
     arrays = load_arrays(store, STUDY, MAP)
@@ -107,11 +116,18 @@ def _add_readings(store: Store) -> None:
     scores = maps.max((1, 2)).astype(np.float64)
     calibration = Calibration.of(scores[held], maps[held])
     both = {"plain": calibration, "roi": calibration}
-    write_readings(store, fit, arrays.case_ids[rows], maps, {"plain": scores, "roi": scores}, both, {})
+
+    def write(places: np.ndarray) -> None:
+        values = {kind: scores[places] for kind in both}
+        write_readings(store, reading_rows(store, fit, arrays.case_ids[rows[places]], maps[places], values, both, {}))
+
+    first = len(rows) - later
+    write(np.arange(first))
     runs.update_run(store, fit, status="done")
+    return [(int(arrays.case_ids[rows[i]]), partial(write, np.array([i]))) for i in range(first, len(rows))]
 
 
-def _train(store: Store, page, quick: bool) -> int:
+def train(store: Store, page, quick: bool) -> int:
     """The job of a training; unless `quick`, started as the page does, and with its first figures."""
     if quick:
         return int(training.start(store, STUDY, TRAINING, wake=False)["job"])

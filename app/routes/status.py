@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from pydantic import TypeAdapter
 
 from app.access.permissions import Administrator, Reader, Studio
+from app.context import Context
+from app.routes._changes import Changes, stream
 from app.routes._shared import Job, StatusOfJob
-from app.routes._types import Answer, Id, Line, Part
+from app.routes._types import Answer, Id, Line, Part, binary
 from core.studio.incoming import watch
 from core.studio.jobs import queue as jobs
-from core.studio.review import sessions
+from core.studio.review import masks, sessions
+from core.studio.runs import readings
 from core.studio.training import live, plan
 
 router = APIRouter(prefix="/api/status", tags=["status"])
@@ -30,13 +35,21 @@ class Standing(Part):
 
 
 class Status(Answer):
-    """beside: the short job at work while a training is `job`. arrived: when something last came in, by study."""
+    """beside: the short job at work while a training is `job`. arrived: when something last came in, by study.
+
+    ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
+    score was stored, and when a drawing of the reader's own was kept or given up. Whoever reads any study blind has
+    none of these three, so that nothing that is hidden is counted or timed by them.
+    """
 
     studies: list[str]
     job: Job | None
     beside: Job | None
     waiting: int
     arrived: dict[str, str]
+    ended: str | None
+    runs: dict[str, str]
+    drafts: dict[str, str]
     reading: Standing
 
 
@@ -61,11 +74,33 @@ class Plan(Answer):
 @router.get("", response_model=Status)
 def status(ctx: Studio, who: Reader):
     """Lists the studies, what is at work, and where new cases came in."""
+    return _standing(ctx, who)
+
+
+def _standing(ctx: Context, who: str) -> dict:
     store = ctx.store()
     reading, going = sessions.standing(store, who), live.now(store)
     if reading["blind"]:
         going |= {which: live.quiet(going[which]) for which in ("job", "beside")}
-    return {"ok": True, **going, "arrived": watch.changes(store), "reading": reading}
+        marks: dict = {"ended": None, "runs": {}, "drafts": {}}
+    else:
+        marks = {"runs": readings.marks(store), "drafts": masks.draft_marks(store, who)}
+    return {"ok": True, **going, **marks, "arrived": watch.changes(store), "reading": reading}
+
+
+_STATUS: TypeAdapter[Status] = TypeAdapter(Status)
+
+
+@router.get("/events", **binary("text/event-stream"))
+async def events(ctx: Studio, who: Reader, request: Request):
+    """The status whenever it changes, as server-sent events; it ends when the reader has signed out."""
+
+    def say() -> str | None:
+        signed_in = ctx.signed_in(request) == who
+        return _STATUS.dump_json(_STATUS.validate_python(_standing(ctx, who))).decode() if signed_in else None
+
+    text = stream(ctx.held(Changes, ctx.store()), say)
+    return StreamingResponse(text, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.get("/plan", response_model=Plan)

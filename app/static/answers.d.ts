@@ -2391,7 +2391,13 @@ export interface components {
             session: number;
             cases: number;
         };
-        /** @description beside: the short job at work while a training is `job`. arrived: when something last came in, by study. */
+        /**
+         * @description beside: the short job at work while a training is `job`. arrived: when something last came in, by study.
+         *
+         *     ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
+         *     score was stored, and when a drawing of the reader's own was kept or given up. Whoever reads any study blind has
+         *     none of these three, so that nothing that is hidden is counted or timed by them.
+         */
         Status: {
             /** @constant */
             ok: true;
@@ -2400,6 +2406,13 @@ export interface components {
             beside: components["schemas"]["Job"] | null;
             waiting: number;
             arrived: {
+                [key: string]: string;
+            };
+            ended: string | null;
+            runs: {
+                [key: string]: string;
+            };
+            drafts: {
                 [key: string]: string;
             };
             reading: components["schemas"]["Standing"];

@@ -1,5 +1,5 @@
 // What is being made for the open study: a card with its stages, how long it still takes, what can be tried meanwhile.
-import { api } from './api.js';
+import { api, questions } from './api.js';
 import { confirm, orToast } from './dialogs.js';
 import { el } from './dom.js';
 import { seconds } from './format.js';
@@ -16,6 +16,7 @@ const WORDS = { done: 'done', running: 'running', waiting: '', failed: 'failed',
 /** A time left, as it may be promised. @param {number} s */
 export const about = (s) => (s < 5 ? 'a few seconds' : `about ${seconds(s < 90 ? 5 * Math.ceil(s / 5) : s)}`);
 
+const newest = questions();
 /**
  * Asks what is planned while something is at work, and once more when it has ended. Emits `scored` when the first run has
  * scored the study.
@@ -25,8 +26,9 @@ export const about = (s) => (s < 5 ? 'a few seconds' : `about ${seconds(s < 90 ?
 export async function followPlan(studio, going) {
   if (!going && !studio.plan?.jobs.length) return;
   const { study, plan: before } = studio;
+  const isNewest = newest();
   const plan = await api(`/api/status/plan?study=${encodeURIComponent(study || '')}`);
-  if (study !== studio.study) return;
+  if (study !== studio.study || !isNewest()) return;
   store.plan.value = plan;
   if (before && !before.scored && plan.scored) studio.emit('scored', study);
 }

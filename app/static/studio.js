@@ -1,6 +1,8 @@
-// The page's own script: which study and tab are open, and events between the widgets. No framework, no network.
+// The page's own script: which study and tab are open, and events between the widgets. What the studio says comes by events.js.
+import { effect } from '@preact/signals';
 import { api, questions } from './api.js';
 import { toast } from './dialogs.js';
+import * as events from './events.js';
 import { followPlan } from './plan.js';
 import * as store from './store.js';
 
@@ -117,39 +119,51 @@ function follow(studies) {
   if (!Studio.importing) known = list;
 }
 
-// The bar says what is at work.
-/** @param {import('./answers').Status} status */
-function sign({ job, beside }) {
-  const element = document.querySelector('#at-work');
-  if (!(element instanceof HTMLElement)) return;
-  element.hidden = !job;
-  const also = beside ? ` · ${beside.message}` : ''; // what goes on beside a training
-  const running = job && `${Math.round(100 * job.progress)} % · ${job.message}${also}`;
-  const text = job && (job.status === 'running' ? running : 'waiting to start');
-  if (text && element.textContent !== text) element.textContent = text;
-  element.onclick = () => Studio.openTab('training');
+// What was said last is looked at when it comes, and again with each beat, by a tab that is in sight.
+async function look() {
+  const status = store.status.peek();
+  if (!status || document.hidden) return;
+  follow(status.studies);
+  Studio.emit('status', status);
+  await followPlan(Studio, Boolean(status.job)).catch(console.debug);
 }
-
 const newest = questions();
 async function renewStatus() {
   const isNewest = newest();
   const status = await api('/api/status');
   if (!isNewest()) return;
-  follow(status.studies);
-  sign(status);
   store.status.value = status;
-  Studio.emit('status', status);
-  await followPlan(Studio, Boolean(status.job));
+  await look();
 }
-async function watch() {
-  try {
-    if (Studio.started && !document.hidden) await renewStatus();
-  } catch (error) {
-    console.debug(error);
-  }
-  setTimeout(watch, 2000);
-}
-Studio.on('started', watch);
+Studio.on('started', () => {
+  renewStatus().catch(console.debug);
+  events.follow(({ status, lost }) => {
+    store.lost.value = Boolean(lost);
+    if (lost) return renewStatus().catch(console.debug); // whoever has signed out is sent to the door
+    if (status) {
+      newest(); // what was asked before is older
+      store.status.value = status;
+    }
+    look();
+  });
+});
+Studio.on('study', () => followPlan(Studio, Boolean(store.status.peek()?.job)).catch(console.debug));
+document.addEventListener('visibilitychange', look);
+
+// The bar says what is at work, and when it is not known any more.
+effect(() => {
+  const lost = store.lost.value;
+  const { job = null, beside = null } = (store.started.value && store.status.value) || {};
+  const [sign, connection] = ['#at-work', '#connection'].map((place) => document.querySelector(place));
+  if (!(sign instanceof HTMLElement) || !connection) return;
+  connection.textContent = lost ? 'Connection lost. What is shown may be old; trying again …' : '';
+  const also = beside ? ` · ${beside.message}` : ''; // what goes on beside a training
+  const running = job && `${Math.round(100 * job.progress)} % · ${job.message}${also}`;
+  const text = job && (job.status === 'running' ? running : 'waiting to start');
+  sign.hidden = !text || lost;
+  if (text && sign.textContent !== text) sign.textContent = text;
+  sign.onclick = () => Studio.openTab('training');
+});
 
 // Whoever comes back to the window, after it was hidden or another one had the focus, finds what was done meanwhile.
 let away = false;

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from argon2 import PasswordHasher
 
+from app.routes import _changes
 from core.studio.review import people
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,6 +124,12 @@ class Served:
 def _quick_hashes() -> None:
     """Passwords are hashed as they are stored, with the least work: each of our own would take 50 ms."""
     people._HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_streams() -> None:
+    """A stream of events ends with its first status in a server of this process, whose clients read an answer whole."""
+    _changes.LIFE = 0.0
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from tests.studio.review.conftest import add_readings, draw_folder
 
 STUDIES = {"harbour": (12, 9, 7), "meadow": (8, 5, 6), "quarry": (6, 4, 0)}  # quarry: not scored at first
 TABS = ("study", "medmix", "training", "clusters", "review", "results", "trials", "report")
-SECONDS = 15  # in which the page says what the server says; it asks anew every two
+SECONDS = 15  # in which the page says what the server says; it looks again at each beat, every ten
 
 # Every answer of the studio may be late, by a seed, so that a later one overtakes it; and a look, twenty times a
 # second, at whether something visible is of a study that is not open.

@@ -26,5 +26,9 @@ export async function mount(root, studio) {
       .catch((error) => toast(error.message, 'bad'));
   };
   for (const event of ['tab', 'back']) studio.on(event, again);
+  studio.on('status', () => {
+    if (clusters.waiting) clusters.listMaps().catch(console.debug);
+    clusters.projecting.follow().catch(console.debug);
+  });
   await open(studio.study);
 }

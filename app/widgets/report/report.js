@@ -5,7 +5,6 @@ import { el, fill, finder } from '../../static/dom.js';
 import { moment, plural } from '../../static/format.js';
 import { board } from './boards.js';
 
-const PERIOD = 8000; // milliseconds between two looks while a report is made
 const GOING = ['queued', 'running', 'paused', 'interrupted'];
 /** @type {Record<string, string>} */
 const FILES = { html: 'Open the page', csv: 'CSV', tex: 'LaTeX' };
@@ -109,10 +108,6 @@ export async function mount(root, studio) {
     orToast(show(true));
   });
   studio.on('tab', (tab) => tab === 'report' && orToast(show(true)));
-  const look = async () => {
-    if (!$('.rp-going').hidden) await show().catch(console.debug);
-    setTimeout(look, PERIOD);
-  };
+  studio.on('status', () => $('.rp-going').hidden || show().catch(console.debug));
   new ResizeObserver(() => !shown && orToast(show())).observe(root);
-  look();
 }

@@ -1,14 +1,14 @@
 // The Review tab: what keys and buttons do, and when the page opens which study and case.
 import { enqueue, get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
-import { shownCase } from '../../static/store.js';
+import { shownCase, status } from '../../static/store.js';
 import { again, decide, goTo, step } from './js/decisions.js';
+import { detectors } from './js/detector_choice.js';
 import { allMarked, DRAWING, leave, save, takeNormal, takeTool } from './js/drawing.js';
 import { record, takePlace } from './js/findings.js';
 import { frame } from './js/frame.js';
 import { actInGrid } from './js/grid_moves.js';
 import { helpSheet } from './js/help.js';
-import { followIncoming } from './js/incoming.js';
 import { Keys } from './js/keys.js';
 import { TURNS } from './js/orientation.js';
 import { LAYOUTS } from './js/paint.js';
@@ -19,6 +19,7 @@ import { sendKept } from './js/stored.js';
 import { timeline } from './js/timeline.js';
 
 const MASK_RING = /** @type {const} */ ({ outline: 'fill', fill: 'off', off: 'outline' });
+const REST = 2000; // milliseconds until what a busy reader's list did not take is tried again
 const NUDGE = 10; // steps of the threshold's slider for one key
 
 /** @param {ReviewView} review @returns {Record<string, () => unknown>} what can be done to the picture, by name */
@@ -177,7 +178,6 @@ export async function mount(root, studio) {
   fill(root, review.list.element, stage.element, review.side.element, review.grid.element, help.element);
   review.relabel();
   review.arrange();
-  followIncoming(review);
   root.review = review; // for tests
   root.idle = idle;
 
@@ -193,8 +193,11 @@ export async function mount(root, studio) {
     if (!wanted && self === top) entered.then(() => review.grid.show(review.show.listing === 'grid'));
   };
   // Whoever comes back to the tab finds what has been scored meanwhile, at the case where they were.
-  let due = false; // another window may have changed what is shown
-  const renew = async () => {
+  let due = false; // what is shown may have changed
+  let waits = 0;
+  /** @param {boolean} [stay] with the run that is read with, though another one is first now */
+  const renew = async (stay = false) => {
+    clearTimeout(waits);
     show();
     const study = opened;
     if (!study || !review.setup || review.study !== study || !studio.shown(root)) return;
@@ -203,20 +206,50 @@ export async function mount(root, studio) {
     const answer = await get('/api/review/open', { study });
     if (!answer.ok || review.study !== study) return;
     const names = (/** @type {{id: string, name: string}[]} */ runs) => runs.map((r) => r.id + r.name).join();
-    if (names(answer.runs) !== names(review.setup.runs)) enqueue(() => review.open(study, review.detail?.id));
-    else if (wanted) due = !(await again(review)) || due; // tried anew when the hands rest
+    const changed = names(answer.runs) !== names(review.setup.runs);
+    if (changed && !(stay && answer.runs.some((/** @type {{id: string}} */ r) => r.id === review.run)))
+      return enqueue(() => review.open(study, review.detail?.id));
+    if (changed) {
+      review.setup.runs = answer.runs;
+      detectors(review.side, review);
+    }
+    if (!wanted) return;
+    if (!(await again(review))) {
+      due = true;
+      waits = window.setTimeout(renew, REST, stay); // when the hands rest
+      return;
+    }
+    const [first] = review.list.rows.keys();
+    if (first && !review.detail && review.study === study) review.goTo(first);
   };
+  // What is stored meanwhile shows by itself: cases that came in, scores, drawings of another window of this reader.
+  let last = status.peek();
+  studio.on('status', (/** @type {import('../../static/answers').Status} */ now) => {
+    const { study, setup } = review;
+    const { blind, session } = now.reading;
+    const other = (/** @type {'arrived' | 'runs' | 'drafts'} */ part) =>
+      Boolean(study && last && last[part][study] !== now[part][study]);
+    const [drawn, stored] = [other('drafts'), other('arrived') || other('runs')];
+    last = now;
+    if (!study) return;
+    // A study that is read blind no more, or a session ended in another window, shows at once.
+    const mine = session?.study === study ? session.id : undefined;
+    const same = setup?.blinded === blind.includes(study) && setup?.session?.id === mine;
+    if (setup?.study === study && !same) return review.open(study);
+    if (drawn) review.drafts.follow();
+    due ||= stored;
+    if (due) renew(true);
+  });
   studio.on('study', () => {
     opened = null;
     review.leave(); // in sight or not
     show();
   });
-  for (const event of ['tab', 'scored']) studio.on(event, renew);
+  for (const event of ['tab', 'scored']) studio.on(event, () => renew());
   studio.on('back', () => {
     due = true;
     renew();
   });
-  studio.on('status', () => due && renew());
   // In the tour's frame the keys stay with the tour.
   studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
   studio.on('flags', () => {

@@ -1,4 +1,4 @@
-// One run: state and buttons, an alarm in words, its board, its configuration, its log. Looked at once a second.
+// One run: state and buttons, an alarm in words, its board, its configuration, its log.
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
@@ -115,6 +115,7 @@ export class RunView {
       this.root.dataset.step = String(this.last);
     } finally {
       this.looking = false;
+      if (id !== this.id) orToast(this.look()); // another one was opened meanwhile
     }
   }
 

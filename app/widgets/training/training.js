@@ -8,9 +8,6 @@ import { newRun } from './new_run.js';
 import { firstShown, RunList } from './run_list.js';
 import { RunView } from './run_view.js';
 
-const PERIOD = 1000; // milliseconds between looks while the tab is shown
-const SLOW = 4000; // after a look that failed
-
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
@@ -82,21 +79,21 @@ export async function mount(root, studio) {
     orToast(refresh());
   });
 
-  // While the tab is shown, look once a second; the answers are small.
+  // While the tab is shown it follows what the studio says; the answers are small.
   let failed = 0;
   async function look() {
-    if (studio.shown(root)) {
-      try {
-        await refresh();
-        if (!$('.detail').hidden) await view.look();
-        failed = 0;
-      } catch (error) {
-        failed += 1;
-        if (failed === 2) toast(error.message, 'bad');
-      }
+    if (!studio.shown(root)) return;
+    try {
+      await refresh();
+      if (!$('.detail').hidden) await view.look();
+      failed = 0;
+    } catch (error) {
+      failed += 1;
+      if (failed === 2) toast(error.message, 'bad');
     }
-    setTimeout(look, failed ? SLOW : PERIOD);
   }
+  for (const event of ['status', 'back']) studio.on(event, look);
+  new IntersectionObserver(look).observe(root);
   const first = async () => {
     const asked = trained.peek();
     await orToast(refresh());

@@ -63,6 +63,16 @@ def list_drafts(context: RequestContext) -> list[dict]:
     )
 
 
+def draft_marks(store: Store, reader: str) -> dict[str, str]:
+    """study -> a text that is another one when a draft of the reader's was kept or dropped."""
+    rows = store.query(
+        "SELECT c.study, count(*) AS n, max(d.updated) AS last FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
+        "WHERE d.reader = ? GROUP BY c.study",
+        [reader],
+    )
+    return {row["study"]: f"{row['n']} {row['last']}" for row in rows}
+
+
 # Lesion masks as versions: saving adds one with who, when and from what; nothing is overwritten.
 
 SOURCES = ("hand", "run")

@@ -28,7 +28,7 @@ from core.studio.ingest.studies import load_arrays, show_study
 from core.studio.runs import records as runs
 from core.studio.runs import screen, weights
 from core.studio.runs.operating import FLAG_PERCENTILE
-from core.studio.runs.readings import OUTLINE, size_of
+from core.studio.runs.readings import OUTLINE, size_of, write_readings
 from core.studio.runs.scoring import load_detector
 
 FORMAT = 1
@@ -263,8 +263,7 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
             rows = [_reading(row, run_id, ids, calibrations, scale) for row, ids in _matched(batch, cases, counts)]
             flat = [row for several in rows for row in several]
             counts["taken"] += len(flat)
-            with store.write() as db:
-                db.table("readings").insert_all(flat, pk=("run", "case_id"), replace=True)
+            write_readings(store, flat)
     return counts
 
 

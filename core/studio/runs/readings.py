@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 
@@ -14,6 +15,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.operating import in_force
 
 OUTLINE = "outline"  # among a reading's extras: the level at which its heat map is outlined
+SCORED = "scored:"  # key of a setting, with the study: when a score was last stored
 MOST_EXTRAS = 16  # numbers of one image that are kept under one name beside its score
 
 
@@ -36,6 +38,17 @@ def unpack_map(reading: dict) -> np.ndarray:
     """A reading's row -> float32 (h, w)."""
     codes = np.frombuffer(zlib.decompress(reading["map"]), "<u2").reshape(reading["map_h"], reading["map_w"])
     return dequantise(codes, reading["map_lo"], reading["map_hi"])
+
+
+def marks(store: Store) -> dict[str, str]:
+    """study -> a text that is another one when one of its runs came, changed or went, or a score of it was stored."""
+    runs_by_study: dict[str, list] = {}
+    for row in store.query("SELECT study, id, name, status, note, archived, binned FROM runs ORDER BY id"):
+        runs_by_study.setdefault(row["study"], []).append(list(row.values()))
+    digests = {
+        study: hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest() for study, rows in runs_by_study.items()
+    }
+    return {study: f"{digest} {store.setting(SCORED + study, '')}" for study, digest in digests.items()}
 
 
 def reading_rows(
@@ -65,9 +78,11 @@ def reading_rows(
 
 
 def write_readings(store: Store, rows: list[dict]) -> None:
-    """Keep readings; earlier ones of the same run and case are replaced."""
+    """Keep readings, and when that was; earlier ones of the same run and case are replaced."""
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
+        for run in {row["run"] for row in rows}:
+            store.set_setting(SCORED + runs.get_run(store, run)["study"], now())
 
 
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:

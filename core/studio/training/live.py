@@ -93,7 +93,8 @@ def quiet(job: dict | None) -> dict | None:
 
 
 def now(store: Store) -> dict:
-    """Gives the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait}.
+    """Gives the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait,
+    "ended": when a job last ended, or None}.
 
     beside: the short job that is at work while a training is "job", else None.
     """
@@ -105,6 +106,7 @@ def now(store: Store) -> dict:
         "job": brief(next(iter(at_work), waiting[-1] if waiting else None)),
         "beside": brief(at_work[1] if len(at_work) > 1 else None),
         "waiting": len(waiting),
+        "ended": store.first("SELECT max(finished) AS at FROM jobs")["at"],
     }
 
 

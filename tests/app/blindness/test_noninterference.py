@@ -154,6 +154,7 @@ def walk(pair: Pair, way: str, pick, steps: int) -> Walk:
     try:
         for _ in range(steps):
             made.step()
+        made.ask("GET", "/api/status/events")  # whatever was drawn
     finally:
         pair.compared[way] += pair.asked - begun
         print(f"{way}: {pair.compared[way]:,} answers compared")

@@ -31,7 +31,7 @@ class Client(TestClient):
 class NamedByHeader(Context):
     """Who asks is said in the header X-User instead of a session."""
 
-    def user_of(self, request) -> str | None:
+    def signed_in(self, request) -> str | None:
         return request.headers.get("x-user", "ann")
 
 

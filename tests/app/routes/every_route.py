@@ -226,6 +226,7 @@ def ask_training(ask: Asked, encoder: str, fit: str) -> None:
     journal.log(ask.store, made["run"], "begun")
     assert ask(f"GET /api/training/run/{made['run']}")["confusion"]
     ask("GET /api/status")
+    ask("GET /api/status/events")
     ask(f"GET /api/status/plan?study={STUDY}")
     for action in ("pause", "resume", "cancel", "archive", "restore"):
         ask(f"POST /api/training/run/{made['run']}/{action}", {})

@@ -31,7 +31,7 @@ export class ClusterView extends Selecting {
     /** @type {string | null} the map that was asked for here and is not there yet */
     this.wanted = null;
     this.opening = false;
-    this.timer = 0;
+    this.waiting = false; // a map is being drawn
     this.panes = [new Pane(this, 0), new Pane(this, 1)];
     this.active = this.panes[0];
     this.panes[1].root.hidden = true;
@@ -90,7 +90,7 @@ export class ClusterView extends Selecting {
     }
     const waiting = maps.find((m) => !m.ready && underWay(m.job_status));
     this.form.progress(waiting);
-    this.watch(Boolean(waiting));
+    this.waiting = Boolean(waiting);
     const failed = maps.find((m) => m.key === this.wanted && !m.ready && m.job_status === 'failed');
     if (failed) {
       this.wanted = null;
@@ -102,11 +102,6 @@ export class ClusterView extends Selecting {
       await this.show(this.active, key);
     }
     this.emptiness();
-  }
-  /** @param {boolean} on whether to look again soon */
-  watch(on) {
-    clearTimeout(this.timer);
-    if (on) this.timer = setTimeout(() => this.listMaps().catch(() => this.watch(true)), 700);
   }
   /** @param {string} key @param {boolean} ready */
   async asked(key, ready) {

@@ -15,7 +15,8 @@ export class Projecting {
     this.clusters = clusters;
     /** @type {string | null} the set that was asked for here and is not there yet */
     this.wanted = null;
-    this.timer = 0;
+    /** @type {string | null} */
+    this.watched = null; // the map for which images are being placed
     this.$('.put').onclick = () => this.go();
     root.addEventListener('toggle', () => {
       if (root.open) this.studies().catch(() => {});
@@ -63,7 +64,7 @@ export class Projecting {
         ),
       ),
     );
-    if (map.waiting.some((s) => underWay(s.job_status))) this.watch(map.key);
+    if (map.waiting.some((s) => underWay(s.job_status))) this.watched = map.key;
     else if (!this.wanted) this.say(undefined);
   }
   /** @param {ProjectedSet} set */
@@ -86,7 +87,7 @@ export class Projecting {
       const { key, ready } = await api(`${map.base}/placed`, folder ? { folder } : { study });
       this.wanted = key;
       if (ready) await this.finished(map.key);
-      else this.watch(map.key);
+      else this.watched = map.key;
     } catch (error) {
       toast(error.message, 'bad');
     }
@@ -105,20 +106,16 @@ export class Projecting {
       row.job_status === 'running' ? row.message : 'Waits for the job that is running';
   }
 
-  /** @param {string} key of the map */
-  watch(key) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.look(key).catch(() => this.watch(key)), 700);
-  }
-  /** @param {string} key of the map */
-  async look(key) {
+  /** Looks again at the map for which images are being placed. */
+  async follow() {
+    const key = this.watched;
+    if (!key) return;
     const { sets } = await api(`/api/clusters/maps/${key}/placed`);
+    if (key !== this.watched) return;
     const row = sets.find((s) => !s.ready && underWay(s.job_status));
     this.say(row);
-    if (row) {
-      this.watch(key);
-      return;
-    }
+    if (row) return;
+    this.watched = null;
     const failed = sets.find((s) => s.key === this.wanted && !s.ready);
     if (failed) toast(failed.message || 'The images could not be placed.', 'bad');
     await this.finished(key);

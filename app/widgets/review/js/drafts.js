@@ -52,6 +52,18 @@ export class Drafts {
     this.cases = new Set(found.ok ? found.drafts.map((d) => d.id) : []);
   }
 
+  /** Drawings that another window of this reader keeps or gave up; those of this one are known. */
+  async follow() {
+    const { study } = this.review;
+    await this.sending;
+    const found = await get('/api/review/drafts', { study });
+    if (study !== this.review.study || !found.ok || this.latest.size) return;
+    const before = this.cases;
+    this.cases = new Set(found.drafts.map((d) => d.id));
+    for (const id of new Set([...before, ...this.cases]))
+      if (before.has(id) !== this.cases.has(id)) this.review.list.renew(id);
+  }
+
   /** The page is left: what the studio has not answered stays in the browser, for the next page. */
   leave() {
     const reader = this.review.setup?.reader || '';

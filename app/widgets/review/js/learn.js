@@ -12,7 +12,6 @@ import { detectors } from './detector_choice.js';
 /** @typedef {import('../../../static/answers').LearntRun} LearntRun */
 /** @typedef {import('../../../static/answers').MeasureBeside} Measure */
 
-const EVERY = 1000; // ms between two looks at how far it is
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
 const RULE =
   'Accepted is a lesion mask that a reader saved on an image and called “abnormal”. A new detector learns from them ' +
@@ -117,9 +116,10 @@ function offer(found) {
 async function open(review) {
   const { study } = review;
   if (!study) return;
-  let due = 0;
+  let waits = false; // for what is being learnt
+  const quiet = review.studio.on('status', () => waits && show());
   const close = () => {
-    clearTimeout(due);
+    quiet();
     dialog.remove();
   };
   const dialog = el('dialog', { class: 'ask widget rv-over rv-learn', onclose: close });
@@ -151,12 +151,11 @@ async function open(review) {
     fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
     if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && latest(run, isAdopted(run.id), acts(run)));
     if (before && run?.comparison && before.id === run.id && !before.comparison) await renew(review, study);
-    if (going && dialog.isConnected) due = setTimeout(show, EVERY);
+    waits = going;
   };
   /** @param {Promise<unknown>} work */
   const act = async (work) => {
     start.disabled = true;
-    clearTimeout(due);
     await orToast(work);
     await show();
   };
@@ -189,7 +188,7 @@ async function open(review) {
     el('menu', {}, el('button', { type: 'button', class: 'plain', onclick: () => dialog.close() }, 'Close'), start),
   );
   await show();
-  if (!now) return;
+  if (!now) return quiet();
   stage().append(dialog);
   dialog.showModal();
 }
@@ -203,7 +202,6 @@ async function renew(review, study) {
 }
 
 const PUT_AWAY = 'pmsacl.offers'; // offers to learn that this browser put away, by study
-const AGAIN = 5000; // ms between two looks at learning that goes on beside reading
 
 /** @returns {Record<string, string>} */
 const away = () => kept(PUT_AWAY, {});
@@ -215,6 +213,8 @@ const away = () => kept(PUT_AWAY, {});
 export function learnOffer(review) {
   const element = el('p', { class: 'rv-offer', role: 'status', hidden: true });
   let due = 0;
+  let goes = false; // learning, beside reading
+  review.studio.on('status', () => goes && look());
   const line = (/** @type {string} */ key, /** @type {string} */ words, /** @type {HTMLElement} */ act) => {
     const { study } = review;
     element.hidden = !study || away()[study] === key;
@@ -233,11 +233,12 @@ export function learnOffer(review) {
     el('button', { type: 'button', title, onclick }, text);
   const look = async () => {
     clearTimeout(due);
+    goes = false;
     const { study, setup } = review;
+    const asks = study && setup?.runs.length && !setup.blinded;
+    const found = asks ? await get(`/api/learn/${study}`) : null;
     element.hidden = true;
-    if (!study || !setup?.runs.length || setup.blinded) return;
-    const found = await get(`/api/learn/${study}`);
-    if (!found.ok || study !== review.study) return; // not for whoever reads blind elsewhere
+    if (!found?.ok || study !== review.study || !setup) return; // not for whoever reads blind elsewhere
     const [run] = found.learnt;
     const fit = found.fits.find((f) => f.id === review.run) || found.fits[0];
     if (underWay(run?.job?.status)) {
@@ -246,7 +247,7 @@ export function learnOffer(review) {
         `Learning from ${plural(run.masks, 'mask')} …`,
         button('Show', run.name, () => open(review)),
       );
-      due = setTimeout(look, AGAIN);
+      goes = true;
     } else if (found.due && fit) {
       const start = async () => {
         await orToast(api(`/api/learn/${study}`, { fit: fit.id }));
