@@ -120,6 +120,10 @@ def start(
 
 
 def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> dict[str, Config]:
+    """What learns from marks is not asked for here: its base, a run, is chosen by `learnt.create_learnt`."""
+    for name in detectors:
+        if name not in DETECTORS.names():
+            raise BadConfig(f"no detector is called {name!r}; there are: {', '.join(DETECTORS.names())}")
     settled = {name: first_weights.settled(store, options, files) for name, options in detectors.items()}
     return {name: DETECTORS.get(name).Config.from_dict(options) for name, options in settled.items()}
 
