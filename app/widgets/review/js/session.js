@@ -33,7 +33,7 @@ async function begin(review) {
   const { planted } = found;
   const lesions = box(
     'Planted lesions',
-    `Beside a hundred cases some ${planted.per_hundred} normal images with a planted lesion, in blind sessions. They count nowhere, and are revealed at the end.`,
+    `Beside a hundred cases some ${planted.per_hundred} normal images with a planted lesion, in blind sessions, then without masks, tags and undo. They count nowhere, and are revealed at the end.`,
     Boolean(planted.agreed),
   );
   lesions.input.addEventListener('change', async () => {

@@ -50,8 +50,8 @@ export function figures(s, whose = 'Your') {
   return el('table', { class: 'rv-summary' }, rows);
 }
 
-/** What was planted among the cases, and what of it was found. @param {Summary} s @param {string} [whose] */
-export function planted({ planted: { lesions, table } }, whose = 'You') {
+/** What was planted among the cases, and what of it was found. @param {Summary} s @param {string} whose @param {boolean} [open] */
+export function planted({ planted: { lesions, table } }, whose, open = false) {
   if (!lesions.length) return null;
   const heads = (/** @type {string[]} */ names) =>
     el(
@@ -66,7 +66,7 @@ export function planted({ planted: { lesions, table } }, whose = 'You') {
       values.map((value) => el('td', {}, value)),
     );
   const of = (/** @type {Share} */ { hits, n }) => `${hits} of ${n}`;
-  const part = (/** @type {number} */ share) => `${fixed(100 * share, 0)} %`;
+  const part = (/** @type {number} */ share) => `${fixed(100 * share, 0)}\u00a0%`;
   return el(
     'section',
     { class: 'rv-planted' },
@@ -79,7 +79,7 @@ export function planted({ planted: { lesions, table } }, whose = 'You') {
     ),
     el(
       'details',
-      {},
+      { open },
       el('summary', {}, 'Each of them'),
       el(
         'table',

@@ -55,7 +55,7 @@ export async function printSession(review, session) {
     el('h2', {}, 'Result'),
     figures(found, 'Reader’s'),
     el('p', {}, against(found)),
-    planted(found, found.reader) || '',
+    planted(found, found.reader, true) || '',
     el('h2', {}, 'Cases'),
     el(
       'table',
