@@ -67,9 +67,12 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments) -> None: ...
 
 
-def frames(sizes: dict[str, int]) -> dict:
-    """Medians and best times in milliseconds by number of points, drawn at 1000 x 640 without a graphics card."""
-    handler = functools.partial(_Quiet, directory=str(ROOT / "app"))
+def frames(sizes: dict[str, int], root: Path = ROOT) -> dict:
+    """Medians and best times in milliseconds by number of points, drawn at 1000 x 640 without a graphics card.
+
+    root: the checkout whose page it is.
+    """
+    handler = functools.partial(_Quiet, directory=str(root / "app"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     rates = {}
@@ -175,7 +178,6 @@ def _lassos(page) -> dict:
     return {"lasso_to_gallery_s": round(statistics.median(lassos), 3)}
 
 
-ROOT = Path(__file__).resolve().parents[2]
 DIMENSIONS = 256
 SIZES = {"1k": 1000, "5k": 5000, "20k": 20000}
 POINTS = {"5k": 5000, "50k": 50000, "200k": 200000}

@@ -8,9 +8,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+from app.benches._server import chromium
+from app.benches.clusters import frames
 from app.benches.opening import opened
 from core.engine.benches.harness import bench
 
@@ -82,7 +85,7 @@ for place, count in {"study/train/normal": 24, "study/test/unknown": 4, "added":
     (folder / place).mkdir(parents=True)
     for i in range(count):
         coarse = numpy.random.default_rng([len(place), i]).integers(60, 200, (8, 8, 3), numpy.uint8)
-        cv2.imwrite(str(folder / place / f"{i}.png"), cv2.resize(coarse, (96, 96), interpolation=cv2.INTER_CUBIC))
+        cv2.imwrite(str(folder / place / f"{i}.png"), cv2.resize(coarse, (512, 512), interpolation=cv2.INTER_CUBIC))
 store = Store(Home.at(folder / "home"))
 import_study(store, "s", folder / "study")
 untrained = create_untrained(store, "s", 64)
@@ -109,21 +112,73 @@ print(json.dumps(walks))
 """
 
 
+# Milliseconds of a frame of the picture with its heat map, until its pixels are there: a tenth of 60 frames take less.
+VIEWER = """async () => {
+  const { review } = document.querySelector('.widget-review');
+  const { paint } = await import('/page/widgets/review/js/paint.js');
+  const { view, show } = review;
+  Object.assign(show, { heat: true, contour: false }); // a contour is as long as the map is rough, at its threshold
+  const times = (change) => {
+    const all = [];
+    view.fit();
+    for (let k = 0; k < 60; k++) {
+      change(k);
+      const start = performance.now();
+      paint(review);
+      for (const { context } of review.panes) context.getImageData(0, 0, 1, 1);
+      all.push(performance.now() - start);
+    }
+    return all.sort((a, b) => a - b)[6];
+  };
+  const zoom = times((k) => view.zoomAt(200, 200, k % 20 < 10 ? 1.1 : 1 / 1.1));
+  const pan = times((k) => view.pan(k % 20 < 10 ? 9 : -9, 4));
+  const level = times((k) => { show.window = { centre: 100 + k, width: 150 + k }; });
+  return { zoom_ms: zoom, pan_ms: pan, window_ms: level };
+}"""
+
+
 @bench("house")
 def house(quick: bool = False, data: str | None = None) -> dict[str, Any]:
-    """Size of the house, functions that three ways pass, and the page's start, here and in another checkout (--data)
+    """Size of the house, functions that three ways pass, the page's speed, here and in another checkout (--data).
 
     size: lines, files and the files' median lines of product, tests and script, of what git knows. walks: a minibatch
     through PMSACL's step; an image from its file to the reader's screen; a decision from the page's request to the
     answer with the next case. Caches are warm, as in use; functions and files of `core` and `app` count once, and the
     database's statements but PRAGMA and what opens or ends a transaction. start_seconds: from the server's command to
-    its first whole page, the median of three.
+    its first whole page, the median of three. page (not quick): see `_page`; the least of five rounds, in turns (what
+    else the machine does only adds), each checkout on a home that it has made itself.
     """
     checkouts = {"here": ROOT} | ({"there": Path(data).resolve()} if data else {})
-    return {
-        name: {"size": _size(root), "walks": _walked(root), "start_seconds": _start(root, 1 if quick else 3)}
-        for name, root in checkouts.items()
-    }
+    figures: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, root in checkouts.items():
+            walks = _walked(root, Path(folder) / name)
+            figures[name] = {"size": _size(root), "walks": walks, "start_seconds": _start(root, 1 if quick else 3)}
+        rounds = [] if quick else range(5)
+        pages = [{name: _page(root, Path(folder) / name / "home") for name, root in checkouts.items()} for _ in rounds]
+    for name in checkouts if pages else ():
+        keys = pages[0][name]
+        figures[name]["page"] = {key: round(min(p[name][key] for p in pages), 2) for key in keys}
+    return figures
+
+
+def _page(root: Path, home: Path) -> dict[str, float]:
+    """Seconds from the command, server and browser cold, to the first answer and first case; milliseconds of frames.
+
+    zoom, pan, window: of an image of 512 pixels with its heat map; scatter: of 10,000 points.
+    """
+    began = time.perf_counter()
+    with opened(str(home), root=root) as (url, answered), chromium() as browser:
+        page = browser.new_page(viewport={"width": 1366, "height": 768})
+        page.set_default_timeout(120_000)  # milliseconds; a busy machine
+        page.goto(f"{url}?study=s&tab=review")
+        page.wait_for_function("document.querySelector('.widget-review')?.review?.shownAt")
+        seconds = time.perf_counter() - began
+        page.wait_for_function("document.querySelector('.widget-review').review.heat")
+        viewer = page.evaluate(VIEWER)
+    scatter = frames({"10k": 10_000}, root)["10k"]
+    named = {f"scatter_{key}": scatter[key] for key in ("pan_best_ms", "zoom_best_ms", "hover_best_ms")}
+    return {"answer_seconds": answered, "first_case_seconds": seconds, **viewer, **named}
 
 
 def _size(root: Path) -> dict[str, dict[str, int]]:
@@ -137,11 +192,11 @@ def _size(root: Path) -> dict[str, dict[str, int]]:
     return sizes
 
 
-def _walked(root: Path) -> dict[str, dict[str, int]]:
-    """What each way passes in one checkout."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", WALK, str(root), folder]
-        answer = subprocess.run(command, cwd=root, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
+def _walked(root: Path, folder: Path) -> dict[str, dict[str, int]]:
+    """What each way passes in one checkout, on a home that it makes in `folder`."""
+    folder.mkdir()
+    command = [sys.executable, "-c", WALK, str(root), str(folder)]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
     if answer.returncode:
         raise RuntimeError(answer.stderr[-2000:])
     return json.loads(answer.stdout.splitlines()[-1])

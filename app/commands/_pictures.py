@@ -1,8 +1,9 @@
 """Pictures of the page for README and app/README, made anew from the page: every tab, light and dark, at three sizes.
 
 `python -m app.commands._pictures --home DIR` photographs the demo study of a home (without --home, of a new one, in
-which a first look is taken first); `--all FOLDER` also keeps each picture by itself. `assets/pictures.json` holds what
-could be read on them: tests/app/test_pictures.py says when the page has moved on.
+which a first look is taken first); `--all FOLDER` also keeps each picture by itself; `--minute FOLDER` joins what
+`PMSACL_PICTURES=FOLDER python launch.py bench first-minute` keeps. `assets/pictures.json` holds what could be read on
+them: tests/app/test_pictures.py says when the page has moved on.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ NOTE = ASSETS / "pictures.json"
 SIZES = {"laptop": (1366, 768), "desk": (1920, 1080), "tablet": (834, 1112)}
 THEMES = ("dark", "light")
 ALONE = {"review": "review.jpg", "medmix": "medmix.jpg"}  # shown by themselves, dark, on a laptop
-FINE = [cv2.IMWRITE_JPEG_QUALITY, 90]
+BEFORE = {"review": "598e4a22:assets/review.png", "medmix": "598e4a22:assets/medmix.png"}  # as version 0.2.0 shows them
+FINE = [cv2.IMWRITE_JPEG_QUALITY, 80]
 PATIENCE = 240_000  # milliseconds; a busy machine
 STUDY = "demo"
 THERE = {  # what a tab's picture waits for
@@ -83,6 +85,7 @@ def _taken(page, url: str, tab: str, home: Path) -> np.ndarray:
         page.wait_for_function("!document.querySelector('.scatter-room .nothing')?.checkVisibility()")
     if tab == "training" and page.locator(".training-room tr[data-run] .state.done").count():
         page.locator(".training-room tr[data-run]:not(.child):has(.state.done)").first.click()
+        page.wait_for_function("document.querySelector('.training-room .board img')?.complete")
     page.evaluate(NO_PATH, f"{home}/")
     page.mouse.move(2, 2)
     page.evaluate("document.activeElement?.blur()")
@@ -95,6 +98,14 @@ def _sheet(pictures: list[np.ndarray], path: Path) -> None:
     small = [cv2.resize(p, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA) for p in pictures]
     rows = [np.hstack(small[i : i + 2]) for i in range(0, len(small), 2)]
     cv2.imwrite(str(path), np.vstack(rows), FINE)
+
+
+def _before(blob: str) -> np.ndarray:
+    """A picture out of the repository's history. ValueError where a shallow copy lacks it."""
+    shown = subprocess.run(["git", "show", blob], cwd=ROOT, capture_output=True)
+    if shown.returncode:
+        raise ValueError(f"the history of this copy lacks {blob}: git fetch --unshallow brings it")
+    return np.asarray(cv2.imdecode(np.frombuffer(shown.stdout, np.uint8), cv2.IMREAD_COLOR))
 
 
 def make(home: Path, every: Path | None = None) -> list[Path]:
@@ -129,6 +140,8 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
     for tab, name in ALONE.items():
         paths.append(ASSETS / name)
         cv2.imwrite(str(paths[-1]), shots["laptop", "dark", tab], FINE)
+    paths.append(ASSETS / "before-now.jpg")
+    _sheet([p for tab, blob in BEFORE.items() for p in (_before(blob), shots["laptop", "dark", tab])], paths[-1])
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     note = {"files": digests, "tabs": list(TABS.values()), "words": words, "controls": controls()}
     NOTE.write_text(json.dumps(note, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -139,7 +152,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Make the pictures of README and app/README anew")
     parser.add_argument("--home", type=Path, help="with the demo study, scored; else one is made")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="gets each picture, at all sizes")
+    parser.add_argument("--minute", type=Path, metavar="FOLDER", help="only first_minute.jpg, of bench first-minute")
     args = parser.parse_args()
+    if args.minute:
+        moments = [cv2.imread(str(args.minute / f"{moment}.png")) for moment in ("card", "first_case")]
+        _sheet([np.asarray(moment) for moment in moments], ASSETS / "first_minute.jpg")
+        return 0
     if args.all:
         args.all.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pmsacl-pictures-") as folder:

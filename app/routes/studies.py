@@ -378,8 +378,11 @@ def draw_demo(ctx: Studio, who: Administrator):
 
 @router.get("/{study}/overview", response_model=Overview)
 def show(ctx: Studio, who: Sighted, study: str):
-    """Shows what a study holds: counts, sizes, the report of its import."""
-    return {"ok": True, **overview.overview(ctx.store(), study)}
+    """Shows what a study holds: counts, sizes, the report of its import; to administrators, where its files lie."""
+    shown = overview.overview(ctx.store(), study)
+    if not administers(ctx, who):
+        shown["study"]["folder"] = None
+    return {"ok": True, **shown}
 
 
 @router.get("/{study}/next", response_model=Next)

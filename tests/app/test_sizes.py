@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from core.studio.db import journal
 from core.studio.db import store as stores
 from core.studio.runs import records as runs
 from core.studio.runs.results import evaluate_run
@@ -60,13 +61,18 @@ SEEN = """() => {
 
 @pytest.fixture(scope="module")
 def sized(own_home):
-    """A server on a copy of the small home, with an encoder, and a fit that was scored and evaluated."""
+    """A server on a copy of the small home, with a training, an encoder, and a fit that was scored and evaluated."""
     home = own_home("sizes")
     store = stores.open(str(home))
     encoder = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32})
     fit = add_readings(store, STUDY, "padim")
     store.execute("UPDATE runs SET parent = ? WHERE id = ?", [encoder, fit])
     runs.update_run(store, encoder, status="done")
+    curves = ("loss", "l_ctr", "l_con", "l_con_constant", "l_aug", "val_loss", "aug_accuracy", "val_accuracy", "spread")
+    curves += ("class_distance", *(f"centre_distance_{n}" for n in range(4)))
+    curved = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32})
+    runs.update_run(store, curved, status="done")
+    journal.write_metrics(store, curved, [(step, name, 1.234) for step in range(1, 20) for name in curves])
     evaluate_run(store, fit, True, bootstrap=0)
     store.close()
     server = Served(home)
@@ -85,7 +91,7 @@ def test_nothing_is_cut_at(page, page_url, go, size):
     for tab in TABS:
         go(page, page_url, tab)
         page.wait_for_load_state("networkidle")
-        assert page.evaluate(CUT) == [], tab
+        assert page.evaluate(CUT) == page.evaluate(OVER) == [], tab
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
         if tab == "Training":
             assert set(page.evaluate(SEEN)) <= {0, 1}, "no row of check boxes is cut through"

@@ -8,8 +8,8 @@ import { about } from '../../static/plan.js';
 
 const MOST = 6; // runs that can be compared
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
-/** @type {Record<string, string>} */
-const WORDS = { new: 'not started', score: 'scoring', evaluate: 'evaluating', compare: 'comparing' };
+/** States in other words than their names. @type {Record<string, string>} */
+export const WORDS = { new: 'not started', score: 'scoring', evaluate: 'evaluating', compare: 'comparing' };
 
 /** @param {RunRow} run @returns {[look: string, words: string]} */
 function stateOf({ status, job }) {

@@ -6,6 +6,7 @@ import { seconds } from '../../static/format.js';
 import { configuration } from './configuration.js';
 import { FitBoard } from './fit_board.js';
 import { wireActions } from './run_actions.js';
+import { WORDS } from './run_list.js';
 import { TrainingBoard } from './training_board.js';
 
 /** @typedef {import('../../static/answers').RunDetail} RunDetail */
@@ -23,7 +24,7 @@ export function stateOf({ run, job }) {
   if (here?.status === 'running' && here.wants !== 'run')
     return { look, words: here.wants === 'pause' ? 'pausing…' : 'cancelling…' };
   if (scoring) return { look, words: here.verb };
-  return { look, words: run.status === 'new' ? 'not started' : run.status };
+  return { look, words: WORDS[run.status] || run.status };
 }
 
 /**

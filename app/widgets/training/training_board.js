@@ -3,6 +3,7 @@ import { Chart, COLOURS } from '../../static/chart.js';
 import { fill } from '../../static/dom.js';
 import { bytes, fixed } from '../../static/format.js';
 import { block, confusionTable, figuresOf, table } from './figures.js';
+import { WORDS } from './run_list.js';
 
 /** @typedef {import('../../static/answers').RunDetail} RunDetail */
 /** @typedef {import('../../static/types').Series} Series */
@@ -101,7 +102,7 @@ export class TrainingBoard {
         (c) =>
           /** @type {import('./figures.js').Pair} */ ([
             c.name,
-            c.evaluation ? `AUROC ${fixed(c.evaluation.auroc)}` : c.status,
+            c.evaluation ? `AUROC ${fixed(c.evaluation.auroc)}` : WORDS[c.status] || c.status,
           ]),
       ),
     ]);

@@ -54,6 +54,14 @@ def test_readers_and_adjudicators_are_refused(asked, tmp_path):
     assert client_of(store, single_user=True).get(f"/api/manage/{STUDY}").status_code == 200
 
 
+def test_where_a_studys_files_lie_administrators_see_alone(asked):
+    store, _, client = asked
+    folder = store.one("SELECT folder FROM studies WHERE id = ?", [STUDY])["folder"]
+    seen = {who: client.get(f"/api/study/{STUDY}/overview", headers={"x-user": who}) for who in ("ann", "jo", "root")}
+    assert folder and seen["root"].json()["study"]["folder"] == folder
+    assert not any(folder in seen[who].text or seen[who].json()["study"]["folder"] for who in ("ann", "jo"))
+
+
 def test_dealing_singly_then_doubly_then_taking_back(asked):
     store, _, client = asked
     root = {"x-user": "root"}
