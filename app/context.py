@@ -90,10 +90,13 @@ class Context:
 
         return context.writing(self.store(), self.user_of(request) or "", **self._who(request), **asked)
 
-    def _who(self, request) -> dict[str, Any]:
+    def sign_in_of(self, request) -> str:
+        """A text of the request's sign-in, from which neutral numbers follow: its token, or its session's cookie."""
         cookie = "" if self.sessions is None else (request.cookies or {}).get(self.sessions.COOKIE, "")
-        sign_in = token_of(request) or cookie
-        return {"sign_in": sign_in, "single_user": self.single_user}
+        return token_of(request) or cookie
+
+    def _who(self, request) -> dict[str, Any]:
+        return {"sign_in": self.sign_in_of(request), "single_user": self.single_user}
 
     def demand(self, request, right: str) -> str:
         """Who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""

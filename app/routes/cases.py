@@ -150,7 +150,7 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
     parts: list[tuple[str, dict, bytes]] = [image or ("image", {}, _full(case))]
     if mask is not None:
         head, body = pixels.bits(masks.decode_mask(mask["png"]))
-        parts.append(("mask", {"id": mask["id"], **head}, body))
+        parts.append(("mask", {"id": context.names.mask_number(mask["id"]), **head}, body))
     if heat:
         parts += [("heat", *heat), ("roi", *pixels.region(case, GRID))]
     index = json.dumps([{"name": n, "bytes": len(b), "headers": h} for n, h, b in parts]).encode()
@@ -228,4 +228,4 @@ def _mask(ctx: Context, request: Request, number: int, mask_id: int | None) -> d
         row = masks.of_case(context, mask_id)
     if row is None:
         raise ValueError("The case has no such lesion mask.")
-    return row
+    return {**row, "id": context.names.mask_number(row["id"])}

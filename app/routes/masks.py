@@ -141,7 +141,8 @@ async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id
 def _saved(context: RequestContext, saved: dict) -> dict:
     """What is said of a mask that was saved: its number, and the case's versions, as the reader counts them."""
     number = masks.version_shown(context, context.asked_case["id"], saved["version"])
-    return {**saved, "version": number, "masks": _versions(context)}
+    mask = context.names.mask_number(saved["mask"])
+    return {**saved, "mask": mask, "version": number, "masks": _versions(context)}
 
 
 def _versions(context: RequestContext) -> list[dict]:
@@ -151,7 +152,7 @@ def _versions(context: RequestContext) -> list[dict]:
 @router.post("/restore/{mask_id}", response_model=RestoredMask)
 def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
     """Save an older version of a lesion mask anew."""
-    case = masks.case_of(ctx.store(), mask_id, who)
+    case = masks.case_of(ctx.store(), mask_id, who, ctx.sign_in_of(request))
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
         return {"ok": True, **_saved(context, masks.restore(context, mask_id))}

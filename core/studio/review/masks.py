@@ -81,13 +81,16 @@ _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
 
 def versions(context: RequestContext, case_id: int) -> list[dict]:
     """The case's versions, newest first, without their pixels; whoever reads blind gets no other reader's, and
-    numbers that count without them."""
+    numbers that count without them. Under neutral names the time of an imported one is left out, which like its own
+    number has a place in the import."""
     rows = context.store.query(
         f"SELECT {_COLUMNS} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
     )
     shown = [row for row in rows if _shown(context, row)]
-    counted = {row["id"]: n for n, row in zip(range(len(shown), 0, -1), shown, strict=True)}
-    return [{**row, "version": counted[row["id"]]} for row in shown] if context.blinded else shown
+    for number, row in zip(range(len(shown), 0, -1), shown, strict=True):
+        row |= {"id": context.names.mask_number(row["id"])} | ({"version": number} if context.blinded else {})
+        row |= {"created": ""} if row["source"] == "import" and context.names.covers else {}
+    return shown
 
 
 def version_shown(context: RequestContext, case_id: int, version: int | None) -> int | None:
@@ -112,21 +115,43 @@ def version(store: Store, mask_id: int) -> dict:
     return row
 
 
-def case_of(store: Store, mask_id: int, reader: str) -> int:
-    """The case of a version. NotFound if there is none; to whoever reads a study blind, or in a trial, nothing is said
-    of which numbers there are: Hidden, as for a case that is hidden."""
-    row = store.one(
-        "SELECT m.case_id, m.source, m.reader, c.study FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
-        "WHERE m.id = ?", [mask_id]
-    )  # fmt: skip
+def case_of(store: Store, mask_id: int, reader: str, sign_in: str = "") -> int:
+    """The case of a version, which under neutral names has a neutral number. NotFound if there is none; to whoever
+    reads a study blind, or in a trial, nothing is said of which numbers there are: Hidden, as for a case that is
+    hidden. The same is then asked of the database for another's version as for one that is not there."""
     hidden = sessions.standing(store, reader)["blind"]
-    if row and row["study"] in hidden and row["source"] != "import" and row["reader"] != reader:
-        row = None  # another's, which is none to them: nothing more is asked for it either
-    if store.one(sessions.IN_TRIALS, {"reader": reader}) and (row is None or row["study"] in hidden):
+    if sessions.is_neutral_mask(mask_id):
+        case = _case_of_neutral(store, mask_id, reader, sign_in, hidden)
+    else:
+        query = "SELECT m.case_id, c.study FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id = ?"
+        row = store.one(query, [mask_id])
+        case = None if row is None or row["study"] in hidden else int(row["case_id"])
+    if case is not None:
+        return case
+    if store.one(sessions.IN_TRIALS, {"reader": reader}):
         raise sessions.Hidden(sessions.NO_MACHINE)
-    if row is None:
-        raise sessions.Hidden(sessions.DECIDE_FIRST) if hidden else no_mask(mask_id)
-    return int(row["case_id"])
+    raise sessions.Hidden(sessions.DECIDE_FIRST) if hidden else no_mask(mask_id)
+
+
+def _case_of_neutral(store: Store, mask_id: int, reader: str, sign_in: str, hidden: list[str]) -> int | None:
+    """The case of a version in the studies that the reader reads under neutral names; where blind, of those that are
+    shown."""
+    orders = store.query(
+        "SELECT o.* FROM neutral_orders o LEFT JOIN reading_sessions h ON h.id = o.session WHERE o.reader = ? "
+        "AND (o.session IS NULL OR h.ended IS NULL)",
+        [reader],
+    )
+    for order in orders:
+        names = sessions.Aliases(store, order, sign_in=sign_in)
+        rows = store.query(
+            "SELECT m.id, m.case_id FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? "
+            "AND (m.source = 'import' OR m.reader = ? OR ?)",
+            [order["study"], reader, order["study"] not in hidden],
+        )
+        for row in rows:
+            if names.mask_number(row["id"]) == mask_id:
+                return int(row["case_id"])
+    return None
 
 
 def no_mask(mask_id: int) -> NotFound:
@@ -136,12 +161,13 @@ def no_mask(mask_id: int) -> NotFound:
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
     """A version of the context's case, or its newest one, with `png`; None if it has none that the reader may see."""
-    here = [context.asked_case["id"]] + ([] if mask_id is None else [mask_id])
-    which = "" if mask_id is None else " AND id = ?"
-    first = "" if context.blinded else " LIMIT 1"
-    query = f"SELECT * FROM lesion_masks WHERE case_id = ?{which} ORDER BY version DESC{first}"
-    rows = context.store.query(query, here)
-    return next((row for row in rows if _shown(context, row)), None)
+    # Under neutral names all of the case are looked at, whichever is asked for.
+    asked = mask_id if mask_id is not None and not context.names.covers else None
+    first = "" if context.blinded or (mask_id is not None and asked is None) else " LIMIT 1"
+    query = f"SELECT * FROM lesion_masks WHERE case_id = ? AND id = coalesce(?, id) ORDER BY version DESC{first}"
+    rows = context.store.query(query, [context.asked_case["id"], asked])
+    shown = (row for row in rows if _shown(context, row))
+    return next((row for row in shown if mask_id in (None, context.names.mask_number(row["id"]))), None)
 
 
 def latest(store: Store, case_id: int) -> dict | None:

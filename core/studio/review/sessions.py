@@ -158,11 +158,17 @@ def last_decision_sql(number: str) -> str:
 BASE = 1 << 50  # numbers lie at and above it, and under 2^53, where JavaScript counts exactly; no home has such ids
 _PLACES = 27  # bits of a place in an order; above them stands the shift of the sign-in
 _SHIFTS = 22
+MASKS = 1 << 52  # numbers of lesion masks lie at and above it, in 48 bits; no home has such ids
 
 
 def is_neutral(number: int) -> bool:
     """Whether a number is one that this module makes."""
     return BASE <= number < 2 * BASE
+
+
+def is_neutral_mask(number: int) -> bool:
+    """Whether a number is one that `Aliases.mask_number` makes."""
+    return MASKS <= number < MASKS + (1 << 48)
 
 
 def make_order(store: Store, study: str, reader: str, session: int | None) -> None:
@@ -258,6 +264,13 @@ class Aliases:
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
+
+    def mask_number(self, mask_id: int) -> int:
+        """A lesion mask's number as it may be sent: its own would count the masks that were imported before it."""
+        if self.order is None:
+            return mask_id
+        digest = hashlib.blake2b(b"mask" + mask_id.to_bytes(8, "big"), key=self._secret, digest_size=6).digest()
+        return MASKS + int.from_bytes(digest, "big")
 
     def stamp(self, text: str) -> str:
         """Marks what a text stands for, as when a map was made; where names are hidden the text is not in it."""

@@ -223,6 +223,20 @@ def imported_masks(store, rng, cases: list[int] | None = None) -> None:
             _draw(store, case, rng, "import", None)
 
 
+def places_in_the_import(store, rng) -> None:
+    """Imported masks are numbered and dated one after the other: of each, also of one that is shown after a decision,
+    how many came before."""
+    rows = store.query(
+        "SELECT m.* FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND m.source = 'import' "
+        "ORDER BY m.id", [BLIND]
+    )  # fmt: skip
+    for more, row in zip(np.cumsum(rng.integers(1, 9, len(rows))), rows, strict=True):
+        store.execute("DELETE FROM lesion_masks WHERE id = ?", [row["id"]])
+        store.db["lesion_masks"].insert(
+            {**row, "id": row["id"] + 10**6 + int(more), "created": f"2025-03-0{more % 9 + 1}"}
+        )
+
+
 def _draw(store, case: int, rng, source: str, reader: str | None) -> None:
     size = store.first("SELECT width, height FROM cases WHERE id = ?", [case])
     png = encode_mask((rng.random((size["height"], size["width"])) < 0.3).astype(np.uint8))
@@ -308,6 +322,7 @@ HIDDEN: dict[str, Callable] = {
     "others' findings": others_findings,
     "others' masks": others_masks,
     "imported masks": imported_masks,
+    "places of masks in the import": places_in_the_import,
     "others' drafts": others_drafts,
     "others' normal places": others_places,
     "files that come in": arriving,

@@ -98,3 +98,26 @@ def test_no_error_says_where_the_home_lies(reading):  # noqa: F811
 def test_an_export_has_no_mark_of_the_file_it_was_made_in(reading, kind):  # noqa: F811
     answer = visitor(reading[2], "root").post(f"/api/export/{STUDY}/{kind}")
     assert answer.status_code == 200 and not {"etag", "last-modified"} & set(answer.headers)
+
+
+def test_an_imported_masks_number_and_time_do_not_say_how_many_came_before(reading):  # noqa: F811
+    store, run, server = reading
+    ann, stored = visitor(server, "ann"), store.query("SELECT id, case_id, created FROM lesion_masks ORDER BY id")
+    seen = {}
+    for row in ann.get(f"/api/review/list?study={STUDY}").json()["rows"]:
+        ann.post("/api/review/decide", json={"case": row["id"], "decision": "normal"})
+        for mask in ann.get(f"/api/review/case/{row['id']}").json()["case"]["masks"]:
+            seen[mask["id"]] = row["id"]
+            assert mask["created"] == "" and mask["version"] == 1
+    assert len(seen) == len(stored) > 3 and not {row["id"] for row in stored} & set(seen)
+    again = visitor(server, "ann").get(f"/api/review/list?study={STUDY}").json()["rows"]
+    assert not {row["id"] for row in again} & set(seen.values()), "another sign-in has other numbers"
+    mask, case = next(iter(seen.items()))
+    bits = ann.get(f"/api/case/{case}/mask.bits?id={mask}")
+    assert bits.status_code == 200 and str(mask) in bits.headers["etag"]
+    assert ann.get(f"/api/case/{case}/mask.bits?id={[m for m in seen if m != mask][0]}").status_code == 400
+    assert ann.get(f"/api/case/{case}/mask.bits?id={stored[0]['id']}").status_code == 400
+    assert ann.post(f"/api/review/restore/{mask}").json()["version"] == 2
+    refused = [ann.post(f"/api/review/restore/{number}") for number in (stored[0]["id"], mask + 1, 10**9)]
+    assert len({(r.status_code, r.text) for r in refused}) == 1 and refused[0].status_code == 403
+    assert visitor(server, "root").post(f"/api/review/restore/{stored[0]['id']}").status_code == 200
