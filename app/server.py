@@ -141,6 +141,17 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def config_of(server: FastAPI, host: str, port: int, proxy: bool) -> uvicorn.Config:
+    """How uvicorn serves. proxy: a proxy on this machine stands before it, and says who asks in X-Forwarded-For.
+
+    Believed without one, that header would give each guess of a password, by whoever may connect from this machine,
+    an address of its own, and wrong ones would never have to wait.
+    """
+    return uvicorn.Config(
+        server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy
+    )
+
+
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -153,6 +164,7 @@ def serve(
     ready: Callable[[str], None] | None = None,
     stop_jobs: bool = False,
     say: Callable[[str], None] = _say,
+    proxy: bool = False,
 ) -> None:
     """Builds and runs the server until it is interrupted, or asked to end by SIGTERM or SIGHUP.
 
@@ -173,7 +185,7 @@ def serve(
     from core.studio.review.boxes import EMBEDDINGS
     from core.studio.runs import bin
 
-    config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
+    config = config_of(server, host, port, proxy)
     if ready is not None:
         ready(url)
     store = server.state.ctx.store()
@@ -206,8 +218,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
     parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
+    parser.add_argument("--proxy", action="store_true", help="a proxy on this machine stands before it")
     args = parser.parse_args()
-    serve(args.home, args.host, args.port, not args.readers, lambda url: print(url, flush=True), args.stop_jobs)
+    serve(
+        args.home, args.host, args.port, not args.readers, lambda url: print(url, flush=True), args.stop_jobs,
+        proxy=args.proxy,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ def _add_app(subparsers) -> None:
     parser.add_argument("--demo", action=argparse.BooleanOptionalAction, default=False, help=asked)
     parser.add_argument("--no-browser", action="store_true", help="only serve")
     parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
+    asked = "a reverse proxy on this machine stands before it, and names who asks (X-Forwarded-For, X-Forwarded-Proto)"
+    parser.add_argument("--proxy", action="store_true", help=asked)
 
 
 def run_app(args) -> int:
@@ -78,8 +80,9 @@ def open_page(args, tour: bool = False) -> int:
     host, port = getattr(args, "host", "127.0.0.1"), getattr(args, "port", 7860)
     try:
         serve(
-            store.home, host, port, not getattr(args, "readers", False), ready, stop_jobs, lambda text: say(args, text)
-        )
+            store.home, host, port, not getattr(args, "readers", False), ready, stop_jobs,
+            lambda text: say(args, text), getattr(args, "proxy", False),
+        )  # fmt: skip
     except OSError as error:
         raise UserError(f"cannot serve: {error.strerror or error}; choose another --port", 1) from None
     except KeyboardInterrupt:

@@ -16,6 +16,7 @@ from app.access.hashing import Busy, HashingPool
 from app.access.sessions import Sessions
 from app.access.sign_in import sign_in_router
 from app.context import Context
+from app.server import config_of
 from core.studio.db import store as stores
 from core.studio.review import people
 from tests.loops import run_apart
@@ -127,3 +128,15 @@ def test_a_crowd_at_the_door_is_asked_to_come_back(door, monkeypatch):
     client = door[2]()
     answers = [enter(client) for _ in range(3 * FREE)]
     assert {a.status_code for a in answers} == {503} and "in a moment" in answers[0].text, "these are no misses"
+
+
+@pytest.mark.parametrize("proxy", [False, True])
+def test_who_asks_is_the_connection_unless_a_proxy_stands_before_it(door, proxy):
+    config = config_of(door[2]().app, "127.0.0.1", 7860, proxy)
+    config.load()
+    client = TestClient(config.loaded_app, client=("127.0.0.1", 5000), follow_redirects=False)
+    guesses = [
+        client.post("/sign-in", data={"name": "Ada", "password": "wrong"}, headers={"X-Forwarded-For": f"10.0.0.{n}"})
+        for n in range(FREE + 2)
+    ]
+    assert [g.status_code for g in guesses] == [401] * FREE + ([401, 401] if proxy else [429, 429])
