@@ -35,11 +35,12 @@ class Standing(Part):
 
 
 class Status(Answer):
-    """beside: the short job at work while a training is `job`. arrived: when something last came in, by study.
+    """beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
+    watched study; to whoever reads any study blind, when a case came in.
 
     ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
     score was stored, and when a drawing of the reader's own was kept or given up. Whoever reads any study blind has
-    none of these three, so that nothing that is hidden is counted or timed by them.
+    none of the last three, so that nothing that is hidden is counted or timed by them.
     """
 
     studies: list[str]
@@ -82,10 +83,11 @@ def _standing(ctx: Context, who: str) -> dict:
     reading, going = sessions.standing(store, who), live.now(store)
     if reading["blind"]:
         going |= {which: live.quiet(going[which]) for which in ("job", "beside")}
-        marks: dict = {"ended": None, "runs": {}, "drafts": {}}
+        marks: dict = {"ended": None, "runs": {}, "drafts": {}, "arrived": watch.arrivals(store)}
     else:
         marks = {"runs": readings.marks(store), "drafts": masks.draft_marks(store, who)}
-    return {"ok": True, **going, **marks, "arrived": watch.changes(store), "reading": reading}
+        marks["arrived"] = watch.changes(store)
+    return {"ok": True, **going, **marks, "reading": reading}
 
 
 _STATUS: TypeAdapter[Status] = TypeAdapter(Status)

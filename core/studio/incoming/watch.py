@@ -104,6 +104,12 @@ def changes(store: Store) -> dict[str, str]:
     return {r["study"]: r["changed"] for r in store.query(query)}
 
 
+def arrivals(store: Store) -> dict[str, str]:
+    """study -> when a case of a watched study last came in: `changes` for whoever must not learn when one was scored."""
+    query = "SELECT w.study, (SELECT max(c.added) FROM cases c WHERE c.study = w.study) AS added FROM watches w"
+    return {r["study"]: r["added"] for r in store.query(f"{query} WHERE w.changed IS NOT NULL") if r["added"]}
+
+
 def open_job(store: Store, study: str) -> dict | None:
     """The study's import job that has not ended yet."""
     return store.one(

@@ -135,6 +135,7 @@ def build_home(folder: Path) -> None:
     job = queue.submit(store, [{"step": "score", "run": scored[0]}], start=False)
     store.execute("UPDATE jobs SET status = 'failed', error = 'something broke' WHERE id = ?", [job])
     queue.submit(store, [{"step": "report", "run": "", "args": {"study": BLIND}}], start=False)
+    store.db["watches"].insert({"study": BLIND, "folder": "/nowhere", "active": 0, "changed": "2026-01-01"})
     sessions.set_blind(store, BLIND, True, "root")
     store.close()
 
@@ -260,7 +261,8 @@ def others_places(store, rng) -> None:
 
 
 def arriving(store, rng) -> None:
-    """Names of files that a watched folder holds, and why some were left out."""
+    """Names of files that a watched folder holds, why some were left out, and when what it brought was scored."""
+    store.execute("UPDATE watches SET changed = '2026-03-03' WHERE study = ?", [BLIND])
     row = {"study": BLIND, "size": 1, "mtime": 0, "since": 0, "at": "2026-03-03"}
     for number, state in enumerate(rng.choice(["taken", "waiting", "failed"], 5)):
         row |= {"path": f"abnormal-{number}-{rng.integers(10**9)}.png", "state": str(state), "note": f"{rng.random()}"}
@@ -325,7 +327,7 @@ HIDDEN: dict[str, Callable] = {
     "places of masks in the import": places_in_the_import,
     "others' drafts": others_drafts,
     "others' normal places": others_places,
-    "files that come in": arriving,
+    "files that come in, and when they were scored": arriving,
     "file names, hashes and patients": names_and_hashes,
     "tags": tags,
     "whether text is burned in": burned_in_text,
