@@ -264,7 +264,7 @@ def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
             chosen = session_report.chosen(context, body.choice, body.count, shuffled, seed)
             if not chosen and held is not None:
                 raise ValueError("There is no case of that kind to read. Your open session goes on.")
-            lesions = planted.drawn(context, chosen) if hidden else {}
+            lesions = planted.drawn(context, chosen, body.choice) if hidden else {}
             if lesions:
                 chosen = planted.mixed(chosen, lesions, seed + 1)
                 run = (planted.switched(context.store, body.study) or {})["run"]

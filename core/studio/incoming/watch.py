@@ -105,7 +105,7 @@ def changes(store: Store) -> dict[str, str]:
 
 
 def arrivals(store: Store) -> dict[str, str]:
-    """study -> when a case of a watched study last came in: `changes` for whoever must not learn when one was scored."""
+    """study -> when a case of a watched study last came in, for whoever must not learn when one was scored."""
     query = "SELECT w.study, (SELECT max(c.added) FROM cases c WHERE c.study = w.study) AS added FROM watches w"
     return {r["study"]: r["added"] for r in store.query(f"{query} WHERE w.changed IS NOT NULL") if r["added"]}
 

@@ -191,12 +191,15 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
         point = None if context.blinded or context.trial else strongest(json.loads(row["points"]))
         end = "_roi" if row["score_roi"] is not None else ""
         values = {k: row[k + end] for k in ("score", "percentile", "flagged")}
+        sure = certainty.described(json.loads(row["extra"]))
+        if context.plants:  # how steady a score is was looked at in the study's own images alone
+            sure["steady"] = None
         out[row["run"]] = {
             "run": row["run"],
             **values,
             "has_map": bool(row["has_map"]),
             "words": scales.in_words(values["percentile"], values["flagged"], point),
-            **certainty.described(json.loads(row["extra"])),
+            **sure,
         }
     return out
 
@@ -207,7 +210,7 @@ def map_of(context: RequestContext) -> dict:
     lesion = context.lesion(context.asked_case["id"])
     if lesion is not None:
         row = {**lesion, "outline": json.loads(lesion["extra"]).get(OUTLINE)}
-    return {**row, "created": context.names.stamp(row["created"])}
+    return {**row, "created": context.names.stamp(row["created"], context.asked_case["id"])}
 
 
 def detail(context: RequestContext, case: Row | None = None) -> dict:

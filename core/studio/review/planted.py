@@ -179,22 +179,38 @@ def _planted(
 
 # A session that they are mixed into.
 
+_FLAGGED = "coalesce(json_extract(l.reading, '$.flagged_roi'), json_extract(l.reading, '$.flagged'))"
 
-def drawn(context: RequestContext, cases: list[int]) -> dict[int, int]:
+
+def drawn(context: RequestContext, cases: list[int], choice: str = "all") -> dict[int, int]:
     """{case: its lesion} that a new blind session of these cases is to show as well, by the seed; empty without the
     switch, the reader's agreement, or lesions in images that are new to the reader.
+
+    choice: of the cases, as `session_report` has it. Among what the run flags stand lesions that it flags, and none
+    among what the reader has read before: an image that is not of its list's kind would be known by that.
     """
     store, reader, on = context.store, context.reader, switched(context.store, context.study)
     if on is None or context.blind or context.trial is not None or reader not in agreements(store, context.study):
+        return {}
+    flagged = choice == "flagged"
+    if choice == "against" or (flagged and context.run != on["run"]):
         return {}
     mine = "SELECT 1 FROM planted_cases p JOIN reading_sessions h ON h.id = p.session WHERE h.reader = :reader "
     rows = store.query(
         "SELECT l.case_id, l.id FROM planted_lesions l JOIN cases c ON c.id = l.case_id JOIN runs r ON r.id = l.run "
         "WHERE c.study = :study AND l.run = :run AND l.seed = :seed AND r.binned IS NULL "
         "AND c.id NOT IN (SELECT value FROM json_each(:cases)) "
+        f"AND (NOT :flagged OR {_FLAGGED}) "
         "AND NOT EXISTS (SELECT 1 FROM reviews k WHERE k.case_id = c.id AND k.reader = :reader) "
         f"AND NOT EXISTS ({mine} AND p.case_id = c.id) ORDER BY c.id",
-        {"study": context.study, "run": on["run"], "seed": on["seed"], "reader": reader, "cases": json.dumps(cases)},
+        {
+            "study": context.study,
+            "run": on["run"],
+            "seed": on["seed"],
+            "reader": reader,
+            "cases": json.dumps(cases),
+            "flagged": flagged,
+        },
     )
     earlier = store.first("SELECT count(*) AS n FROM reading_sessions WHERE reader = ?", [reader])["n"]
     number = min(len(rows), max(1, round(len(cases) * on["per_hundred"] / 100))) if cases else 0
@@ -214,20 +230,22 @@ def mixed(cases: list[int], lesions: dict[int, int], seed: int) -> list[int]:
 
 _SHOWN = """SELECT h.id AS session, h.reader, h.secret, l.case_id, l.size, l.contrast, l.x, l.y, l.width, l.height,
   coalesce(json_extract(l.reading, '$.percentile_roi'), json_extract(l.reading, '$.percentile')) AS percentile,
-  coalesce(json_extract(l.reading, '$.flagged_roi'), json_extract(l.reading, '$.flagged')) AS flagged,
+  {flagged} AS flagged,
   (SELECT r.decision FROM planted_reads r WHERE r.session = h.id AND r.case_id = l.case_id
     ORDER BY r.id LIMIT 1) AS first,
   (SELECT r.decision FROM planted_reads r WHERE r.session = h.id AND r.case_id = l.case_id
     ORDER BY r.id DESC LIMIT 1) AS decision
   FROM planted_cases p JOIN reading_sessions h ON h.id = p.session JOIN planted_lesions l ON l.id = p.lesion
-  WHERE h.ended IS NOT NULL AND {} ORDER BY h.id, l.size, l.contrast, l.case_id"""
+  WHERE h.ended IS NOT NULL AND {which} ORDER BY h.id, l.size, l.contrast, l.case_id"""
 
 
 def of_session(store: Store, session: int, study: str | None = None) -> dict[str, Any]:
     """{"lesions", "table"} of a session (of `study`) that has ended, empty while it goes on: every lesion that was
     shown, where and what was said of it; and the shares that were found, as `by_kind` has them.
     """
-    rows = store.query(_SHOWN.format("h.id = ? AND h.study = coalesce(?, h.study)"), [session, study])
+    rows = store.query(
+        _SHOWN.format(flagged=_FLAGGED, which="h.id = ? AND h.study = coalesce(?, h.study)"), [session, study]
+    )
     lesions = [
         {
             "name": sessions.name_of(sessions.session_names(row), row["case_id"]),
@@ -243,7 +261,7 @@ def of_session(store: Store, session: int, study: str | None = None) -> dict[str
 
 def of_study(store: Store, study: str) -> list[dict[str, Any]]:
     """`by_kind` of each reader's sessions of a study that have ended."""
-    rows = store.query(_SHOWN.format("h.study = ?"), [study])
+    rows = store.query(_SHOWN.format(flagged=_FLAGGED, which="h.study = ?"), [study])
     readers = sorted({row["reader"] for row in rows})
     return [{"reader": name, **kind} for name in readers for kind in by_kind([r for r in rows if r["reader"] == name])]
 

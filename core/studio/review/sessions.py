@@ -272,11 +272,12 @@ class Aliases:
         digest = hashlib.blake2b(b"mask" + mask_id.to_bytes(8, "big"), key=self._secret, digest_size=6).digest()
         return MASKS + int.from_bytes(digest, "big")
 
-    def stamp(self, text: str) -> str:
-        """Marks what a text stands for, as when a map was made; where names are hidden the text is not in it."""
+    def stamp(self, text: str, case_id: int) -> str:
+        """Marks what a text says of a case, as when its map was made; where names are hidden the text is not in it, nor
+        which cases have the same."""
         if self.order is None:
             return text
-        return hashlib.blake2b(text.encode(), key=self._secret, digest_size=16).hexdigest()
+        return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
 
     def shown(self, row: dict) -> dict:
         """Shows a case (under `id`), or something that belongs to one (`case_id`), as it may be sent."""

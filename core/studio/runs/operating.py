@@ -87,9 +87,13 @@ def choose(
 
 
 def flag(store: Store, run: str, point: OperatingPoint) -> None:
-    """Flags of all the run's readings by that point: by the score inside the region of interest where there is one."""
-    by, values = "percentile{0} >= ?", [FLAG_PERCENTILE, FLAG_PERCENTILE]
+    """Flags of all the run's readings, also of images with planted lesions, by that point: by the score inside the
+    region of interest where there is one."""
+    name, sign, level = "percentile", ">=", FLAG_PERCENTILE
     if point.threshold is not None:
-        by, values = "score{0} > ?", [point.threshold, point.threshold]
-    sets = ", ".join(f"flagged{end} = ({by.format(end)})" for end in ("", "_roi"))
-    store.execute(f"UPDATE readings SET {sets} WHERE run = ?", [*values, run])
+        name, sign, level = "score", ">", point.threshold
+    ends = ("", "_roi")
+    sets = ", ".join(f"flagged{end} = ({name}{end} {sign} ?)" for end in ends)
+    store.execute(f"UPDATE readings SET {sets} WHERE run = ?", [level, level, run])
+    sets = ", ".join(f"'$.flagged{end}', json_extract(reading, '$.{name}{end}') {sign} ?" for end in ends)
+    store.execute(f"UPDATE planted_lesions SET reading = json_set(reading, {sets}) WHERE run = ?", [level, level, run])

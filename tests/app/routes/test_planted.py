@@ -147,3 +147,68 @@ def test_a_session_with_planted_lesions(clinic):
     kinds = [e["kind"] for e in store.query("SELECT kind FROM events WHERE kind LIKE 'planted%' ORDER BY id")]
     assert kinds == ["planted", "planted-agreed", "planted-withdrawn"]
     assert by["root"].post("/api/reading/planted", json={"study": STUDY, "per_hundred": 0}).json()["per_hundred"] == 0
+
+
+@pytest.fixture
+def mixed_in(clinic):
+    """`clinic`, whose ann agreed to the lesions that are planted."""
+    store, by = clinic
+    by["root"].post("/api/reading/planted", json={"study": STUDY, "per_hundred": 50, "seed": 1})
+    work(store)
+    by["ann"].post("/api/reading/agree", json={"study": STUDY, "agreed": True})
+    return store, by["ann"], by["root"]
+
+
+def begun(store, ann, **asked) -> tuple[str, dict[int, int], set[int]]:
+    """Of a blind session that ann starts: its run, the numbers of its cases by their own, those with a lesion."""
+    session = ann.post("/api/reading/start", json={"study": STUDY, **asked}).json()["session"]
+    order = store.query("SELECT case_id FROM reading_session_cases WHERE session = ? ORDER BY position", [session])
+    rows = ann.get(f"/api/review/list?study={STUDY}").json()["rows"]
+    planted = {r["case_id"] for r in store.query("SELECT case_id FROM planted_cases WHERE session = ?", [session])}
+    run = ann.get(f"/api/review/open?study={STUDY}").json()["runs"][0]["id"]
+    return run, {row["case_id"]: seen["id"] for row, seen in zip(order, rows, strict=True)}, planted
+
+
+def decided(ann, run: str, numbers: dict[int, int]) -> dict[int, dict]:
+    """What the run says of each case, once ann has decided on it."""
+    said = {}
+    for case, number in numbers.items():
+        body = {"case": number, "decision": "normal", "run": run, "list": {"study": STUDY, "run": run}}
+        said[case] = ann.post("/api/review/decide", json=body).json()["next"]["readings"][run]
+    return said
+
+
+@pytest.mark.slow
+def test_what_was_looked_at_in_stored_images_alone_is_said_of_none(mixed_in):
+    store, ann, root = mixed_in
+    steady = '{"flagged": [true, true], "percentile": [97, 99], "sd": 0.1, "spread": 0.1}'
+    store.execute("UPDATE readings SET extra = json_set(extra, '$.steady', json(?)), created = 'then'", [steady])
+    run, numbers, planted = begun(store, ann)
+    assert planted and len(numbers) > len(planted)
+    said = decided(ann, run, numbers)
+    assert {repr(said[case]["steady"]) for case in numbers} == {"None"}
+    assert {type(said[case]["flagged"]) for case in numbers} == {int}
+    tags = [ann.get(f"/api/case/{number}/heat?run={run}").headers["etag"].split("-")[-2] for number in numbers.values()]
+    assert len(set(tags)) == len(tags), "which cases were scored together would tell those that were not"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", ["all", "flagged", "against"])
+def test_flags_follow_the_point_and_no_list_holds_what_is_not_of_its_kind(mixed_in, choice):
+    store, ann, root = mixed_in
+    scores = [r["s"] for r in store.query("SELECT score_roi AS s FROM readings r JOIN cases c ON c.id = r.case_id "
+                                          "WHERE c.split = 'test' ORDER BY s")]  # fmt: skip
+    run = store.first("SELECT DISTINCT run FROM readings")["run"]
+    point = {"run": run, "source": "dragged", "threshold": (scores[3] + scores[4]) / 2}
+    assert root.post(f"/api/results/{STUDY}/point", json=point).status_code == 200
+    if choice == "against":
+        rows = ann.get(f"/api/review/list?study={STUDY}&run={run}&flagged=1").json()["rows"]
+        for row in rows:
+            ann.post("/api/review/decide", json={"case": row["id"], "decision": "normal", "run": run})
+    run, numbers, planted = begun(store, ann, choice=choice)
+    said = decided(ann, run, numbers)
+    for case, reading in said.items():
+        assert reading["flagged"] == (reading["score"] > point["threshold"]), case in planted
+    if choice == "flagged":
+        assert all(reading["flagged"] for reading in said.values())
+    assert bool(planted) == (choice != "against")
