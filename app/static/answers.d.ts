@@ -2392,11 +2392,12 @@ export interface components {
             cases: number;
         };
         /**
-         * @description beside: the short job at work while a training is `job`. arrived: when something last came in, by study.
+         * @description beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
+         *     watched study; to whoever reads any study blind, when a case came in.
          *
          *     ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
          *     score was stored, and when a drawing of the reader's own was kept or given up. Whoever reads any study blind has
-         *     none of these three, so that nothing that is hidden is counted or timed by them.
+         *     none of the last three, so that nothing that is hidden is counted or timed by them.
          */
         Status: {
             /** @constant */
