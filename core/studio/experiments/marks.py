@@ -2,7 +2,8 @@
 
 Every second patient (or image, where patients are not known) may be marked and the others are tested; where patients
 are known, then the other way round, and the figures are means of both. The true masks stand for readers' marks. The
-base is the blend, fitted on normal images alone, and serves all arms of an encoder; 0 marks are the base itself.
+base is fitted on normal images alone: the blend, where an arm names no other. It serves all arms of an encoder that
+have the same; 0 marks are the base itself.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from core.engine.calibration.outlines import learn_share, level_of, outlined, pe
 from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors.base import Detector, FitContext, Marks
 from core.engine.detectors.ensemble.ensemble import Blend
-from core.engine.detectors.ensemble.named import BlendConfig
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import Learnt
 from core.engine.metrics.detection import auroc
 from core.engine.metrics.localisation import overlaps_of, pixel_auroc, pro
+from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 from core.engine.tensors import pick_device
 from core.studio.db.store import Store
 from core.studio.experiments.arm import Arm
-from core.studio.experiments.from_imagenet import PRETRAINED
+from core.studio.experiments.from_imagenet import HEADED, PMSACL, PRETRAINED
 from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
@@ -47,6 +48,7 @@ from core.studio.runs.sides import ARCH, SIZE, side_for, side_for_marks
 COUNTS = (0, 3, 5, 10, 20, 40)
 ANY = 0.002  # share of a normal image: an outline of less is none
 ORDERS = ("what teaches most", "score")  # of the later half of the marks, where not by chance
+TRAINED_BEFORE: dict[str, Any] = {"encoder": "pmsacl", "preset": "imagenet", "sized": False, "pretrain": {}}
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all", "any_normal", "seconds")
 Report = Callable[[str], None]
 
@@ -56,22 +58,26 @@ OWN = ("marks", "apart", "order")  # of an arm's settings, those of the experime
 
 def marks() -> list[Arm]:
     """By the number of marks; without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on
-    the others; with the later half of the marks in an order that a detector gives which has learnt from the first; and
-    with an encoder that stays in any case.
+    the others; with the later half of the marks in an order that a detector gives which has learnt from the first;
+    with an encoder that stays in any case; and beside blend and head, on ImageNet's features and, as the default has
+    it, on PMSACL's.
     """
     arms = [_arm(f"{count} marks", count) for count in COUNTS]
     arms += [
         _arm("20 marks, nothing pasted", 20, paste=False),
-        _arm("20 marks, PMSACL from ImageNet", 20).replace(
-            encoder="pmsacl", preset="imagenet", sized=False, pretrain={}
-        ),
+        _arm(f"20 marks, {PMSACL}", 20).replace(**TRAINED_BEFORE),
         _arm("the smaller half marked, the larger tested: 0", 0, apart=True),
         _arm("the smaller half marked, the larger tested: 20", 20, apart=True),
     ]
     arms += [
         _arm(f"{count} marks, the later half by {order}", count, order=order) for count in (10, 20) for order in ORDERS
     ]
-    return [*arms, _arm("20 marks, the encoder stays", 20, tune=0.0)]
+    arms.append(_arm("20 marks, the encoder stays", 20, tune=0.0))
+    for count in (0, 20):
+        on_head = _arm(f"{count} marks on {HEADED.lower()}", count, base="blend-head")
+        pmsacl = on_head.replace(label=f"{on_head.label}, {PMSACL}", **TRAINED_BEFORE)
+        arms += [on_head, pmsacl]
+    return arms
 
 
 def _arm(label: str, count: int, **fit: Any) -> Arm:
@@ -140,13 +146,14 @@ def run_marks(
     with tempfile.TemporaryDirectory() as folder:
         for seed, arm in itertools.product(seeds, arms):
             # ImageNet's weights and the blend on them are the same for every seed.
-            name = arm.encoder if arm.encoder == UNTRAINED else f"{arm.encoder}-{seed}"
+            base = arm.fit.get("base", Blend.name)
+            name = base + "-" + (arm.encoder if arm.encoder == UNTRAINED else f"{arm.encoder}-{seed}")
             if name not in bases:
                 if arm.encoder == UNTRAINED:
                     encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet"))
                 else:
                     encoder = load_encoder(run_folder(store, _encoder(store, study, arm, seed, SIZE, device)))
-                fit_base(encoder, sets, side, device).save(Path(folder) / name)
+                fit_base(encoder, sets, side, device, base).save(Path(folder) / name)
                 bases[name] = (encoder, Path(folder) / name)
             row = run_arm(sets, *bases[name], side, arm.fit, seed, device)
             rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
@@ -154,11 +161,12 @@ def run_marks(
     return rows
 
 
-def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu") -> Detector:
-    """The blend on the normals to fit on, at the side `side`."""
+def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu", base: str = Blend.name) -> Detector:
+    """The detector `base` on the normals to fit on, at the side `side`."""
+    kind = DETECTORS.get(base)
     patients = sets.train.patients if sets.known else None
     images, roi = (np.asarray(resized(x, side)) for x in (sets.train.images, sets.train.roi))
-    return Blend.fit(encoder.eval(), images, BlendConfig(), FitContext(roi, pick_device(device), patients=patients))
+    return kind.fit(encoder.eval(), images, kind.Config(), FitContext(roi, pick_device(device), patients=patients))
 
 
 def run_arm(
@@ -168,7 +176,7 @@ def run_arm(
     marked and the larger tested; "order": of ORDERS; what else LearntConfig takes. seconds: of the last fit.
     """
     settings = {k: v for k, v in fit.items() if k not in OWN}
-    config = LearntConfig(base="blend", base_run=str(base), base_side=side, seed=seed).replace(**settings)
+    config = LearntConfig(base_run=str(base), base_side=side, seed=seed).replace(**settings)
     figures, cases = [], []
     for may, test in halves(sets, fit.get("apart", False)):
         drawn, count = np.random.default_rng(seed).permutation(may), fit["marks"]
