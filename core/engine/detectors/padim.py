@@ -24,7 +24,7 @@ from typing_extensions import Self
 from core.engine.backbones.base import in_order
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
-from core.engine.calibration.heatmap import blur
+from core.engine.calibration.heatmap import blur, roi_at
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.gaussian import Gaussian, Level, Moments, Pyramid
@@ -98,6 +98,21 @@ class PaDiM(MapDetector):
     def distances(self, maps: dict[int, Tensor]) -> Tensor:
         """Distances (B, h, w) on the finest grid, not smoothed."""
         return self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
+
+    def alignment(self, count: int, known: np.ndarray | None = None) -> float:
+        """How alike the `count` normal images of the fit are place by place: the share, 0 to 1, of the variance of
+        their features at its coarsest stride that the place explains; it is high for objects that lie always alike.
+
+        known: bool (h, w) on any grid, the places that are asked; None for all.
+        """
+        grid = self.gaussian.pyramid.grids[0]
+        mean, variance = (x.double().cpu().numpy() for x in self.gaussian.coarsest())
+        if known is not None:
+            asked = roi_at(known[None].astype(np.uint8), grid)[0].ravel()
+            mean, variance = (mean[asked], variance[asked]) if asked.sum() > 1 else (mean, variance)
+        within = variance.mean(0)
+        between = np.maximum(mean.var(0) - within / count, 0)  # of the means' scatter, what `count` images bring alone
+        return float(between.sum() / (between + within).sum())
 
     def save(self, folder: Path) -> None:
         """`folder`: encoder/, padim.safetensors and, last, padim.json."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from typing_extensions import Self
@@ -11,6 +11,7 @@ from typing_extensions import Self
 from core.engine.config import BadConfig, Config
 from core.engine.registry import DETECTORS
 
+ALIKE = (0.45, 0.75)  # share of features' variance that the place explains: RESULTS.md has it for several kinds
 OWN = ("colour", "mean", "top")  # readings that no member gives
 
 
@@ -45,7 +46,9 @@ class EnsembleConfig(Config):
     unseen: share of the given normal images, 4 or more, that no member is fitted on and all scales come from.
     by_region: whether readings of the whole image and of its region of interest have scales of their own; otherwise
     the region's serve for both. stride: of the grid on which maps are added. seen: the map is 0 in places that the
-    regions of interest of fewer than this share of the given images hold: there is nothing to compare with.
+    regions of interest of fewer than this share of the given images hold: there is nothing to compare with. aligned: of
+    members that are PaDiM, by how much the weight of the map grows where all normal images show the same thing at the
+    same place (`aligned_weights`).
     """
 
     members: dict[str, Member]
@@ -56,6 +59,7 @@ class EnsembleConfig(Config):
     by_region: bool = True
     stride: int = 8
     seen: float = 0.0
+    aligned: dict[str, float] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -67,6 +71,10 @@ class EnsembleConfig(Config):
             raise BadConfig(f"readings are some of {', '.join([*self.members, *OWN])}, not {', '.join(self.readings)}")
         if min(*self.maps.values(), *self.readings.values()) < 0:
             raise BadConfig("weights are 0 or more")
+        if not set(self.aligned) <= {n for n in self.maps if self.members[n].detector == "padim"}:
+            raise BadConfig("aligned names members that are PaDiM and whose maps count")
+        if min(self.aligned.values(), default=1.0) < 1:
+            raise BadConfig("by aligned a weight grows: its factors are 1 or more")
         if self.learn and (len(self.members) != 2 or not set(self.learn) <= {"map", "score"}):
             raise BadConfig("weights of map and score are learnt for two members")
 
@@ -74,6 +82,22 @@ class EnsembleConfig(Config):
     def from_dict(cls, values: dict[str, Any]) -> Self:
         members = {name: Member.from_dict(member) for name, member in values["members"].items()}
         return cls(**{**values, "members": members, "learn": tuple(values.get("learn", ()))})
+
+
+def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
+    """Weights of the maps with those of `aligned` members grown by what normal images tell; their sum stays.
+
+    shares: by member, how alike normal images are place by place (`PaDiM.alignment`). Up to the first of ALIKE a weight
+    stays as it is, from the second on it has its whole factor, and between them it grows in proportion. Where an object
+    lies always alike, what is normal depends on the place, which no other quick detector knows.
+    """
+    low, high = ALIKE
+    grown = {
+        name: weight * (1 + (aligned.get(name, 1.0) - 1) * min(max((shares.get(name, 0.0) - low) / (high - low), 0), 1))
+        for name, weight in maps.items()
+    }
+    factor = sum(maps.values()) / sum(grown.values()) if any(grown.values()) else 1.0
+    return {name: weight * factor for name, weight in grown.items()}
 
 
 def equal(names: Iterable[str]) -> dict[str, float]:

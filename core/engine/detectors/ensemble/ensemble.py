@@ -28,7 +28,7 @@ from core.engine.calibration.heatmap import blur, cells_inside, counted, roi_at,
 from core.engine.calibration.scale import Scale, places_unseen
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.ensemble.config import EnsembleConfig, Member
+from core.engine.detectors.ensemble.config import EnsembleConfig, Member, aligned_weights
 from core.engine.detectors.ensemble.named import (
     BlendConfig,
     BlendHeadConfig,
@@ -41,6 +41,7 @@ from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.lesion_head.synth import SyntheticValidation
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
+from core.engine.detectors.padim import PaDiM
 from core.engine.files import write_json
 from core.engine.mean_colour import MeanColour
 from core.engine.progress import part_of
@@ -111,6 +112,12 @@ class Ensemble(Detector):
             colours = {"colour": MeanColour.fit(fitted), "colour" + ROI: MeanColour.fit(fitted, roi)}
         members = _fit_members(encoder, images, config, context, split)
         ensemble = cls(config, members, fitted_rows, known, colours)
+        shares = {
+            name: member.alignment(len(fitted_rows), known)
+            for name, member in members.items()
+            if isinstance(member, PaDiM) and name in config.aligned
+        }
+        ensemble.map_weights = aligned_weights(config.maps, config.aligned, shares)
         unseen, region = rows_of(images, left_out), context.of(left_out).roi
         ensemble._take_scales(unseen, region)
         if config.learn:

@@ -40,7 +40,8 @@ class BlendConfig(Named):
     unseen: share of the given normals that only sets their scales. stride: of the grid on which maps are added.
     colour: whether the distance of the image's mean colour is one of the score's readings. Where brightness alone tells
     most (chest X-rays), features trained on photographs look past it. seen: the map is 0 in places that the regions of
-    interest of fewer than this share of the given images hold.
+    interest of fewer than this share of the given images hold. aligned: how many times the others' weight PaDiM's map
+    has where normal images show the same thing at the same place, as products on a line do; 1: never more than they.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -52,11 +53,18 @@ class BlendConfig(Named):
     unseen: float = 0.15
     colour: bool = True
     seen: float = 0.05
+    aligned: float = 4.0
     seed: int = 0
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Also reads what was stored, whole, before `aligned`: PaDiM's map then had an equal say everywhere."""
+        before = {"aligned": 1.0} if {"maps", "unseen"} <= values.keys() else {}
+        return super().from_dict({**before, **values})
+
     def __post_init__(self) -> None:
-        if not 0 < self.unseen < 0.9 or self.stride < 1:
-            raise BadConfig("unseen lies in (0, 0.9) and stride is at least 1")
+        if not 0 < self.unseen < 0.9 or self.stride < 1 or self.aligned < 1:
+            raise BadConfig("unseen lies in (0, 0.9), and stride and aligned are at least 1")
         if not 0 <= self.seen < 1:
             raise BadConfig("seen lies in [0, 1)")
         if not self.maps or not set(self.maps) <= set(QUICK) or len(set(self.maps)) < len(self.maps):
@@ -67,13 +75,15 @@ class BlendConfig(Named):
 
         PaDiM compares each place with the same place of normal images, the nearest patches with any place, in two
         depths of the network, and the Mahalanobis distance the image as a whole and each place with all places. Weights
-        are equal by design: on images of a kind that nobody has seen there is nothing to learn them from.
+        are equal by design: on images of a kind that nobody has seen there is nothing to learn them from. PaDiM's alone
+        grows where normal images are alike place by place.
         """
         members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
         readings = ("colour", "pooled", "mean", "top") if self.colour else ("pooled", "mean", "top")
         return EnsembleConfig(
             members, equal(self.maps), equal(readings),
             unseen=self.unseen, stride=self.stride, seen=self.seen, seed=self.seed,
+            aligned={"padim": self.aligned} if "padim" in self.maps else {},
         )  # fmt: skip
 
 
