@@ -126,11 +126,12 @@ class Gaussian:
     levels: list[Level]
 
     def coarsest(self) -> tuple[Tensor, Tensor]:
-        """Means and variances (P, c) of the coarsest level's cells, row by row."""
+        """Means and variances float64 (P, c) of the coarsest level's cells, row by row; epsilon is in the variances."""
         level = self.levels[0]
-        eye = torch.eye(level.own.shape[1], dtype=level.own.dtype, device=level.own.device).expand_as(level.own)
-        factor = torch.linalg.solve_triangular(level.own, eye, upper=False)  # of the covariance: `own` is its inverse
-        return level.mean, factor.square().sum(2)
+        own = level.own.double()
+        eye = torch.eye(own.shape[1], dtype=own.dtype, device=own.device).expand_as(own)
+        factor = torch.linalg.solve_triangular(own, eye, upper=False)  # of the covariance: `own` is its inverse
+        return level.mean.double(), factor.square().sum(2)
 
     def distance(self, maps: list[Tensor]) -> Tensor:
         """maps (B, c, h, w) from fine to coarse -> Mahalanobis distance (B, h, w) on the finest grid (Eq. 13)."""

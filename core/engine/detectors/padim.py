@@ -106,7 +106,8 @@ class PaDiM(MapDetector):
         known: bool (h, w) on any grid, the places that are asked; None for all.
         """
         grid = self.gaussian.pyramid.grids[0]
-        mean, variance = (x.double().cpu().numpy() for x in self.gaussian.coarsest())
+        mean, variance = (x.cpu().numpy() for x in self.gaussian.coarsest())
+        variance = np.maximum(variance - self.config.epsilon, 0)
         if known is not None:
             asked = roi_at(known[None].astype(np.uint8), grid)[0].ravel()
             mean, variance = (mean[asked], variance[asked]) if asked.sum() > 1 else (mean, variance)

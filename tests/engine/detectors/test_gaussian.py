@@ -45,6 +45,18 @@ def test_distance_is_numpys_mahalanobis(grids, batch):
     np.testing.assert_allclose(got, expected, rtol=2e-3)
 
 
+@pytest.mark.parametrize("grids", [NESTED, ODD])
+def test_means_and_variances_of_the_coarsest_cells_are_numpys(grids):
+    train = features(grids, 40)
+    gaussian = fitted(train, 0.01, 7)
+    mean, variance = (x.numpy() for x in gaussian.coarsest())
+    height, width = gaussian.pyramid.grids[0]
+    rows = np.arange(height) * grids[-1][0] // height, np.arange(width) * grids[-1][1] // width
+    cells = train[-1].numpy()[:, :, rows[0]][:, :, :, rows[1]].transpose(2, 3, 0, 1).reshape(height * width, 40, -1)
+    np.testing.assert_allclose(mean, cells.mean(1), atol=1e-4)
+    np.testing.assert_allclose(variance, cells.var(1, ddof=1) + 0.01, rtol=1e-3)
+
+
 def test_features_far_from_zero_lose_nothing():
     """Sums of squares at an offset of 1,000 leave float32 no digits; centred ones keep them."""
     train, test = features(NESTED, 60, offset=1000.0), features(NESTED, 2, seed=1, offset=1000.0)

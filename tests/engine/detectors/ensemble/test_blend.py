@@ -8,9 +8,11 @@ from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.calibration import heatmap
 from core.engine.calibration.heatmap import upsample
+from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
+from core.engine.detectors.ensemble.config import ALIKE, aligned_weights
 from core.engine.detectors.ensemble.ensemble import Blend
-from core.engine.detectors.ensemble.named import BlendConfig
+from core.engine.detectors.ensemble.named import BlendConfig, BlendHeadConfig
 from core.engine.metrics.detection import mean_colour_scores
 from tests.conftest import ARCH
 from tests.engine._images import normals
@@ -124,6 +126,67 @@ def test_mean_colour_is_one_of_the_readings(fitted):
     np.testing.assert_allclose(detector.image_score(prediction), np.mean(scaled, 0), rtol=1e-4)
     without = Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), images, SMALL.replace(colour=False))
     assert set(without.standardised(without.predict(bright))) == {"pooled", "mean", "top"}
+
+
+def alike(count: int, apart: int) -> np.ndarray:
+    """A drawn part before a plain ground, up to `apart` pixels away from its place."""
+    draw = np.random.default_rng(3)
+    images = np.full((count, 64, 64, 3), 200, np.uint8)
+    for image in images:
+        x, y = 16 + draw.integers(-apart, apart + 1, 2)
+        image[y : y + 32, x : x + 24] = (40, 45, 60)
+        image[y + 20 : y + 26, x : x + 24] = (180, 120, 60)
+    return np.clip(images + draw.normal(0, 4, images.shape), 0, 255).astype(np.uint8)
+
+
+def test_padims_map_has_more_say_where_normal_images_are_alike_place_by_place(tmp_path):
+    encoder = build_encoder(EncoderConfig(arch=ARCH, seed=2))
+    blends = {apart: Blend.fit(encoder, alike(24, apart), SMALL) for apart in (0, 16)}
+    shares = {apart: blend.members["padim"].alignment(20) for apart, blend in blends.items()}
+    assert shares[0] > 0.75 and shares[16] < 0.45
+    assert blends[16].map_weights == dict.fromkeys(SMALL.maps, 0.25)
+    assert blends[0].map_weights == pytest.approx({"padim": 4 / 7, "fine": 1 / 7, "coarse": 1 / 7, "pooled": 1 / 7})
+    blends[0].save(tmp_path)
+    assert Blend.load(tmp_path).map_weights == blends[0].map_weights
+    assert Blend.fit(encoder, alike(24, 0), SMALL.replace(aligned=1.0)).map_weights == blends[16].map_weights
+
+
+def test_places_that_normal_images_hardly_show_have_no_part_in_how_alike_they_are(fitted):
+    """A border that is black in all of them would make any images alike."""
+    images = normals(24, 64)
+    roi = np.zeros((24, 64, 64), np.uint8)
+    roi[:, 16:48, 16:48] = 1
+    framed = images * roi[..., None]
+    blend = Blend.fit(build_encoder(EncoderConfig(arch=ARCH, seed=2)), framed, SMALL, FitContext(roi=roi))
+    padim = blend.members["padim"]
+    assert padim.alignment(20, blend.known) < padim.alignment(20) - 0.1
+
+
+def test_weights_grow_in_proportion_and_keep_their_sum():
+    shares = {"none": 0.0, "low": ALIKE[0], "half": sum(ALIKE) / 2, "whole": 1.0}
+    weights = {
+        name: aligned_weights({"padim": 0.5, "fine": 0.5}, {"padim": 3.0}, {"padim": share})
+        for name, share in shares.items()
+    }
+    assert weights["none"] == weights["low"] == {"padim": 0.5, "fine": 0.5}
+    assert weights["half"] == pytest.approx({"padim": 2 / 3, "fine": 1 / 3})
+    assert weights["whole"] == pytest.approx({"padim": 3 / 4, "fine": 1 / 4})
+
+
+def test_a_blend_that_was_stored_before_is_repeated_with_an_equal_say():
+    before = {k: v for k, v in BlendConfig().to_dict().items() if k != "aligned"}
+    assert BlendConfig.from_dict(before).aligned == 1.0 and BlendConfig.from_dict({}).aligned == 4.0
+    assert BlendConfig.from_dict(BlendConfig().to_dict()) == BlendConfig()
+    headed = BlendHeadConfig().to_dict()
+    assert BlendHeadConfig.from_dict({**headed, "blend": before}).blend.aligned == 1.0
+    assert not BlendConfig.from_dict({**BlendConfig().to_dict(), "maps": ["fine", "coarse"]}).ensemble().aligned
+
+
+def test_only_a_padim_whose_map_counts_may_be_named_and_no_weight_falls():
+    whole = BlendConfig().ensemble()
+    for aligned in ({"fine": 2.0}, {"none": 2.0}, {"padim": 0.5}):
+        with pytest.raises(BadConfig):
+            whole.replace(aligned=aligned)
 
 
 def test_few_images_are_refused(fitted):
