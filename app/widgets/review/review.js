@@ -101,6 +101,17 @@ function caseActs(review) {
   return acts;
 }
 
+const DRAWS = [...DRAWING, 'snap', 'box', 'finished', 'places', 'save'];
+
+/** What is said of an act that the list of a trial, or one with planted lesions, does not ask for: of all its cases the
+ * same. @param {ReviewView} review @param {string} name */
+function refusedInList({ setup }, name) {
+  if (!setup?.trial) return '';
+  if (DRAWS.includes(name)) return 'Nothing is drawn in this list.';
+  const places = name === 'place' || name.startsWith('finding ');
+  return places && !setup.trial.marks ? 'This list asks for no places.' : '';
+}
+
 /**
  * A click on a button or a row gives the keys back to the image; sliders, menus and text fields keep them. The frame
  * shows who has them.
@@ -134,6 +145,8 @@ export async function mount(root, studio) {
   };
   const act = (/** @type {string} */ name) => {
     if (actInGrid(review.grid, name)) return;
+    const unasked = refusedInList(review, name);
+    if (unasked) return review.say(unasked);
     return name.startsWith('finding ') ? record(review, Number(name.slice(8))) : acts[name]?.();
   };
   /** @returns {boolean} */

@@ -154,6 +154,7 @@ export function findingsPanel(review) {
       element.hidden = !detail;
       print.hidden = Boolean(detail?.blind);
       box.setAttribute('aria-pressed', String(review.place.active));
+      box.hidden = labels.hidden = Boolean(setup?.trial && !setup.trial.marks);
       const names = (setup?.labels || []).slice(0, 9);
       fill(
         labels,

@@ -131,7 +131,7 @@ export function maskPanel(review) {
   function reflect() {
     style.textContent = { outline: 'Outline', fill: 'Filled', off: 'Hidden' }[review.show.mask];
     style.setAttribute('aria-pressed', String(review.show.mask !== 'off'));
-    element.hidden = Boolean(review.detail?.blind);
+    element.hidden = Boolean(review.detail?.blind || review.setup?.trial);
     const drawing = Boolean(review.editor.mask);
     editing.hidden = !drawing;
     shown.hidden = drawing || review.waits;

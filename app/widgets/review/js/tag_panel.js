@@ -23,7 +23,7 @@ export function tagPanel(review) {
     element,
     reflect() {
       const { detail } = review;
-      element.hidden = !detail || Boolean(detail.blind);
+      element.hidden = !detail || Boolean(detail.blind || review.setup?.trial);
       if (detail?.id !== of) name.value = '';
       of = detail?.id || 0;
       const decided = Boolean(detail?.mine.some((r) => r.active));
