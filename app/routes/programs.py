@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import tempfile
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from core.studio.ingest.decode import read_image
 from core.studio.programs.looks import Looks
 
 router = APIRouter(prefix="/api/programs", tags=["programs"])
+ONE = threading.Lock()  # a few kilobytes may unpack to 150 megapixels: one image at a time is in memory
 
 
 class OneImage(Body):
@@ -50,10 +52,10 @@ def score(ctx: Studio, who: Sighted, body: OneImage):
         data = base64.b64decode(body.image.rpartition(",")[2], validate=True)
     except binascii.Error:
         raise ValueError("The image is not base64.") from None
-    with tempfile.NamedTemporaryFile(dir=ctx.store().home.cache) as file:
+    with ONE, tempfile.NamedTemporaryFile(dir=ctx.store().home.cache) as file:
         Path(file.name).write_bytes(data)
         image = read_image(file.name)
-    reading, heat = ctx.held(Looks, ctx.store()).at(body.run, image)
+        reading, heat = ctx.held(Looks, ctx.store()).at(body.run, image)
     codes, low, high = quantise(heat)
     shown = {"heat_map": png_address(codes), "low": low, "high": high} if body.heat_map else {}
     return {"ok": True, "heat_map": None, "low": None, "high": None, **reading, **shown}

@@ -6,6 +6,7 @@ What brings images in or takes a study away is for administrators: a path names 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import cv2
@@ -36,7 +37,8 @@ from core.studio.training import estimate
 router = APIRouter(prefix="/api/study", tags=["studies"])
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
-READERS_DROP, DROPS = 512 * limits.MB, 3  # of one upload by a reader who does not administer, and how many are kept
+# Of one upload by a reader who does not administer: its bytes, its files and folders; and how many uploads are kept.
+READERS_DROP, READERS_FILES, DROPS = 512 * limits.MB, 10_000, 3
 
 
 class Import(Body):
@@ -334,13 +336,13 @@ def progress(ctx: Studio, who: Administrator, task: str):
 @router.post("/drop", response_model=Drop)
 def new_drop(ctx: Studio, who: Sighted):
     """A reader's oldest uploads make room for the newest, so that nobody fills the disk."""
-    store = ctx.store()
-    if not administers(ctx, who):
-        for old in owners.owned(store, "drop", who)[: 1 - DROPS]:
-            dropped.discard(ctx.home, old)
-            owners.forget_owner(store, "drop", old)
-    drop = dropped.new_drop(ctx.home)
-    owners.set_owner(store, "drop", [drop], who)
+    store, drop = ctx.store(), dropped.new_drop(ctx.home)
+    with store.write():  # several that are asked for at once come one after the other
+        if not administers(ctx, who):
+            for old in owners.owned(store, "drop", who)[: 1 - DROPS]:
+                dropped.discard(ctx.home, old)
+                owners.forget_owner(store, "drop", old)
+        owners.set_owner(store, "drop", [drop], who)
     return {"ok": True, "drop": drop}
 
 
@@ -349,22 +351,33 @@ async def receive(
     ctx: Studio, who: Annotated[str, owner_of("drop", "token")], token: str, path: Line, request: Request
 ):
     """Take one dropped file; its body is the file."""
+    held = ctx.held(dropped.Arriving, ctx.home).of(token)
     target = dropped.place(ctx.home, token, path)
-    left = None if administers(ctx, who) else READERS_DROP - dropped.size(ctx.home, token)
+    limited, own = not administers(ctx, who), 0
+    if limited and held[1] >= READERS_FILES:
+        raise dropped.BadDrop(f"at most {READERS_FILES:,} files and folders are accepted here")
+    held[1] += 1
     try:
         with target.open("wb") as out:
             async for chunk in request.stream():
-                left = None if left is None else left - len(chunk)
-                if left is not None and left < 0:
+                own += len(chunk)
+                held[0] += len(chunk)
+                if limited and held[0] > READERS_DROP:
                     raise limits.TooLarge
                 await run_in_threadpool(out.write, chunk)
     except limits.TooLarge:
-        target.unlink(missing_ok=True)
+        _drop_half(target, held, own)
         return limits.too_large(READERS_DROP)
     except BaseException:
-        target.unlink(missing_ok=True)  # half a file is none
+        _drop_half(target, held, own)  # half a file is none
         raise
     return {"ok": True}
+
+
+def _drop_half(target: Path, held: list[int], own: int) -> None:
+    target.unlink(missing_ok=True)
+    held[0] -= own
+    held[1] -= 1
 
 
 @router.post("/demo", response_model=DemoJob)

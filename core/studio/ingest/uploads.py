@@ -15,6 +15,7 @@ from typing import Any
 from core.studio.db.home import Home
 
 LARGEST = 64 * 2**30  # bytes that a zip may unpack to
+DEEPEST = 32  # folders in each other
 _DAMAGE = (  # what a zip that is none, or damaged, makes Python's reader raise; OSError: it seeks to before the start
     zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError, OverflowError, UnicodeError,
     struct.error, zlib.error,
@@ -45,7 +46,8 @@ def drop_folder(home: Home, token: str) -> Path:
 def place(home: Home, token: str, name: str) -> Path:
     """The path at which a dropped file with the relative name `name` is to be written; its folders are made."""
     parts = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
-    if not parts or ".." in parts or any(len(p.encode()) > 255 or "\0" in p for p in parts):
+    unfit = any(len(p.encode()) > 255 or "\0" in p for p in parts)
+    if not parts or ".." in parts or len(parts) > DEEPEST or unfit:
         raise BadDrop(f"{name!r} is not a name that a file can be kept under")
     target = drop_folder(home, token).joinpath(*parts)
     try:
@@ -74,9 +76,28 @@ def shown(home: Home, token: str, value: Any) -> Any:
     return [shown(home, token, inner) for inner in value] if isinstance(value, list) else value
 
 
-def size(home: Home, token: str) -> int:
-    """Bytes of a drop's files."""
-    return sum(p.stat().st_size for p in drop_folder(home, token).rglob("*") if p.is_file())
+def size(home: Home, token: str) -> tuple[int, int]:
+    """Bytes of a drop's files, and how many files and folders it has."""
+    entries = list(drop_folder(home, token).rglob("*"))
+    return sum(p.stat().st_size for p in entries if p.is_file()), len(entries)
+
+
+class Arriving:
+    """What uploads have brought to each drop, those that go on at once counted together. For one thread alone, as a
+    server's event loop is."""
+
+    def __init__(self, home: Home, most: int = 1000):
+        self._home, self._most = home, most
+        self._held: dict[str, list[int]] = {}
+
+    def of(self, token: str) -> list[int]:
+        """[bytes, files and folders] of a drop, which an upload adds to. Raises BadDrop for a token that is not
+        known."""
+        if token not in self._held:
+            while len(self._held) >= self._most:
+                del self._held[next(iter(self._held))]
+            self._held[token] = [*size(self._home, token)]
+        return self._held[token]
 
 
 def unpack(home: Home, token: str) -> int:

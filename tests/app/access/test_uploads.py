@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+import httpx
 import pytest
 
 from core.studio.ingest import roots
 from tests.app.access.test_permissions import asked  # noqa: F401
-from tests.app.routes.clients import visitor
+from tests.app.routes.clients import client_of, visitor
 from tests.conftest import picture, wait, write
+from tests.loops import run_apart
 from tests.studio.review.conftest import room  # noqa: F401
 
 
@@ -31,6 +34,40 @@ def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):  # noqa: 
     assert [p.name for p in (store.home.cache / "dropped" / drops[-1]).iterdir()] == ["a.png"]
     mine = root.post("/api/study/drop").json()["drop"]
     assert root.put(f"/api/study/drop/{mine}?path=a.png", content=b"x" * 5000).status_code == 200
+
+
+def test_files_that_come_at_once_are_counted_together(room, monkeypatch):  # noqa: F811
+    from app.routes import studies as module
+
+    store, ann = room[0], client_of(room[0])
+    monkeypatch.setattr(module, "READERS_DROP", 1000)
+    monkeypatch.setattr(module, "READERS_FILES", 3)
+    drop = ann.post("/api/study/drop").json()["drop"]
+    begun = 0
+
+    async def slowly():
+        nonlocal begun
+        begun += 1
+        yield b"x" * 300
+        while begun < 3:
+            await asyncio.sleep(0.01)
+        yield b"x" * 300
+
+    async def at_once() -> list[int]:
+        inside = httpx.ASGITransport(app=ann.app)
+        async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+            addresses = [f"/api/study/drop/{drop}?path={name}.png" for name in "abc"]
+            answers = await asyncio.gather(*(client.put(address, content=slowly()) for address in addresses))
+        return sorted(answer.status_code for answer in answers)
+
+    codes = run_apart(at_once())
+    assert codes == [200, 413, 413], "1,800 bytes together, one file of 600 that is whole"
+    folder = store.home.cache / "dropped" / drop
+    assert sum(file.stat().st_size for file in folder.iterdir()) == 600
+    codes = [ann.put(f"/api/study/drop/{drop}?path={name}.png", content=b"x").status_code for name in "def"]
+    assert codes == [200, 200, 400]
+    deep = ann.put(f"/api/study/drop/{drop}?path={'a/' * 40}b.png", content=b"x")
+    assert deep.status_code == 400 and "not a name" in deep.json()["error"]
 
 
 @pytest.mark.slow
