@@ -5,6 +5,7 @@ Every answer that follows from a change says `ok`; what went wrong is a sentence
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -29,6 +30,9 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # what the page is told of one
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
+# Seconds, of which a decision in a list with planted lesions takes one or several whole: one on a planted case stores
+# two rows less, and would be answered a millisecond sooner.
+EVEN = 0.05
 
 
 class Travel(Body):
@@ -390,6 +394,7 @@ def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = 
 @router.post("/decide", response_model=Decided)
 def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
     """Stores the decision, then (and only then) answers with the next case of the list."""
+    begun = time.monotonic()
     values, query = _list(body)
     with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
@@ -412,6 +417,8 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
             following = {"case": context.names.shown(cases.detail(context)), "ahead": []}
         else:
             following = _step(context, query)
+    if context.plants:
+        time.sleep(-(time.monotonic() - begun) % EVEN)
     return {"ok": True, **_shown(context, done), "case": number, "next": following["case"], "ahead": following["ahead"]}
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import cv2
 import numpy as np
 import pytest
 
 from app import routes
+from app.routes import reviews
 from core.studio.db import store as stores
 from core.studio.ingest import studies
 from core.studio.ingest.originals import image_of
@@ -190,6 +193,18 @@ def test_what_was_looked_at_in_stored_images_alone_is_said_of_none(mixed_in):
     assert {type(said[case]["flagged"]) for case in numbers} == {int}
     tags = [ann.get(f"/api/case/{number}/heat?run={run}").headers["etag"].split("-")[-2] for number in numbers.values()]
     assert len(set(tags)) == len(tags), "which cases were scored together would tell those that were not"
+
+
+@pytest.mark.slow
+def test_a_decision_takes_whole_steps_of_time_whatever_it_is_of(mixed_in, monkeypatch):
+    store, ann, root = mixed_in
+    slept: list[float] = []
+    clock = iter(np.cumsum([0.0, 0.012, 0.1, 0.013, 0.1, 0.071]))
+    run, numbers, planted = begun(store, ann)
+    monkeypatch.setattr(reviews, "time", SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=slept.append))
+    chosen = [next(case for case in numbers if case not in planted), *[*planted][:2]]
+    decided(ann, run, {case: numbers[case] for case in chosen})
+    assert slept == pytest.approx([0.038, 0.037, 0.029]), "12, 13 and 71 ms become 50, 50 and 100"
 
 
 @pytest.mark.slow
