@@ -53,7 +53,7 @@ NO_PATH = """(path) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let t = texts.nextNode(); t; t = texts.nextNode()) t.data = t.data.replaceAll(path, '');
 }"""  # where a home lies on this machine is not for a picture
-CONTROL = re.compile(r"<(?:button|input|select)\b|el\(\s*'(?:button|input|select)'|\b(?:slider|toggle)\(")
+CONTROL = re.compile(r"<(?:button|input|select)\b|el\(\s*'(?:button|input|select)'|\b(?:slider|toggle|action|check)\(")
 
 
 def sources() -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from fastapi import APIRouter
 
-from app.access.permissions import Sighted, Studio
+from app.access.permissions import Administrator, Sighted, Studio
 from app.routes._shared import Job
 from app.routes._types import Answer, Body, Done, Name, Part
 from core.studio.db import owners
@@ -163,8 +163,11 @@ class Adopted(Body):
 
 
 @router.post("/{study}/adopt", response_model=Done)
-def adopt(ctx: Studio, who: Sighted, study: str, body: Adopted):
-    """Put a run first among the study's detectors, for all its readers, or take that back."""
+def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
+    """Put a run first among the study's detectors, for all its readers, or take that back.
+
+    It changes what all of them see, as a moved operating point does, and takes the same right.
+    """
     store = ctx.store()
     study = study_row(store, study)["id"]
     if body.run and body.run not in {r["id"] for r in scored_runs(store, study)}:

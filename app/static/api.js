@@ -83,6 +83,15 @@ function query(params) {
   return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : '';
 }
 
+/** Bytes as text. @param {Uint8Array} raw */
+export const base64 = (raw) => btoa(Array.from(raw, (b) => String.fromCharCode(b)).join(''));
+
+/** Takes apart what begins with its head: length (uint32), JSON, the rest. @param {ArrayBufferLike} buffer @param {number} [from] */
+export function headed(buffer, from = 0) {
+  const at = from + 4 + new DataView(buffer, from).getUint32(0, true);
+  return { head: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, from + 4, at - from - 4))), at };
+}
+
 /** Marks one call, so that the server stores a repeated one once. */
 export function token() {
   const random = crypto.getRandomValues(new Uint8Array(16));

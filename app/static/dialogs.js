@@ -1,5 +1,5 @@
 // What the page says by itself and what it asks: notes in a corner, questions in a dialog.
-import { el } from './dom.js';
+import { action, check, el } from './dom.js';
 
 /** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */
 export function toast(text, kind = 'note') {
@@ -21,7 +21,7 @@ export const orToast = (work) =>
   });
 
 /** Where dialogs are put: in the page's own part, so that its styles hold in them. */
-export const stage = () => document.querySelector('.gradio-container') || document.body;
+const stage = () => document.querySelector('.gradio-container') || document.body;
 
 /**
  * Shows a modal form. Resolves to `answer()` when it is sent, to `otherwise` when it is given up.
@@ -52,7 +52,7 @@ export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger =
         el(
           'menu',
           {},
-          el('button', { type: 'button', class: 'plain', onclick: () => done(otherwise) }, no),
+          action(no, () => done(otherwise), { class: 'plain' }),
           el('button', { class: danger ? 'danger' : 'main' }, yes),
         ),
       ),
@@ -60,6 +60,19 @@ export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger =
     stage().append(dialog);
     dialog.showModal();
   });
+}
+
+/** Shows a modal sheet, which is gone once it is closed. @param {string} look @param {import('./types').Child[]} content
+ * @param {() => void} [closed] */
+export function sheet(look, content, closed) {
+  const onclose = () => {
+    dialog.remove();
+    closed?.();
+  };
+  const dialog = el('dialog', { class: `ask widget ${look}`, onclose }, content);
+  stage().append(dialog);
+  dialog.showModal();
+  return dialog;
 }
 
 /** Asks before something that cannot be undone. @param {string} text */
@@ -111,10 +124,10 @@ export function choose(text, ways, first, yes) {
  * @param {import('./types').Child} [more]
  */
 export function pick(text, options, chosen, yes, more = null) {
-  const boxes = Object.entries(options).map(([name, title]) => {
-    const box = el('input', { type: 'checkbox', checked: chosen.includes(name) });
-    return { name, box, label: el('label', { class: 'check' }, box, title) };
-  });
+  const boxes = Object.entries(options).map(([name, title]) => ({
+    name,
+    ...check(title, { checked: chosen.includes(name) }),
+  }));
   return asked({
     content: [el('p', {}, text), boxes.map((b) => b.label), more],
     answer: () => boxes.filter((b) => b.box.checked).map((b) => b.name),

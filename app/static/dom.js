@@ -67,6 +67,97 @@ export function whenLetGo(element, draw) {
 }
 
 /**
+ * A button that does something, and sends no form.
+ * @param {import('./types').Child} words
+ * @param {(event: any) => unknown} onclick
+ * @param {import('./types').Attributes} [more]
+ */
+export const action = (words, onclick, more = {}) => el('button', { type: 'button', onclick, ...more }, words);
+
+/** Options of a menu, by value. @param {Iterable<readonly [value: string | number, words: string, title?: string]>} of */
+export const options = (of) => Array.from(of, ([value, words, title]) => el('option', { value, title }, words));
+
+/** Other options for a menu, which stays at its value where that is still among them.
+ * @param {HTMLSelectElement} menu @param {...import('./types').Child} children */
+export function offer(menu, ...children) {
+  const chosen = menu.value;
+  fill(menu, ...children);
+  if ([...menu.options].some(({ value }) => value === chosen)) menu.value = chosen;
+}
+
+/** A box to be ticked, and its label. @param {import('./types').Child} words @param {import('./types').Attributes} [more] of the box */
+export function check(words, more = {}) {
+  const box = el('input', { type: 'checkbox', ...more });
+  return { box, label: el('label', { class: 'check' }, box, words) };
+}
+
+/** A cell of figures. @param {import('./types').Child} cell */
+export const num = (cell) => el('td', { class: 'num' }, cell);
+
+/** A line of a table: its cells, or what these hold. @param {readonly import('./types').Child[]} cells
+ * @param {import('./types').Attributes} [attributes] */
+export const tr = (cells, attributes = {}) =>
+  el(
+    'tr',
+    attributes,
+    cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el('td', {}, cell))),
+  );
+
+/** A table, with a line of heads where there are any. @param {readonly string[]} heads
+ * @param {import('./types').Child} lines @param {import('./types').Attributes} [attributes] */
+export function table(heads, lines, attributes = {}) {
+  const head = el(
+    'tr',
+    {},
+    heads.map((words) => el('th', { scope: 'col' }, words)),
+  );
+  return el('table', attributes, heads.length > 0 && el('thead', {}, head), el('tbody', {}, lines));
+}
+
+/**
+ * A table of classes, true by predicted, each cell shaded by its share of the row.
+ * @param {(number | null)[][]} rows
+ * @param {string} corner
+ * @param {(value: number | null, sum: number) => string} text of a cell, of the row's sum
+ * @param {string} [title]
+ */
+export function matrix(rows, corner, text, title) {
+  const head = (/** @type {number} */ n) => el('span', { class: 'dim' }, `A${n}`);
+  const lines = rows.map((row, n) => {
+    const sum = row.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0) || 1;
+    const shade = (/** @type {number | null} */ v) => `background:rgba(124,196,212,${(0.7 * (v ?? 0)) / sum})`;
+    return [head(n), row.map((v) => el('span', { style: shade(v) }, text(v, sum)))];
+  });
+  const look = { class: 'matrix', style: `grid-template-columns: repeat(${rows.length + 1}, auto)`, title };
+  return el(
+    'div',
+    look,
+    el('span', { class: 'dim' }, corner),
+    rows.map((_, n) => head(n)),
+    lines,
+  );
+}
+
+/** Does something when Enter is pressed. @param {HTMLElement} box @param {() => unknown} act */
+export const onEnter = (box, act) => box.addEventListener('keydown', (event) => event.key === 'Enter' && act());
+
+/** A place that takes what is dropped on it. @param {HTMLElement} zone @param {(event: DragEvent) => unknown} take */
+export function dropZone(zone, take) {
+  const over = (/** @type {boolean} */ yes) => zone.classList.toggle('over', yes);
+  zone.ondragover = (event) => {
+    event.preventDefault();
+    over(true);
+  };
+  zone.ondragleave = () => over(false);
+  zone.ondrop = (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    over(false);
+    take(event);
+  };
+}
+
+/**
  * Finds the parts of a widget's frame, which are always there. Their kind (input, select, ...) is known to the caller
  * alone, hence `any`.
  * @param {ParentNode} root

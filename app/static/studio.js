@@ -13,6 +13,11 @@ let known = null;
 /** @type {(text: string) => void} chooses a study in Gradio's picker; set by `bridge` */
 let choose = () => {};
 
+// In a narrow window Gradio moves the last tabs into a menu, where they have no name but their words.
+const MENU = '#rooms > .tab-wrapper .overflow-dropdown button';
+/** @param {Element} button */
+const tabOf = ({ id, textContent }) => /^tab-(\w+)-button$/.exec(id)?.[1] || (textContent || '').trim().toLowerCase();
+
 /** @type {import('./types').Studio} */
 const Studio = {
   get study() {
@@ -63,8 +68,8 @@ const Studio = {
     };
   },
   openTab(name) {
-    const button = document.querySelector(`#tab-${name}-button`);
-    if (button instanceof HTMLElement) button.click();
+    const menu = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(MENU)]);
+    (document.getElementById(`tab-${name}-button`) || menu.find((entry) => tabOf(entry) === name))?.click();
   },
   openCase(id) {
     store.shownCase.value = id;
@@ -138,7 +143,9 @@ async function renewStatus() {
 Studio.on('started', () => {
   renewStatus().catch(console.debug);
   events.follow(({ status, lost }) => {
+    const healed = store.lost.peek() && !lost;
     store.lost.value = Boolean(lost);
+    if (healed) Studio.emit('back'); // what could not be asked meanwhile is asked now
     if (lost) return renewStatus().catch(console.debug); // whoever has signed out is sent to the door
     if (status) {
       newest(); // what was asked before is older
@@ -180,8 +187,8 @@ document.addEventListener('visibilitychange', () => (document.hidden ? left() : 
 // The address follows clicks on tabs only: Gradio's own select events also fire while the page loads.
 document.addEventListener('click', (event) => {
   const target = event.target instanceof Element ? event.target : null;
-  const button = target?.closest('#rooms > .tab-wrapper button[role=tab], #rooms button[role=tab][id^=tab-]');
-  if (!button || !/^tab-\w+-button$/.test(button.id)) return;
-  store.tab.value = button.id.replace(/^tab-|-button$/g, '');
+  const button = target?.closest(`#rooms button[role=tab][id^=tab-], ${MENU}`);
+  if (!button) return;
+  store.tab.value = tabOf(button);
   setTimeout(() => Studio.emit('tab', Studio.tab), 0);
 });

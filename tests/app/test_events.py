@@ -221,6 +221,10 @@ def test_a_lost_connection_says_so_and_heals(browser, own):
     own.process.terminate()
     assert own.process.wait(10) == 0, "a server that is asked to end waits for no stream"
     page.locator("#connection").filter(has_text="Connection lost").wait_for()
+    page.locator("#tab-results-button").click()
+    gone = page.locator(".rs-page").get_by_text("The studio does not answer")
+    gone.wait_for()
     own.start(int(own.url.rstrip("/").rpartition(":")[2]))
     page.wait_for_function("document.querySelector('#connection').textContent === ''", timeout=60_000)
+    gone.wait_for(state="detached", timeout=60_000)  # without another click
     page.close()

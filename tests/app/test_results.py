@@ -211,3 +211,13 @@ def test_exports_can_keep_names_and_hold_all_scores(page, page_url, scored):
     names = [r["name"].rsplit(".", 1)[0] for r in scored[1].query("SELECT name FROM cases WHERE split != 'train'")]
     assert len(lines) == 1 + scored[1].first("SELECT count(*) AS n FROM readings")["n"]
     assert {line.split(",")[0] for line in lines[1:]} == set(names)
+
+
+def test_who_does_not_administer_is_offered_nothing_that_would_be_refused(page, page_url):
+    page.route("**/api/manage", lambda route: route.fulfill(json={"ok": True, "administer": False}))
+    open_tab(page, page_url, "Results", STUDY)
+    page.get_by_text("An administrator moves the operating point.").wait_for()
+    assert page.get_by_role("slider", name="Operating point").count() == 0
+    for name in ("Learn it", "By promise", "Planted lesions", "Whole study, bundle"):
+        assert page.get_by_role("button", name=name).count() == 0, name
+    assert page.get_by_role("button", name="Decisions, CSV").is_visible()

@@ -70,6 +70,11 @@ def test_a_mistake_is_a_sentence(page, page_url, go):
     page.get_by_role("button", name="Import", exact=True).click()
     page.locator(".toast.bad").wait_for()
     assert "there is no folder /no/such/folder" in page.locator(".toast.bad").inner_text()
+    folder = page.get_by_label("Folder or CSV on this machine")
+    folder.fill("")
+    page.get_by_role("button", name="Import", exact=True).click()
+    page.locator(".toast.bad").filter(has_text="Give the path of a folder").wait_for()
+    assert folder.evaluate("box => box === document.activeElement")
 
 
 def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go, tmp_path):

@@ -82,6 +82,12 @@ def test_a_trial_of_three_readers_finds_the_effect_that_was_put_in(trial_server,
         root.locator(".tr-page").get_by_label(name, exact=True).check()
     root.locator(".tr-page").get_by_label("Scale", exact=True).select_option("percent")
     root.locator(".tr-page").get_by_label("Name", exact=True).fill("Fundus")
+    assert root.locator(".tr-page").get_by_text("In days.").is_visible()
+    drawn, cases = (root.locator(".tr-page").get_by_label(name, exact=True) for name in ("Normal cases", "Cases"))
+    assert drawn.is_hidden(), "asked for of a draw alone"
+    cases.select_option("drawn")
+    drawn.wait_for()
+    cases.select_option("all")
     root.locator(".tr-page").get_by_label("Wash-out", exact=True).fill("0")
     root.get_by_role("button", name="Keep the plan").click()
     root.get_by_role("button", name="Start", exact=True).click()

@@ -27,7 +27,8 @@ export async function mount(root, studio) {
   };
   for (const event of ['tab', 'back']) studio.on(event, again);
   studio.on('status', () => {
-    if (clusters.waiting) clusters.listMaps().catch(console.debug);
+    const none = clusters.study && !clusters.panes[0].map && studio.shown(root); // a first look draws one
+    if (clusters.waiting || none) clusters.listMaps().catch(console.debug);
     clusters.projecting.follow().catch(console.debug);
   });
   await open(studio.study);

@@ -1,5 +1,5 @@
 // The setting that stands beside the one on screen. Its picture is kept: it is drawn anew only for other samples.
-import { el, finder } from '../../static/dom.js';
+import { finder, offer, options } from '../../static/dom.js';
 import { fetchGrid } from './grid.js';
 import { label } from './presets.js';
 
@@ -41,13 +41,13 @@ export class Beside {
   fill() {
     const { select } = this;
     const was = select.value;
-    select.replaceChildren(
-      el('option', { value: NOTHING }, 'nothing'),
-      el('option', { value: NOW }, 'this setting, kept'),
-      ...this.presets.options(),
-    );
-    const there = [...select.options].some((o) => o.value === was);
-    select.value = this.kept ? (there ? was : NOW) : NOTHING;
+    const [nothing, now] = options([
+      [NOTHING, 'nothing'],
+      [NOW, 'this setting, kept'],
+    ]);
+    offer(select, nothing, now, this.presets.options());
+    if (!this.kept) select.value = NOTHING;
+    else if (select.value !== was) select.value = NOW;
   }
 
   /** The picture of what is kept. @param {Values} scene that is on screen: the same samples, draws and side @param {AbortSignal} [signal] */

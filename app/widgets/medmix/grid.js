@@ -1,5 +1,5 @@
 // The picture: classes A_0..A_k by sample on a canvas, outlines over it, a cell enlarged on a click.
-import { fetched } from '../../static/api.js';
+import { fetched, headed } from '../../static/api.js';
 import { el } from '../../static/dom.js';
 
 /** @typedef {import('../../static/answers').GridHead & {mosaic: ImageBitmap}} Grid mosaic: all cells */
@@ -42,9 +42,8 @@ export function arrangedAlike(grids, samples, wide, high) {
 
 /** Takes a grid apart: a length, JSON, then the mosaic as a JPEG. @param {ArrayBuffer} packed @returns {Promise<Grid>} */
 export async function unpack(packed) {
-  const length = new DataView(packed).getUint32(0, true);
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(packed, 4, length)));
-  const picture = new Blob([new Uint8Array(packed, 4 + length)], { type: 'image/jpeg' });
+  const { head, at } = headed(packed);
+  const picture = new Blob([new Uint8Array(packed, at)], { type: 'image/jpeg' });
   return { ...head, mosaic: await createImageBitmap(picture) };
 }
 

@@ -1,12 +1,11 @@
 // The MedMix tab: controls on the left, classes A_0..A_k by sample on the right, repainted as a slider moves.
 import { api, fetched } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { download, el, finder } from '../../static/dom.js';
+import { download, dropZone, el, finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { fitting } from '../../static/kind.js';
 import { Beside } from './beside.js';
 import { fetchGrid, Sheet } from './grid.js';
-import { ownImages } from './own_images.js';
 import { label, Presets } from './presets.js';
 import { Numbers } from './probe.js';
 import { waited } from './waiting.js';
@@ -183,4 +182,36 @@ export async function mount(root, studio) {
     if (studio.started) paint();
   });
   studio.on('started', paint);
+}
+
+// Images of one's own, dropped on the picture or chosen: looked at instead of the study's, and not kept.
+/** @param {HTMLElement} root @param {() => unknown} changed called when other images are to be shown */
+function ownImages(root, changed) {
+  const $ = finder(root);
+  const state = { drop: '' }; // the server's name for what was dropped
+  /** @param {File[]} files */
+  const take = async (files) => {
+    if (!files.length) return;
+    const { drop } = await api('/api/study/drop', {});
+    for (const body of files)
+      await api(`/api/study/drop/${drop}?path=${encodeURIComponent(body.name)}`, undefined, { method: 'PUT', body });
+    state.drop = drop;
+    $('.drop-off').hidden = false;
+    await changed();
+  };
+  const leave = () => {
+    state.drop = '';
+    $('.drop-off').hidden = true;
+  };
+  dropZone($('.stage'), (event) => orToast(take([...(event.dataTransfer?.files || [])])));
+  $('.own').onclick = () => $('.own-files').click();
+  $('.own-files').onchange = (/** @type {any} */ event) => {
+    orToast(take([...event.target.files]));
+    event.target.value = '';
+  };
+  $('.drop-off').onclick = () => {
+    leave();
+    changed();
+  };
+  return { state, leave };
 }

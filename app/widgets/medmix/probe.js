@@ -1,28 +1,11 @@
 // Numbers beside the picture, before any training: how separable the classes are, what weak crops keep, what is near.
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
-import { el, fill } from '../../static/dom.js';
+import { action, el, fill, matrix } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { waited } from './waiting.js';
 
 /** @typedef {import('../../static/answers').Probe} Probe */
-
-/** @param {number[][]} confusion by true class and predicted class */
-function matrix(confusion) {
-  const head = (/** @type {number} */ n) => el('span', { class: 'dim' }, `A${n}`);
-  const rows = confusion.map((row, n) => {
-    const sum = row.reduce((a, b) => a + b, 0) || 1;
-    const shade = (/** @type {number} */ v) => `background:rgba(124,196,212,${(0.75 * v) / sum})`;
-    return [head(n), row.map((v) => el('span', { style: shade(v) }, fixed((100 * v) / sum, 0)))];
-  });
-  return el(
-    'div',
-    { class: 'matrix', style: `grid-template-columns: repeat(${confusion.length + 1}, auto)` },
-    el('span', { class: 'dim' }, 'true, % as'),
-    confusion.map((_, n) => head(n)),
-    rows,
-  );
-}
 
 /** @param {Probe} r @returns {[string, string][]} */
 function facts(r) {
@@ -95,18 +78,13 @@ export class Numbers {
     const through = r.encoder === 'untrained' ? 'an encoder that has learnt nothing (random weights)' : r.encoder;
     fill(
       panel,
-      el(
-        'div',
-        { class: 'top' },
-        el('h2', {}, 'Before any training'),
-        el('button', { 'aria-label': 'Close', onclick: close }, '✕'),
-      ),
+      el('div', { class: 'top' }, el('h2', {}, 'Before any training'), action('✕', close, { 'aria-label': 'Close' })),
       el('p', { class: 'dim' }, `Seen through ${through}, ${r.images} images at ${r.side} px, ${seconds(r.seconds)}`),
       el(
         'p',
         { class: 'warn old' },
         'Of the settings before. ',
-        el('button', { class: 'link', onclick: () => this.button.click() }, 'Measure these'),
+        action('Measure these', () => this.button.click(), { class: 'link' }),
       ),
       r.words.map((w) => el('p', { class: w.kind }, w.text)),
       el(
@@ -114,7 +92,7 @@ export class Numbers {
         { class: 'facts' },
         facts(r).map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', { class: 'num' }, value)]),
       ),
-      matrix(r.confusion),
+      matrix(r.confusion, 'true, % as', (v, sum) => fixed((100 * (v ?? 0)) / sum, 0)),
     );
     panel.dataset.done = 'yes';
     this.follow({ ...this.scene(), drop: '' });

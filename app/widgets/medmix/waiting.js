@@ -1,5 +1,5 @@
 // Work that may take a while: how long it still takes at the rate that was measured in this browser, and a stop.
-import { el, fill } from '../../static/dom.js';
+import { action, el, fill } from '../../static/dom.js';
 import { seconds } from '../../static/format.js';
 import { keep, kept } from '../../static/kept.js';
 
@@ -19,7 +19,7 @@ export async function waited(place, { kind, words, amount }, work) {
   const rate = kept(KEY, /** @type {Record<string, number>} */ ({}))[kind];
   const began = performance.now();
   const left = el('span', { class: 'num' });
-  const stop = el('button', { type: 'button', class: 'link', onclick: () => control.abort() }, 'Stop');
+  const stop = action('Stop', () => control.abort(), { class: 'link' });
   const say = () => {
     const ms = rate && rate * amount - (performance.now() - began);
     left.textContent = !ms ? '…' : ms > 0 ? `, about ${seconds(Math.ceil(ms / 1000))} left ` : ', longer than usual ';

@@ -1,5 +1,5 @@
 // One table of the report: rows of methods, our figures beside the paper's, and a button for each seed that is made.
-import { el } from '../../static/dom.js';
+import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, seconds } from '../../static/format.js';
 
 /** @typedef {import('../../static/answers').ReportTable} Table */
@@ -11,11 +11,11 @@ export const best = ({ rows }, metric) =>
   fixed(Math.max(...rows.map((row) => row.values[metric]?.mean ?? Number.NEGATIVE_INFINITY)));
 
 /**
- * @param {Table} table
+ * @param {Table} shown
  * @param {(seed: Seed) => void} open
  */
-export function board(table, open) {
-  const top = Object.fromEntries(table.heads.map(({ metric }) => [metric, best(table, metric)]));
+export function board(shown, open) {
+  const top = Object.fromEntries(shown.heads.map(({ metric }) => [metric, best(shown, metric)]));
 
   /** @param {Row} row @param {string} metric */
   function value(row, metric) {
@@ -35,57 +35,34 @@ export function board(table, open) {
   const dots = (row) =>
     row.seeds.map((one) =>
       one.fit
-        ? el(
-            'button',
-            {
-              title: `Seed ${one.seed}: open`,
-              'aria-label': `${row.label}, seed ${one.seed}`,
-              onclick: () => open(one),
-            },
-            String(one.seed),
-          )
+        ? action(String(one.seed), () => open(one), {
+            title: `Seed ${one.seed}: open`,
+            'aria-label': `${row.label}, seed ${one.seed}`,
+          })
         : el('i', { title: `Seed ${one.seed}: not made yet` }),
     );
 
   /** @param {Row} row */
   const line = (row) =>
-    el(
-      'tr',
-      {},
-      el('td', {}, row.label, row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`)),
-      row.failed
-        ? el('td', { class: 'rp-failed', colspan: table.heads.length + 1 }, `Not made: ${row.failed}`)
-        : [table.heads.map(({ metric }) => value(row, metric)), el('td', { class: 'num' }, seconds(row.seconds))],
-      el('td', {}, el('span', { class: 'rp-seeds' }, dots(row))),
-    );
+    tr([
+      [row.label, row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`)],
+      ...(row.failed
+        ? [el('td', { class: 'rp-failed', colspan: shown.heads.length + 1 }, `Not made: ${row.failed}`)]
+        : [...shown.heads.map(({ metric }) => value(row, metric)), num(seconds(row.seconds))]),
+      el('span', { class: 'rp-seeds' }, dots(row)),
+    ]);
 
   const something = (/** @type {Row} */ row) => Boolean(row.failed) || row.seeds.some((one) => one.fit);
-  const rows = table.rows.filter(something);
-  const waiting = table.rows.filter((row) => !something(row));
-  const names = waiting.map((row) => row.label).join(', ');
+  const rows = shown.rows.filter(something);
+  const waiting = shown.rows.filter((row) => !something(row));
+  const names = waiting.map((row) => row.label).join('; ');
   const note = waiting.length > 0 && el('p', { class: 'dim rp-waiting' }, `Not made yet: ${names}.`);
-  if (!rows.length) return el('section', { class: 'panel rp-board' }, el('h2', {}, table.title), note);
+  if (!rows.length) return el('section', { class: 'panel rp-board' }, el('h2', {}, shown.title), note);
   return el(
     'section',
     { class: 'panel rp-board' },
-    el('h2', {}, table.title),
-    el(
-      'table',
-      {},
-      el(
-        'thead',
-        {},
-        el(
-          'tr',
-          {},
-          el('th', { scope: 'col' }, 'Method'),
-          table.heads.map(({ title }) => el('th', { scope: 'col' }, title)),
-          el('th', { scope: 'col' }, 'Time'),
-          el('th', { scope: 'col' }, 'Seeds'),
-        ),
-      ),
-      el('tbody', {}, rows.map(line)),
-    ),
+    el('h2', {}, shown.title),
+    table(['Method', ...shown.heads.map(({ title }) => title), 'Time', 'Seeds'], rows.map(line)),
     note,
   );
 }

@@ -1,8 +1,9 @@
 // The Report tab: the paper's tables as far as they are made, and the job that makes the rest.
 import { api, questions } from '../../static/api.js';
 import { choose, orToast } from '../../static/dialogs.js';
-import { el, fill, finder } from '../../static/dom.js';
+import { action, el, fill, finder } from '../../static/dom.js';
 import { moment, plural } from '../../static/format.js';
+import { administers } from '../../static/store.js';
 import { board } from './boards.js';
 
 const GOING = ['queued', 'running', 'paused', 'interrupted'];
@@ -63,7 +64,7 @@ export async function mount(root, studio) {
         if (!without.delete(name)) without.add(name);
         orToast(show(true));
       };
-      return el('button', { type: 'button', 'aria-pressed': String(!without.has(name)), onclick: turn }, title);
+      return action(title, turn, { 'aria-pressed': String(!without.has(name)) });
     };
     fill($('.rp-tables'), report.choices.tables.map(chip));
   }
@@ -71,6 +72,7 @@ export async function mount(root, studio) {
   const question = questions();
   async function show(force = false) {
     const { study } = studio;
+    $('.make').disabled ||= !study;
     if (!study || !studio.shown(root)) return;
     const asked = { budget: $('.budget').value, seeds: $('.seeds').value || '1', protocol: $('.protocol').value };
     const newest = question();
@@ -102,12 +104,15 @@ export async function mount(root, studio) {
   studio.on('back', () => orToast(show()));
   studio.on('study', () => {
     shown = '';
-    fill($('.rp-boards'));
+    fill($('.rp-boards'), el('p', { class: 'dim' }, studio.study ? 'Looking at what is made …' : 'Choose a study.'));
     fill($('.rp-files'));
     $('.rp-going').hidden = true;
     orToast(show(true));
   });
   studio.on('tab', (tab) => tab === 'report' && orToast(show(true)));
   studio.on('status', () => $('.rp-going').hidden || show().catch(console.debug));
+  administers.subscribe((may) => {
+    $('.make').hidden = !may;
+  });
   new ResizeObserver(() => !shown && orToast(show())).observe(root);
 }

@@ -1,7 +1,6 @@
 // How far a run is to be believed: its promise, what planted lesions say it misses, changed images, calibrated scores.
-import { el } from '../../static/dom.js';
+import { el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent } from '../../static/format.js';
-import { table } from './tables.js';
 
 /** @typedef {import('../../static/answers').Believed} Believed */
 /** @typedef {import('../../static/answers').Promised} Promised */
@@ -77,13 +76,10 @@ export const badge = ({ changed }) =>
 
 /** @param {Believed} found @param {string} run */
 export function believed({ promise, planted, changed, plain, calibration, enough }, run) {
-  const rows = planted.map(({ size, contrast, found }) =>
-    [
-      percent(size, 0),
-      percent(contrast, 0),
-      `${percent(found.value, 0)} (${percent(found.low, 0)} to ${percent(found.high, 0)})`,
-    ].map((cell) => ({ cell, class: 'num' })),
-  );
+  const rows = planted.map(({ size, contrast, found: { value, low, high } }) => {
+    const [of, least, most] = [value, low, high].map((v) => percent(v, 0));
+    return tr([percent(size, 0), percent(contrast, 0), `${of} (${least} to ${most})`].map(num));
+  });
   const caveat = promise?.caveat || changed?.caveat;
   return el(
     'div',

@@ -1,16 +1,18 @@
 // What leaves the studio: decisions, masks, the whole study; and the switches of blind-first reading and planted lesions.
 import { api } from '../../static/api.js';
 import { asked, orToast, toast } from '../../static/dialogs.js';
-import { el, fill } from '../../static/dom.js';
+import { action, el, fill } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
+import { administers } from '../../static/store.js';
 
+const WHOLE = 'Whole study';
 /** What goes out, and in which forms. @type {Record<string, Record<string, string>>} */
 const KINDS = {
   Decisions: { csv: 'CSV', scores: 'all scores, CSV' },
   Masks: { coco: 'COCO', png: 'PNG', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO' },
   'Images and masks': { anomalib: 'anomalib' },
   DICOM: { 'dicom-seg': 'masks', 'dicom-map': 'heat maps', 'dicom-sr': 'reports' },
-  'Whole study': { bundle: 'bundle' },
+  [WHOLE]: { bundle: 'bundle' },
 };
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
 const KEPT = 'Names are kept: for moving a study between installations';
@@ -72,14 +74,16 @@ export function exports(study, run, blind, link, changed) {
   named.onchange = () => {
     namedStudy = named.checked ? study : '';
   };
+  const may = administers.peek();
   const keep = el(
     'label',
-    { class: 'check', title: 'Administrators alone; a bundle always keeps them' },
+    { class: 'check', title: 'A bundle always keeps them' },
     named,
     'Names and dates as they are',
   );
   const sending = el('span', { class: 'rs-way', hidden: true });
-  const ways = Object.entries(KINDS).map(([what, forms]) => {
+  const kinds = Object.entries(KINDS).filter(([what]) => may || what !== WHOLE);
+  const ways = kinds.map(([what, forms]) => {
     const links = Object.entries(forms).map(([kind, text]) => {
       const action = `/api/export/${encodeURIComponent(study)}/${kind}`;
       const title = kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are`;
@@ -125,11 +129,11 @@ export function exports(study, run, blind, link, changed) {
     const { job, per_hundred: now } = await api('/api/reading/planted', wanted);
     toast(job ? `Job ${job} plants the lesions` : `Planted lesions beside a hundred cases: ${now}`, 'good');
   };
-  const lesions = el('button', { onclick: () => orToast(mix()) }, 'Planted lesions');
+  const lesions = action('Planted lesions', () => orToast(mix()));
   const careful = el('p', { class: 'warn rs-careful', hidden: true });
   api(`/api/export/${encodeURIComponent(study)}/warning`).then(
     ({ text, cases, servers }) => {
-      sending.hidden = !servers.length;
+      sending.hidden = !may || !servers.length;
       fill(sending, send(study, run, named, servers));
       careful.hidden = !text;
       if (text) fill(careful, `${text}. `, cases.length ? link(cases[0], 'Look at the first') : '');
@@ -139,7 +143,7 @@ export function exports(study, run, blind, link, changed) {
   return el(
     'section',
     { class: 'panel rs-wide' },
-    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), keep, button, lesions),
+    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), may && [keep, button, lesions]),
     el('div', { class: 'rs-head rs-ways' }, ways),
     careful,
   );

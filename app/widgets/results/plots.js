@@ -1,7 +1,6 @@
 // Drawings of the Results tab, as SVG: the ROC curve, Dice by lesion size, the cases from the highest score down.
-import { el } from '../../static/dom.js';
+import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
-import { table } from './tables.js';
 
 const text = (
   /** @type {number} */ x,
@@ -12,9 +11,10 @@ const text = (
 ) => el('text', { x, y, 'text-anchor': anchor, ...more }, what);
 
 /**
- * The ROC curve with the operating point, which can be dragged along it or moved by the arrow keys.
+ * The ROC curve with the operating point, which whoever may can drag along it or move by the arrow keys.
  * @param {import('../../static/answers').OperatingPoint} figures
- * @param {(place: number, done: boolean) => void} moved to a place of the curve; done: it is let go of
+ * @param {((place: number, done: boolean) => void) | null} moved to a place of the curve; done: it is let go of; null: it
+ *   stays where it is
  */
 export function roc({ roc: curve, point }, moved) {
   const [left, bottom, side] = [36, 264, 250];
@@ -46,8 +46,8 @@ export function roc({ roc: curve, point }, moved) {
     fill: 'var(--warn)',
     stroke: 'var(--panel)',
     'stroke-width': 2,
-    tabindex: 0,
-    role: 'slider',
+    tabindex: moved && 0,
+    role: moved ? 'slider' : 'img',
     'aria-label': 'Operating point',
     'aria-valuemin': 0,
     'aria-valuemax': curve.length - 1,
@@ -61,10 +61,11 @@ export function roc({ roc: curve, point }, moved) {
   const move = (/** @type {number} */ to, /** @type {boolean} */ done) => {
     place = Math.min(Math.max(to, 0), curve.length - 1);
     put(curve[place]);
-    moved(place, done);
+    moved?.(place, done);
   };
   put(point);
   const svg = el('svg', drawn, frame, line(path, 'var(--accent)'), dot);
+  if (!moved) return svg;
   const dragged = (/** @type {PointerEvent} */ event, done = false) => {
     const box = svg.getBoundingClientRect();
     const unit = 300 / box.width;
@@ -101,11 +102,10 @@ export function diceBySize({ points, groups, of }) {
       el('title', {}, `${p.name}: Dice ${fixed(p.dice, 2)}`),
     ),
   );
-  const rows = groups.map((g) => [
-    `${(100 * g.from).toFixed(2)} to ${(100 * g.to).toFixed(2)} %`,
-    `${fixed(g.dice)} ± ${fixed(g.sd)}`,
-    String(g.n),
-  ]);
+  const rows = groups.map((g) => {
+    const sizes = `${(100 * g.from).toFixed(2)} to ${(100 * g.to).toFixed(2)} %`;
+    return tr([sizes, `${fixed(g.dice)} ± ${fixed(g.sd)}`, String(g.n)].map(num));
+  });
   return el(
     'div',
     { class: 'rs-two rs-plot' },
@@ -121,10 +121,7 @@ export function diceBySize({ points, groups, of }) {
     el(
       'div',
       {},
-      table(
-        ['Lesion size', 'Dice, mean ± sd', 'cases'],
-        rows.map((row) => row.map((cell) => ({ cell, class: 'num' }))),
-      ),
+      table(['Lesion size', 'Dice, mean ± sd', 'cases'], rows),
       of > points.length && el('p', { class: 'dim num' }, `${points.length} of ${of} cases, drawn by chance.`),
     ),
   );
@@ -133,16 +130,17 @@ export function diceBySize({ points, groups, of }) {
 /** @param {import('../../static/answers').PanelCase[]} cases @param {(id: number) => void} open */
 export function predictions(cases, open) {
   const button = (/** @type {import('../../static/answers').PanelCase} */ c) =>
-    el(
-      'button',
+    action(
+      [
+        el('img', { src: `/api/case/${c.id}/thumb.png?size=200`, alt: '', loading: 'lazy' }),
+        el('span', { class: 'num' }, `${fixed(c.score)} · ${c.percentile.toFixed(0)} %`),
+        el('span', { class: 'dim' }, `${c.right ? '✓' : '✗'} ${c.label}`),
+      ],
+      () => open(c.id),
       {
         class: `rs-case ${c.right ? 'right' : 'wrong'}`,
         title: `${c.name}: ${c.label}, ${c.flagged ? 'flagged' : 'not flagged'}`,
-        onclick: () => open(c.id),
       },
-      el('img', { src: `/api/case/${c.id}/thumb.png?size=200`, alt: '', loading: 'lazy' }),
-      el('span', { class: 'num' }, `${fixed(c.score)} · ${c.percentile.toFixed(0)} %`),
-      el('span', { class: 'dim' }, `${c.right ? '✓' : '✗'} ${c.label}`),
     );
   return el('div', { class: 'rs-panel' }, cases.map(button));
 }

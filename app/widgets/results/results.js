@@ -1,14 +1,16 @@
 // The Results tab: figures of one run of the study, as the server worked them out.
 import { api, questions } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
-import { el, fill, finder } from '../../static/dom.js';
+import { action, el, fill, finder } from '../../static/dom.js';
 import { day, fixed, percent } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
+import { administers } from '../../static/store.js';
 import { badge, believed } from './believe.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
-import { agreement, changedMinds, detectors, figures } from './tables.js';
-import { verdicts } from './verdicts.js';
+import { agreement, changedMinds, detectors, figures, verdicts } from './tables.js';
+
+const DRAG = 'Drag the dot along the curve, or use the arrow keys; what is flagged follows in every list.';
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
@@ -17,10 +19,11 @@ export async function mount(root, studio) {
   let asked = null;
   let run = '';
   let last = ''; // what is shown, as text
+  /** @type {import('../../static/answers').Results | null} */
+  let answer = null;
   const question = questions();
 
-  const link = (/** @type {number} */ id, /** @type {string} */ name) =>
-    el('button', { onclick: () => studio.openCase(id) }, name);
+  const link = (/** @type {number} */ id, /** @type {string} */ name) => action(name, () => studio.openCase(id));
   const choose = (/** @type {string} */ id) => {
     run = id;
     show(true);
@@ -42,13 +45,13 @@ export async function mount(root, studio) {
       if (done) orToast(keep({ source: 'dragged', threshold: labels.cuts[place] }));
     };
     const way = (/** @type {string} */ text, /** @type {string} */ title, /** @type {object} */ body) =>
-      el('button', { type: 'button', title, onclick: () => orToast(keep({ ...body })) }, text);
+      action(text, () => orToast(keep({ ...body })), { title });
     const set = chosen.source !== 'default';
     return el(
       'section',
       { class: 'panel' },
       el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')),
-      roc(labels, moved),
+      roc(labels, administers.peek() ? moved : null),
       said,
       el('p', { class: 'num rs-chosen' }, `In force: ${chosen.words}.`),
       el(
@@ -56,15 +59,16 @@ export async function mount(root, studio) {
         { class: 'dim num' },
         labels.auroc === null
           ? ''
-          : `AUROC ${fixed(labels.auroc)}. Drag the dot along the curve, or use the arrow keys; what is flagged follows in every list.`,
+          : `AUROC ${fixed(labels.auroc)}. ${administers.peek() ? DRAG : 'An administrator moves the operating point.'}`,
       ),
-      el(
-        'div',
-        { class: 'rs-head' },
-        way('Learn it', 'The threshold that meets the readers’ decisions best', { source: 'learnt' }),
-        way('By promise', 'At most 5 % of normal images flagged', { source: 'promise' }),
-        set && way('Take back', `No longer ${chosen.words}`, { source: chosen.source, off: true }),
-      ),
+      administers.peek() &&
+        el(
+          'div',
+          { class: 'rs-head' },
+          way('Learn it', 'The threshold that meets the readers’ decisions best', { source: 'learnt' }),
+          way('By promise', 'At most 5 % of normal images flagged', { source: 'promise' }),
+          set && way('Take back', `No longer ${chosen.words}`, { source: chosen.source, off: true }),
+        ),
     );
   }
 
@@ -96,6 +100,7 @@ export async function mount(root, studio) {
   function clear(study) {
     asked = study;
     run = last = '';
+    answer = null;
     question();
     fill(page, el('p', { class: 'dim' }, studio.study ? 'Reading the scores…' : 'Choose a study.'));
   }
@@ -105,17 +110,26 @@ export async function mount(root, studio) {
     if (!study || !studio.shown(root) || (!force && asked === study)) return;
     if (asked !== study) clear(study);
     const newest = question();
-    const of = `/api/results/${encodeURIComponent(study)}`;
     let r;
     try {
-      r = await api(`${of}?run=${encodeURIComponent(run)}`);
+      r = await api(`/api/results/${encodeURIComponent(study)}?run=${encodeURIComponent(run)}`);
     } catch (error) {
-      if (newest()) fill(page, el('p', { class: 'panel rs-wide' }, error.message));
+      if (!newest()) return;
+      last = '';
+      fill(page, el('p', { class: 'panel rs-wide' }, error.message));
       return;
     }
     const text = JSON.stringify([study, r]);
     if (!newest() || (changed && text === last)) return;
     last = text;
+    answer = r;
+    await draw(r);
+  }
+
+  /** @param {import('../../static/answers').Results} r */
+  async function draw(r) {
+    const study = studio.study || '';
+    const of = /** @type {const} */ (`/api/results/${encodeURIComponent(study)}`);
     const out = exports(study, r.run, r.blind, link, () => show(true));
     if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
@@ -140,9 +154,9 @@ export async function mount(root, studio) {
       out,
     );
     api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
-      (/** @type {import('../../static/answers').Believed} */ answer) => {
-        fill(doubts, believed(answer, r.run));
-        const changed = badge(answer);
+      (/** @type {import('../../static/answers').Believed} */ found) => {
+        fill(doubts, believed(found, r.run));
+        const changed = badge(found);
         fill(alarm, changed).hidden = !changed;
       },
       (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
@@ -165,6 +179,7 @@ export async function mount(root, studio) {
   studio.on('back', () => show(true, true));
   studio.on('tab', (tab) => tab === 'results' && show(true));
   studio.on('scored', () => show(true));
+  administers.subscribe(() => answer && draw(answer));
   new ResizeObserver(() => show()).observe(root);
   show();
 }

@@ -1,11 +1,9 @@
 // Tables of the Results tab: figures at the threshold, detectors side by side, readers against each other.
-import { el } from '../../static/dom.js';
+import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent, plural } from '../../static/format.js';
 
 /** @typedef {import('../../static/answers').Share} Share */
 /** @typedef {Pick<import('../../static/answers').FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
-/** @typedef {import('../../static/types').Child} Child */
-/** @typedef {{cell: Child, class?: string, title?: string | null}} Cell */
 
 /** @param {Share} s */
 const share = (s) => percent(s.value);
@@ -17,24 +15,9 @@ const interval = ({ value, low, high, hits, n }) =>
 /** @param {Kappa} k */
 const kappa = ({ kappa: value, low, high }) =>
   value === null ? '–' : `${fixed(value, 2)}${low === null ? '' : ` (${fixed(low, 2)} to ${fixed(high, 2)})`}`;
-/** @param {Child} cell @returns {Cell} */
-const num = (cell) => ({ cell, class: 'num' });
 
-/** @param {string[]} heads none: no line of heads @param {Cell[][]} rows @param {import('../../static/types').Attributes[]} [attributes] */
-export function table(heads, rows, attributes = []) {
-  const head = el(
-    'tr',
-    {},
-    heads.map((text) => el('th', {}, text)),
-  );
-  const line = (/** @type {Cell[]} */ row, /** @type {number} */ i) =>
-    el(
-      'tr',
-      attributes[i] || {},
-      row.map(({ cell, ...look }) => el('td', look, cell)),
-    );
-  return el('table', {}, heads.length > 0 && head, rows.map(line));
-}
+/** @param {string} words */
+const dim = (words) => el('td', { class: 'num dim' }, words);
 
 /** @param {string} title @param {import('../../static/answers').OperatingPoint} point */
 export function figures(title, { sensitivity, specificity, ppv, npv }) {
@@ -45,7 +28,7 @@ export function figures(title, { sensitivity, specificity, ppv, npv }) {
     el('h3', {}, title),
     table(
       [],
-      rows.map(([name, s]) => [{ cell: name }, num(share(s)), { cell: interval(s), class: 'num dim' }]),
+      rows.map(([name, s]) => tr([name, num(share(s)), dim(interval(s))])),
     ),
   );
 }
@@ -53,26 +36,16 @@ export function figures(title, { sensitivity, specificity, ppv, npv }) {
 /** @param {import('../../static/answers').Agreement} a @param {(id: number, name: string) => HTMLElement} link to a case */
 export function agreement({ pairs, fleiss, differ }, link) {
   if (!pairs.length) return el('p', { class: 'dim' }, 'Two readers who have read the same cases are compared here.');
-  const rows = pairs.map((p) => [
-    { cell: p.readers.join(' and ') },
-    num(kappa(p)),
-    num(percent(p.agreement, 0)),
-    num(String(p.n)),
-    {
-      cell: p.confusion.map((r) => r.join(' ')).join(' / '),
-      class: 'num dim',
-      title: 'rows: the first reader; columns: the second',
-    },
-  ]);
-  const cases = differ.slice(0, 30).map((d) => [
-    { cell: link(d.case, d.name) },
-    {
-      cell: Object.entries(d.decisions)
-        .map(([reader, decision]) => `${reader}: ${decision}`)
-        .join(', '),
-    },
-    { cell: d.adjudication ? `${d.adjudication.reader} settled: ${d.adjudication.decision}` : 'open' },
-  ]);
+  const title = 'rows: the first reader; columns: the second';
+  const rows = pairs.map((p) => {
+    const counts = p.confusion.map((r) => r.join(' ')).join(' / ');
+    const figures = [kappa(p), percent(p.agreement, 0), String(p.n)].map(num);
+    return tr([p.readers.join(' and '), ...figures, el('td', { class: 'num dim', title }, counts)]);
+  });
+  const cases = differ.slice(0, 30).map(({ case: id, name, decisions, adjudication: settled }) => {
+    const said = Object.entries(decisions).map(([reader, decision]) => `${reader}: ${decision}`);
+    return tr([link(id, name), said.join(', '), settled ? `${settled.reader} settled: ${settled.decision}` : 'open']);
+  });
   const all = fleiss && `All ${fleiss.readers} readers: Fleiss’ κ ${kappa(fleiss)} on ${plural(fleiss.n, 'case')}`;
   return el(
     'div',
@@ -85,10 +58,10 @@ export function agreement({ pairs, fleiss, differ }, link) {
 
 /** Second decisions of a blind study against the first. @param {import('../../static/answers').ResultsOfRun['minds']} minds */
 export function changedMinds(minds) {
-  const rows = Object.entries(minds).map(([reader, v]) => [
-    { cell: reader },
-    ...[v.both, v.to_abnormal, v.to_normal, v.to_unsure, v.for_better, v.for_worse].map((n) => num(String(n))),
-  ]);
+  const rows = Object.entries(minds).map(([reader, v]) => {
+    const counts = [v.both, v.to_abnormal, v.to_normal, v.to_unsure, v.for_better, v.for_worse];
+    return tr([reader, ...counts.map((n) => num(String(n)))]);
+  });
   if (!rows.length)
     return el('p', { class: 'dim' }, 'Second decisions of a blind study are compared with the first ones here.');
   const heads = ['Reader', 'read twice', 'to abnormal', 'to normal', 'to unsure', 'for the better', 'for the worse'];
@@ -106,28 +79,47 @@ export function detectors(rows, now, show) {
     /** @type {'auroc' | 'pixel_auroc' | 'dice' | 'pro' | 'pro_all'} */ m,
   ) => {
     const ci = r[`${m}_ci`];
-    return {
-      cell: fixed(r[m]),
-      class: `num${r.best.includes(m) ? ' rs-best' : ''}`,
-      title: ci ? `95 % interval ${ci.map((v) => fixed(v)).join(' to ')}` : null,
-    };
+    const title = ci ? `95 % interval ${ci.map((v) => fixed(v)).join(' to ')}` : null;
+    return el('td', { class: `num${r.best.includes(m) ? ' rs-best' : ''}`, title }, fixed(r[m]));
   };
   const name = (/** @type {import('../../static/answers').ComparedRow} */ { run, title }) => {
     if (!run) return title;
     const pressed = String(run === now);
-    return el('button', { 'aria-pressed': pressed, title: 'Show its results', onclick: () => show(run) }, title);
+    return action(title, () => show(run), { 'aria-pressed': pressed, title: 'Show its results' });
   };
-  const lines = rows.map((r) => [
-    { cell: name(r) },
-    { cell: r.encoder ? `${r.name} on ${r.encoder}` : r.name, class: 'dim' },
-    figure(r, 'auroc'),
-    { cell: r.auroc_ci ? r.auroc_ci.map((v) => fixed(v, 2)).join(' to ') : '', class: 'num dim' },
-    figure(r, 'pixel_auroc'),
-    figure(r, 'dice'),
-    figure(r, 'pro'),
-    figure(r, 'pro_all'),
-  ]);
+  const others = /** @type {const} */ (['pixel_auroc', 'dice', 'pro', 'pro_all']);
+  const lines = rows.map((r) => {
+    const run = el('td', { class: 'dim' }, r.encoder ? `${r.name} on ${r.encoder}` : r.name);
+    const ci = dim(r.auroc_ci ? r.auroc_ci.map((v) => fixed(v, 2)).join(' to ') : '');
+    const cells = [name(r), run, figure(r, 'auroc'), ci, ...others.map((m) => figure(r, m))];
+    return tr(cells, { 'data-run': r.run || 'baseline' });
+  });
   const heads = ['Detector', 'Run', 'image AUROC', '95 %', 'pixel AUROC', 'Dice', 'PRO', 'PRO, all images'];
-  const attributes = rows.map((r) => ({ 'data-run': r.run || 'baseline' }));
-  return el('div', { class: 'rs-compared' }, table(heads, lines, attributes));
+  return el('div', { class: 'rs-compared' }, table(heads, lines));
+}
+
+// One plain verdict on each detector, above all figures.
+const SIGN = { good: '✓', warn: '!', bad: '✕', none: '–' };
+const MEANING = { good: 'holds', warn: 'with care', bad: 'does not hold', none: 'unknown' };
+
+/**
+ * @param {import('../../static/answers').Verdict[]} rows
+ * @param {string | null} now the run whose results are shown
+ * @param {(run: string) => void} show
+ */
+export function verdicts(rows, now, show) {
+  const line = (/** @type {import('../../static/answers').Verdict} */ { run, title, level, words, advice }) =>
+    el(
+      'li',
+      { class: `rs-verdict ${level}` },
+      el('span', { class: 'rs-sign', role: 'img', 'aria-label': MEANING[level] }, SIGN[level]),
+      action(title, () => show(run), { 'aria-pressed': String(run === now), title: 'Show its results' }),
+      el('p', { class: 'num' }, words, advice && el('span', { class: 'rs-advice' }, ` ${advice}`)),
+    );
+  return el(
+    'section',
+    { class: 'panel rs-wide' },
+    el('h2', {}, 'Verdict'),
+    el('ul', { class: 'rs-verdicts' }, rows.map(line)),
+  );
 }

@@ -191,6 +191,7 @@ export async function mount(root, studio) {
   fill(root, review.list.element, stage.element, review.side.element, review.grid.element, help.element);
   review.relabel();
   review.arrange();
+  review.empty();
   root.review = review; // for tests
   root.idle = idle;
 

@@ -2,7 +2,7 @@
 // The server makes the passwords and tells each once: it stands here until it is put away or the page is left.
 import { api, questions } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
-import { el, fill, whenLetGo } from '../../static/dom.js';
+import { action, el, fill, num, table, tr, whenLetGo } from '../../static/dom.js';
 import { moment } from '../../static/format.js';
 import { form } from './manage_parts.js';
 
@@ -59,8 +59,8 @@ export function accounts(panel, studio, changed) {
       handed,
       el('strong', {}, label),
       box,
-      el('button', { type: 'button', class: 'main', onclick: () => orToast(copy(box)) }, 'Copy'),
-      el('button', { type: 'button', onclick: putAway }, 'Done'),
+      action('Copy', () => orToast(copy(box)), { class: 'main' }),
+      action('Done', putAway),
       el('p', { class: 'dim' }, `Shown only now. Give it to ${name} by a way that nobody else reads.`),
     );
     box.select();
@@ -115,43 +115,27 @@ export function accounts(panel, studio, changed) {
     const own = row.name === you;
     /** @param {string} text @param {() => Promise<void>} act @param {string | false} why why it cannot be done */
     const button = (text, act, why) =>
-      el(
-        'button',
-        {
-          type: 'button',
-          class: 'link',
-          disabled: Boolean(why),
-          title: why,
-          'aria-label': `${text} ${row.name}`,
-          onclick: () => orToast(act()),
-        },
-        text,
-      );
+      action(text, () => orToast(act()), {
+        class: 'link',
+        disabled: Boolean(why),
+        title: why,
+        'aria-label': `${text} ${row.name}`,
+      });
     const role = roles(`Role of ${row.name}`, row.role, {
       disabled: row.last,
       title: only,
       onchange: (/** @type {any} */ { target }) => orToast(setRole(row, target.value)),
     });
     const numbers = [row.assigned, row.read, row.read_in_all];
-    return el(
-      'tr',
-      {},
-      el('td', {}, row.name, own && el('span', { class: 'dim' }, ' (you)')),
-      el('td', {}, role),
-      numbers.map((n) => el('td', { class: 'num' }, String(n))),
+    return tr([
+      [row.name, own && el('span', { class: 'dim' }, ' (you)')],
+      role,
+      ...numbers.map((n) => num(String(n))),
       el('td', { class: 'dim' }, row.seen ? moment(row.seen) : '–'),
-      el('td', {}, row.tokens ? button(`Revoke ${row.tokens}`, () => revoke(row), false) : '–'),
-      el(
-        'td',
-        {},
-        button('Reset password', () => reset(row), own && 'Change yours under “Password”, at the top of the page'),
-      ),
-      el(
-        'td',
-        {},
-        button('Remove', () => remove(row), only),
-      ),
-    );
+      row.tokens ? button(`Revoke ${row.tokens}`, () => revoke(row), false) : '–',
+      button('Reset password', () => reset(row), own && 'Change yours under “Password”, at the top of the page'),
+      button('Remove', () => remove(row), only),
+    ]);
   }
   function inviting() {
     const name = el('input', {
@@ -193,8 +177,7 @@ export function accounts(panel, studio, changed) {
     if (!got.sign_in) fill(list, el('p', { class: 'dim' }, how()));
     else {
       if (!invitation.isConnected) panel.append(invitation);
-      const heads = HEADS.map((text) => el('th', { scope: 'col' }, text));
-      fill(list, el('table', {}, el('tr', {}, heads), got.accounts.map(line)), el('p', { class: 'dim' }, OF));
+      fill(list, table(HEADS, got.accounts.map(line)), el('p', { class: 'dim' }, OF));
     }
   }
   const again = () => Promise.all([show(), changed()]);

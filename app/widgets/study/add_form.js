@@ -1,7 +1,7 @@
 // Adding cases to a study that is there: one file, or all below a folder.
-import { el } from '../../static/dom.js';
+import { action, check, dropZone, el, options } from '../../static/dom.js';
 import { chosenFiles, droppedFiles } from './files.js';
-import { check, form, path } from './manage_parts.js';
+import { form, path } from './manage_parts.js';
 
 const ABOUT =
   'They come in as test cases without a label, scored by the run that Review opens with. A recording becomes a series ' +
@@ -11,24 +11,14 @@ const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo
 
 /** Lesions drawn in another tool, found by names of files. @param {(tool: string, file: File) => unknown} annotate */
 function annotations(annotate) {
-  const tool = /** @type {HTMLSelectElement} */ (
-    el(
-      'select',
-      { 'aria-label': 'Tool' },
-      ...Object.entries(TOOLS).map(([value, text]) => el('option', { value }, text)),
-    )
-  );
+  const tool = el('select', { 'aria-label': 'Tool' }, options(Object.entries(TOOLS)));
   const input = el('input', { type: 'file', class: 'annotations', accept: '.json,.xml,.zip', hidden: true });
   input.onchange = async () => {
     const [file] = input.files || [];
     if (file) await annotate(tool.value, file);
     input.value = '';
   };
-  const pick = el(
-    'button',
-    { type: 'button', class: 'pick-annotations', onclick: () => input.click() },
-    'Choose a file',
-  );
+  const pick = action('Choose a file', () => input.click(), { class: 'pick-annotations' });
   const found = el('span', { class: 'dim' }, ' Images are found by the names of their files.');
   return el('p', {}, 'Lesions drawn in another tool ', tool, ' ', pick, input, found);
 }
@@ -52,32 +42,19 @@ export function addForm(add, join, annotate) {
   });
   const input = el('input', { type: 'file', multiple: true, hidden: true, onchange: () => taken(chosenFiles(input)) });
   const taken = (/** @type {import('./files.js').Upload[]} */ files) => files.length && join(files);
-  const over = (/** @type {boolean} */ yes) => zone.classList.toggle('over', yes);
-  const drop = {
-    ondragover: (/** @type {DragEvent} */ event) => {
-      event.preventDefault();
-      over(true);
-    },
-    ondragleave: () => over(false),
-    ondrop: async (/** @type {DragEvent} */ event) => {
-      event.preventDefault();
-      event.stopPropagation();
-      over(false);
-      taken(await droppedFiles(event));
-    },
-  };
   const zone = el(
     'div',
-    { class: 'drop', ...drop },
+    { class: 'drop' },
     el('b', {}, 'Drop images, a folder or a zip here'),
     el(
       'span',
       { class: 'dim' },
       'or ',
-      el('button', { type: 'button', class: 'link', onclick: () => input.click() }, 'choose files'),
+      action('choose files', () => input.click(), { class: 'link' }),
     ),
     input,
   );
+  dropZone(zone, async (event) => taken(await droppedFiles(event)));
   return [
     zone,
     form(

@@ -1,7 +1,7 @@
 // The audit trail, for administrators: who did what and when, newest first, a page at a time.
 import { fetched } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
-import { el, finder } from '../../static/dom.js';
+import { action, check, el, finder, offer, options, table, tr } from '../../static/dom.js';
 
 const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'From and to'];
 
@@ -27,14 +27,6 @@ export function words(value) {
 /** What changed: "before → after", or the one of them that there is. @param {{before?: unknown, after?: unknown}} event */
 export const change = (event) => [words(event.before), words(event.after)].filter(Boolean).join(' → ');
 
-/** @param {HTMLSelectElement} select @param {string} all @param {string[]} values */
-function offer(select, all, values) {
-  const chosen = select.value;
-  const options = values.map((value) => el('option', { value }, value));
-  select.replaceChildren(el('option', { value: '' }, all), ...options);
-  select.value = values.includes(chosen) ? chosen : '';
-}
-
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export function audit(root, studio) {
   const $ = finder(root);
@@ -46,15 +38,16 @@ export function audit(root, studio) {
   const who = pick('By whom');
   const since = day('From');
   const until = day('To');
-  const everywhere = el('input', { type: 'checkbox', onchange: again });
-  const rows = el('tbody', {});
-  const older = el('button', { type: 'button', class: 'link', hidden: true }, 'Older');
+  const { box: everywhere, label: allStudies } = check('All studies', { onchange: again });
+  const trail = table(HEADS, null);
+  const [rows] = trail.tBodies;
+  let last = 0; // where the next page begins
+  const older = action('Older', () => orToast(load(last)), { class: 'link', hidden: true });
   const none = el('p', { class: 'dim', hidden: true }, 'Nothing of this kind was done.');
-  const heads = HEADS.map((name) => el('th', { scope: 'col' }, name));
   const filters = [el('label', {}, 'from ', since), el('label', {}, 'to ', until)];
   panel.replaceChildren(
-    el('div', { class: 'filters' }, kind, who, ...filters, el('label', { class: 'check' }, everywhere, 'All studies')),
-    el('div', { class: 'trail' }, el('table', {}, el('thead', {}, el('tr', {}, ...heads)), rows)),
+    el('div', { class: 'filters' }, kind, who, filters, allStudies),
+    el('div', { class: 'trail' }, trail),
     none,
     older,
   );
@@ -64,7 +57,7 @@ export function audit(root, studio) {
     const elsewhere = everywhere.checked ? event.study || '' : '';
     const where = event.case || (event.case_id ? `#${event.case_id}` : elsewhere);
     const cells = [event.at.slice(0, 19).replace('T', ' '), event.who, event.kind, where, change(event)];
-    return el('tr', {}, ...cells.map((text) => el('td', { title: text }, text)));
+    return tr(cells.map((text) => el('td', { title: text }, text)));
   }
 
   async function load(before = 0) {
@@ -79,14 +72,15 @@ export function audit(root, studio) {
     });
     const got = await (await fetched(`/api/audit?${asked}`)).json();
     if (study !== studio.study) return;
-    offer(kind, 'everything', got.kinds);
-    offer(who, 'everybody', got.people);
+    const named = (/** @type {string[]} */ names) => options(names.map((name) => [name, name]));
+    offer(kind, el('option', { value: '' }, 'everything'), named(got.kinds));
+    offer(who, el('option', { value: '' }, 'everybody'), named(got.people));
     const found = got.events.map(row);
     if (before) rows.append(...found);
     else rows.replaceChildren(...found);
     none.hidden = rows.children.length > 0;
     older.hidden = !got.next;
-    older.onclick = () => orToast(load(got.next));
+    last = got.next;
   }
 
   const show = () => {

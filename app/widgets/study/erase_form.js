@@ -1,7 +1,7 @@
 // Erasing a patient: what there is of it is named first, and then exactly that goes.
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
-import { el, fill } from '../../static/dom.js';
+import { action, el, fill } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { form } from './manage_parts.js';
 
@@ -44,7 +44,7 @@ export function eraseForm(panel, erased) {
         {},
         lines.map((/** @type {string} */ line) => el('li', {}, line)),
       ),
-      el('button', { type: 'button', class: 'danger', onclick: go }, 'Erase this'),
+      action('Erase this', go, { class: 'danger' }),
     );
   }
   fill(

@@ -1,7 +1,7 @@
 // Bringing a study in: by path, by dropping files. The server works in the background; this waits for it.
 import { api } from '../../static/api.js';
 import { choose, orToast, toast } from '../../static/dialogs.js';
-import { finder, finderOfAll } from '../../static/dom.js';
+import { dropZone, finder, finderOfAll, onEnter } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { chosenFiles, dropAnywhere, droppedFiles } from './files.js';
@@ -85,10 +85,14 @@ export function importing(root, studio) {
   });
   $('.go-path').onclick = () => {
     const folder = $('.folder').value.trim();
+    if (!folder) {
+      $('.folder').focus();
+      return toast('Give the path of a folder or a CSV, or drop images below.', 'bad');
+    }
     const body = { ...settings(nameOf(folder)), folder, keep: $('.copy').checked };
     bring(() => api('/api/study/import', body), 'Reading');
   };
-  $('.folder').onkeydown = (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && $('.go-path').click();
+  onEnter($('.folder'), () => $('.go-path').click());
 
   /** Files go one by one, each with its path below what was dropped, so that the layout is kept. Resolves to the token
    * of the upload. @param {Upload[]} files */
@@ -146,18 +150,7 @@ export function importing(root, studio) {
     if (where === 'found') return found(files);
   }
 
-  const zone = $('.drop');
-  zone.ondragover = (/** @type {DragEvent} */ event) => {
-    event.preventDefault();
-    zone.classList.add('over');
-  };
-  zone.ondragleave = () => zone.classList.remove('over');
-  zone.ondrop = async (/** @type {DragEvent} */ event) => {
-    event.preventDefault();
-    zone.classList.remove('over');
-    event.stopPropagation();
-    offer(await droppedFiles(event));
-  };
+  dropZone($('.drop'), async (event) => offer(await droppedFiles(event)));
   dropAnywhere(offer);
   $('.pick-folder').onclick = () => $('.whole').click();
   $('.pick-files').onclick = () => $('.files').click();

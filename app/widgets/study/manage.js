@@ -2,15 +2,15 @@
 // The server checks the right to each of them again.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { fill, finder, finderOfAll } from '../../static/dom.js';
+import { el, fill, finder, finderOfAll } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
+import { administers } from '../../static/store.js';
 import { accounts } from './accounts.js';
 import { addForm } from './add_form.js';
 import { audit } from './audit.js';
 import { eraseForm } from './erase_form.js';
-import { labelsForm } from './labels_form.js';
+import { form } from './manage_parts.js';
 import { readersForm } from './readers_form.js';
-import { administers } from './room.js';
 import { watchForm, watchState } from './watch_form.js';
 
 /** @typedef {import('../../static/answers').Managed} Managed */
@@ -154,4 +154,15 @@ export function manage(root, studio, { bring, join, refresh }) {
   }
   orToast(rights());
   return { show: open };
+}
+
+// The labels of findings that Review offers.
+const ABOUT = 'One on each line; offered in Review when a mask is saved. Findings that use an older label keep it.';
+
+/** @param {string[]} labels @param {(labels: string[]) => void} keep */
+function labelsForm(labels, keep) {
+  const rows = Math.min(Math.max(labels.length + 1, 3), 8);
+  const box = el('textarea', { rows, 'aria-label': 'Labels, one on each line' });
+  box.value = labels.join('\n');
+  return [form(() => keep(box.value.split('\n')), box, el('button', {}, 'Keep')), el('p', { class: 'dim' }, ABOUT)];
 }

@@ -16,12 +16,6 @@ export const form = (submit, ...parts) =>
     ...parts,
   );
 
-/** @param {string} text @param {boolean} [checked] */
-export function check(text, checked = false) {
-  const box = el('input', { type: 'checkbox', checked });
-  return { box, label: el('label', { class: 'check' }, box, text) };
-}
-
 /** A field for a path on this machine. @param {string} text @param {string} [value] */
 export function path(text, value = '') {
   const box = el('input', {

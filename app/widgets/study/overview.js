@@ -5,9 +5,9 @@ import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
-import { plan, study } from '../../static/store.js';
+import { administers, plan, study } from '../../static/store.js';
 import { html } from '../../static/view.js';
-import { administers, confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
+import { confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
 
 /** @typedef {import('../../static/answers').Overview} Overview */
 /** @typedef {import('../../static/answers').Split} Split */

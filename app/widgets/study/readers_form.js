@@ -1,7 +1,7 @@
 // Who reads which case: dealing test cases out to readers, and taking back what was not read.
-import { el } from '../../static/dom.js';
+import { action, check, el, num, options, table, tr } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
-import { check, form } from './manage_parts.js';
+import { form } from './manage_parts.js';
 
 const NONE = 'Nobody has an account and nobody has read: see “Accounts”.';
 
@@ -12,36 +12,22 @@ const NONE = 'Nobody has an account and nobody has read: see “Accounts”.';
 export function readersForm({ readers, free, cases }, { assign, unassign }) {
   if (!readers.length) return [el('p', { class: 'dim' }, NONE)];
   const boxes = readers.map((reader) => ({ ...reader, ...check(reader.name) }));
-  const twice = el(
-    'select',
-    { 'aria-label': 'Readers for each case' },
-    el('option', { value: 1 }, 'one reader'),
-    el('option', { value: 2 }, 'two readers (double reading)'),
-  );
+  const ways = options([
+    [1, 'one reader'],
+    [2, 'two readers (double reading)'],
+  ]);
+  const twice = el('select', { 'aria-label': 'Readers for each case' }, ways);
   const back = (/** @type {string} */ name) =>
-    el(
-      'button',
-      {
-        type: 'button',
-        class: 'link',
-        title: `Take back what ${name} has not read yet`,
-        onclick: () => unassign(name),
-      },
-      'take back',
-    );
+    action('take back', () => unassign(name), { class: 'link', title: `Take back what ${name} has not read yet` });
   const rows = boxes.map(({ name, role, assigned, read, read_in_all, label }) =>
-    el(
-      'tr',
-      {},
-      el('td', {}, label),
+    tr([
+      label,
       el('td', { class: 'dim' }, role || ''),
-      el('td', { class: 'num' }, String(assigned)),
-      el('td', { class: 'num' }, String(read)),
-      el('td', { class: 'num' }, String(read_in_all)),
-      el('td', {}, assigned > read && back(name)),
-    ),
+      ...[assigned, read, read_in_all].map((n) => num(String(n))),
+      assigned > read && back(name),
+    ]),
   );
-  const heads = ['Reader', '', 'assigned', 'of these read', 'read in all', ''].map((text) => el('th', {}, text));
+  const heads = ['Reader', '', 'assigned', 'of these read', 'read in all', ''];
   const chosen = () => boxes.filter((b) => b.box.checked).map((b) => b.name);
   const about =
     `${plural(free, 'test case')} of ${cases} assigned to nobody. Dealing gives each case as many readers as ` +
@@ -49,7 +35,7 @@ export function readersForm({ readers, free, cases }, { assign, unassign }) {
   return [
     form(
       () => assign(chosen(), Number(twice.value)),
-      el('table', {}, el('tr', {}, heads), rows),
+      table(heads, rows),
       el('label', {}, 'Each case to ', twice),
       el('button', {}, 'Deal out'),
     ),

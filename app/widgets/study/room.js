@@ -6,7 +6,6 @@ import { Answered, plan, status, study } from '../../static/store.js';
 
 const SAMPLE = 28; // cases
 
-export const administers = signal(false);
 export const part = signal('all'); // of which the sample is drawn
 export const seed = signal(0);
 export const outlines = signal({ roi: true, lesion: true });

@@ -1,17 +1,16 @@
 // The Study tab: import, what the open study holds, what goes when it is removed. What administrators set lives in manage.js.
+
 import { effect } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
-import { finder } from '../../static/dom.js';
+import { action, el, fill, finder } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { planCard } from '../../static/plan.js';
-import { plan, started, study } from '../../static/store.js';
+import { administers, plan, started, study } from '../../static/store.js';
 import { html, show } from '../../static/view.js';
-import { bin } from './bin.js';
-import { Covered } from './covered.js';
 import { importing } from './importing.js';
 import { Heading, Next, Sample, Summary } from './overview.js';
-import { administers, covered, renew } from './room.js';
+import { covered, renew } from './room.js';
 
 /** Two ways to begin, while there is no study. @param {{demo: () => void, own: () => void}} props */
 function Doors({ demo, own }) {
@@ -52,7 +51,7 @@ export async function mount(root, studio) {
   const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
   const look = async () => {
     await api(`/api/study/${studio.study}/look`, {});
-    toast('Looking, with features learnt on other images: about a minute. Its cases then stand in Review.', 'good');
+    toast('Looking, with features learnt on other images. Its cases then stand in Review, by score.', 'good');
   };
   const removeOpen = async () => {
     if (!studio.study || !(await remove(studio.study))) return;
@@ -112,4 +111,49 @@ export async function mount(root, studio) {
 /** @param {{look: () => void, remove: () => void, open: (tab: string) => void}} props */
 function About({ look, remove: away, open }) {
   return html`<${Heading} look=${look} remove=${away} /><${Next} look=${look} open=${open} /><${Summary} />`;
+}
+
+// While a study is read blind in an open session, its tab shows no name and no label: a word, and a way to end the session.
+/** @param {{studio: import('../../static/types').Studio}} props */
+function Covered({ studio }) {
+  const end = async () => {
+    await api('/api/reading/end', {});
+    toast('The session has ended; its summary is in Review.', 'good');
+    await studio.renewStatus();
+  };
+  return html`<h2>A blind session is open</h2>
+    <p>What this study holds would reveal the labels. It is shown again when the session has ended.</p>
+    <div>
+      <button type="button" class="main" onClick=${() => studio.openTab('review')}>Go on reading</button>
+      <button type="button" onClick=${() => orToast(end())}>End the session</button>
+    </div>`;
+}
+
+// The bin: runs and studies that were removed within the last week, each with its way back.
+/** @typedef {import('../../static/answers').Binned} Binned */
+
+/** @param {HTMLElement} panel @param {(row: Binned) => unknown} restored what follows when something is back */
+export function bin(panel, restored) {
+  /** @param {Binned} row */
+  const back = async (row) => {
+    await api(`/api/bin/${row.kind}/${encodeURIComponent(row.id)}/restore`, {});
+    toast(`“${row.name}” is back.`, 'good');
+    restored(row);
+    await show();
+  };
+  /** @param {Binned} row */
+  const line = (row) =>
+    el(
+      'li',
+      {},
+      `${row.kind === 'run' ? `Run “${row.name}” of ${row.study}` : `Study “${row.name}”`}, until ${row.until.slice(0, 10)} `,
+      action('Bring back', () => orToast(back(row)), { class: 'link' }),
+    );
+  async function show() {
+    const { rows, days } = await api('/api/bin');
+    panel.hidden = !rows.length;
+    const note = `What was removed stays here for ${days} days.`;
+    fill(panel, el('h3', {}, 'Bin'), el('p', { class: 'dim' }, note), el('ul', {}, rows.map(line)));
+  }
+  return { show: () => show().catch(() => {}) }; // a blind reader has none
 }

@@ -1,7 +1,7 @@
 // The watched folder: what is dropped into it comes in by itself.
-import { el } from '../../static/dom.js';
+import { action, check, el, options } from '../../static/dom.js';
 import { day } from '../../static/format.js';
-import { check, form, path } from './manage_parts.js';
+import { form, path } from './manage_parts.js';
 
 /** @typedef {import('../../static/answers').Watch} Watch */
 
@@ -49,10 +49,10 @@ export function watchForm(watch, runs, set) {
     'select',
     { 'aria-label': 'Scored by' },
     el('option', { value: '' }, 'the run that Review opens with'),
-    runs.map((r) => el('option', { value: r.id }, `${r.name} · ${day(r.created)}`)),
+    options(runs.map((r) => [r.id, `${r.name} · ${day(r.created)}`])),
   );
   run.value = watch?.run || '';
-  const copy = check('Copy into the studio', watch?.copy);
+  const copy = check('Copy into the studio', { checked: watch?.copy });
   const send = (/** @type {boolean} */ active) =>
     set({ folder: folder.box.value, run: run.value, copy: copy.box.checked, active });
   const active = watch?.active;
@@ -63,7 +63,7 @@ export function watchForm(watch, runs, set) {
       el('label', {}, 'Scored by ', run),
       copy.label,
       el('button', { class: active ? null : 'main' }, active ? 'Keep changes' : 'Watch'),
-      active && el('button', { type: 'button', onclick: () => send(false) }, 'Stop watching'),
+      active && action('Stop watching', () => send(false)),
     ),
     el('div', { class: 'state' }, watch ? watchState(watch) : el('p', { class: 'dim' }, ABOUT)),
   ];

@@ -2,7 +2,6 @@
 import { api } from '../../static/api.js';
 import { el, finder } from '../../static/dom.js';
 import { act, until } from './acts.js';
-import { ring } from './ring.js';
 
 const $ = finder(document);
 const FORTH = ['ArrowRight', 'PageDown']; // a presenter's remote sends Page Down and Page Up
@@ -38,6 +37,7 @@ let waits = ''; // that the step waits for what it shows
 let came = ''; // what came of the step's acts
 /** @type {import('../../static/answers').TourState | null} what the studio said last */
 let now = null;
+let follows = 0; // the frame in which the ring is placed next
 /** Beside what is at work: how far the tour is. @param {string} [text] instead of both */
 const state = (text) => {
   const far = ready && `${at + 1} of ${steps.length}`;
@@ -219,3 +219,40 @@ say();
 open();
 look();
 $('.tour-next').focus();
+
+// A ring around what is spoken of. It follows its element, lets every click through, and is out of sight when that is.
+
+/** @param {HTMLIFrameElement} frame @param {string | null} selector nothing is ringed without one */
+export function ring(frame, selector) {
+  cancelAnimationFrame(follows);
+  /** @type {Element | null} */
+  let seen = null;
+  const follow = () => {
+    const page = frame.contentDocument;
+    if (page?.body) place(page);
+    if (selector) follows = requestAnimationFrame(follow);
+  };
+  const place = (/** @type {Document} */ page) => {
+    let box = /** @type {HTMLElement | null} */ (page.querySelector('#tour-ring'));
+    if (!box) {
+      box = Object.assign(page.createElement('div'), { id: 'tour-ring' });
+      page.body.append(box);
+    }
+    const node = selector && [...page.querySelectorAll(selector)].find((n) => n.getClientRects().length);
+    box.hidden = !node;
+    if (!node) return;
+    if (seen !== node) {
+      seen = node;
+      node.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    }
+    const { innerWidth, innerHeight } = /** @type {Window} */ (frame.contentWindow);
+    const r = node.getBoundingClientRect();
+    const left = Math.max(2, r.left - 5);
+    const top = Math.max(2, r.top - 5);
+    const right = Math.min(innerWidth - 2, r.right + 5);
+    const bottom = Math.min(innerHeight - 2, r.bottom + 5);
+    const style = `left:${left}px;top:${top}px;width:${Math.max(0, right - left)}px;height:${Math.max(0, bottom - top)}px`;
+    if (box.getAttribute('style') !== style) box.setAttribute('style', style);
+  };
+  follow();
+}

@@ -1,7 +1,7 @@
 // Several runs side by side: one curve of each, and the settings in which they differ.
 import { api, questions } from '../../static/api.js';
 import { Chart, COLOURS } from '../../static/chart.js';
-import { el, fill, finder } from '../../static/dom.js';
+import { el, fill, finder, offer, options, tr } from '../../static/dom.js';
 
 /** @typedef {import('../../static/answers').Compared} Compared */
 
@@ -30,24 +30,9 @@ export function measuresOf(series) {
 function differences({ runs, differences: rows }) {
   if (!rows.length) return el('p', { class: 'dim' }, 'None: these runs have the same settings.');
   const show = (/** @type {any} */ v) => (v == null ? '–' : Array.isArray(v) ? v.join(', ') : String(v));
-  return el(
-    'table',
-    {},
-    el(
-      'tr',
-      {},
-      el('th', {}, 'setting'),
-      runs.map((r, i) => el('th', { style: `color:${COLOURS[i]}` }, r.name)),
-    ),
-    rows.map(({ key, values }) =>
-      el(
-        'tr',
-        {},
-        el('td', { class: 'dim' }, key),
-        values.map((v) => el('td', {}, show(v))),
-      ),
-    ),
-  );
+  const names = runs.map((r, i) => el('th', { style: `color:${COLOURS[i]}` }, r.name));
+  const lines = rows.map(({ key, values }) => tr([el('td', { class: 'dim' }, key), ...values.map(show)]));
+  return el('table', {}, tr([el('th', {}, 'setting'), ...names]), lines);
 }
 
 export class Comparison {
@@ -70,12 +55,7 @@ export class Comparison {
     if (!newest()) return;
     this.compared = compared;
     const names = measuresOf(compared.series);
-    const kept = $('.measure').value;
-    fill(
-      $('.measure'),
-      names.map((n) => el('option', { value: n }, n)),
-    );
-    if (names.includes(kept)) $('.measure').value = kept;
+    offer($('.measure'), options(names.map((n) => [n, n])));
     fill($('.differences'), el('h2', {}, 'Settings that differ'), differences(compared));
     $('.detail').hidden = true;
     $('.versus').hidden = false;

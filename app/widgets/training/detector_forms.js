@@ -1,24 +1,24 @@
 // Which detectors are fitted after the training, and the settings of each.
-import { el } from '../../static/dom.js';
+import { check, el, options } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { fitting } from '../../static/kind.js';
-import { lesionsLike } from './lesions_like.js';
+
+/** The menu that says which lesions a lesion head learns from; it begins with those that fit the study's kind of image.
+ * @param {import('../../static/answers').TrainingForms} forms */
+export function lesionsLike(forms) {
+  const look = { class: 'lesions-like', 'aria-label': 'Lesions as in' };
+  const select = el('select', look, options(Object.entries(forms.lesions)));
+  if (fitting.value) select.value = fitting.value.head;
+  return select;
+}
 
 /** @param {import('../../static/answers').TrainingForms} forms */
 export function detectorForms(forms) {
   const detectors = Object.entries(forms.detectors).map(([name, { title, form, defaults, lesions }], i) => {
     const groups = form.map((group) => ({ ...group, title }));
     const settings = new Form(groups, structuredClone(defaults), () => {}, { open: 0, prefix: `${name}.` });
-    const box = el('input', { type: 'checkbox', checked: i === 0, 'data-detector': name });
-    return {
-      name,
-      lesions,
-      settings,
-      defaults,
-      usual: i === 0,
-      box,
-      label: el('label', { class: 'check' }, box, title),
-    };
+    const box = check(title, { checked: i === 0, 'data-detector': name });
+    return { name, lesions, settings, defaults, usual: i === 0, ...box };
   });
   const like = lesionsLike(forms);
   const follow = () => {

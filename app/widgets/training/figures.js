@@ -1,5 +1,5 @@
 // Names, figures and tables that the boards of a run share.
-import { el, fill } from '../../static/dom.js';
+import { el, matrix } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
 
 /** @typedef {import('../../static/answers').Evaluation} Evaluation */
@@ -39,22 +39,5 @@ export function block(title, name) {
 }
 
 /** Which class was taken for which. @param {{step: number, rows: (number | null)[][]}} confusion */
-export function confusionTable({ step, rows }) {
-  const grid = el('div', {
-    class: 'matrix',
-    style: `grid-template-columns: repeat(${rows.length + 1}, auto)`,
-    title: `Step ${step}: rows are the true class, columns the predicted one`,
-  });
-  const head = (/** @type {number} */ n) => el('span', { class: 'dim' }, `A${n}`);
-  const cells = rows.map((row, n) => {
-    const sum = row.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0) || 1;
-    const shade = (/** @type {number | null} */ v) => `background:rgba(124,196,212,${(0.7 * (v ?? 0)) / sum})`;
-    return [head(n), row.map((v) => el('span', { style: shade(v) }, String(v)))];
-  });
-  return fill(
-    grid,
-    el('span'),
-    rows.map((_, n) => head(n)),
-    cells,
-  );
-}
+export const confusionTable = ({ step, rows }) =>
+  matrix(rows, '', String, `Step ${step}: rows are the true class, columns the predicted one`);

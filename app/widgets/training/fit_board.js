@@ -79,8 +79,8 @@ export class FitBoard {
   /** Chosen on normal images and lesions of kinds not trained on; AUROC there, never on test images.
    * @param {{name: string, auroc?: Record<string, number>} | undefined} rule */
   #rule(rule) {
-    this.rule.element.hidden = !rule;
-    if (!rule) return;
+    this.rule.element.hidden = !rule?.name; // of what has learnt from marks there is another kind of rule
+    if (!rule?.name) return;
     const auroc = rule.auroc || {};
     const best = Object.entries(auroc)
       .sort((a, b) => b[1] - a[1])

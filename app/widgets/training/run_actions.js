@@ -1,9 +1,9 @@
 // The buttons of a run: pause, resume, rename, note, archive, delete, repeat, clone, fit.
 import { api } from '../../static/api.js';
 import { ask, confirm, orToast, pick, toast } from '../../static/dialogs.js';
-import { el } from '../../static/dom.js';
+import { el, onEnter } from '../../static/dom.js';
 import { bytes, plural } from '../../static/format.js';
-import { lesionsLike } from './lesions_like.js';
+import { lesionsLike } from './detector_forms.js';
 
 /** @param {import('./run_view.js').RunView} view */
 export function wireActions(view) {
@@ -28,7 +28,7 @@ export function wireActions(view) {
     if (name) await actAndTell('rename', name);
   };
   $('.run-name').onclick = rename;
-  $('.run-name').onkeydown = (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && rename();
+  onEnter($('.run-name'), rename);
   $('.note').onclick = async () => {
     const note = await ask('Note', view.run().note, { long: true });
     if (note !== null) await actAndTell('note', note);

@@ -1,6 +1,6 @@
 // The study's runs as a table: parents with their fits below them, state, progress, figures.
 import { toast } from '../../static/dialogs.js';
-import { el, finder } from '../../static/dom.js';
+import { el, finder, tr } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 
@@ -9,13 +9,23 @@ import { about } from '../../static/plan.js';
 const MOST = 6; // runs that can be compared
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
 /** States in other words than their names. @type {Record<string, string>} */
-export const WORDS = { new: 'not started', score: 'scoring', evaluate: 'evaluating', compare: 'comparing' };
+export const WORDS = {
+  new: 'not started',
+  score: 'scoring',
+  evaluate: 'evaluating',
+  compare: 'comparing',
+  embed: 'drawing its map',
+};
 
-/** @param {RunRow} run @returns {[look: string, words: string]} */
-function stateOf({ status, job }) {
-  if (job?.here && job.status === 'paused') return ['paused', 'paused'];
-  if (job?.here && job.status === 'running' && status === 'done') return ['running', WORDS[job.verb] || job.verb];
-  return [status, WORDS[status] || status];
+/** What is said of a run's state, and the look of it. @param {string} status @param {RunRow['job']} job */
+export function stateOf(status, job) {
+  const here = job?.here ? job : null;
+  if (here?.status === 'paused') return { look: 'paused', words: 'paused' };
+  const going = here?.status === 'running';
+  const look = going && status === 'done' ? 'running' : status;
+  if (going && here.wants !== 'run') return { look, words: here.wants === 'pause' ? 'pausing…' : 'cancelling…' };
+  const said = going && status === 'done' ? here.verb : status;
+  return { look, words: WORDS[said] || said };
 }
 
 /** Each parent, newest first, with its fits below it, oldest first. @param {RunRow[]} runs newest first */
@@ -135,7 +145,7 @@ export class RunList {
 
   /** @param {RunRow} run */
   #row(run) {
-    const [look, words] = stateOf(run);
+    const { look, words } = stateOf(run.status, run.job);
     const { l_aug: loss, val_accuracy: held } = run.latest;
     const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
     const first = run.id === this.best;
@@ -148,18 +158,18 @@ export class RunList {
       onclick: () => this.choose(run.id),
       onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && this.choose(run.id),
     };
-    return el(
-      'tr',
-      attributes,
-      el('td', {}, run.kind === 'pretrain' ? this.#tick(run) : ''),
+    const cells = [
+      run.kind === 'pretrain' && this.#tick(run),
       el('td', { class: 'name' }, run.parent ? `└ ${run.name}` : run.name),
       el('td', { class: 'dim' }, run.method),
-      el('td', {}, el('span', { class: `state ${look}` }, words)),
-      el('td', {}, this.#progress(run)),
-      el('td', {}, fixed(loss)),
-      el('td', {}, held == null ? '–' : accuracy(held)),
+      el('span', { class: `state ${look}` }, words),
+      this.#progress(run),
+      fixed(loss),
+      held == null ? '–' : accuracy(held),
       el('td', { title: first ? 'The best of this study' : null }, fixed(auroc), first && el('b', {}, ' best')),
-      [pixels, pro].map((v) => el('td', {}, fixed(v))),
-    );
+      fixed(pixels),
+      fixed(pro),
+    ];
+    return tr(cells, attributes);
   }
 }

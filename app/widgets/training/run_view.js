@@ -1,12 +1,11 @@
 // One run: state and buttons, an alarm in words, its board, its configuration, its log.
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
-import { finder } from '../../static/dom.js';
-import { seconds } from '../../static/format.js';
-import { configuration } from './configuration.js';
+import { el, finder } from '../../static/dom.js';
+import { moment, seconds } from '../../static/format.js';
 import { FitBoard } from './fit_board.js';
 import { wireActions } from './run_actions.js';
-import { WORDS } from './run_list.js';
+import { stateOf } from './run_list.js';
 import { TrainingBoard } from './training_board.js';
 
 /** @typedef {import('../../static/answers').RunDetail} RunDetail */
@@ -14,18 +13,6 @@ import { TrainingBoard } from './training_board.js';
 
 const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
 const WINDOW = 60_000; // milliseconds over which the speed is measured
-
-/** What is said of a run's state, and the look of it. @param {RunDetail} detail */
-export function stateOf({ run, job }) {
-  const here = job?.here ? job : null;
-  if (here?.status === 'paused') return { look: 'paused', words: 'paused' };
-  const scoring = here?.status === 'running' && run.status === 'done';
-  const look = scoring ? 'running' : run.status;
-  if (here?.status === 'running' && here.wants !== 'run')
-    return { look, words: here.wants === 'pause' ? 'pausing…' : 'cancelling…' };
-  if (scoring) return { look, words: here.verb };
-  return { look, words: WORDS[run.status] || run.status };
-}
 
 /**
  * Seconds until `steps` are done, from the moments at which steps were seen; null while too little was seen.
@@ -159,7 +146,7 @@ export class RunView {
   #header(data) {
     const { $ } = this;
     const { run, job } = data;
-    const { look, words } = stateOf(data);
+    const { look, words } = stateOf(run.status, job);
     $('.run-name').textContent = run.name;
     $('.who .state').className = `state ${look}`;
     $('.who .state').textContent = words;
@@ -199,4 +186,40 @@ export class RunView {
     pre.textContent = log || 'Nothing was logged.';
     pre.scrollTop = pre.scrollHeight;
   }
+}
+
+// Everything that a run was made with, as one list: seed, code, data, packages, settings.
+/** Nested settings as [key.with.dots, value]. @param {Record<string, unknown>} values @returns {[string, unknown][]} */
+export function flat(values, before = '') {
+  return Object.entries(values).flatMap(([key, value]) => {
+    const name = `${before}${key}`;
+    if (value && typeof value === 'object' && !Array.isArray(value))
+      return flat(/** @type {Record<string, unknown>} */ (value), `${name}.`);
+    return [[name, Array.isArray(value) ? value.join(', ') : value]];
+  });
+}
+
+/** @param {import('../../static/answers').RunDetail} detail */
+export function configuration({ run, data }) {
+  const { marks, ...config } = run.config;
+  /** @type {[string, unknown][]} */
+  const pairs = [
+    ['seed', run.config.seed],
+    ['code', run.code],
+    ['device', run.device],
+    ['data', data ? `${data.name}, fingerprint ${(data.fingerprint || '').slice(0, 16)}` : ''],
+    ['created', moment(run.created)],
+    [
+      'packages',
+      Object.entries(run.packages || {})
+        .map(([name, version]) => `${name} ${version}`)
+        .join(', '),
+    ],
+    ['marks', marks ? `${/** @type {{ masks: number[] }} */ (marks).masks.length} masks that readers drew` : null],
+    ...flat(config),
+  ];
+  return pairs.flatMap(([name, value]) => [
+    el('span', { class: 'dim' }, name),
+    el('span', {}, value == null || value === '' ? '–' : String(value)),
+  ]);
 }

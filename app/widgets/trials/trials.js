@@ -15,6 +15,15 @@ import { html, show } from '../../static/view.js';
 /** @typedef {import('../../static/types').Values} Values */
 
 const PERIOD = 8000; // milliseconds between two looks at how far readers are
+/** What of a plan is asked for in some plans alone. @type {Record<string, (plan: Values) => boolean>} */
+const WHEN = {
+  normal: ({ cases }) => cases === 'drawn',
+  abnormal: ({ cases }) => cases === 'drawn',
+  washout: ({ design }) => design === 'crossover',
+  rule: ({ marks }) => marks,
+  blind_to: ({ reference }) => reference === 'panel',
+  disagreement: ({ reference }) => reference === 'panel',
+};
 /** @type {Record<string, string>} */
 const STATE = { ready: 'Open the list', open: 'Go on reading' };
 
@@ -67,11 +76,17 @@ function Names({ label, names, chosen, on }) {
 function NewPlan({ about, sizes, plan, keep, resize }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
+    const follow = () => {
+      for (const [key, when] of Object.entries(WHEN)) form.controls[key].row.hidden = !when(plan.peek());
+    };
     const changed = (/** @type {string} */ key, /** @type {any} */ value) => {
       plan.value = { ...plan.peek(), [key]: value };
       if (key === 'difference') resize();
+      follow();
     };
     const form = new Form(about.form, plan.peek(), changed, { open: 3 });
+    form.element.classList.add('explained');
+    follow();
     place.current?.replaceChildren(form.element);
   }, [about.form]);
   const set = (/** @type {string} */ key) => (/** @type {any} */ value) => {

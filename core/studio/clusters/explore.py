@@ -22,6 +22,7 @@ from core.studio.db.store import NotFound, Store
 from core.studio.ingest import cache, resize
 from core.studio.ingest.masks import get_mask
 from core.studio.ingest.originals import shown
+from core.studio.ingest.records import name_shown
 from core.studio.review.exports.tables import Names, cell
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
@@ -262,13 +263,16 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
     """Describes one point: the case, its class, its reading by run `fit`, the latest reviews, outlines."""
     check(m, point)
     case_id, lesions = int(m.points.case_id[point]), int(m.points.lesions[point])
-    case = store.one("SELECT id, name, split, label, width, height, tags FROM cases WHERE id = ?", [case_id])
+    case = store.one("SELECT id, name, added, split, label, width, height, tags FROM cases WHERE id = ?", [case_id])
+    if case is not None:
+        case = {**case, "name": name_shown(case), "tags": json.loads(case["tags"])}
+        case.pop("added")
     said = {
         "point": point,
         "case_id": case_id,
         "lesions": lesions,
         "group": m.about["groups"][int(m.points.group[point])],
-        "case": {**case, "tags": json.loads(case["tags"])} if case else None,
+        "case": case,
         "box": m.points.box(point),
         "outline": outline(store, m, point),
         "reading": None,

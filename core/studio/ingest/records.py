@@ -1,10 +1,12 @@
-"""Rows of studies: naming, listing and deleting them."""
+"""Rows of studies: naming, listing and deleting them; a case's name for people."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
 
 from core.studio.db.store import NotFound, Store, parsed
 
@@ -18,6 +20,18 @@ _SETTINGS = (
     "planted-readers",
     "tags",
 )  # of a study, as NAME:STUDY
+
+
+_UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{24,}|\d+(?:\.\d+){6,}", re.I)
+
+
+def name_shown(case: Mapping) -> str:
+    """A case's name for people; where that is an identifier that no one can read (a UUID, a hash, a DICOM UID), its
+    number and the day of its import."""
+    stem, sign, frame = case["name"].partition(" #")
+    if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
+        return case["name"]
+    return f"Case {case['id']}, {case['added'][:10]}" + (f" #{frame}" if sign else "")
 
 
 def slug(name: str) -> str:

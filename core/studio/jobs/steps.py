@@ -69,6 +69,21 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
     "plant": "core.studio.review.planted",
 }
 
+DOING = {  # what a step does, as its job says while it goes on
+    "pretrain": "Training",
+    "fit": "Fitting",
+    "score": "Scoring",
+    "evaluate": "Evaluating",
+    "compare": "Comparing",
+    "embed": "Drawing the map",
+    "project": "Placing images",
+    "import": "Taking in images",
+    "send": "Sending",
+    "demo": "Drawing the demo study",
+    "report": "Making the report",
+    "plant": "Planting lesions",
+}
+
 _STEPS: dict[str, Callable[[Work], Any]] = {}
 _LONG: set[str] = set()
 

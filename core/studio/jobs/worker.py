@@ -25,7 +25,7 @@ from core.studio.jobs import execution, memory, times
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.queues import LONG, QUEUES, others_wait
 from core.studio.jobs.records import TRAINS
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import DOING, STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
 FLUSH = 1.0  # seconds between two writes of metrics
@@ -259,19 +259,20 @@ class Reporter:
     def __init__(self, store: Store, job: dict):
         self.store, self.job = store, job
         self.rows: list[tuple[int, str, float]] = []
-        self.fraction, self.message, self.written = 0.0, f"{job['step']} starts", 0.0
+        self.doing = DOING.get(job["step"], job["step"])
+        self.fraction, self.message, self.written = 0.0, f"{self.doing} begins", 0.0
         self.shown: str | None = None
         self.thinned = 0  # the step at which the stored metrics were thinned last
 
     def __call__(self, values: dict) -> None:
-        step, steps = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
-        self.fraction = min(step / steps, 1.0)
+        step, count = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
+        self.fraction = min(step / count, 1.0)
         self.rows += [(step, name, value) for name, value in flatten(values) if name not in ("step", "steps")]
         message = values.get("message")
         if message and message != self.shown and self.job["run"]:
             journal.log(self.store, self.job["run"], message)
             self.shown = message
-        self.message = message or f"{self.job['step']} {step} of {steps}"
+        self.message = message or f"{self.doing}: {step} of {count}"
         if time.monotonic() - self.written >= FLUSH:
             self.flush()
 

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from core.studio.db.store import Store
+from core.studio.ingest.records import name_shown
 from core.studio.review.decisions import DECISIONS
 
 Z = 1.959963984540054  # two-sided 95 %
@@ -100,8 +101,8 @@ def agreement(store: Store, study: str, stage: str = "last") -> dict:
         counts = np.array([[sum(d == c for c in case.values()) for d in DECISIONS] for case in full])
         every = fleiss(counts)
     apart = {case: words for case, words in sorted(said.items()) if len(set(words.values())) > 1}
-    named = "SELECT id, name FROM cases WHERE id IN (SELECT value FROM json_each(?))"
-    names = {r["id"]: r["name"] for r in store.query(named, [json.dumps(list(apart))])}
+    named = "SELECT id, name, added FROM cases WHERE id IN (SELECT value FROM json_each(?))"
+    names = {r["id"]: name_shown(r) for r in store.query(named, [json.dumps(list(apart))])}
     settled = {
         r["case_id"]: {"reader": r["reader"], "decision": r["decision"]}
         for r in store.query(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from core.engine.registry import DETECTORS
 from core.studio.db import audit
 from core.studio.db.store import Row, Store
 from core.studio.ingest import dicom, spacing, video, volumes
+from core.studio.ingest.records import name_shown
 from core.studio.review import decisions, masks, scales
 from core.studio.review.context import RequestContext
 from core.studio.runs import certainty, preferred
@@ -148,18 +148,6 @@ def runs_of_trial(context: RequestContext) -> list[dict]:
     wanted = context.trial["run"] if context.trial and shown else None
     runs = [r for r in scored_runs(context.store, context.study) if r["id"] == wanted]
     return [{**run, "first": True} for run in runs]
-
-
-_UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{24,}|\d+(?:\.\d+){6,}", re.I)
-
-
-def name_shown(case: Mapping) -> str:
-    """A case's name for people; where that is an identifier that no one can read (a UUID, a hash, a DICOM UID), its
-    number and the day of its import."""
-    stem, sign, frame = case["name"].partition(" #")
-    if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
-        return case["name"]
-    return f"Case {case['id']}, {case['added'][:10]}" + (f" #{frame}" if sign else "")
 
 
 def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:

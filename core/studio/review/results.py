@@ -14,6 +14,7 @@ from core.engine.calibration.outlines import outlined
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.ingest.patients import patients_of
+from core.studio.ingest.records import name_shown
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import outline_level, pixel_scale
 from core.studio.runs.marks import learnt_from
@@ -76,14 +77,15 @@ def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
 
 
 def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
-    """Rows of a few cases in their order: id, name, label, score, percentile, flagged."""
+    """Rows of a few cases in their order: id, name as it is shown, label, score, percentile, flagged."""
     end = "_roi" if roi else ""
-    return store.query(
-        f"SELECT c.id, c.name, c.label, r.score{end} AS score, r.percentile{end} AS percentile, "
+    rows = store.query(
+        f"SELECT c.id, c.name, c.added, c.label, r.score{end} AS score, r.percentile{end} AS percentile, "
         f"r.flagged{end} AS flagged FROM json_each(?) d CROSS JOIN cases c ON c.id = d.value "
         "JOIN readings r ON r.case_id = c.id WHERE r.run = ? ORDER BY d.key",
         [json.dumps(cases.ids.tolist()), run],
     )
+    return [{k: v for k, v in {**r, "name": name_shown(r)}.items() if k != "added"} for r in rows]
 
 
 # The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel.
@@ -214,7 +216,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
     drawn = random.Random(0).sample(there, POINTS) if len(there) > POINTS else there
     rows = store.query(  # CROSS: joined in this order, from the few that are drawn
         "SELECT r.case_id, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, json_extract(r.extra, '$.outline') AS outline, "
-        "m.png, c.name FROM json_each(?) d "
+        "m.png, c.id, c.name, c.added FROM json_each(?) d "
         "CROSS JOIN lesion_masks m ON m.id = d.value CROSS JOIN cases c ON c.id = m.case_id "
         "CROSS JOIN readings r ON r.run = ? AND r.case_id = m.case_id WHERE r.map IS NOT NULL ORDER BY r.case_id",
         [json.dumps([truth[case] for case in drawn]), run],
@@ -226,7 +228,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
         outline = outlined(heat[None], outline_level(row, scale), scale)[0]
         total = int(mask.sum() + outline.sum())
         dice = 2 * int((mask & outline).sum()) / total if total else 1.0
-        points.append({"case": row["case_id"], "name": row["name"], "size": float(mask.mean()), "dice": dice})
+        points.append({"case": row["case_id"], "name": name_shown(row), "size": float(mask.mean()), "dice": dice})
     points.sort(key=lambda p: p["size"])
     parts = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
     summary = [

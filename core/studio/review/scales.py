@@ -63,9 +63,9 @@ def in_words(percentile: float | None, flagged: bool | None, point: OperatingPoi
     """'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None where it is not to be shown."""
     if percentile is None:
         return "Not scored by this run yet."
-    place = "all" if percentile >= 100 else f"{percentile:.1f} %"
+    place = "all" if percentile >= 100 else f"{percentile:.1f} % of"
     what = "flagged" if flagged else "not flagged"
     if point is None:
-        return f"Higher than {place} of held-out normals; {what}."
+        return f"Higher than {place} held-out normals; {what}."
     above = f"{FLAG_PERCENTILE:g} %" if point.threshold is None else f"a score of {point.threshold:.3f}, {point.words}"
-    return f"Higher than {place} of held-out normals; {what} (above {above})."
+    return f"Higher than {place} held-out normals; {what} (above {above})."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Store
+from core.studio.ingest.records import name_shown
 from core.studio.review import sessions
 from core.studio.review.agreement import cohen
 from core.studio.review.cases import scored_runs
@@ -174,7 +175,7 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     first, last, seconds = said(store, session)
     neutral = hidden or bool(session["neutral"])
     cases = store.query(
-        "SELECT c.id, c.name, coalesce(r.percentile_roi, r.percentile) AS percentile, "
+        "SELECT c.id, c.name, c.added, coalesce(r.percentile_roi, r.percentile) AS percentile, "
         "coalesce(r.flagged_roi, r.flagged) AS flagged FROM reading_session_cases o JOIN cases c ON c.id = o.case_id "
         "LEFT JOIN readings r ON r.case_id = o.case_id AND r.run = ? WHERE o.session = ? ORDER BY o.position",
         [session["run"], session["id"]],
@@ -189,7 +190,7 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
         "code": code_row["code"] if code_row else None,
         "rows": [
             {
-                "name": name_of(session_names(session), c["id"]) if neutral else c["name"],
+                "name": name_of(session_names(session), c["id"]) if neutral else name_shown(c),
                 "first": first.get(c["id"]),
                 "decision": last.get(c["id"]),
                 "seconds": seconds.get(c["id"]),

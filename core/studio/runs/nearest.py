@@ -18,6 +18,7 @@ import numpy as np
 from core.engine.rows import Some
 from core.studio.db.store import Store
 from core.studio.ingest.cache import StudyArrays, load_arrays
+from core.studio.ingest.records import name_shown
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
 from core.studio.runs.snapshots import Snapshot, encoder_run
@@ -45,11 +46,13 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
         neighbours = json.loads(row["n"])
     out = []
     for other, distance in neighbours:
-        query = 'SELECT id, name, sha256, width, height, bits FROM cases WHERE study = ? AND "row" = ?'
+        query = 'SELECT id, name, added, sha256, width, height, bits FROM cases WHERE study = ? AND "row" = ?'
         case = store.one(query, [study, other])
         if case is not None:
             mark = f"{case.pop('sha256') or ''}"[:10]
-            out.append({**case, "v": mark, "distance": distance})
+            shown = {**case, "name": name_shown(case), "v": mark, "distance": distance}
+            shown.pop("added")
+            out.append(shown)
     return out
 
 

@@ -144,10 +144,17 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
 
 
 def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
-    """Seconds until a run is trained or fitted, scored and evaluated; None where no job is at it or comes to it."""
+    """Seconds until a run is trained or fitted, scored and evaluated; None where no job is at it or comes to it.
+
+    A map of what it has learnt is no part of it.
+    """
     if job is None or job["status"] not in ("running", "queued"):
         return None
-    seconds = [s for s, step in zip(estimate.steps(job), job["chain"], strict=True) if step["run"] == run]
+    seconds = [
+        s
+        for s, step in zip(estimate.steps(job), job["chain"], strict=True)
+        if step["run"] == run and step["step"] != "embed"
+    ]
     return round(sum(seconds), 1) or None
 
 

@@ -27,6 +27,15 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
     assert threading.active_count() < 50  # nothing was fitted here
 
 
+def test_a_map_that_came_by_itself_opens_where_none_is_open(maps):
+    """As a first look draws one: nobody asked for it here."""
+    maps.get("(view.panes[0].blank(), view.emptiness())")
+    maps.page.get_by_role("heading", name="No map yet").wait_for()
+    maps.page.evaluate("window.Studio.emit('status', { studies: [], reading: {}, runs: {}, drafts: {}, arrived: {} })")
+    maps.page.wait_for_function(LOADED)
+    assert maps.page.locator(".scatter-room .nothing").is_hidden()
+
+
 def test_a_map_that_is_asked_for_is_stopped(maps, mapped):
     page = maps.page
     before = maps.get("view.panes[0].map.key")

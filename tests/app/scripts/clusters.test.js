@@ -5,8 +5,8 @@ import { bounds, Grid } from '../../../app/widgets/clusters/js/grid.js';
 import { titleOf } from '../../../app/widgets/clusters/js/model.js';
 import { radiusFor, shuffled } from '../../../app/widgets/clusters/js/paint.js';
 import { categoryColours, colouring, css, ramp } from '../../../app/widgets/clusters/js/palette.js';
+import { valueText } from '../../../app/widgets/clusters/js/pane.js';
 import { join, widen } from '../../../app/widgets/clusters/js/projected.js';
-import { valueText } from '../../../app/widgets/clusters/js/tip.js';
 import { random } from './browser.js';
 
 /** @param {number} n @param {number} seed */

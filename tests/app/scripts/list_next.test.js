@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { nextUnread } from '../../../app/widgets/review/js/list_next.js';
+import { nextUnread } from '../../../app/widgets/review/js/list.js';
 
 const rows = (/** @type {string[]} */ ...decisions) =>
   decisions.map((decision, i) => ({ row: { id: i + 1, decision: decision || null } }));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { fillComponent } from '../../../app/widgets/review/js/component.js';
+import { fillComponent } from '../../../app/widgets/review/js/editor.js';
 import { boxOf, componentAt, components, fillHoles, smooth } from '../../../app/widgets/review/js/regions.js';
 import { linesOf, maskOf, random } from './browser.js';
 

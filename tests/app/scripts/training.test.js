@@ -3,10 +3,9 @@ import test from 'node:test';
 import './browser.js';
 import { same } from '../../../app/widgets/medmix/presets.js';
 import { measuresOf } from '../../../app/widgets/training/comparison.js';
-import { flat } from '../../../app/widgets/training/configuration.js';
 import { chartsOf } from '../../../app/widgets/training/fit_board.js';
-import { bestOf, firstShown, ordered } from '../../../app/widgets/training/run_list.js';
-import { secondsLeft, stateOf } from '../../../app/widgets/training/run_view.js';
+import { bestOf, firstShown, ordered, stateOf } from '../../../app/widgets/training/run_list.js';
+import { flat, secondsLeft } from '../../../app/widgets/training/run_view.js';
 import { collapseLevel } from '../../../app/widgets/training/training_board.js';
 
 /** @param {string} id @param {object} [more] */
@@ -45,10 +44,11 @@ test('the best run is the one with the best AUROC, of two or more', () => {
 test('a state in words', () => {
   const job = { here: true, status: 'running', wants: 'run', verb: 'score' };
   const say = (/** @type {object} */ of, /** @type {string} */ status) =>
-    stateOf(/** @type {any} */ ({ run: { status }, job: { ...job, ...of } })).words;
+    stateOf(status, /** @type {any} */ ({ ...job, ...of })).words;
   assert.equal(say({ wants: 'pause' }, 'running'), 'pausing…');
   assert.equal(say({ status: 'paused' }, 'running'), 'paused');
-  assert.equal(say({}, 'done'), 'score');
+  assert.equal(say({}, 'done'), 'scoring');
+  assert.equal(say({ verb: 'embed' }, 'done'), 'drawing its map');
   assert.equal(say({ here: false }, 'new'), 'not started');
 });
 

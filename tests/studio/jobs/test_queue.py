@@ -8,7 +8,7 @@ from core.studio.db import journal
 from core.studio.db.store import NotFound, Store
 from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import STEPS
+from core.studio.jobs.steps import DOING, MODULES, STEPS
 from core.studio.runs import records as runs
 from tests.conftest import wait
 from tests.studio.jobs.conftest import chain
@@ -35,6 +35,15 @@ def test_a_chain_runs_to_its_end(store, run, steps):
     assert (row["status"], row["position"], row["progress"], row["pid"]) == ("done", 1, 1.0, None)
     assert journal.metrics(store, run) == {"loss": [(3, 1.5)], "list_0": [(3, 1.0)], "list_1": [(3, 2.0)]}
     assert [line["line"] for line in journal.read_log(store, run)][0] == "said"
+
+
+def test_a_job_says_in_plain_words_what_it_does(store, run, steps):
+    assert set(DOING) == set(MODULES)
+    job = jobs.submit(store, chain(run, "evaluate"), start=False)
+    reporter = worker.Reporter(store, {**jobs.get_job(store, job), "run": run})
+    assert reporter.message == "Evaluating begins"
+    reporter({"step": 1, "steps": 2})
+    assert reporter.message == "Evaluating: 1 of 2"
 
 
 def test_jobs_run_in_the_order_in_which_they_came(store, run, steps):

@@ -76,6 +76,18 @@ def test_a_studys_agreement_and_its_disagreements(room):
     assert settled is None or settled["adjudication"] == {"reader": "chief", "decision": "abnormal"}
 
 
+def test_names_that_no_one_can_read_are_numbers_in_results_too(room):
+    store, run = room
+    unnamed = "1d0b0b0c-7a7b-4a4e-9d1c-0123456789ab.jpg"
+    store.execute("UPDATE cases SET name = ?", [unnamed])
+    case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
+    decide(store, case, "ann", "normal")
+    decide(store, case, "ben", "abnormal")
+    names = [d["name"] for d in agreement.agreement(store, "room")["differ"]]
+    names += [row["name"] for row in rows_of_cases(store, run, scored(store, "room", run).test)]
+    assert len(names) > 2 and all(name.startswith("Case ") for name in names)
+
+
 def test_operating_point_against_labels_and_against_readers(room):
     store, run = room
     cases = scored(store, "room", run).test

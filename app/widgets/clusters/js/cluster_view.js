@@ -10,13 +10,25 @@ import { MapForm } from './map_form.js';
 import { Menus } from './menus.js';
 import { titleOf } from './model.js';
 import { Numbers } from './numbers.js';
-import { Pane } from './pane.js';
+import { Pane, showTip } from './pane.js';
 import { Projecting } from './projecting.js';
 import { Selecting } from './selecting.js';
-import { showTip } from './tip.js';
 
 /** @type {Record<string, string>} */
 const TOOLS = { v: 'pan', b: 'box', l: 'lasso' };
+
+const NOTHING = {
+  study: ['No study yet', 'Import one in the Study tab.'],
+  waiting: ['A map is being drawn', 'It opens here by itself.'],
+  map: [
+    'No map yet',
+    'Choose an encoder and a method on the left, then draw the map: every point is an image, as the encoder sees it.',
+  ],
+  encoder: [
+    'No encoder yet',
+    'Train an encoder in the Training tab. Its first snapshot can be mapped while the training goes on.',
+  ],
+};
 
 export class ClusterView extends Selecting {
   /** @param {HTMLElement} root @param {import('../../../static/types').Studio} studio */
@@ -96,10 +108,11 @@ export class ClusterView extends Selecting {
       this.wanted = null;
       toast(failed.message || 'The map could not be drawn.', 'bad');
     }
-    if (this.wanted && ready.some((m) => m.key === this.wanted)) {
-      const key = this.wanted;
-      this.wanted = null;
-      await this.show(this.active, key);
+    // What was asked for here; else, where none is open, one that has come by itself.
+    const come = ready.find((m) => m.key === this.wanted) || (!this.panes[0].map && !this.opening && ready[0]);
+    if (come) {
+      if (come.key === this.wanted) this.wanted = null;
+      await this.show(this.active, come.key);
     }
     this.emptiness();
   }
@@ -150,12 +163,8 @@ export class ClusterView extends Selecting {
     this.$('.bar').hidden = none;
     if (!none) return;
     const ready = this.form.runs.length;
-    this.$('.nothing h2').textContent = !this.study ? 'No study yet' : ready ? 'No map yet' : 'No encoder yet';
-    this.$('.nothing p').textContent = !this.study
-      ? 'Import one in the Study tab.'
-      : ready
-        ? 'Choose an encoder and a method on the left, then draw the map: every point is an image, as the encoder sees it.'
-        : 'Train an encoder in the Training tab. Its first snapshot can be mapped while the training goes on.';
+    const kind = !this.study ? 'study' : this.waiting ? 'waiting' : ready ? 'map' : 'encoder';
+    [this.$('.nothing h2').textContent, this.$('.nothing p').textContent] = NOTHING[kind];
   }
 
   // Tools -----------------------------------------------------------------------------------------

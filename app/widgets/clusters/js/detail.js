@@ -1,6 +1,6 @@
 // The point that was clicked: its image with heat map and outline, its score, its nearest in feature space.
 import { api } from '../../../static/api.js';
-import { el } from '../../../static/dom.js';
+import { action, check, el } from '../../../static/dom.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
 /** @typedef {import('../../../static/answers').PointDetail} PointDetail */
@@ -136,22 +136,21 @@ export class Detail {
 
   /** @param {Pane} pane @param {Neighbour[]} neighbours */
   near(pane, neighbours) {
-    this.root.querySelector('.near')?.replaceChildren(
-      ...neighbours.map(({ point, distance }) =>
-        el(
-          'button',
-          {
-            class: 'thumb',
-            'data-point': point,
-            title: `Distance ${distance.toFixed(4)}`,
-            onclick: () => this.clusters.click(pane, point, false),
-          },
-          el('img', { src: pane.map.thumb(point), alt: '' }),
-          el('i', { style: `background:${this.clusters.colourOf(pane, point)}` }),
-          el('span', { class: 'num' }, distance.toFixed(3)),
+    this.root
+      .querySelector('.near')
+      ?.replaceChildren(
+        ...neighbours.map(({ point, distance }) =>
+          action(
+            [
+              el('img', { src: pane.map.thumb(point), alt: '' }),
+              el('i', { style: `background:${this.clusters.colourOf(pane, point)}` }),
+              el('span', { class: 'num' }, distance.toFixed(3)),
+            ],
+            () => this.clusters.click(pane, point, false),
+            { class: 'thumb', 'data-point': point, title: `Distance ${distance.toFixed(4)}` },
+          ),
         ),
-      ),
-    );
+      );
   }
 
   /** @param {NonNullable<PointDetail['reading']>} reading */
@@ -172,32 +171,22 @@ export class Detail {
   /** @param {HTMLElement} frame @param {'heat' | 'outline'} name @param {string} title */
   layer(frame, name, title) {
     frame.classList.toggle(`no-${name}`, !this.layers[name]);
-    return el(
-      'label',
-      { class: 'check' },
-      el('input', {
-        type: 'checkbox',
-        checked: this.layers[name],
-        onchange: (/** @type {{ target: HTMLInputElement }} */ e) => {
-          this.layers[name] = e.target.checked;
-          frame.classList.toggle(`no-${name}`, !e.target.checked);
-        },
-      }),
-      ` ${title}`,
-    );
+    const { box, label } = check(` ${title}`, {
+      checked: this.layers[name],
+      onchange: () => {
+        this.layers[name] = box.checked;
+        frame.classList.toggle(`no-${name}`, !box.checked);
+      },
+    });
+    return label;
   }
 
   /** @param {Shown} said */
   link(said) {
     if (said.lesions || !said.case || said.case.split !== 'test') return null;
-    return el(
-      'button',
-      {
-        class: 'small',
-        title: 'Open this case in Review',
-        onclick: () => this.clusters.studio.openCase(said.case_id),
-      },
-      'Review',
-    );
+    return action('Review', () => this.clusters.studio.openCase(said.case_id), {
+      class: 'small',
+      title: 'Open this case in Review',
+    });
   }
 }

@@ -1,7 +1,7 @@
 // The selection as pictures: how many of which class, the images, what can be done with them.
 import { api } from '../../../static/api.js';
-import { toast } from '../../../static/dialogs.js';
-import { el } from '../../../static/dom.js';
+import { orToast, toast } from '../../../static/dialogs.js';
+import { action, el, onEnter } from '../../../static/dom.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
 
@@ -57,57 +57,45 @@ export class Gallery {
     const own = Array.from(points).filter((i) => i < pane.map.own);
     /** @param {'tag' | 'worklist'} what @param {object} body @param {(done: any) => string} say */
     const act = async (what, body, say) => {
-      try {
-        if (!own.length) throw new Error('Images placed on a map are no cases of its study: import them first.');
-        const done = await api(`${pane.map.base}/${what}`, { points: own, ...body });
-        done.left_out += points.length - own.length;
-        toast(
-          say(done) + (done.left_out ? ` ${done.left_out} points are no cases for it and were left out.` : ''),
-          'good',
-        );
-        await Promise.all(this.clusters.shown.map((p) => p.refreshColumns(p.fit)));
-        this.clusters.legend.render(pane);
-      } catch (error) {
-        toast(error.message, 'bad');
-      }
+      if (!own.length) throw new Error('Images placed on a map are no cases of its study: import them first.');
+      const done = await api(`${pane.map.base}/${what}`, { points: own, ...body });
+      const left = done.left_out + points.length - own.length;
+      toast(say(done) + (left ? ` ${left} points are no cases for it and were left out.` : ''), 'good');
+      await Promise.all(this.clusters.shown.map((p) => p.refreshColumns(p.fit)));
+      this.clusters.legend.render(pane);
     };
     const name = el('input', { type: 'text', class: 'tag', placeholder: 'tag', maxlength: 60, 'aria-label': 'Tag' });
     const tag = () =>
-      name.value.trim() && act('tag', { tag: name.value }, (d) => `${d.cases} cases tagged \u201c${d.tag}\u201d.`);
-    name.addEventListener('keydown', (event) => {
-      if (event.key === 'Enter') tag();
-    });
+      name.value.trim() &&
+      orToast(act('tag', { tag: name.value }, (d) => `${d.cases} cases tagged \u201c${d.tag}\u201d.`));
+    onEnter(name, tag);
     return el(
       'div',
       { class: 'actions' },
       name,
-      el('button', { onclick: tag }, 'Tag'),
-      el(
-        'button',
-        {
-          class: 'worklist',
-          title: 'Assign these test cases to you: Review lists them',
-          onclick: () => act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`),
-        },
-        'To worklist',
-      ),
+      action('Tag', tag),
+      action('To worklist', () => orToast(act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`)), {
+        class: 'worklist',
+        title: 'Assign these test cases to you: Review lists them',
+      }),
     );
   }
 
   /** @param {Pane} pane @param {number} i */
   tile(pane, i) {
-    return el(
-      'button',
+    return action(
+      [
+        el('img', { src: pane.map.thumb(i), alt: '', loading: 'lazy' }),
+        el('i', { style: `background:${this.clusters.colourOf(pane, i)}` }),
+      ],
+      () => this.clusters.focus(pane, i),
       {
         class: 'thumb',
         'data-point': i,
         'data-case': pane.map.cases[i],
-        onclick: () => this.clusters.focus(pane, i),
         onpointerenter: () => this.clusters.flash(pane, i),
         onpointerleave: () => this.clusters.flash(pane, -1),
       },
-      el('img', { src: pane.map.thumb(i), alt: '', loading: 'lazy' }),
-      el('i', { style: `background:${this.clusters.colourOf(pane, i)}` }),
     );
   }
 }

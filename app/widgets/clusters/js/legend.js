@@ -1,5 +1,5 @@
 // What the colours mean, how many there are, and switches to hide, show and isolate.
-import { el, finder } from '../../../static/dom.js';
+import { action, el, finder } from '../../../static/dom.js';
 import { css, rampCss } from './palette.js';
 
 /** @typedef {import('../../../static/answers').Column} Column */
@@ -44,16 +44,11 @@ export class Legend {
       const toggle = () => this.clusters.toggle(column.name, name);
       return entry(
         { label, shown, colour: css(table[c]), count: counts[c], toggle },
-        el(
-          'button',
-          {
-            class: 'alone',
-            'aria-label': `Only ${label}`,
-            title: 'Only this',
-            onclick: () => this.clusters.alone(column.name, name, names),
-          },
-          'only',
-        ),
+        action('only', () => this.clusters.alone(column.name, name, names), {
+          class: 'alone',
+          'aria-label': `Only ${label}`,
+          title: 'Only this',
+        }),
       );
     });
   }
@@ -85,17 +80,14 @@ export class Legend {
  * @param {...HTMLElement} more
  */
 function entry({ label, shown, colour, count, toggle }, ...more) {
-  const button = el(
-    'button',
-    {
-      class: 'toggle',
-      'aria-pressed': String(shown),
-      'aria-label': `${shown ? 'Hide' : 'Show'} ${label}`,
-      onclick: toggle,
-    },
-    el('i', { style: `background:${colour}` }),
-    el('span', { class: 'name' }, label),
-    el('span', { class: 'num count' }, count.toLocaleString('en')),
+  const button = action(
+    [
+      el('i', { style: `background:${colour}` }),
+      el('span', { class: 'name' }, label),
+      el('span', { class: 'num count' }, count.toLocaleString('en')),
+    ],
+    toggle,
+    { class: 'toggle', 'aria-pressed': String(shown), 'aria-label': `${shown ? 'Hide' : 'Show'} ${label}` },
   );
   return el('div', { class: `entry${shown ? '' : ' off'}` }, button, ...more);
 }

@@ -1,7 +1,7 @@
 // What to draw: encoder, method, features, epochs. A fit runs as a job; this only asks, waits and shows how it goes.
 import { api } from '../../../static/api.js';
-import { orToast, toast } from '../../../static/dialogs.js';
-import { el, finder, finderOfAll } from '../../../static/dom.js';
+import { orToast } from '../../../static/dialogs.js';
+import { el, finder, finderOfAll, offer, options } from '../../../static/dom.js';
 
 const LIMITS = { seed: 'seed', perplexity: 'perplexity', neighbours: 'neighbours', min_dist: 'min_dist' };
 
@@ -24,12 +24,10 @@ export class MapForm {
   async load(study) {
     const { runs } = await api(`/api/clusters/runs?study=${encodeURIComponent(study)}`);
     this.runs = runs;
-    const select = this.$('.run');
-    const kept = select.value;
-    select.replaceChildren(
-      ...runs.map((r) => el('option', { value: r.id }, `${r.name}${r.status === 'done' ? '' : `, ${r.status}`}`)),
+    const named = runs.map(
+      (r) => /** @type {const} */ ([r.id, `${r.name}${r.status === 'done' ? '' : `, ${r.status}`}`]),
     );
-    if (runs.some((r) => r.id === kept)) select.value = kept;
+    offer(this.$('.run'), options(named));
     this.$('.go').disabled = !runs.length;
     this.settle();
   }
@@ -44,20 +42,19 @@ export class MapForm {
     const { run } = this;
     this.$('.run').title = run?.name || ''; // a long name is cut in the box
     this.#features(run?.centred !== false);
-    const select = this.$('.epochs');
-    const kept = select.value;
     const epochs = run?.epochs || [];
-    select.replaceChildren(
-      el('option', { value: 'last' }, epochs.length ? `last, ${epochs[epochs.length - 1]}` : 'last'),
-      ...(epochs.length > 1
-        ? [
-            el('option', { value: 'ends' }, `${epochs[0]} and ${epochs[epochs.length - 1]}`),
-            el('option', { value: 'all' }, `all ${epochs.length}`),
-          ]
-        : []),
-      ...epochs.map((e) => el('option', { value: e }, `epoch ${e}`)),
+    const [first, last] = [epochs[0], epochs.at(-1)];
+    /** @type {[string | number, string][]} */
+    const several = [
+      ['ends', `${first} and ${last}`],
+      ['all', `all ${epochs.length}`],
+    ];
+    offer(
+      this.$('.epochs'),
+      el('option', { value: 'last' }, last === undefined ? 'last' : `last, ${last}`),
+      epochs.length > 1 && options(several),
+      options(epochs.map((e) => [e, `epoch ${e}`])),
     );
-    if ([...select.options].some((o) => o.value === kept)) select.value = kept;
   }
 
   /** Pretrained weights come without class centres and with a head that nothing has trained. @param {boolean} trained */
@@ -95,13 +92,9 @@ export class MapForm {
   async go() {
     if (!this.run) return;
     this.$('.go').disabled = true;
-    try {
-      const { key, ready } = await api('/api/clusters/maps', { run: this.run.id, config: this.config() });
-      await this.asked(key, ready);
-    } catch (error) {
-      toast(error.message, 'bad');
-      this.$('.go').disabled = false;
-    }
+    const map = await orToast(api('/api/clusters/maps', { run: this.run.id, config: this.config() }));
+    if (map) await this.asked(map.key, map.ready);
+    else this.$('.go').disabled = false;
   }
 
   /** @param {import('../../../static/answers').MapRow | null | undefined} state the row of a map that is not finished */

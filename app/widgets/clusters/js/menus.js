@@ -1,7 +1,7 @@
 // Two menus: named views of the maps, and what can be saved as a file.
 import { api } from '../../../static/api.js';
-import { toast } from '../../../static/dialogs.js';
-import { closeOnEscape, download, el, finder, finderOfAll } from '../../../static/dom.js';
+import { orToast, toast } from '../../../static/dialogs.js';
+import { action, closeOnEscape, download, el, finder, finderOfAll, onEnter } from '../../../static/dom.js';
 export class Menus {
   /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
   constructor(root, clusters) {
@@ -66,7 +66,7 @@ export class Menus {
       link('csv', 'CSV'),
       link('parquet', 'Parquet'),
       el('h3', {}, 'As it is on the screen'),
-      el('button', { class: 'item', onclick: () => this.picture(pane) }, 'PNG'),
+      action('PNG', () => this.picture(pane), { class: 'item' }),
     ];
   }
   /** @param {import('./pane.js').Pane} pane */
@@ -90,56 +90,34 @@ export class Menus {
       maxlength: 60,
       'aria-label': 'Name of this view',
     });
-    const save = () =>
-      this.run(async () => {
-        if (!name.value.trim()) return;
-        await api('/api/clusters/views', { study: this.clusters.study, name: name.value, state: this.state() });
-        toast(`View \u201c${name.value.trim()}\u201d saved.`, 'good');
-        await this.clusters.listMaps();
-        this.close();
-      });
-    name.addEventListener('keydown', (event) => {
-      if (event.key === 'Enter') save();
-    });
+    const change = (/** @type {Promise<unknown>} */ work) =>
+      orToast(
+        work.then(async () => {
+          await this.clusters.listMaps();
+          this.close();
+        }),
+      );
+    const save = () => {
+      const body = { study: this.clusters.study, name: name.value, state: this.state() };
+      const told = () => toast(`View \u201c${name.value.trim()}\u201d saved.`, 'good');
+      if (name.value.trim()) change(api('/api/clusters/views', body).then(told));
+    };
+    onEnter(name, save);
+    const remove = (/** @type {number} */ id) =>
+      change(api(`/api/clusters/views/${id}`, undefined, { method: 'DELETE' }));
     const kept = this.views.map((view) =>
       el(
         'div',
         { class: 'line' },
-        el(
-          'button',
-          { class: 'item', onclick: () => this.run(() => this.restore(/** @type {any} */ (view.state))) },
-          view.name,
-        ),
-        el(
-          'button',
-          {
-            class: 'small',
-            'aria-label': `Delete view ${view.name}`,
-            onclick: () =>
-              this.run(async () => {
-                await api(`/api/clusters/views/${view.id}`, undefined, { method: 'DELETE' });
-                await this.clusters.listMaps();
-                this.close();
-              }),
-          },
-          '\u00d7',
-        ),
+        action(view.name, () => orToast(this.restore(/** @type {any} */ (view.state))), { class: 'item' }),
+        action('\u00d7', () => remove(view.id), { class: 'small', 'aria-label': `Delete view ${view.name}` }),
       ),
     );
     return [
       ...(kept.length ? kept : [el('p', { class: 'dim' }, 'None saved yet.')]),
-      el('div', { class: 'line' }, name, el('button', { onclick: save }, 'Save')),
+      el('div', { class: 'line' }, name, action('Save', save)),
     ];
   }
-  /** @param {() => Promise<void>} work */
-  async run(work) {
-    try {
-      await work();
-    } catch (error) {
-      toast(error.message, 'bad');
-    }
-  }
-
   // Everything needed to see the same again: maps, epochs, cameras, colours, the selection by identity.
   state() {
     const { clusters } = this;

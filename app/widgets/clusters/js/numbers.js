@@ -1,5 +1,5 @@
 // The numbers beside a map, in the original feature space, with their course over the epochs.
-import { el, finder } from '../../../static/dom.js';
+import { action, el, finder } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 
 /** @typedef {[key: string, title: string, digits: number, help: string, range: [number, number] | null]} Row */
@@ -47,17 +47,13 @@ export class Numbers {
     const titles = { classes: 'A\u2080 to A\u2096', lesions: 'Normal, abnormal', patches: 'Lesion patches' };
     const values = epochs[at].numbers[this.kind] || {};
     const tabs = kinds.map((k) =>
-      el(
-        'button',
-        {
-          class: 'small',
-          'aria-pressed': String(k === this.kind),
-          onclick: () => {
-            this.kind = k;
-            this.render(pane);
-          },
-        },
+      action(
         titles[k],
+        () => {
+          this.kind = k;
+          this.render(pane);
+        },
+        { class: 'small', 'aria-pressed': String(k === this.kind) },
       ),
     );
     const rows = ROWS.filter(([key]) => values[key] != null).flatMap((row) => {

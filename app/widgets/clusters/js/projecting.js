@@ -1,7 +1,7 @@
 // The form that projects new images onto a map: a folder on this machine or a study; what lies there, to be taken off.
 import { api } from '../../../static/api.js';
-import { toast } from '../../../static/dialogs.js';
-import { closeOnEscape, el, finder } from '../../../static/dom.js';
+import { orToast, toast } from '../../../static/dialogs.js';
+import { action, closeOnEscape, el, finder, offer, onEnter, options } from '../../../static/dom.js';
 import { underWay } from '../../../static/plan.js';
 
 /** @typedef {import('./projected.js').ProjectedSet} ProjectedSet */
@@ -17,14 +17,12 @@ export class Projecting {
     this.wanted = null;
     /** @type {string | null} */
     this.watched = null; // the map for which images are being placed
-    this.$('.put').onclick = () => this.go();
+    this.$('.put').onclick = () => orToast(this.go());
     root.addEventListener('toggle', () => {
       if (root.open) this.studies().catch(() => {});
     });
     closeOnEscape(root);
-    this.$('.place-folder').addEventListener('keydown', (/** @type {KeyboardEvent} */ event) => {
-      if (event.key === 'Enter') this.go();
-    });
+    onEnter(this.$('.place-folder'), () => orToast(this.go()));
   }
 
   get pane() {
@@ -33,13 +31,10 @@ export class Projecting {
 
   async studies() {
     const { studies } = await api('/api/status');
-    const select = this.$('.place-study');
-    const kept = select.value;
-    select.replaceChildren(
-      el('option', { value: '' }, 'none'),
-      ...studies.map((s) => el('option', { value: s }, s === this.clusters.study ? `${s}, the rest of it` : s)),
+    const named = studies.map(
+      (s) => /** @type {const} */ ([s, s === this.clusters.study ? `${s}, the rest of it` : s]),
     );
-    select.value = studies.includes(kept) ? kept : '';
+    offer(this.$('.place-study'), el('option', { value: '' }, 'none'), options(named));
   }
 
   render() {
@@ -56,11 +51,10 @@ export class Projecting {
             { class: 'name', title: this.summary(set) },
             `${set.title}, ${set.names.length.toLocaleString('en')}`,
           ),
-          el(
-            'button',
-            { class: 'small', 'aria-label': `Take ${set.title} off the map`, onclick: () => this.off(set) },
-            '\u00d7',
-          ),
+          action('\u00d7', () => orToast(this.off(set)), {
+            class: 'small',
+            'aria-label': `Take ${set.title} off the map`,
+          }),
         ),
       ),
     );
@@ -79,18 +73,11 @@ export class Projecting {
     const folder = this.$('.place-folder').value.trim();
     const study = this.$('.place-study').value;
     if (!map) return;
-    if (!folder && !study) {
-      toast('Give the path of a folder, or choose a study.', 'bad');
-      return;
-    }
-    try {
-      const { key, ready } = await api(`${map.base}/placed`, folder ? { folder } : { study });
-      this.wanted = key;
-      if (ready) await this.finished(map.key);
-      else this.watched = map.key;
-    } catch (error) {
-      toast(error.message, 'bad');
-    }
+    if (!folder && !study) throw new Error('Give the path of a folder, or choose a study.');
+    const { key, ready } = await api(`${map.base}/placed`, folder ? { folder } : { study });
+    this.wanted = key;
+    if (ready) await this.finished(map.key);
+    else this.watched = map.key;
   }
 
   /** @param {Row | undefined} row the set that is being worked on */
@@ -130,11 +117,7 @@ export class Projecting {
   /** @param {ProjectedSet} set */
   async off(set) {
     const { map } = this.pane;
-    try {
-      await api(`${map.base}/placed/${set.key}`, undefined, { method: 'DELETE' });
-      await this.finished(map.key);
-    } catch (error) {
-      toast(error.message, 'bad');
-    }
+    await api(`${map.base}/placed/${set.key}`, undefined, { method: 'DELETE' });
+    await this.finished(map.key);
   }
 }

@@ -1,12 +1,11 @@
 // The panel at the right: what the score means, the heat map, the image, the lesion mask.
-import { el } from '../../../static/dom.js';
+import { action, el } from '../../../static/dom.js';
 import { fixed, percent } from '../../../static/format.js';
 import { aboutPanel } from './about_panel.js';
 import { gradient, MAPS } from './colours.js';
 import { explained } from './explained.js';
 import { findingsPanel } from './findings.js';
 import { STEPS } from './heat.js';
-import { imageControls } from './image_controls.js';
 import { learnButton, learnOffer } from './learn.js';
 import { maskPanel } from './mask_panel.js';
 import { choice, slider, toggle } from './parts.js';
@@ -167,7 +166,10 @@ export function controls(review) {
 
 /** @param {Controls} side @param {ReviewView} review */
 export function reflect(side, review) {
-  const { show } = review;
+  const { show, detail, study } = review;
+  side.ai.hidden = !study || Boolean(detail?.blind);
+  side.ofMap.hidden = !detail || detail.blind;
+  side.veil.hidden = !detail?.blind;
   const press = (/** @type {Element} */ button, /** @type {boolean} */ on) =>
     button.setAttribute('aria-pressed', String(on));
   side.overlay.set(show.heat ? (show.contour ? 'both' : 'heat') : show.contour ? 'contour' : 'off');
@@ -196,4 +198,36 @@ export function numbers({ numbers: parts }, found) {
   parts.area.textContent = at ? percent(at.share) : '–';
   parts.area.title = at ? `${at.area} of ${found?.pixels} pixels` : '';
   parts.count.textContent = String(found?.components ?? '–');
+}
+
+// The panel's part on the image itself: window and level, inversion.
+/** @param {import('./review_view.js').ReviewView} review */
+function imageControls(review) {
+  const { display } = review;
+  const level = slider('Level', {
+    max: 255,
+    value: 128,
+    title: 'Window level (drag with the right button)',
+    input: (v) => display.setWindow({ centre: v }),
+  });
+  const width = slider('Window', {
+    min: 1,
+    max: 255,
+    value: 255,
+    title: 'Window width (drag with the right button)',
+    input: (v) => display.setWindow({ width: v }),
+  });
+  const presets = el('select', {
+    'aria-label': 'Window presets',
+    title: 'Window presets',
+    onchange: () => display.preset(presets.value),
+  });
+  const invert = toggle('Invert', 'I', () => review.act('invert'));
+  const keep = action('Keep', () => display.keepWindow(!review.show.keepWindow), {
+    class: 'rv-toggle',
+    title: 'Keep this window for the next cases; else each begins with its full range',
+    'aria-pressed': 'false',
+  });
+  const reset = action('Reset', () => display.preset(''), { title: 'Back to the full range', disabled: true });
+  return { level, width, presets, invert, keep, reset };
 }

@@ -1,5 +1,5 @@
 // The bar below the image: the three decisions, the comment, undo, and the way to other cases.
-import { el } from '../../../static/dom.js';
+import { action, el } from '../../../static/dom.js';
 import { label } from './keys.js';
 
 /** @type {[import('../../../static/answers').Decision, string][]} */
@@ -47,7 +47,7 @@ export function decisionBar(keys, act) {
   const steps = STEPS.map(([name, text]) => ({
     name,
     text,
-    button: el('button', { type: 'button', onclick: () => act(name) }, text),
+    button: action(text, () => act(name)),
   }));
   const buttons = (/** @type {{button: HTMLButtonElement}[]} */ items) => items.map((item) => item.button);
   return {

@@ -1,5 +1,6 @@
 // A drawing as bytes, so that it survives the page: length of the head (uint32), the head (JSON), then bits: the mask,
 // and of each step of the history the pixels that it changed.
+import { headed } from '../../../static/api.js';
 import { cut, pack, paste, unpack } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
@@ -41,9 +42,9 @@ export function encode({ w, h, mask, history, future, points, origin }) {
 
 /** @param {Uint8Array} bytes as `encode` made them @returns {Drawing} */
 export function decode(bytes) {
-  const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-  const { w, h, points, origin, history, future } = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
-  let at = 4 + length;
+  const read = headed(bytes.buffer, bytes.byteOffset);
+  const { w, h, points, origin, history, future } = read.head;
+  let at = read.at - bytes.byteOffset;
   const bits = (/** @type {number} */ count) => {
     const part = unpack(bytes.subarray(at, at + Math.ceil(count / 8)), count);
     at += Math.ceil(count / 8);

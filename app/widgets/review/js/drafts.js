@@ -1,5 +1,5 @@
 // Drawings that are not saved yet: kept by the studio after each stroke, given back when the case comes again.
-import { bytes, discard, get, postBytes } from '../../../static/api.js';
+import { base64, bytes, discard, get, postBytes } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
 import { decode, encode } from './draft_format.js';
 import { isPassing } from './stored.js';
@@ -15,9 +15,6 @@ const PAUSE = 3000; // milliseconds until what the studio did not answer is sent
 
 /** Drawings that a page which was left could not send any more: [case, base64] by reader. @returns {Record<string, [number, string][]>} */
 const left = () => kept(KEY, {});
-
-/** @param {Uint8Array} raw */
-const text = (raw) => btoa(Array.from(raw, (b) => String.fromCharCode(b)).join(''));
 
 export class Drafts {
   /** @param {import('./review_view.js').ReviewView} review */
@@ -67,7 +64,7 @@ export class Drafts {
   /** The page is left: what the studio has not answered stays in the browser, for the next page. */
   leave() {
     const reader = this.review.setup?.reader || '';
-    const unsent = [...this.latest].flatMap(([id, raw]) => (raw ? [[id, text(raw)]] : []));
+    const unsent = [...this.latest].flatMap(([id, raw]) => (raw ? [[id, base64(raw)]] : []));
     if (unsent.length) keep(KEY, { ...left(), [reader]: /** @type {[number, string][]} */ (unsent) });
   }
 

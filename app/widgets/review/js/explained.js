@@ -2,7 +2,7 @@
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
-import { inMiddle } from './parts.js';
+import { endOf, inMiddle } from './parts.js';
 
 /** @typedef {import('../../../static/answers').Explained} Explained */
 
@@ -71,7 +71,12 @@ export function explained(review) {
         'div',
         { class: 'rv-pair' },
         patch({ id: detail.id, width, height }, found.box, 'most abnormal'),
-        patch(found.case, found.there, found.case.name, inMiddle(found.case.name.replace(/\.[a-z]{2,5}$/i, ''), 7)),
+        patch(
+          found.case,
+          found.there,
+          found.case.name,
+          inMiddle(found.case.name.replace(/\.[a-z]{2,5}$/i, ''), endOf(found.case.name, 7)),
+        ),
       ),
       el('p', { class: 'dim' }, howFar(found)),
     );

@@ -1,5 +1,5 @@
 // Filters of the grid as chips, one group for each question; a second click on a chip takes it away.
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill } from '../../../static/dom.js';
 
 /** @typedef {import('./list_filters.js').Asked} Asked */
 /** @typedef {[value: string, text: string, title?: string]} Chip */
@@ -50,7 +50,7 @@ export function facets(review) {
     const made = once(`${key}:${value}`, () => {
       const onclick = () => list.change({ [key]: list.asked[key] === value ? '' : value });
       const number = el('span', { class: 'num dim' });
-      return el('button', { type: 'button', class: 'rv-chip', 'data-value': value, onclick }, text, number);
+      return action([text, number], onclick, { class: 'rv-chip', 'data-value': value });
     });
     const number = key === 'decision' ? Reflect.get(list.counts || {}, value) : undefined;
     made.title = tip || text;

@@ -1,6 +1,6 @@
 // What readers found on the case: a list that stays, number keys for the study's labels, marks on the image.
 import { discard, enqueue, post } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { newest, save, use } from './drawing.js';
 import { isBox } from './place.js';
@@ -79,20 +79,10 @@ export function takePlace(review) {
 
 /** @param {ReviewView} review */
 export function findingsPanel(review) {
-  const print = el(
-    'button',
-    { type: 'button', title: 'A report of this case, for the printer or a PDF', onclick: () => report(review) },
-    'Report',
-  );
-  const box = el(
-    'button',
-    {
-      type: 'button',
-      title: "Place the next finding: drag for a box, click for a point (')",
-      onclick: () => takePlace(review),
-    },
-    'Place',
-  );
+  const print = action('Report', () => report(review), { title: 'A report of this case, for the printer or a PDF' });
+  const box = action('Place', () => takePlace(review), {
+    title: "Place the next finding: drag for a box, click for a point (')",
+  });
   const labels = el('div', { class: 'rv-head rv-labels' });
   const list = el('ul', { class: 'rv-findings' });
   const element = el(
@@ -131,20 +121,10 @@ export function findingsPanel(review) {
       'li',
       { title },
       el('span', { class: 'rv-number' }, String(i + 1)),
-      el('button', { type: 'button', class: 'rv-found', disabled: !version, onclick: show }, f.label),
+      action(f.label, show, { class: 'rv-found', disabled: !version }),
       el('span', { class: 'dim' }, where),
       f.reader === review.setup?.reader &&
-        el(
-          'button',
-          {
-            type: 'button',
-            class: 'rv-icon',
-            title: 'Take it back',
-            'aria-label': `Take back ${f.label}`,
-            onclick: remove,
-          },
-          '×',
-        ),
+        action('×', remove, { class: 'rv-icon', title: 'Take it back', 'aria-label': `Take back ${f.label}` }),
     );
   }
   return {
@@ -159,12 +139,9 @@ export function findingsPanel(review) {
       fill(
         labels,
         names.map((name, i) =>
-          el(
-            'button',
-            { type: 'button', title: `Record this finding (${i + 1})`, onclick: () => record(review, i + 1) },
-            el('kbd', {}, String(i + 1)),
-            name,
-          ),
+          action([el('kbd', {}, String(i + 1)), name], () => record(review, i + 1), {
+            title: `Record this finding (${i + 1})`,
+          }),
         ),
       );
       fill(list, (detail?.findings || []).map(row));

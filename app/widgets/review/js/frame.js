@@ -1,8 +1,8 @@
 // The frame of Review: toolbar, panes, and the bar with the three decisions.
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill } from '../../../static/dom.js';
 import { decisionBar } from './decision_bar.js';
 import { LAYOUTS } from './paint.js';
-import { choice, inMiddle } from './parts.js';
+import { choice, endOf, inMiddle } from './parts.js';
 import { nameOf } from './reference.js';
 import { turnedMark } from './turning.js';
 import { gestures } from './view.js';
@@ -48,32 +48,27 @@ export function frame(review, keys, act) {
     (key) => review.display.setLayout(key),
     review.show.layout,
   );
-  const judge = el(
-    'button',
-    {
-      type: 'button',
-      hidden: true,
-      title: 'Your decisions settle what readers differ on',
-      onclick: () => {
-        review.adjudicating = !review.adjudicating;
-        judge.setAttribute('aria-pressed', String(review.adjudicating));
-      },
-    },
+  const judge = action(
     'Adjudicate',
+    () => {
+      review.adjudicating = !review.adjudicating;
+      judge.setAttribute('aria-pressed', String(review.adjudicating));
+    },
+    { hidden: true, title: 'Your decisions settle what readers differ on' },
   );
   const button = (/** @type {string} */ text, /** @type {string} */ tip, /** @type {string} */ name) =>
-    el('button', { type: 'button', title: tip, onclick: () => act(name) }, text);
+    action(text, () => act(name), { title: tip });
   const icon = (
     /** @type {string} */ d,
     /** @type {string} */ name,
     /** @type {string} */ tip,
     /** @type {string} */ key,
   ) =>
-    el(
-      'button',
-      { type: 'button', class: 'rv-glyph', 'aria-label': name, title: tip, onclick: () => act(key) },
-      el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d })),
-    );
+    action(el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d })), () => act(key), {
+      class: 'rv-glyph',
+      'aria-label': name,
+      title: tip,
+    });
   const ruler = icon(RULER, 'Ruler', 'Measure a length (W)', 'ruler');
   const top = el(
     'div',
@@ -188,7 +183,7 @@ export function frame(review, keys, act) {
     const { text, last } = standing(d);
     const name = d ? nameOf(review, d) : 'No case';
     panes.classList.toggle('rv-bare', !review.picture);
-    fill(title, d ? inMiddle(name) : name);
+    fill(title, d ? inMiddle(name, endOf(name)) : name);
     title.title = d ? `${name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
     state.textContent = text;
     drafted.hidden = !d || !review.drafts.cases.has(d.id);
@@ -205,8 +200,8 @@ export function frame(review, keys, act) {
   };
   review.relabel = () => bar.relabel();
   review.flash = (text, kind, ms = 900) => {
-    flash.textContent = text;
-    flash.className = `rv-flash on ${kind}`;
+    if (text) flash.textContent = text; // an empty one fades with its words
+    flash.className = text ? `rv-flash on ${kind}` : 'rv-flash';
     clearTimeout(flashing);
     flashing = setTimeout(() => {
       flash.className = 'rv-flash';

@@ -1,14 +1,14 @@
 // The help sheet: every key, and how to change it.
 
 import { post } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill } from '../../../static/dom.js';
 import { ACTS, GROUPS, label } from './keys.js';
 
 /** @param {import('./review_view.js').ReviewView} review @param {import('./keys.js').Keys} keys */
 export function helpSheet(review, keys) {
   const rows = el('div', { class: 'rv-keys' });
   const note = el('p', { class: 'dim', role: 'status' }, 'Click a key to change it.');
-  const close = el('button', { type: 'button', class: 'main', onclick: () => sheet.close() }, 'Close');
+  const close = action('Close', () => sheet.close(), { class: 'main' });
   const sheet = el(
     'dialog',
     { class: 'rv-help widget' },
@@ -31,26 +31,22 @@ export function helpSheet(review, keys) {
     fill(
       rows,
       ACTS.flatMap(([act, , text]) => {
-        const button = el(
-          'button',
-          {
-            type: 'button',
-            class: 'rv-key',
-            onclick: async () => {
-              button.textContent = 'press …';
-              note.textContent = 'Press the key that shall do it; Escape keeps the old one.';
-              const changed = await keys.change(act);
-              if (changed?.taken)
-                note.textContent = `${label(changed.key)} already does: ${ACTS.find(([a]) => a === changed.taken)?.[2]}. Change that first.`;
-              else {
-                note.textContent = changed ? `Changed to ${label(changed.key)}.` : 'Kept.';
-                if (changed) post('/api/review/settings', { keys: keys.own });
-              }
-              draw();
-              review.relabel();
-            },
-          },
+        const button = action(
           label(keys.of(act)),
+          async () => {
+            button.textContent = 'press …';
+            note.textContent = 'Press the key that shall do it; Escape keeps the old one.';
+            const changed = await keys.change(act);
+            if (changed?.taken)
+              note.textContent = `${label(changed.key)} already does: ${ACTS.find(([a]) => a === changed.taken)?.[2]}. Change that first.`;
+            else {
+              note.textContent = changed ? `Changed to ${label(changed.key)}.` : 'Kept.';
+              if (changed) post('/api/review/settings', { keys: keys.own });
+            }
+            draw();
+            review.relabel();
+          },
+          { class: 'rv-key' },
         );
         const line = el('div', {}, button, el('span', {}, text));
         return GROUPS[act] ? [el('h3', {}, GROUPS[act]), line] : [line];

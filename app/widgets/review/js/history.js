@@ -1,7 +1,7 @@
 // What the reader did since the page was opened, in one order: strokes, mask versions, findings, display, decisions. Undo
 // takes back the last of it, wherever it was; redo gives it back until something new is done.
 import { enqueue } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill } from '../../../static/dom.js';
 import { enterCase, undoOrRedo } from './decisions.js';
 import { nameOf } from './reference.js';
 
@@ -108,16 +108,9 @@ export class History {
       el(
         'li',
         { class: which },
-        el(
-          'button',
-          {
-            type: 'button',
-            title: `${which === 'undo' ? 'Undo' : 'Redo'} up to here`,
-            onclick: () => this.go(which, times),
-          },
-          act.words,
-          el('span', { class: 'dim' }, act.name),
-        ),
+        action([act.words, el('span', { class: 'dim' }, act.name)], () => this.go(which, times), {
+          title: `${which === 'undo' ? 'Undo' : 'Redo'} up to here`,
+        }),
       );
     fill(
       this.list,

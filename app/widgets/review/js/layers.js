@@ -1,5 +1,5 @@
 // What lies over the image: heat maps and masks, fetched once and kept for the next cases.
-import { bytes } from '../../../static/api.js';
+import { bytes, headed } from '../../../static/api.js';
 import { contour, outline } from './contour.js';
 import { both, clip, colourise, decode, GRID, grid, numbers, threshold } from './heat.js';
 import { load, opened } from './image.js';
@@ -140,13 +140,10 @@ async function unpacked(id, v, run) {
 
 /** Takes apart what /pack sends: the length of the head, the head (JSON), the parts. @param {ArrayBuffer} buffer */
 export function partsOf(buffer) {
-  const length = new DataView(buffer).getUint32(0, true);
+  let { head, at } = headed(buffer);
   /** @type {Partial<Record<'image' | 'raw' | 'heat' | 'mask' | 'roi', Stored>>} */
   const parts = {};
-  let at = 4 + length;
-  for (const { name, bytes: size, headers } of JSON.parse(
-    new TextDecoder().decode(new Uint8Array(buffer, 4, length)),
-  )) {
+  for (const { name, bytes: size, headers } of head) {
     const get = (/** @type {string} */ header) => headers[header];
     Object.assign(parts, { [name]: { buffer: buffer.slice(at, at + size), headers: { get } } });
     at += size;

@@ -1,7 +1,7 @@
 // "Use what readers marked": what there is to learn from, the learning as it goes, and the new detector beside the old.
 import { api, get } from '../../../static/api.js';
-import { orToast, stage } from '../../../static/dialogs.js';
-import { el, fill } from '../../../static/dom.js';
+import { orToast, sheet } from '../../../static/dialogs.js';
+import { action, el, fill, num, options, table, tr } from '../../../static/dom.js';
 import { fixed, moment, plural } from '../../../static/format.js';
 import { keep, kept } from '../../../static/kept.js';
 import { about, underWay } from '../../../static/plan.js';
@@ -13,6 +13,7 @@ import { detectors } from './detector_choice.js';
 /** @typedef {import('../../../static/answers').MeasureBeside} Measure */
 
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
+const FIRST = 'Adopted: all readers of the study see it first.';
 const RULE =
   'Accepted is a lesion mask that a reader saved on an image and called “abnormal”. A new detector learns from them ' +
   'beside the old one, which stays as it is, and stays the first until the new one is adopted. Both are then compared on cases that the new one ' +
@@ -23,13 +24,8 @@ function measure(name, m) {
   const sign = (/** @type {number} */ v) => `${v < 0 ? '−' : '+'}${fixed(Math.abs(v))}`;
   const range = m.interval && `${sign(m.interval[0])} to ${sign(m.interval[1])}`;
   const apart = m.difference == null ? '–' : sign(m.difference);
-  return el(
-    'tr',
-    {},
-    el('th', {}, name),
-    [fixed(m.old), fixed(m.new), apart, range || '–'].map((text) => el('td', { class: 'num' }, text)),
-    el('td', { class: 'dim' }, `${plural(m.images, 'image')}${m.enough ? '' : ', too few'}`),
-  );
+  const images = el('td', { class: 'dim' }, `${plural(m.images, 'image')}${m.enough ? '' : ', too few'}`);
+  return tr([el('th', {}, name), ...[fixed(m.old), fixed(m.new), apart, range || '–'].map(num), images]);
 }
 
 /** The table of both, in words first. @param {LearntRun} run */
@@ -45,23 +41,13 @@ function comparison(run) {
     el('p', { class: 'rv-learn-words' }, found.words),
     run.share === 0 &&
       el('p', {}, 'Learning did not help on marked images left out: the new one reads just as the old one does.'),
-    rows.length > 0 &&
-      el(
-        'table',
-        { class: 'rv-summary' },
-        el(
-          'tr',
-          {},
-          head.map((text) => el('th', {}, text)),
-        ),
-        rows,
-      ),
+    rows.length > 0 && table(head, rows, { class: 'rv-summary' }),
   ];
 }
 
-/** How far it is, or what came of it.
- * @param {LearntRun} run @param {boolean} adopted @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act */
-function latest(run, adopted, act) {
+/** How far it is, or what came of it. may: whether the reader adopts for all.
+ * @param {LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act */
+function latest(run, adopted, may, act) {
   const { job } = run;
   const going = job && underWay(job.status);
   const title = `${run.name}, ${moment(run.created)}`;
@@ -74,31 +60,23 @@ function latest(run, adopted, act) {
       ? [
           el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting for its turn' : job.message),
           el('progress', { max: 1, value: job.progress, 'aria-label': 'Learning' }),
-          el('button', { type: 'button', class: 'danger', onclick: act.stop }, 'Stop'),
+          action('Stop', act.stop, { class: 'danger' }),
         ]
       : [
           run.gain && el('p', { class: 'rv-learn-words' }, run.gain.words),
           comparison(run) || el('p', { class: 'rv-learn-words' }, halted || 'It was not compared.'),
           run.fault && el('p', { class: 'warn' }, run.fault),
           run.comparison && [
-            el('button', { type: 'button', onclick: act.read }, 'Read with the new one'),
-            el(
-              'button',
-              { type: 'button', title: 'Its map beside that of the old one, on any case', onclick: act.beside },
-              'Side by side',
-            ),
-            el(
-              'button',
-              {
-                type: 'button',
-                'aria-pressed': String(adopted),
-                title: adopted
-                  ? 'The old one is shown first again; this one stays in the list'
-                  : 'All readers of the study see it first; the old one stays, and one click brings it back',
-                onclick: act.adopt,
-              },
-              adopted ? 'Roll back' : 'Adopt',
-            ),
+            action('Read with the new one', act.read),
+            action('Side by side', act.beside, { title: 'Its map beside that of the old one, on any case' }),
+            may
+              ? action(adopted ? 'Roll back' : 'Adopt', act.adopt, {
+                  'aria-pressed': String(adopted),
+                  title: adopted
+                    ? 'The old one is shown first again; this one stays in the list'
+                    : 'All readers of the study see it first; the old one stays, and one click brings it back',
+                })
+              : el('p', { class: 'dim' }, adopted ? FIRST : 'An administrator can adopt it for all readers.'),
           ],
         ],
   );
@@ -118,17 +96,12 @@ async function open(review) {
   if (!study) return;
   let waits = false; // for what is being learnt
   const quiet = review.studio.on('status', () => waits && show());
-  const close = () => {
-    quiet();
-    dialog.remove();
-  };
-  const dialog = el('dialog', { class: 'ask widget rv-over rv-learn', onclose: close });
   const offered = el('p', {});
   const time = el('span', { class: 'dim' });
   const fits = el('select', { 'aria-label': 'Learn on from', onchange: () => timed() });
   const last = el('div', {});
   const learn = () => act(api(`/api/learn/${study}`, { fit: fits.value }));
-  const start = el('button', { type: 'button', class: 'main', onclick: learn }, 'Learn');
+  const start = action('Learn', learn, { class: 'main' });
   /** @type {Learning | null} */
   let now = null;
   const timed = () => {
@@ -139,7 +112,7 @@ async function open(review) {
     const found = await get(`/api/learn/${study}`);
     if (!found.ok) return review.say(found.error, 'bad');
     if (!now) {
-      fill(fits, ...found.fits.map((f) => el('option', { value: f.id }, `${f.title} · ${f.name}`)));
+      fill(fits, options(found.fits.map((f) => [f.id, `${f.title} · ${f.name}`])));
       if (review.run && found.fits.some((f) => f.id === review.run)) fits.value = review.run;
     }
     const [run] = found.learnt;
@@ -149,7 +122,7 @@ async function open(review) {
     const going = underWay(run?.job?.status);
     fill(offered, offer(found));
     fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
-    if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && latest(run, isAdopted(run.id), acts(run)));
+    if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && told(run));
     if (before && run?.comparison && before.id === run.id && !before.comparison) await renew(review, study);
     waits = going;
   };
@@ -170,7 +143,7 @@ async function open(review) {
   const adopt = async (/** @type {LearntRun} */ run) => {
     await act(api(`/api/learn/${study}/adopt`, { run: isAdopted(run.id) ? '' : run.id }));
     await renew(review, study);
-    fill(last, latest(run, isAdopted(run.id), acts(run)));
+    fill(last, told(run));
   };
   const acts = (/** @type {LearntRun} */ run) => ({
     stop: () => act(api(`/api/training/run/${run.id}/cancel`, {})),
@@ -178,19 +151,25 @@ async function open(review) {
     beside: () => read(run, true),
     adopt: () => adopt(run),
   });
-  dialog.append(
+  const told = (/** @type {LearntRun} */ run) =>
+    latest(run, isAdopted(run.id), Boolean(review.setup?.rights.administer), acts(run));
+  await show();
+  if (!now) return quiet();
+  const content = [
     el('h2', {}, 'Use what readers marked'),
     offered,
     el('p', { class: 'dim' }, RULE),
     el('label', {}, 'Learn on from', fits),
     time,
     last,
-    el('menu', {}, el('button', { type: 'button', class: 'plain', onclick: () => dialog.close() }, 'Close'), start),
-  );
-  await show();
-  if (!now) return quiet();
-  stage().append(dialog);
-  dialog.showModal();
+    el(
+      'menu',
+      {},
+      action('Close', () => dialog.close(), { class: 'plain' }),
+      start,
+    ),
+  ];
+  const dialog = sheet('rv-over rv-learn', content, quiet);
 }
 
 /** The detectors to choose from, with what has come since; the one that is read with stays. @param {ReviewView} review @param {string} study */
@@ -215,22 +194,19 @@ export function learnOffer(review) {
   let due = 0;
   let goes = false; // learning, beside reading
   review.studio.on('status', () => goes && look());
-  const line = (/** @type {string} */ key, /** @type {string} */ words, /** @type {HTMLElement} */ act) => {
+  /** @param {string} key @param {string} words @param {HTMLElement} act @param {string} [no] */
+  const line = (key, words, act, no = 'Not now') => {
     const { study } = review;
     element.hidden = !study || away()[study] === key;
     const put = () => {
       element.hidden = true;
       keep(PUT_AWAY, { ...away(), [study || '']: key }); // where nothing is stored, the line comes again
     };
-    const later = el(
-      'button',
-      { type: 'button', class: 'plain', title: 'Until there is more', onclick: put },
-      'Not now',
-    );
+    const later = action(no, put, { class: 'plain', title: 'Until there is more' });
     fill(element, el('span', {}, words), act, later);
   };
   const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => unknown} */ onclick) =>
-    el('button', { type: 'button', title, onclick }, text);
+    action(text, onclick, { title });
   const look = async () => {
     clearTimeout(due);
     goes = false;
@@ -242,10 +218,13 @@ export function learnOffer(review) {
     const [run] = found.learnt;
     const fit = found.fits.find((f) => f.id === review.run) || found.fits[0];
     if (underWay(run?.job?.status)) {
+      const far = run.job?.status === 'running' ? `: ${Math.round(100 * run.job.progress)} %` : ', in its turn';
+      const words = `Learning from ${plural(run.masks, 'mask')}${far}`;
       line(
         `${run.id} goes`,
-        `Learning from ${plural(run.masks, 'mask')} …`,
+        words,
         button('Show', run.name, () => open(review)),
+        'Hide',
       );
       goes = true;
     } else if (found.due && fit) {
@@ -272,13 +251,7 @@ export function learnOffer(review) {
 
 /** @param {ReviewView} review */
 export const learnButton = (review) =>
-  el(
-    'button',
-    {
-      type: 'button',
-      class: 'rv-learn-open',
-      title: 'Learn from accepted lesion masks, beside the detector that there is',
-      onclick: () => open(review),
-    },
-    'Use what readers marked',
-  );
+  action('Use what readers marked', () => open(review), {
+    class: 'rv-learn-open',
+    title: 'Learn from accepted lesion masks, beside the detector that there is',
+  });

@@ -1,16 +1,14 @@
 // The worklist: rows are fetched page by page as the reader scrolls; order and filters are the server's.
 
 import { get } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { MARK } from './decision_bar.js';
 import { filters, NOTHING } from './list_filters.js';
-import { markNext } from './list_next.js';
-import { inMiddle } from './parts.js';
+import { endOf, inMiddle } from './parts.js';
 import { rowName } from './reference.js';
 import { sessionBar } from './session.js';
 import { chips, tagsOf } from './tag_chips.js';
-import { tally } from './tally.js';
 
 /** @typedef {import('../../../static/answers').WorklistRow} Row */
 /** @typedef {import('../../../static/answers').Decision} Decision */
@@ -181,7 +179,7 @@ export class Worklist {
         el(
           'span',
           { class: 'rv-name' },
-          inMiddle(name.replace(/\.[a-z]{2,5}$|(?<=^Case \d+), [\d-]+/i, ''), /^Case \d/.test(name) ? 0 : 7),
+          inMiddle(name.replace(/\.[a-z]{2,5}$|(?<=^Case \d+), [\d-]+/i, ''), endOf(name, 7)),
         ),
         chips(tagsOf(this.review, row, Boolean(row.decision)), 2),
         row.why && el('span', { class: 'dim' }, row.why),
@@ -265,4 +263,60 @@ export class Worklist {
     this.cursor = list.cursor;
     this.add(list.rows);
   }
+}
+
+// Which row Space goes to from the case on screen.
+/** @typedef {{row: {id: number, decision?: string | null}, element: HTMLElement}} Held */
+
+/**
+ * The next unread row, else the first one of all; null where there is none among the rows that have been fetched.
+ * @template {Pick<Held, 'row'>} H
+ * @param {Iterable<H>} rows in the list's order
+ * @param {number | undefined} id of the case on screen
+ * @param {boolean} whole whether every row of the list has been fetched
+ * @returns {H | null}
+ */
+export function nextUnread(rows, id, whole) {
+  const all = [...rows];
+  const at = all.findIndex(({ row }) => row.id === id);
+  const unread = (/** @type {H} */ { row }) => !row.decision && row.id !== id;
+  return all.slice(at + 1).find(unread) || (whole && all.slice(0, Math.max(at, 0)).find(unread)) || null;
+}
+
+/** @param {HTMLElement} box of the rows @param {Iterable<Held>} rows @param {number | undefined} id @param {boolean} whole */
+function markNext(box, rows, id, whole) {
+  box.querySelector('.rv-next')?.classList.remove('rv-next');
+  const mark = nextUnread(rows, id, whole)?.element.querySelector('.rv-mark');
+  mark?.classList.add('rv-next');
+  mark?.setAttribute('title', 'unread, the next one (Space)');
+}
+
+// Above the worklist: how many cases are read, and as what; drawings that wait to be saved.
+
+/** @param {Worklist} list */
+function tally(list) {
+  const c = list.counts;
+  if (!c) return;
+  fill(
+    list.tally,
+    el('b', {}, `${c.read} of ${c.total} read`),
+    draftsButton(list.review),
+    el('span', { class: 'rv-mark normal', title: 'normal' }, 'N'),
+    String(c.normal),
+    el('span', { class: 'rv-mark abnormal', title: 'abnormal' }, 'A'),
+    String(c.abnormal),
+    el('span', { class: 'rv-mark unsure', title: 'unsure' }, 'U'),
+    String(c.unsure),
+  );
+  list.bar.style.setProperty('--done', c.total ? `${(100 * c.read) / c.total}%` : '0%');
+}
+
+/** How many drawings are not saved yet, and the way to the next of them. @param {import('./review_view.js').ReviewView} review */
+function draftsButton(review) {
+  const ids = [...review.drafts.cases];
+  if (!ids.length) return null;
+  const next = () => ids[(ids.indexOf(review.detail?.id ?? 0) + 1) % ids.length];
+  const title = 'Drawings that are not saved yet; click for the next one';
+  const go = () => review.goTo(next());
+  return action(`✎ ${ids.length}`, go, { class: 'rv-drafts', title });
 }

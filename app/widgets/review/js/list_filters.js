@@ -1,5 +1,5 @@
 // Order and filters of the worklist, as menus.
-import { el } from '../../../static/dom.js';
+import { action, el } from '../../../static/dom.js';
 
 /** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
  *   assigned: string, tag: string, label: string}} Asked what the server is asked for */
@@ -87,20 +87,14 @@ export function filters(asked, change, turnGrid) {
   const [sort, ...rest] = menus.map((m) => m.menu);
   const quick = QUICK.map(([value, text, title]) => {
     const onclick = () => change({ decision: asked.decision === value ? '' : value });
-    return el('button', { type: 'button', class: 'rv-chip', 'data-value': value, title, onclick }, text);
+    return action(text, onclick, { class: 'rv-chip', 'data-value': value, title });
   });
-  const grid = el(
-    'button',
-    {
-      type: 'button',
-      class: 'rv-glyph rv-grid-switch',
-      'aria-label': 'Grid of pictures',
-      'aria-pressed': 'false',
-      title: 'The worklist as a grid of pictures, and back (Q)',
-      onclick: turnGrid,
-    },
-    el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d: TILES })),
-  );
+  const grid = action(el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d: TILES })), turnGrid, {
+    class: 'rv-glyph rv-grid-switch',
+    'aria-label': 'Grid of pictures',
+    'aria-pressed': 'false',
+    title: 'The worklist as a grid of pictures, and back (Q)',
+  });
   return {
     element: el(
       'div',

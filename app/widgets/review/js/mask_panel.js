@@ -1,6 +1,6 @@
 // Lesion masks: which version is on screen, what it is compared with, and the tools to draw a new one.
 
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { compare, leave, restore, use } from './drawing.js';
 import { slider, toggle } from './parts.js';
@@ -26,11 +26,7 @@ export function maskPanel(review) {
   const which = pick('Version of the lesion mask', () => use(review, Number(which.value) || null));
   const other = pick('Compare with another version', () => compare(review, Number(other.value) || null));
   const style = toggle('Outline', 'M', () => review.act('mask'));
-  const back = el(
-    'button',
-    { type: 'button', title: 'Make this version the newest one', onclick: () => restore(review) },
-    'Restore',
-  );
+  const back = action('Restore', () => restore(review), { title: 'Make this version the newest one' });
   const tools = TOOLS.map(([name, text, key]) => ({ name, button: toggle(text, key, () => review.act(name)) }));
   const [snap, box, click, take] = ['snap', 'box', 'click', 'take'].map(
     (name) => tools.filter((t) => t.name === name)[0].button,
@@ -55,16 +51,12 @@ export function maskPanel(review) {
     },
   });
   const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ click) =>
-    el('button', { type: 'button', title, onclick: click }, text);
+    action(text, click, { title });
   const holes = button('Fill holes', 'Fill the holes of the drawn mask', () => review.editor.fillHoles());
   const soft = button('Smooth', 'Smooth the outline of the drawn mask', () => review.editor.smooth());
   const clear = button('Clear', 'Empty the drawn mask', () => review.editor.clear());
   const discard = button('Discard', 'Give up the drawing; its draft is removed', () => leave(review));
-  const save = el(
-    'button',
-    { type: 'button', class: 'main', title: 'Save as a new version (S)', onclick: () => review.act('save') },
-    'Save version',
-  );
+  const save = action('Save version', () => review.act('save'), { class: 'main', title: 'Save as a new version (S)' });
   const label = el('select', { 'aria-label': 'Finding', title: 'What the mask shows' });
   const editing = el(
     'div',
@@ -73,25 +65,20 @@ export function maskPanel(review) {
     el('div', { class: 'rv-head' }, holes, soft, clear),
     el('div', { class: 'rv-head' }, label, discard, save),
   );
-  const reference = el(
-    'button',
-    {
-      type: 'button',
-      class: 'rv-toggle',
-      title: 'Show imported masks and names that give the label away before the first decision',
-      onclick: () => {
-        review.display.set({ truth: !review.show.truth });
-        for (const id of review.list.rows.keys()) review.list.renew(id);
-        if (review.detail) review.cases.enter(review.detail);
-      },
-    },
+  const reference = action(
     'Reference',
+    () => {
+      review.display.set({ truth: !review.show.truth });
+      for (const id of review.list.rows.keys()) review.list.renew(id);
+      if (review.detail) review.cases.enter(review.detail);
+    },
+    { class: 'rv-toggle', title: 'Show imported masks and names that give the label away before the first decision' },
   );
   const waiting = el(
     'div',
     { class: 'rv-head rv-waits' },
     el('span', { class: 'dim' }, 'Imported: hidden until you decide'),
-    el('button', { type: 'button', title: 'Show it now (M)', onclick: () => reveal(review) }, 'Show'),
+    action('Show', () => reveal(review), { title: 'Show it now (M)' }),
   );
   const others = el('div', { class: 'rv-head rv-other' }, other);
   const shown = el('div', { class: 'rv-versions' }, el('div', { class: 'rv-head' }, which, back), others);
@@ -131,7 +118,7 @@ export function maskPanel(review) {
   function reflect() {
     style.textContent = { outline: 'Outline', fill: 'Filled', off: 'Hidden' }[review.show.mask];
     style.setAttribute('aria-pressed', String(review.show.mask !== 'off'));
-    element.hidden = Boolean(review.detail?.blind || review.setup?.trial);
+    element.hidden = !review.detail || review.detail.blind || Boolean(review.setup?.trial);
     const drawing = Boolean(review.editor.mask);
     editing.hidden = !drawing;
     shown.hidden = drawing || review.waits;

@@ -1,5 +1,5 @@
 // Small controls of the review panel: sliders, rows of buttons, names cut in their middle.
-import { el } from '../../../static/dom.js';
+import { action, el } from '../../../static/dom.js';
 
 /**
  * @param {string} label
@@ -33,7 +33,7 @@ export function choice(label, items, pick, value) {
   const buttons = new Map();
   const row = el('div', { class: 'rv-choice', role: 'group', 'aria-label': label });
   for (const [key, text, title] of items) {
-    const button = el('button', { type: 'button', title: title || text, onclick: () => pick(key) }, text);
+    const button = action(text, () => pick(key), { title: title || text });
     buttons.set(key, button);
     row.append(button);
   }
@@ -47,8 +47,11 @@ export function choice(label, items, pick, value) {
 /** A button that stays down, with its key in the tooltip. @param {string} text @param {string} key @param {() => void} click */
 export function toggle(text, key, click) {
   const title = `${text} (${key})`;
-  return el('button', { type: 'button', class: 'rv-toggle', title, 'aria-pressed': 'false', onclick: click }, text);
+  return action(text, click, { class: 'rv-toggle', title, 'aria-pressed': 'false' });
 }
+
+/** How many characters of a name stay at its end: of a case's number and day the number goes last. @param {string} name */
+export const endOf = (name, usual = 10) => (/^Case \d/.test(name) ? 0 : usual);
 
 /** A name that does not fit is cut in its middle: its end differs from its neighbours'. @param {string} name */
 export function inMiddle(name, end = 10) {

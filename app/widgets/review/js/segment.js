@@ -1,6 +1,6 @@
 // Click-to-segment: the studio grows a region from the clicks, and it becomes a step of the drawing. Undo takes a click
 // back; a stroke of the brush ends the region, and the next click begins another one beside it.
-import { fetched, Refused, Unreachable } from '../../../static/api.js';
+import { base64, fetched, Refused, Unreachable } from '../../../static/api.js';
 import { boxOf } from './regions.js';
 import { join, pack, unpack } from './shapes.js';
 
@@ -53,13 +53,6 @@ export function inSight({ view, picture }) {
   return [x0, y0, x1, y1];
 }
 
-/** @param {Uint8Array} mask @returns {string} base64 of its bits */
-function text(mask) {
-  let packed = '';
-  for (const byte of pack(mask)) packed += String.fromCharCode(byte);
-  return btoa(packed);
-}
-
 /** @param {ReviewView} review @param {Click[]} clicks @param {Window | null} window @param {Uint8Array} [start] a mask
  * that the clicks correct @returns {Promise<Uint8Array>} */
 async function region(review, clicks, window, start) {
@@ -68,7 +61,7 @@ async function region(review, clicks, window, start) {
     run: run || '',
     clicks: clicks.map((c) => [c.x, c.y, c.positive]),
     window,
-    start: start ? text(start) : '',
+    start: start ? base64(pack(start)) : '',
   };
   const response = await fetched(`/api/review/segment/${detail?.id}`, body);
   const bits = new Uint8Array(await response.arrayBuffer());

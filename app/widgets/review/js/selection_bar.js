@@ -1,6 +1,6 @@
 // Above the tiles: how many are selected and their tags; where the cursor is; how large the tiles are.
 import { post } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill, onEnter } from '../../../static/dom.js';
 import { plural } from '../../../static/format.js';
 import { choice } from './parts.js';
 
@@ -60,11 +60,9 @@ export function selectionBar(grid) {
     review.say(`${what} ${plural(done.changed, 'case')}.`, 'good');
     grid.box.focus({ preventScroll: true });
   };
-  name.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter') put(false);
-  });
+  onEnter(name, () => put(false));
   const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ click) =>
-    el('button', { type: 'button', title, onclick: click }, text);
+    action(text, click, { title });
   const clear = () => {
     grid.selection.clear();
     grid.mark();
@@ -80,11 +78,10 @@ export function selectionBar(grid) {
     button('Clear', 'Select nothing (Escape)', clear),
   );
   const hint = el('span', { class: 'rv-hint dim' }, 'Enter opens · Space next unread · X selects · T tags');
-  const heat = el(
-    'button',
-    { type: 'button', class: 'rv-toggle', title: 'Heat map on the pictures (H)', onclick: () => review.act('heat') },
-    'Heat map',
-  );
+  const heat = action('Heat map', () => review.act('heat'), {
+    class: 'rv-toggle',
+    title: 'Heat map on the pictures (H)',
+  });
   const sizes = choice(
     'Size of the pictures',
     [
@@ -98,7 +95,7 @@ export function selectionBar(grid) {
     },
     'medium',
   );
-  const help = el('button', { type: 'button', title: 'Keys (?)', onclick: () => review.act('help') }, '?');
+  const help = action('?', () => review.act('help'), { title: 'Keys (?)' });
   const gap = el('span', { class: 'rv-gap' });
   const element = el('div', { class: 'rv-top rv-grid-top' }, where, chosen, hint, gap, heat, sizes.row, help);
   return {

@@ -1,18 +1,16 @@
 // Reading sessions: start one, see how far it is, end it with its summary.
 import { get, post } from '../../../static/api.js';
-import { asked } from '../../../static/dialogs.js';
-import { el, fill } from '../../../static/dom.js';
+import { asked, sheet } from '../../../static/dialogs.js';
+import { action, check, el, fill } from '../../../static/dom.js';
 import { moment, plural } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
-import { showSummary } from './session_summary.js';
+import { against, figures, planted } from './session_figures.js';
+import { printSession } from './session_print.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 
 /** @param {string} text @param {string} note @param {boolean} checked */
-function box(text, note, checked) {
-  const input = el('input', { type: 'checkbox', checked });
-  return { input, label: el('label', { class: 'check' }, input, el('span', {}, text, el('small', {}, note))) };
-}
+const choice = (text, note, checked) => check(el('span', {}, text, el('small', {}, note)), { checked });
 
 /** Asks what the session shall hold and starts it. @param {ReviewView} review */
 async function begin(review) {
@@ -27,29 +25,29 @@ async function begin(review) {
     ),
   );
   const count = el('input', { type: 'number', min: 1, 'aria-label': 'How many', placeholder: 'all', value: '' });
-  const blind = box('Blind first', 'Score, heat map and mask are shown after your first decision.', true);
-  const shuffled = box('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
-  const neutral = box('Neutral names', 'Random names, made anew for each session.', true);
+  const blind = choice('Blind first', 'Score, heat map and mask are shown after your first decision.', true);
+  const shuffled = choice('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
+  const neutral = choice('Neutral names', 'Random names, made anew for each session.', true);
   const { planted } = found;
-  const lesions = box(
+  const lesions = choice(
     'Planted lesions',
     `Beside a hundred cases some ${planted.per_hundred} normal images with a planted lesion, in blind sessions, then without masks, tags and undo. They count nowhere, and are revealed at the end.`,
     Boolean(planted.agreed),
   );
-  lesions.input.addEventListener('change', async () => {
-    const answer = await post('/api/reading/agree', { study, agreed: lesions.input.checked });
+  lesions.box.addEventListener('change', async () => {
+    const answer = await post('/api/reading/agree', { study, agreed: lesions.box.checked });
     if (!answer.ok) review.say(answer.error, 'bad');
   });
   const follow = () => {
     // A blind session has no order and no name that gives a label away.
-    for (const { input } of [shuffled, neutral]) {
-      if (blind.input.checked) input.checked = true;
-      input.disabled = blind.input.checked;
+    for (const { box } of [shuffled, neutral]) {
+      if (blind.box.checked) box.checked = true;
+      box.disabled = blind.box.checked;
     }
   };
-  blind.input.addEventListener('change', follow);
+  blind.box.addEventListener('change', follow);
   if (found.blind) {
-    blind.input.disabled = true;
+    blind.box.disabled = true;
     blind.label.title = 'An administrator has set this study to be read blind';
   }
   follow();
@@ -81,9 +79,9 @@ async function begin(review) {
       study,
       choice: which.value,
       count: Number(count.value) || 0,
-      blind: blind.input.checked,
-      shuffled: shuffled.input.checked,
-      neutral: neutral.input.checked,
+      blind: blind.box.checked,
+      shuffled: shuffled.box.checked,
+      neutral: neutral.box.checked,
     }),
     otherwise: null,
     yes: 'Start',
@@ -125,7 +123,7 @@ export function sessionBar(review) {
       const { setup, list } = review;
       const { session } = setup || {};
       if (!session) {
-        const button = el('button', { type: 'button', onclick: () => begin(review) }, 'Start a reading session');
+        const button = action('Start a reading session', () => begin(review));
         return fill(element, button);
       }
       const { read = 0, total = 0 } = list.counts || {};
@@ -139,4 +137,23 @@ export function sessionBar(review) {
       );
     },
   };
+}
+
+// What a reading session came to: time for each case, agreement, operating point.
+/** @param {import('./review_view.js').ReviewView} review @param {number} session */
+async function showSummary(review, session) {
+  const found = await get(`/api/reading/${session}/summary`);
+  if (!found.ok) return review.say(found.error, 'bad');
+  const whose = found.session.reader === review.setup?.reader ? 'Your' : `${found.session.reader}’s`;
+  const title = 'A report of this session, for the printer or a PDF';
+  const dialog = sheet('rv-over', [
+    el('h2', {}, 'Reading session'),
+    figures(found, whose),
+    el('p', { class: 'dim' }, against(found)),
+    planted(found, whose === 'Your' ? 'You' : found.session.reader),
+    el('menu', {}, [
+      action('Report', () => printSession(review, session), { class: 'plain', title }),
+      action('Close', () => dialog.close(), { class: 'main' }),
+    ]),
+  ]);
 }

@@ -1,5 +1,5 @@
 // The figures of a reading session, on screen and in print.
-import { el } from '../../../static/dom.js';
+import { el, num, table, tr } from '../../../static/dom.js';
 import { fixed, percent, plural, seconds } from '../../../static/format.js';
 
 /** @typedef {import('../../../static/answers').Share} Share */
@@ -11,12 +11,7 @@ const range = ({ value, low, high, hits, n }) =>
 
 /** @param {string} name @param {import('../../../static/types').Child} value @param {string} [note] */
 const row = (name, value, note = '') =>
-  el(
-    'tr',
-    {},
-    el('th', {}, name),
-    el('td', { class: 'num' }, value, note && el('small', { class: 'dim' }, ` ${note}`)),
-  );
+  tr([el('th', {}, name), num([value, note && el('small', { class: 'dim' }, ` ${note}`)])]);
 
 /** @param {Summary} s @param {string} [whose] of the reader's figures */
 export function figures(s, whose = 'Your') {
@@ -51,42 +46,28 @@ export function figures(s, whose = 'Your') {
 }
 
 /** What was planted among the cases, and what of it was found. @param {Summary} s @param {string} whose @param {boolean} [open] */
-export function planted({ planted: { lesions, table } }, whose, open = false) {
+export function planted({ planted: { lesions, table: sizes } }, whose, open = false) {
   if (!lesions.length) return null;
-  const heads = (/** @type {string[]} */ names) =>
-    el(
-      'tr',
-      {},
-      names.map((name) => el('th', {}, name)),
-    );
-  const cells = (/** @type {string[]} */ values) =>
-    el(
-      'tr',
-      {},
-      values.map((value) => el('td', {}, value)),
-    );
+  const look = { class: 'rv-report-cases' };
   const of = (/** @type {Share} */ { hits, n }) => `${hits} of ${n}`;
   const part = (/** @type {number} */ share) => `${fixed(100 * share, 0)}\u00a0%`;
   return el(
     'section',
     { class: 'rv-planted' },
     el('h3', {}, `${plural(lesions.length, 'lesion')} planted, which count nowhere else`),
-    el(
-      'table',
-      { class: 'rv-report-cases' },
-      heads(['Size', 'Contrast', `${whose}, at first`, `${whose}, in the end`, 'Detector']),
-      table.map((t) => cells([part(t.size), part(t.contrast), of(t.first), of(t.last), of(t.machine)])),
+    table(
+      ['Size', 'Contrast', `${whose}, at first`, `${whose}, in the end`, 'Detector'],
+      sizes.map((t) => tr([part(t.size), part(t.contrast), of(t.first), of(t.last), of(t.machine)])),
+      look,
     ),
     el(
       'details',
       { open },
       el('summary', {}, 'Each of them'),
-      el(
-        'table',
-        { class: 'rv-report-cases' },
-        heads(['Case', 'Size', 'Contrast', 'Pixels from left, top; width, height', 'Said', 'Detector']),
+      table(
+        ['Case', 'Size', 'Contrast', 'Pixels from left, top; width, height', 'Said', 'Detector'],
         lesions.map((l) =>
-          cells([
+          tr([
             l.name,
             part(l.size),
             part(l.contrast),
@@ -95,6 +76,7 @@ export function planted({ planted: { lesions, table } }, whose, open = false) {
             l.flagged ? 'flagged' : 'not flagged',
           ]),
         ),
+        look,
       ),
     ),
   );

@@ -1,6 +1,6 @@
 // A report of a reading session that has ended, for the printer or a PDF: who read what, how, and each case.
 import { get } from '../../../static/api.js';
-import { el } from '../../../static/dom.js';
+import { el, table, tr } from '../../../static/dom.js';
 import { fixed, moment, plural, seconds } from '../../../static/format.js';
 import { printed, RESEARCH, row } from './report.js';
 import { against, figures, planted } from './session_figures.js';
@@ -35,11 +35,7 @@ function cells({ name, first, decision, seconds: took, percentile, flagged }) {
   const said = first !== decision ? `${first}, then ${decision}` : decision || 'not read';
   const reading = percentile == null ? '–' : `${fixed(percentile, 1)} %`;
   const values = [name, said, seconds(took), flagged == null ? reading : `${reading}${flagged ? ', flagged' : ''}`];
-  return el(
-    'tr',
-    {},
-    values.map((value) => el('td', {}, value)),
-  );
+  return tr(values);
 }
 
 /** @param {import('./review_view.js').ReviewView} review @param {number} session */
@@ -57,20 +53,7 @@ export async function printSession(review, session) {
     el('p', {}, against(found)),
     planted(found, found.reader, true) || '',
     el('h2', {}, 'Cases'),
-    el(
-      'table',
-      { class: 'rv-report-cases' },
-      el(
-        'thead',
-        {},
-        el(
-          'tr',
-          {},
-          heads.map((head) => el('th', {}, head)),
-        ),
-      ),
-      el('tbody', {}, found.rows.map(cells)),
-    ),
+    table(heads, found.rows.map(cells), { class: 'rv-report-cases' }),
     el('p', { class: 'rv-report-research' }, RESEARCH),
   );
   return printed(sheet);

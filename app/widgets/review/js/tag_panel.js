@@ -1,5 +1,5 @@
 // The tags of the case on screen: chips that are taken off by a click, and a field for another one.
-import { el, fill } from '../../../static/dom.js';
+import { action, el, fill, onEnter } from '../../../static/dom.js';
 import { LONGEST, tagCases } from './selection_bar.js';
 import { tagsOf } from './tag_chips.js';
 
@@ -13,9 +13,9 @@ export function tagPanel(review) {
     list: 'rv-known-tags',
     maxlength: LONGEST,
   });
-  name.addEventListener('keydown', async (event) => {
-    if (event.key !== 'Enter' || !review.detail) return;
-    if (await tagCases(review, [review.detail.id], name.value, false)) name.value = '';
+  onEnter(name, async () => {
+    const { detail } = review;
+    if (detail && (await tagCases(review, [detail.id], name.value, false))) name.value = '';
   });
   const element = el('section', { class: 'rv-tagged' }, el('h3', {}, 'Tags'), list, name);
   let of = 0;
@@ -33,18 +33,11 @@ export function tagPanel(review) {
       fill(
         list,
         tags.map((tag) =>
-          el(
-            'button',
-            {
-              type: 'button',
-              class: 'rv-chip',
-              title: 'Take it off',
-              'aria-label': `Take off ${tag}`,
-              onclick: off(tag),
-            },
-            tag,
-            el('span', { 'aria-hidden': 'true' }, '×'),
-          ),
+          action([tag, el('span', { 'aria-hidden': 'true' }, '×')], off(tag), {
+            class: 'rv-chip',
+            title: 'Take it off',
+            'aria-label': `Take off ${tag}`,
+          }),
         ),
       );
     },

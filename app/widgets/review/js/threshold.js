@@ -36,9 +36,6 @@ export class Threshold {
   settle() {
     const { review } = this;
     const { heat, side, run } = review;
-    const blind = Boolean(review.detail?.blind);
-    side.ai.hidden = side.ofMap.hidden = blind;
-    side.veil.hidden = !blind;
     side.scale.set(run ? review.detail?.readings?.[run] : null);
     side.threshold.range.disabled = !heat;
     review.counts = null;

@@ -1,5 +1,5 @@
 // Buttons that flip and turn the view, and the mark that says so on the image.
-import { el } from '../../../static/dom.js';
+import { action, el } from '../../../static/dom.js';
 import { inWords } from './orientation.js';
 
 /** @type {[act: string, text: string, name: string, title: string][]} */
@@ -12,7 +12,7 @@ const BUTTONS = [
 /** @param {import('./review_view.js').ReviewView} review */
 export function turnButtons(review) {
   const buttons = BUTTONS.map(([act, text, name, title]) =>
-    el('button', { type: 'button', 'aria-label': name, title, onclick: () => review.act(act) }, text),
+    action(text, () => review.act(act), { 'aria-label': name, title }),
   );
   return el('div', { class: 'rv-head rv-window', role: 'group', 'aria-label': 'Orientation of the view' }, buttons);
 }

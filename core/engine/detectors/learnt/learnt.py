@@ -624,13 +624,14 @@ def _words(rule: Rule) -> str:
     assert rule.difference is not None
     where = f"On {_plural(len(rule.cases), 'marked case')} left out in turn"
     if rule.interval is None:
-        return f"{where}: Dice {rule.dice:.2f} instead of {rule.base_dice:.2f}; too few to say how sure that is."
+        return f"{where}, Dice is {rule.dice:.2f} instead of {rule.base_dice:.2f}; too few to say how sure that is."
     low, high = rule.interval
     if low <= 0 <= high:
-        return f"{where}: no clear difference, {rule.difference:+.2f} Dice, {low:+.2f} to {high:+.2f}."
+        figures = f"{rule.difference:+.2f} (95 %: {low:+.2f} to {high:+.2f})".replace("-", "−")
+        return f"{where}, Dice does not clearly change: {figures}."
     least, most = sorted((abs(low), abs(high)))
     word = "better" if rule.difference > 0 else "worse"
-    return f"{where}: {word} by {abs(rule.difference):.2f} Dice, {least:.2f} to {most:.2f}."
+    return f"{where}, Dice is {word} by {abs(rule.difference):.2f} (95 %: {least:.2f} to {most:.2f})."
 
 
 def _plural(count: int, noun: str) -> str:
