@@ -1,5 +1,4 @@
 // The Clusters tab. Everything lives in js/; this ties it to the page's study and tab.
-import { toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
 import { ClusterView } from './js/cluster_view.js';
 
@@ -14,20 +13,22 @@ export async function mount(root, studio) {
   };
   addEventListener('resize', size);
   new IntersectionObserver(size).observe(frame);
-  const open = (/** @type {string | null} */ study) =>
-    clusters.open(study).catch((error) => toast(error.message, 'bad'));
+  const open = (/** @type {string | null} */ study) => clusters.open(study);
   studio.on('study', open);
   // Training may have saved a first encoder meanwhile.
   const again = () => {
-    if (!clusters.study || !studio.shown(root)) return;
-    clusters.form
-      .load(clusters.study)
-      .then(() => clusters.listMaps())
-      .catch((error) => toast(error.message, 'bad'));
+    const { study, form } = clusters;
+    if (!study || !studio.shown(root)) return;
+    if (clusters.refusal) open(study);
+    else
+      form
+        .load(study)
+        .then(() => clusters.listMaps())
+        .catch(() => open(study)); // what may not be seen any more leaves, and it is said why
   };
   for (const event of ['tab', 'back']) studio.on(event, again);
   studio.on('status', () => {
-    const none = clusters.study && !clusters.panes[0].map && studio.shown(root); // a first look draws one
+    const none = clusters.study && !clusters.refusal && !clusters.panes[0].map && studio.shown(root); // a look draws one
     if (clusters.waiting || none) clusters.listMaps().catch(console.debug);
     clusters.projecting.follow().catch(console.debug);
   });

@@ -70,7 +70,7 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
 }
 
 DOING = {  # what a step does, as its job says while it goes on
-    "pretrain": "Training",
+    "pretrain": "Making the encoder",
     "fit": "Fitting",
     "score": "Scoring",
     "evaluate": "Evaluating",

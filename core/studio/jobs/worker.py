@@ -260,7 +260,7 @@ class Reporter:
         self.store, self.job = store, job
         self.rows: list[tuple[int, str, float]] = []
         self.doing = DOING.get(job["step"], job["step"])
-        self.fraction, self.message, self.written = 0.0, f"{self.doing} begins", 0.0
+        self.fraction, self.message, self.written = 0.0, f"{self.doing} …", 0.0
         self.shown: str | None = None
         self.thinned = 0  # the step at which the stored metrics were thinned last
 

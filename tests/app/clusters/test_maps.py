@@ -36,6 +36,19 @@ def test_a_map_that_came_by_itself_opens_where_none_is_open(maps):
     assert maps.page.locator(".scatter-room .nothing").is_hidden()
 
 
+def test_where_the_study_may_not_be_seen_it_is_said_why(maps):
+    """As in a blind session: no map stays, and nothing is said to be missing."""
+    page = maps.page
+    refusal = "Your blind session is open: until it has ended, only Review is open to you."
+    page.route("**/api/clusters/*", lambda route: route.fulfill(status=403, json={"ok": False, "error": refusal}))
+    page.evaluate("window.Studio.emit('tab', 'clusters')")
+    page.locator(".scatter-room .nothing").get_by_text(refusal).wait_for()
+    page.get_by_role("heading", name="No map is shown").wait_for()
+    page.unroute("**/api/clusters/*")
+    page.evaluate("window.Studio.emit('tab', 'clusters')")
+    page.wait_for_function(LOADED)
+
+
 def test_a_map_that_is_asked_for_is_stopped(maps, mapped):
     page = maps.page
     before = maps.get("view.panes[0].map.key")

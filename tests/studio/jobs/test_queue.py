@@ -41,7 +41,7 @@ def test_a_job_says_in_plain_words_what_it_does(store, run, steps):
     assert set(DOING) == set(MODULES)
     job = jobs.submit(store, chain(run, "evaluate"), start=False)
     reporter = worker.Reporter(store, {**jobs.get_job(store, job), "run": run})
-    assert reporter.message == "Evaluating begins"
+    assert reporter.message == "Evaluating …"
     reporter({"step": 1, "steps": 2})
     assert reporter.message == "Evaluating: 1 of 2"
 

@@ -1,7 +1,8 @@
-// The cluster browser: the study's maps, its panes and tools.
+// The cluster browser: the study's maps, its panes and tools, and what the panes share: the selection (by the identity of
+// the points), the colours, and what is shown beside the maps.
 import { api } from '../../../static/api.js';
-import { toast } from '../../../static/dialogs.js';
-import { el, finderOfAll } from '../../../static/dom.js';
+import { orToast, toast } from '../../../static/dialogs.js';
+import { el, finder, finderOfAll } from '../../../static/dom.js';
 import { underWay } from '../../../static/plan.js';
 import { Detail } from './detail.js';
 import { Gallery } from './gallery.js';
@@ -10,9 +11,9 @@ import { MapForm } from './map_form.js';
 import { Menus } from './menus.js';
 import { titleOf } from './model.js';
 import { Numbers } from './numbers.js';
+import { css } from './palette.js';
 import { Pane, showTip } from './pane.js';
 import { Projecting } from './projecting.js';
-import { Selecting } from './selecting.js';
 
 /** @type {Record<string, string>} */
 const TOOLS = { v: 'pan', b: 'box', l: 'lasso' };
@@ -30,10 +31,16 @@ const NOTHING = {
   ],
 };
 
-export class ClusterView extends Selecting {
+export class ClusterView {
   /** @param {HTMLElement} root @param {import('../../../static/types').Studio} studio */
   constructor(root, studio) {
-    super(root);
+    this.root = root;
+    this.$ = finder(root);
+    this.colour = 'class'; // what the points are coloured by
+    /** @type {string | null} the run whose scores can colour them */
+    this.fit = null;
+    /** @type {Map<string, Set<string>>} column -> classes that are switched off */
+    this.hidden = new Map();
     this.studio = studio;
     /** @type {string | null} */
     this.study = null;
@@ -43,6 +50,7 @@ export class ClusterView extends Selecting {
     /** @type {string | null} the map that was asked for here and is not there yet */
     this.wanted = null;
     this.opening = false;
+    this.refusal = ''; // why nothing of the study is shown
     this.waiting = false; // a map is being drawn
     this.panes = [new Pane(this, 0), new Pane(this, 1)];
     this.active = this.panes[0];
@@ -69,6 +77,7 @@ export class ClusterView extends Selecting {
   async open(study) {
     this.study = study;
     this.opening = Boolean(study); // nothing is said to be missing before it has been looked for
+    this.refusal = '';
     for (const pane of this.panes) pane.blank();
     this.setSplit(false);
     this.active = this.panes[0];
@@ -77,6 +86,8 @@ export class ClusterView extends Selecting {
       if (study !== this.study) return;
       const first = this.maps.find((m) => m.ready);
       if (first) await this.show(this.panes[0], first.key);
+    } catch (error) {
+      if (study === this.study) this.refusal = error.message;
     } finally {
       if (study === this.study) {
         this.opening = false;
@@ -129,12 +140,7 @@ export class ClusterView extends Selecting {
     const from = this.shown.find((p) => p !== pane) || this.shown[0];
     const ids = from ? this.pointsOf(from).map((i) => from.map.ids[i]) : [];
     const focus = from && from.plot.focus >= 0 ? from.map.ids[from.plot.focus] : null;
-    try {
-      if (!(await pane.open(key))) return;
-    } catch (error) {
-      toast(error.message, 'bad');
-      return;
-    }
+    if (!(await orToast(pane.open(key)))) return;
     const selected = new Uint8Array(pane.map.n);
     for (const i of ids.map((id) => pane.map.find(id))) if (i >= 0) selected[i] = 1;
     pane.plot.focus = focus == null ? -1 : pane.map.find(focus);
@@ -164,7 +170,9 @@ export class ClusterView extends Selecting {
     if (!none) return;
     const ready = this.form.runs.length;
     const kind = !this.study ? 'study' : this.waiting ? 'waiting' : ready ? 'map' : 'encoder';
-    [this.$('.nothing h2').textContent, this.$('.nothing p').textContent] = NOTHING[kind];
+    [this.$('.nothing h2').textContent, this.$('.nothing p').textContent] = this.refusal
+      ? ['No map is shown', this.refusal]
+      : NOTHING[kind];
   }
 
   // Tools -----------------------------------------------------------------------------------------
@@ -207,5 +215,163 @@ export class ClusterView extends Selecting {
   /** @param {Pane} pane @param {number} i @param {number} [x] @param {number} [y] */
   tip(pane, i, x = 0, y = 0) {
     showTip(this.$('.tip'), this.root, pane, i, x, y);
+  }
+
+  /** The panes that show a map. */
+  get shown() {
+    return this.panes.filter((p) => !p.root.hidden && p.map);
+  }
+
+  // Beside the maps -----------------------------------------------------------------------------
+  aside() {
+    const pane = this.active.map ? this.active : this.panes[0];
+    this.legend.render(pane);
+    this.numbers.render(pane);
+    this.projecting.render();
+    this.side(pane);
+  }
+  /** @param {Pane} pane */
+  side(pane) {
+    const points = pane.map ? this.pointsOf(pane) : [];
+    this.$('.clear').disabled = !points.length && !pane.plot.only;
+    this.$('.isolate').disabled = !points.length;
+    if (points.length > 1) this.gallery.render(pane, points);
+    else if (pane.plot.focus >= 0) orToast(this.detail.show(pane, pane.plot.focus));
+    else this.detail.blank(pane.map);
+  }
+  /** @param {Pane} pane */
+  activate(pane) {
+    if (this.active === pane) return;
+    this.active = pane;
+    this.legend.render(pane);
+    this.numbers.render(pane);
+    this.projecting.render();
+  }
+  /** @param {Pane} pane @param {boolean} still whether it moves on at once */
+  epochChanged(pane, still) {
+    if (this.active === pane) this.numbers.render(pane);
+    if (!still && this.active === pane && pane.plot.focus >= 0 && this.pointsOf(pane).length < 2) this.side(pane);
+  }
+
+  // Selection: one for both panes, by the identity of the points --------------------------------
+  /** @param {Pane} pane @returns {number[]} */
+  pointsOf(pane) {
+    /** @type {number[]} */
+    const out = [];
+    pane.plot.selected?.forEach((v, i) => v && out.push(i));
+    return out;
+  }
+  /** @param {Pane} pane @param {number} i @param {boolean} add */
+  click(pane, i, add) {
+    if (i < 0) {
+      this.clear();
+      return;
+    }
+    if (add) {
+      const points = new Set(this.pointsOf(pane));
+      if (!points.delete(i)) points.add(i);
+      this.select(pane, [...points], false);
+    } else this.focus(pane, i);
+  }
+  /** @param {Pane} pane @param {number} i */
+  focus(pane, i) {
+    this.active = pane;
+    const id = pane.map.ids[i];
+    for (const p of this.shown) {
+      p.plot.focus = p === pane ? i : p.map.find(id);
+      p.plot.neighbours = [];
+      if (this.pointsOf(p).length < 2) p.plot.setSelected(new Uint8Array(p.map.n));
+      p.plot.redraw();
+    }
+    orToast(this.detail.show(pane, i));
+    this.legend.render(pane);
+    this.numbers.render(pane);
+  }
+  /** @param {Pane} pane @param {number[]} found @param {boolean} add */
+  select(pane, found, add) {
+    const selected = add ? pane.plot.selected.slice() : new Uint8Array(pane.map.n);
+    for (const i of found) selected[i] = 1;
+    pane.plot.focus = -1;
+    pane.plot.neighbours = [];
+    pane.plot.setSelected(selected);
+    this.active = pane;
+    this.share(pane);
+    this.aside();
+  }
+  // What is selected in one pane is selected in the other.
+  /** @param {Pane} pane */
+  share(pane) {
+    for (const other of this.shown) {
+      if (other === pane) continue;
+      const selected = new Uint8Array(other.map.n);
+      for (const i of this.pointsOf(pane)) {
+        const j = other.map.find(pane.map.ids[i]);
+        if (j >= 0) selected[j] = 1;
+      }
+      other.plot.focus = pane.plot.focus >= 0 ? other.map.find(pane.map.ids[pane.plot.focus]) : -1;
+      other.plot.neighbours = [];
+      other.plot.setSelected(selected);
+    }
+  }
+  clear() {
+    for (const p of this.shown) {
+      Object.assign(p.plot, { focus: -1, neighbours: [], only: null });
+      p.plot.setSelected(new Uint8Array(p.map.n));
+      p.recolour();
+    }
+    this.aside();
+  }
+  isolate() {
+    for (const p of this.shown) {
+      p.plot.only = p.plot.selected.slice();
+      p.recolour();
+    }
+  }
+  /** @param {Pane} pane @param {number} i */
+  flash(pane, i) {
+    for (const p of this.shown) {
+      p.plot.hover = i < 0 ? -1 : p === pane ? i : p.map.find(pane.map.ids[i]);
+      p.plot.redraw(false);
+    }
+  }
+
+  // Colours ---------------------------------------------------------------------------------------
+  /** @param {string} name of a column */
+  colourBy(name) {
+    this.colour = name;
+    this.recolour();
+  }
+  recolour() {
+    this.shown.forEach((p) => p.recolour());
+    this.legend.render(this.active);
+    this.side(this.active);
+  }
+  /** @param {string} fit */
+  async scoresOf(fit) {
+    this.fit = fit;
+    await Promise.all(this.shown.map((p) => p.refreshColumns(fit)));
+    this.recolour();
+  }
+  /** @param {string} column @param {string} name */
+  toggle(column, name) {
+    const off = this.hidden.get(column) || new Set();
+    if (!off.delete(name)) off.add(name);
+    this.hidden.set(column, off);
+    this.recolour();
+  }
+  /** @param {string} column @param {string} name @param {string[]} names */
+  alone(column, name, names) {
+    const off = this.hidden.get(column) || new Set();
+    const already = names.every((n) => off.has(n) === (n !== name));
+    this.hidden.set(column, already ? new Set() : new Set(names.filter((n) => n !== name)));
+    this.recolour();
+  }
+  /** @param {Pane} pane @param {number} i */
+  colourOf(pane, i) {
+    return css(pane.plot.colours[i]);
+  }
+  /** @param {Pane} pane @param {number} code */
+  colourCss(pane, code) {
+    return css(pane.plot.colouring?.table?.[code] ?? 0);
   }
 }

@@ -166,9 +166,11 @@ export function controls(review) {
 
 /** @param {Controls} side @param {ReviewView} review */
 export function reflect(side, review) {
-  const { show, detail, study } = review;
-  side.ai.hidden = !study || Boolean(detail?.blind);
-  side.ofMap.hidden = !detail || detail.blind;
+  const { show, detail, study, setup, run } = review;
+  // In a trial's list, or one with planted lesions, a case has no reading where its arm shows none, or none yet.
+  const without = Boolean(detail?.blind || (setup?.trial && !(run && detail?.readings?.[run])));
+  side.ai.hidden = !study || without;
+  side.ofMap.hidden = !detail || without;
   side.veil.hidden = !detail?.blind;
   const press = (/** @type {Element} */ button, /** @type {boolean} */ on) =>
     button.setAttribute('aria-pressed', String(on));

@@ -1,29 +1,10 @@
 // Filters of the grid as chips, one group for each question; a second click on a chip takes it away.
 import { action, el, fill } from '../../../static/dom.js';
+import { ANSWERS } from './list_filters.js';
 
 /** @typedef {import('./list_filters.js').Asked} Asked */
-/** @typedef {[value: string, text: string, title?: string]} Chip */
+/** @typedef {import('./list_filters.js').Answer} Chip */
 
-/** @type {Chip[]} */
-const DECISIONS = [
-  ['unread', 'Unread'],
-  ['read', 'Read'],
-  ['normal', 'Normal'],
-  ['abnormal', 'Abnormal'],
-  ['unsure', 'Unsure'],
-  ['against', 'Against score', 'Called normal though flagged, or abnormal though not'],
-  ['differs', 'Against reader', 'Another reader says otherwise'],
-];
-/** @type {Chip[]} */
-const FLAGS = [
-  ['1', 'Flagged'],
-  ['0', 'Not flagged'],
-];
-/** @type {Chip[]} */
-const MASKS = [
-  ['1', 'With mask'],
-  ['0', 'No mask'],
-];
 /** @type {Chip[]} */
 const LABELS = [
   ['normal', 'Normal'],
@@ -44,7 +25,7 @@ export function facets(review) {
     return found;
   }
 
-  /** @param {keyof Asked} key @param {Chip} chip */
+  /** @param {keyof Asked} key @param {Readonly<Chip>} chip */
   function button(key, [value, text, tip]) {
     const { list } = review;
     const made = once(`${key}:${value}`, () => {
@@ -61,7 +42,7 @@ export function facets(review) {
     return made;
   }
 
-  /** @param {string} title @param {keyof Asked} key @param {Chip[]} chips @param {boolean} [menu] also a menu of the list */
+  /** @param {string} title @param {keyof Asked} key @param {readonly Readonly<Chip>[]} chips @param {boolean} [menu] also a menu of the list */
   function group(title, key, chips, menu = false) {
     const look = { class: `rv-facet${menu ? ' menu' : ''}`, role: 'group', 'aria-label': title, 'data-key': key };
     const made = once(key, () => el('div', look, el('span', { class: 'rv-facet-name' }, title)));
@@ -83,10 +64,10 @@ export function facets(review) {
       const labels = overview.got?.labels && (show.truth || list.asked.label);
       fill(
         element,
-        group('Decision', 'decision', covered ? DECISIONS.slice(0, 5) : DECISIONS, true),
-        !setup?.blinded && group('Flag', 'flagged', FLAGS, true),
-        !setup?.blinded && group('Lesion mask', 'has_mask', MASKS, true),
-        group('Assigned', 'assigned', [['1', 'Mine']], true),
+        group('Decision', 'decision', covered ? ANSWERS.decision.slice(0, 5) : ANSWERS.decision, true),
+        !setup?.blinded && group('Flag', 'flagged', ANSWERS.flagged, true),
+        !setup?.blinded && group('Lesion mask', 'has_mask', ANSWERS.has_mask, true),
+        group('Assigned', 'assigned', ANSWERS.assigned, true),
         labels && group('Label', 'label', LABELS),
         known.length > 0 && group('Tag', 'tag', known),
       );

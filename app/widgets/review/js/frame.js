@@ -9,6 +9,7 @@ import { gestures } from './view.js';
 
 const RULER = 'M1 11.5 11.5 1 15 4.5 4.5 15ZM4 8.5l1.6 1.6M6.5 6l1.6 1.6M9 3.5l1.6 1.6';
 const CORNERS = 'M1.5 6V1.5H6M10 1.5h4.5V6M14.5 10v4.5H10M6 14.5H1.5V10';
+const NO_SECOND = 'No second detector has read this case';
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
 
 /** Where a case stands with this reader. @param {import('../../../static/answers').CaseDetail | null} detail */
@@ -148,7 +149,7 @@ export function frame(review, keys, act) {
       if (kind === 'nearest')
         caption.textContent = review.nearest ? `Nearest normal: ${review.nearest.name}` : CAPTIONS.nearest;
       if (kind === 'second')
-        caption.textContent = review.second ? titleOf(review.second.run) : 'No second detector has read this case';
+        caption.textContent = review.second ? titleOf(review.second.run) : review.heat ? NO_SECOND : '';
     }
   }
 

@@ -1,5 +1,5 @@
 // Order and filters of the worklist, as menus.
-import { action, el } from '../../../static/dom.js';
+import { action, el, options } from '../../../static/dom.js';
 
 /** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
  *   assigned: string, tag: string, label: string}} Asked what the server is asked for */
@@ -17,46 +17,49 @@ export const NOTHING = {
   label: '',
 };
 
-/** @type {{key: keyof Asked, title: string, options: Record<string, string>}[]} */
+/** @typedef {[value: string, text: string, title?: string]} Answer as the server is sent it, and in words */
+/** What may be asked of a case. @satisfies {Partial<Record<keyof Asked, Answer[]>>} */
+export const ANSWERS = /** @type {const} */ ({
+  decision: [
+    ['unread', 'Unread'],
+    ['read', 'Read'],
+    ['normal', 'Normal'],
+    ['abnormal', 'Abnormal'],
+    ['unsure', 'Unsure'],
+    ['against', 'Against score', 'Called normal though flagged, or abnormal though not'],
+    ['differs', 'Against reader', 'Another reader says otherwise'],
+  ],
+  flagged: [
+    ['1', 'Flagged'],
+    ['0', 'Not flagged'],
+  ],
+  has_mask: [
+    ['1', 'With mask'],
+    ['0', 'No mask'],
+  ],
+  assigned: [['1', 'Mine']],
+});
+/** @type {[keyof typeof ANSWERS, title: string, any: string][]} */
 const MENUS = [
-  {
-    key: 'sort',
-    title: 'Order of the worklist',
-    options: {
-      percentile: 'Percentile',
-      decision: 'Decision',
-      disagreement: 'Disagreement',
-      teaches: 'Teaches most',
-      name: 'Name',
-      added: 'Added',
-      reviewed: 'Read',
-    },
-  },
-  {
-    key: 'decision',
-    title: 'Which cases',
-    options: {
-      '': 'All cases',
-      unread: 'Unread',
-      read: 'Read',
-      normal: 'Normal',
-      abnormal: 'Abnormal',
-      unsure: 'Unsure',
-      against: 'Against the score',
-      differs: 'Against another reader',
-    },
-  },
-  { key: 'flagged', title: 'Flagged or not', options: { '': 'Any flag', yes: 'Flagged', no: 'Not flagged' } },
-  { key: 'has_mask', title: 'With a lesion mask or not', options: { '': 'Any mask', yes: 'With mask', no: 'No mask' } },
-  { key: 'assigned', title: 'Assigned to me', options: { '': 'Anyone’s', yes: 'Mine' } },
+  ['decision', 'Which cases', 'All cases'],
+  ['flagged', 'Flagged or not', 'Any flag'],
+  ['has_mask', 'With a lesion mask or not', 'Any mask'],
+  ['assigned', 'Assigned to me', 'Anyone’s'],
 ];
+const ORDERS = {
+  percentile: 'Percentile',
+  decision: 'Decision',
+  disagreement: 'Disagreement',
+  teaches: 'Teaches most',
+  name: 'Name',
+  added: 'Added',
+  reviewed: 'Read',
+};
 /** In one click. @type {[value: string, text: string, title: string][]} */
 const QUICK = [
   ['against', '≠ score', 'Cases that you read otherwise than the run'],
   ['differs', '≠ reader', 'Cases that you read otherwise than another reader'],
 ];
-// Keys that look like numbers would come first in an object, hence the words above.
-const SENT = /** @type {Record<string, string>} */ ({ yes: '1', no: '0' });
 const TYPING = 250; // milliseconds without a key after which a name is looked for
 const OPEN_TO_BLIND = ['decision', 'assigned']; // what a blind reader may still choose
 
@@ -65,14 +68,16 @@ const TILES = 'M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z';
 /** @param {Asked} asked what is chosen now @param {(values: Partial<Asked>) => void} change
  * @param {() => void} turnGrid shows the grid, or the list again */
 export function filters(asked, change, turnGrid) {
-  const menus = MENUS.map(({ key, title, options }) => {
-    const menu = el(
-      'select',
-      { 'aria-label': title, title, onchange: () => change({ [key]: menu.value }) },
-      Object.entries(options).map(([value, text]) => el('option', { value: SENT[value] ?? value }, text)),
-    );
+  /** @param {keyof Asked} key @param {string} title @param {readonly (readonly [string, string, string?])[]} answers */
+  const menuOf = (key, title, answers) => {
+    const onchange = () => change({ [key]: menu.value });
+    const menu = el('select', { 'aria-label': title, title, onchange }, options(answers));
     return { key, menu };
-  });
+  };
+  const menus = [
+    menuOf('sort', 'Order of the worklist', Object.entries(ORDERS)),
+    ...MENUS.map(([key, title, any]) => menuOf(key, title, [['', any], ...ANSWERS[key]])),
+  ];
   const turn = el('button', { type: 'button', class: 'rv-icon', title: 'Turn the order round' }, '↓');
   turn.onclick = () => {
     change({ desc: 1 - asked.desc });

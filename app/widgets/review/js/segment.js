@@ -63,9 +63,19 @@ async function region(review, clicks, window, start) {
     window,
     start: start ? base64(pack(start)) : '',
   };
-  const response = await fetched(`/api/review/segment/${detail?.id}`, body);
-  const bits = new Uint8Array(await response.arrayBuffer());
-  return unpack(bits, (picture?.w || 0) * (picture?.h || 0));
+  return maskOf(`/api/review/segment/${detail?.id}`, body, picture || { w: 0, h: 0 });
+}
+
+/** Asks for a mask of an image. @param {string} path @param {unknown} body @param {{w: number, h: number}} image */
+export async function maskOf(path, body, { w, h }) {
+  const response = await fetched(path, body);
+  return unpack(new Uint8Array(await response.arrayBuffer()), w * h);
+}
+
+/** Says why there is no mask; what is no answer of the studio goes on as an error. @param {ReviewView} review @param {Error} error */
+export function refused(review, error) {
+  if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+  review.say(error.message, 'bad');
 }
 
 /** Lets the studio prepare for the first click. @param {ReviewView} review */
@@ -116,8 +126,7 @@ async function one(review, id, click) {
     if (entry && editor.history.length > at) steps.set(entry, { clicks, base, window, corrects });
     else review.say('This click changes nothing: the region is as it was.');
   } catch (error) {
-    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    review.say(error.message, 'bad');
+    refused(review, error);
   } finally {
     asked = null;
     review.redraw();

@@ -1,11 +1,12 @@
 // Masks from boxes: snap turns the heat map's blob under the pointer into a mask, a dragged box what lies in it. Both are
 // steps of the drawing like any other; clicks then correct them (segment.js). The next cases are prepared meanwhile.
-import { fetched, post, Refused, Unreachable } from '../../../static/api.js';
+import { post } from '../../../static/api.js';
+import { keep, kept } from '../../../static/kept.js';
 import { hottest } from './contour.js';
 import { begin, takeTool } from './drawing.js';
 import { boxOf } from './regions.js';
-import { correctsFrom, inSight } from './segment.js';
-import { join, unpack } from './shapes.js';
+import { correctsFrom, inSight, maskOf, refused } from './segment.js';
+import { join } from './shapes.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('./shapes.js').Spot} Spot */
@@ -27,26 +28,14 @@ export function available(known) {
   asking.then(() => lacking !== undefined && known(lacking));
 }
 
-function used() {
-  try {
-    return localStorage.getItem(USED) === 'yes';
-  } catch {
-    return false;
-  }
-}
-
 /** Has the studio prepare cases, for readers who use boxes. @param {number[]} cases the first one first */
 export function prepare(cases) {
-  if (!lacking && used()) post('/api/review/boxes', { cases: cases.slice(0, 4) });
+  if (!lacking && kept(USED, false)) post('/api/review/boxes', { cases: cases.slice(0, 4) });
 }
 
 /** @param {ReviewView} review */
 function beginUse(review) {
-  try {
-    localStorage.setItem(USED, 'yes');
-  } catch {
-    // this browser stores nothing
-  }
+  keep(USED, true);
   if (review.detail) prepare([review.detail.id]);
 }
 
@@ -87,8 +76,7 @@ async function drawn(review, path, body) {
   const at = editor.history.length;
   const waits = setTimeout(() => review.flash('Looking at the image …', 'note', 20000), 400);
   try {
-    const response = await fetched(path, body);
-    const found = unpack(new Uint8Array(await response.arrayBuffer()), picture.w * picture.h);
+    const found = await maskOf(path, body, picture);
     if (review.detail?.id !== detail.id || !editor.mask || editor.history.length !== at) return;
     if (!found.some(Boolean))
       return review.say('Nothing was found there. Drag a box round the lesion, or use the brush.');
@@ -100,8 +88,7 @@ async function drawn(review, path, body) {
     else review.say('The mask holds all of it already.');
     if (editor.tool !== 'click') takeTool(review, 'click');
   } catch (error) {
-    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    review.say(error.message, 'bad');
+    refused(review, error);
   } finally {
     clearTimeout(waits);
     review.flash('', 'note', 0);
