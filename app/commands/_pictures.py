@@ -45,6 +45,7 @@ THERE = {  # what a tab's picture waits for
     "trials": ".widget-trials h2",
     "report": ".widget-report h2",
 }
+BARE = re.compile("imagenet|untrained|auto|weights")  # encoders without a training have no curves to show
 WORDS = """() => [...document.querySelectorAll(
     '#rooms .widget button, #rooms .widget h2, #rooms .widget h3, #rooms .widget th, #rooms .widget label > span')]
   .filter((e) => e.checkVisibility()).map((e) => e.textContent.trim())
@@ -83,8 +84,9 @@ def _taken(page, url: str, tab: str, home: Path) -> np.ndarray:
     if tab == "clusters" and page.locator(".scatter-room .nothing:visible").count():
         page.locator(".scatter-room .go").click()
         page.wait_for_function("!document.querySelector('.scatter-room .nothing')?.checkVisibility()")
-    if tab == "training" and page.locator(".training-room tr[data-run] .state.done").count():
-        page.locator(".training-room tr[data-run]:not(.child):has(.state.done)").first.click()
+    trained = page.locator(".training-room tr[data-run]:not(.child):has(.state.done)").filter(has_not_text=BARE)
+    if tab == "training" and trained.count():
+        trained.first.click()
         page.wait_for_function("document.querySelector('.training-room .board img')?.complete")
     page.evaluate(NO_PATH, f"{home}/")
     page.mouse.move(2, 2)

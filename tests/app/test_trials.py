@@ -12,6 +12,7 @@ import pytest
 
 from core.studio.db import store as stores
 from core.studio.review import people
+from core.studio.trials import plan
 from tests.app.conftest import Served, open_tab
 from tests.app.review.conftest import STUDY, WIDGET, make_home, settle
 from tests.app.test_accounts import PASSWORD, enter
@@ -82,12 +83,6 @@ def test_a_trial_of_three_readers_finds_the_effect_that_was_put_in(trial_server,
         root.locator(".tr-page").get_by_label(name, exact=True).check()
     root.locator(".tr-page").get_by_label("Scale", exact=True).select_option("percent")
     root.locator(".tr-page").get_by_label("Name", exact=True).fill("Fundus")
-    assert root.locator(".tr-page").get_by_text("In days.").is_visible()
-    drawn, cases = (root.locator(".tr-page").get_by_label(name, exact=True) for name in ("Normal cases", "Cases"))
-    assert drawn.is_hidden(), "asked for of a draw alone"
-    cases.select_option("drawn")
-    drawn.wait_for()
-    cases.select_option("all")
     root.locator(".tr-page").get_by_label("Wash-out", exact=True).fill("0")
     root.get_by_role("button", name="Keep the plan").click()
     root.get_by_role("button", name="Start", exact=True).click()
@@ -118,3 +113,37 @@ def test_a_trial_of_three_readers_finds_the_effect_that_was_put_in(trial_server,
     assert -test["high"] < 0.27 < -test["low"] and test["p"] < 0.05
     frozen = store.one("SELECT after FROM events WHERE kind = 'trial-frozen'")
     assert json.loads(frozen["after"])["digest"] == store.first("SELECT digest FROM trials")["digest"]
+
+
+@pytest.mark.timeout(600)
+def test_a_list_opens_on_a_page_to_which_the_study_was_closed_before(trial_server, browser):
+    """A reader whose page was open, and refused, when the trial began; nobody else is offered a plan to make."""
+    server, store = trial_server
+    run = store.first("SELECT id FROM runs WHERE kind = 'fit'")["id"]
+    given = {"name": "Open", "readers": ["Ada", "Bea"], "run": run, "design": "sequential"}
+    number = plan.make(store, STUDY, plan.TrialPlan.from_dict({**plan.usual(), **given}), "Root")
+    other = signed_in(browser, server, "Cyd")
+    open_tab(other, server.url, "Trials", STUDY)
+    other.locator(".tr-page").get_by_text("No list waits for you.").wait_for()
+    plan.start(store, number, "Root")
+    page = signed_in(browser, server, "Ada")
+    open_tab(page, server.url, "Review", STUDY)
+    page.locator(".rv-rows").get_by_text("Open your list in the room Trials").wait_for()
+    page.locator("#tab-trials-button").click()
+    page.get_by_role("button", name="Open the list").click()
+    page.wait_for_function(f"{WIDGET}.review.setup?.trial && {WIDGET}.review.picture", timeout=120_000)
+    assert page.locator(".rv-ai").is_hidden(), "what has read the case is not said, nor that nothing has"
+
+
+def test_a_plan_asks_for_what_it_needs(trial_server, browser):
+    server, _ = trial_server
+    root = signed_in(browser, server, "Root")
+    open_tab(root, server.url, "Trials", STUDY)
+    room = root.locator(".tr-page")
+    room.get_by_text("In days.").wait_for()
+    drawn = room.get_by_label("Normal cases", exact=True)
+    assert drawn.is_hidden(), "asked for of a draw alone"
+    room.get_by_label("Cases", exact=True).select_option("drawn")
+    drawn.wait_for()
+    room.get_by_label("Arms", exact=True).select_option("sequential")
+    room.get_by_text("In days.").wait_for(state="hidden")

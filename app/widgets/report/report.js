@@ -100,15 +100,15 @@ export async function mount(root, studio) {
   }
 
   for (const name of ['budget', 'seeds', 'protocol', 'roi']) $(`.${name}`).onchange = () => orToast(show(true));
-  studio.on('started', () => orToast(show(true)));
   studio.on('back', () => orToast(show()));
-  studio.on('study', () => {
+  const anew = () => {
     shown = '';
     fill($('.rp-boards'), el('p', { class: 'dim' }, studio.study ? 'Looking at what is made …' : 'Choose a study.'));
     fill($('.rp-files'));
     $('.rp-going').hidden = true;
     orToast(show(true));
-  });
+  };
+  for (const event of ['started', 'study']) studio.on(event, anew);
   studio.on('tab', (tab) => tab === 'report' && orToast(show(true)));
   studio.on('status', () => $('.rp-going').hidden || show().catch(console.debug));
   administers.subscribe((may) => {

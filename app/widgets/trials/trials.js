@@ -6,6 +6,7 @@ import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { day, percent, plural } from '../../static/format.js';
+import { administers } from '../../static/store.js';
 import { html, show } from '../../static/view.js';
 
 /** @typedef {import('../../static/answers').ReaderList} ReaderList */
@@ -15,6 +16,7 @@ import { html, show } from '../../static/view.js';
 /** @typedef {import('../../static/types').Values} Values */
 
 const PERIOD = 8000; // milliseconds between two looks at how far readers are
+const NO_LIST = 'No list waits for you. Administrators plan trials here.';
 /** What of a plan is asked for in some plans alone. @type {Record<string, (plan: Values) => boolean>} */
 const WHEN = {
   normal: ({ cases }) => cases === 'drawn',
@@ -155,18 +157,13 @@ export async function mount(root, studio) {
     shown = study || '';
     const newest = question();
     const mine = await api('/api/trials/lists').catch(() => ({ lists: [] }));
-    let found = null;
-    let why = '';
-    try {
-      found = study ? await api(`/api/trials/of/${encodeURIComponent(study)}`) : null;
-    } catch (error) {
-      why = error.message;
-    }
+    const plans = study && administers.peek();
+    const found = plans ? await orToast(api(`/api/trials/of/${encodeURIComponent(study)}`)) : null;
     if (!newest()) return;
     const before = about.peek();
     lists.value = mine.lists;
     about.value = found;
-    said.value = found || mine.lists.length ? '' : why || 'Choose a study.';
+    said.value = found || mine.lists.length ? '' : study ? NO_LIST : 'Choose a study.';
     if (found && !before) {
       plan.value = { ...found.usual, run: found.runs[0]?.id ?? '' };
       resize();
@@ -208,6 +205,7 @@ export async function mount(root, studio) {
   });
   studio.on('back', () => look(true));
   studio.on('tab', (tab) => tab === 'trials' && look(true));
+  administers.subscribe(() => look(true));
   new ResizeObserver(() => look()).observe(root);
   setInterval(() => about.peek()?.trials.some((t) => t.started && !t.closed) && look(true), PERIOD);
   look();

@@ -93,14 +93,7 @@ export class Worklist {
     this.byScore = alike(list.rows);
     this.add(list.rows);
     const { sort: _, desc: __, ...filtered } = this.asked;
-    if (!list.rows.length)
-      this.box.append(
-        el(
-          'p',
-          { class: 'dim rv-none' },
-          Object.values(filtered).some(Boolean) ? 'No case answers these filters.' : NONE,
-        ),
-      );
+    if (!list.rows.length) this.refuse(Object.values(filtered).some(Boolean) ? 'No case answers these filters.' : NONE);
     this.counts = counts.ok ? counts : null;
     this.showCounts();
     this.mark(this.review.detail?.id);
@@ -128,6 +121,11 @@ export class Worklist {
       this.showCounts();
     }
     box.scrollTop = scrollTop;
+  }
+
+  /** Says why there is no list. @param {string} why */
+  refuse(why) {
+    fill(this.box, el('p', { class: 'dim rv-none' }, why));
   }
 
   /** Empty rows stand where the next list will be. */

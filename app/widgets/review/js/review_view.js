@@ -160,7 +160,11 @@ export class ReviewView {
     this.study = study;
     const setup = await get('/api/review/open', { study });
     if (this.study !== study) return;
-    if (!setup.ok) return this.say(setup.error, 'bad');
+    if (!setup.ok) {
+      this.study = null; // it may be open to the reader later: when a list of a trial is opened
+      this.list.refuse(setup.error);
+      return;
+    }
     this.setup = setup;
     Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false });
     const asked = setup.runs.find((/** @type {{id: string}} */ r) => r.id === reading.peek());
