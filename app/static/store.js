@@ -11,7 +11,7 @@ export const tab = signal(/** @type {string | null} */ (null)); // null until on
 export const plan = signal(/** @type {Plan | null} */ (null)); // what jobs make for the study; null before it was asked for
 /** What the server said last of jobs, sessions and studies. @type {Signal<import('./answers').Status | null>} */
 export const status = signal(null);
-export const administers = signal(false); // whether the reader may change what all readers see; false before it is known
+export const administers = signal(/** @type {boolean | null} */ (null)); // may change what all readers see; null: not known yet
 export const lost = signal(false); // nothing has been heard of the server: what is on screen may be old
 // Of the study that is open: the case and the run that Review shows, and the run that Training shows.
 export const shownCase = signal(/** @type {number | null} */ (null));

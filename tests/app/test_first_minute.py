@@ -86,10 +86,14 @@ def test_what_is_made_can_be_stopped_where_it_is_said(page, empty):
     assert page.locator(".plan").is_hidden()
 
 
-def test_without_a_study_review_offers_nothing_that_needs_a_case(page, empty):
-    page.goto(empty[0].url)
-    page.locator("#tab-review-button").click()
-    page.wait_for_function("Boolean(document.querySelector('.widget-review')?.review)")
-    page.get_by_text("No case", exact=True).wait_for()
-    for name in ("Use what readers marked", "Save version", "Show", "Place"):
-        assert page.locator(".rv-side").get_by_role("button", name=name, exact=True).count() == 0, name
+def test_without_a_study_review_offers_nothing_that_needs_a_case(page, tmp_path):
+    server = Served(tmp_path / "home")
+    try:
+        page.goto(server.url)
+        page.wait_for_function("Boolean(window.Studio?.started)")
+        page.locator("#tab-review-button").click()
+        page.get_by_text("No case", exact=True).wait_for()
+        for name in ("Use what readers marked", "Save version", "Show", "Place"):
+            assert page.locator(".rv-side").get_by_role("button", name=name, exact=True).count() == 0, name
+    finally:
+        server.stop()

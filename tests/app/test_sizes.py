@@ -171,8 +171,8 @@ def test_what_the_page_says_covers_nothing(page, page_url, go, size):
 
 
 def test_tabs_that_a_narrow_window_keeps_in_a_menu_open_like_the_others(page, page_url, go):
-    page.set_viewport_size({"width": 683, "height": 384})
     go(page, page_url, "Study")
+    page.set_viewport_size({"width": 560, "height": 600})
     page.wait_for_function("!document.querySelector('#tab-report-button')")  # it stands in the menu
     page.evaluate("window.Studio.openTab('report')")
     page.get_by_role("heading", name="The paper's tables on this study").wait_for()

@@ -112,7 +112,7 @@ export async function mount(root, studio) {
   studio.on('tab', (tab) => tab === 'report' && orToast(show(true)));
   studio.on('status', () => $('.rp-going').hidden || show().catch(console.debug));
   administers.subscribe((may) => {
-    $('.make').hidden = !may;
+    $('.make').hidden = may === false;
   });
   new ResizeObserver(() => !shown && orToast(show())).observe(root);
 }

@@ -3,7 +3,6 @@ import { api } from '../../static/api.js';
 import { asked, orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
-import { administers } from '../../static/store.js';
 
 const WHOLE = 'Whole study';
 /** What goes out, and in which forms. @type {Record<string, Record<string, string>>} */
@@ -63,18 +62,17 @@ function send(study, run, named, servers) {
 /**
  * @param {string} study
  * @param {string | null} run whose scores stand beside the decisions
- * @param {boolean} blind whether the study is read blind first
+ * @param {{blind: boolean, may: boolean}} how blind: the study is read blind first; may: what is an administrator's is offered
  * @param {(id: number, name: string) => HTMLElement} link to a case
  * @param {() => void} changed
  */
-export function exports(study, run, blind, link, changed) {
+export function exports(study, run, { blind, may }, link, changed) {
   listen();
   const named = el('input', { type: 'checkbox', class: 'rs-named' });
   named.checked = namedStudy === study;
   named.onchange = () => {
     namedStudy = named.checked ? study : '';
   };
-  const may = administers.peek();
   const keep = el(
     'label',
     { class: 'check', title: 'A bundle always keeps them' },

@@ -21,6 +21,7 @@ export async function mount(root, studio) {
   let last = ''; // what is shown, as text
   /** @type {import('../../static/answers').Results | null} */
   let answer = null;
+  let may = true; // move the operating point, and what else is an administrator's
   const question = questions();
 
   const link = (/** @type {number} */ id, /** @type {string} */ name) => action(name, () => studio.openCase(id));
@@ -51,7 +52,7 @@ export async function mount(root, studio) {
       'section',
       { class: 'panel' },
       el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')),
-      roc(labels, administers.peek() ? moved : null),
+      roc(labels, may ? moved : null),
       said,
       el('p', { class: 'num rs-chosen' }, `In force: ${chosen.words}.`),
       el(
@@ -59,9 +60,9 @@ export async function mount(root, studio) {
         { class: 'dim num' },
         labels.auroc === null
           ? ''
-          : `AUROC ${fixed(labels.auroc)}. ${administers.peek() ? DRAG : 'An administrator moves the operating point.'}`,
+          : `AUROC ${fixed(labels.auroc)}. ${may ? DRAG : 'An administrator moves the operating point.'}`,
       ),
-      administers.peek() &&
+      may &&
         el(
           'div',
           { class: 'rs-head' },
@@ -130,7 +131,7 @@ export async function mount(root, studio) {
   async function draw(r) {
     const study = studio.study || '';
     const of = /** @type {const} */ (`/api/results/${encodeURIComponent(study)}`);
-    const out = exports(study, r.run, r.blind, link, () => show(true));
+    const out = exports(study, r.run, { blind: r.blind, may }, link, () => show(true));
     if (r.run === null) {
       const readers = wide('Agreement of readers', agreement(r.agreement, link));
       fill(page, el('div', { class: 'panel rs-wide' }, unscored()), readers, out);
@@ -179,7 +180,12 @@ export async function mount(root, studio) {
   studio.on('back', () => show(true, true));
   studio.on('tab', (tab) => tab === 'results' && show(true));
   studio.on('scored', () => show(true));
-  administers.subscribe(() => answer && draw(answer));
+  // Until it is known who reads, the page is that of an administrator: it is drawn again for a plain reader alone.
+  administers.subscribe((known) => {
+    if (may === (known !== false)) return;
+    may = known !== false;
+    if (answer) draw(answer);
+  });
   new ResizeObserver(() => show()).observe(root);
   show();
 }
