@@ -168,6 +168,17 @@ def test_an_answer_that_comes_late_does_not_undo_a_choice(page, page_url, scored
     assert chosen.is_visible()
 
 
+def test_what_is_the_same_is_not_drawn_anew_when_the_tab_is_asked_for_again(page, page_url, scored):
+    """Else what somebody is about to drag or to tick would be gone under the hand."""
+    with page.expect_response("**/sizes?*"):
+        open_tab(page, page_url, "Results", STUDY)
+    page.locator(".rs-point").evaluate("(dot) => { dot.dataset.old = '1'; }")
+    for _ in range(3):
+        with page.expect_response("**/sizes?*"):  # asked anew: readers' masks may have come meanwhile
+            page.get_by_role("tab", name="Results", exact=True).click()
+    assert page.locator(".rs-point").get_attribute("data-old") == "1"
+
+
 def test_the_operating_point_is_dragged_and_the_flags_of_the_list_follow(page, page_url, scored):
     run = scored[2]["lesion-head"]
     open_tab(page, page_url, "Results", STUDY)

@@ -21,6 +21,8 @@ export async function mount(root, studio) {
   let last = ''; // what is shown, as text
   /** @type {import('../../static/answers').Results | null} */
   let answer = null;
+  /** Asks what stands beside the answer: how far it is to be believed, and Dice by size. @type {(() => Promise<void>) | null} */
+  let later = null;
   let may = true; // move the operating point, and what else is an administrator's
   const question = questions();
 
@@ -101,7 +103,7 @@ export async function mount(root, studio) {
   function clear(study) {
     asked = study;
     run = last = '';
-    answer = null;
+    answer = later = null;
     question();
     fill(page, el('p', { class: 'dim' }, studio.study ? 'Reading the scores…' : 'Choose a study.'));
   }
@@ -121,7 +123,9 @@ export async function mount(root, studio) {
       return;
     }
     const text = JSON.stringify([study, r]);
-    if (!newest() || (changed && text === last)) return;
+    if (!newest()) return;
+    // What is the same stays as it is, with what somebody is about to drag; what other questions tell is asked anew.
+    if (changed && text === last) return later?.();
     last = text;
     answer = r;
     await draw(r);
@@ -129,6 +133,7 @@ export async function mount(root, studio) {
 
   /** @param {import('../../static/answers').Results} r */
   async function draw(r) {
+    later = null;
     const study = studio.study || '';
     const of = /** @type {const} */ (`/api/results/${encodeURIComponent(study)}`);
     const out = exports(study, r.run, { blind: r.blind, may }, link, () => show(true));
@@ -154,23 +159,26 @@ export async function mount(root, studio) {
       wide('Dice by lesion size, at the pixel threshold of held-out normals', sizes),
       out,
     );
-    api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
-      (/** @type {import('../../static/answers').Believed} */ found) => {
-        fill(doubts, believed(found, r.run));
-        const changed = badge(found);
-        fill(alarm, changed).hidden = !changed;
-      },
-      (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
-    );
-    /** @type {import('../../static/answers').Sizes} */
-    let found;
-    try {
-      found = await api(`${of}/sizes?run=${encodeURIComponent(r.run)}`);
-    } catch (error) {
-      fill(sizes, el('p', {}, error.message));
-      return;
-    }
-    fill(sizes, diceBySize(found));
+    later = async () => {
+      api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
+        (/** @type {import('../../static/answers').Believed} */ found) => {
+          fill(doubts, believed(found, r.run));
+          const changed = badge(found);
+          fill(alarm, changed).hidden = !changed;
+        },
+        (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
+      );
+      /** @type {import('../../static/answers').Sizes} */
+      let found;
+      try {
+        found = await api(`${of}/sizes?run=${encodeURIComponent(r.run)}`);
+      } catch (error) {
+        fill(sizes, el('p', {}, error.message));
+        return;
+      }
+      fill(sizes, diceBySize(found));
+    };
+    await later();
   }
 
   studio.on('study', () => {
@@ -178,7 +186,7 @@ export async function mount(root, studio) {
     show();
   });
   studio.on('back', () => show(true, true));
-  studio.on('tab', (tab) => tab === 'results' && show(true));
+  studio.on('tab', (tab) => tab === 'results' && show(true, true));
   studio.on('scored', () => show(true));
   // Until it is known who reads, the page is that of an administrator: it is drawn again for a plain reader alone.
   administers.subscribe((known) => {
