@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import remembering
 from core.engine.backbones.encoder import build_encoder
 from core.engine.benches.harness import bench
 from core.engine.calibration.heatmap import upsample
@@ -94,9 +95,13 @@ def _by_factor(blend: Blend, images: _Set) -> dict[str, list[float]]:
     """Figures "pixel_auroc", "pro" and "dice", one for each of FACTORS."""
     valid, sick = images.test_roi > 0, images.masks.any((1, 2))
     figures: dict[str, list[float]] = {"pixel_auroc": [], "pro": [], "dice": []}
-    for factor in FACTORS:
-        blend.map_weights = aligned_weights(blend.config.maps, {"padim": factor}, {"padim": 1.0})
-        maps = upsample(blend.predict(images.test, roi=images.test_roi).maps, valid.shape[1])
+    predictions = []
+    with remembering():  # the encoder reads each image once for all factors
+        for factor in FACTORS:
+            blend.map_weights = aligned_weights(blend.config.maps, {"padim": factor}, {"padim": 1.0})
+            predictions.append(blend.predict(images.test, roi=images.test_roi).maps)
+    for cells in predictions:
+        maps = upsample(cells, valid.shape[1])
         levels = np.quantile(maps[valid][::97], np.linspace(0.8, 0.9995, LEVELS))
         dice = [np.nanmean(overlaps_of(maps[sick] > level, images.masks[sick], valid[sick])[0]) for level in levels]
         figures["pixel_auroc"].append(float(pixel_auroc(maps, images.masks, valid)))

@@ -7,6 +7,7 @@ import shutil
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from core.studio.db.store import NotFound, Store, parsed
 
@@ -32,6 +33,11 @@ def name_shown(case: Mapping) -> str:
     if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
         return case["name"]
     return f"Case {case['id']}, {case['added'][:10]}" + (f" #{frame}" if sign else "")
+
+
+def named(row: Mapping) -> dict[str, Any]:
+    """A case's row with its name as it is shown, and without `added`, which that took."""
+    return {key: value for key, value in {**row, "name": name_shown(row)}.items() if key != "added"}
 
 
 def slug(name: str) -> str:

@@ -14,7 +14,7 @@ from core.engine.calibration.outlines import outlined
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.ingest.patients import patients_of
-from core.studio.ingest.records import name_shown
+from core.studio.ingest.records import name_shown, named
 from core.studio.review.agreement import opinions
 from core.studio.review.scales import outline_level, pixel_scale
 from core.studio.runs.marks import learnt_from
@@ -85,7 +85,7 @@ def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> li
         "JOIN readings r ON r.case_id = c.id WHERE r.run = ? ORDER BY d.key",
         [json.dumps(cases.ids.tolist()), run],
     )
-    return [{k: v for k, v in {**r, "name": name_shown(r)}.items() if k != "added"} for r in rows]
+    return [named(row) for row in rows]
 
 
 # The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel.

@@ -18,7 +18,7 @@ import numpy as np
 from core.engine.rows import Some
 from core.studio.db.store import Store
 from core.studio.ingest.cache import StudyArrays, load_arrays
-from core.studio.ingest.records import name_shown
+from core.studio.ingest.records import named
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
 from core.studio.runs.snapshots import Snapshot, encoder_run
@@ -50,9 +50,7 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
         case = store.one(query, [study, other])
         if case is not None:
             mark = f"{case.pop('sha256') or ''}"[:10]
-            shown = {**case, "name": name_shown(case), "v": mark, "distance": distance}
-            shown.pop("added")
-            out.append(shown)
+            out.append({**named(case), "v": mark, "distance": distance})
     return out
 
 
