@@ -43,6 +43,8 @@ class OwnQueue:
         body = await Request(scope, receive).body()
         try:
             asked = json.loads(body)
+            # Gradio breaks off where it is to repeat what no JSON may have: NaN, Infinity, half of a surrogate pair.
+            json.dumps(asked, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             answer = JSONResponse({"ok": False, "error": "The request's body is not JSON."}, 422)
             return await answer(scope, receive, send)

@@ -16,6 +16,7 @@ EVERY = 0.2  # seconds between two looks
 PAUSE = 1.0  # seconds between two statuses of a stream, at the least
 BEAT = 10.0  # seconds between two beats; app/static/events.js waits for them
 LIFE = 3600.0  # seconds after which a stream ends, and its browser opens another
+MOST = 32  # streams of one reader: a browser has one, or one for each tab in sight
 
 
 class Changes:
@@ -27,12 +28,17 @@ class Changes:
     def __init__(self, store: Store):
         self._store = store
         self._lock = threading.Lock()
-        self._wakers: set[Callable[[], None]] = set()
+        self._wakers: dict[Callable[[], None], str] = {}  # of whom
         self._looks = False
         self.closed = False
 
+    def full(self, reader: str) -> bool:
+        """Whether a reader has as many streams open as one may have."""
+        with self._lock:
+            return sum(of == reader for of in self._wakers.values()) >= MOST
+
     @contextlib.contextmanager
-    def listening(self) -> Iterator[asyncio.Event]:
+    def listening(self, reader: str) -> Iterator[asyncio.Event]:
         """An event of the running loop that is set at each change, and at first."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         event.set()
@@ -42,7 +48,7 @@ class Changes:
                 loop.call_soon_threadsafe(event.set)
 
         with self._lock:
-            self._wakers.add(wake)
+            self._wakers[wake] = reader
             if not self._looks:
                 self._looks = True
                 threading.Thread(target=self._look, name="changes", daemon=True).start()
@@ -50,7 +56,7 @@ class Changes:
             yield event
         finally:
             with self._lock:
-                self._wakers.discard(wake)
+                del self._wakers[wake]
 
     def close(self) -> None:
         """Ends the streams: the server stops."""
@@ -79,8 +85,9 @@ class Changes:
             self._store.close()  # this thread's connection
 
 
-async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterator[str]:
-    """Server-sent events: `status` with what `say` gives whenever that is another text, and a `beat` in a fixed rhythm.
+async def stream(changes: Changes, reader: str, say: Callable[[], str | None]) -> AsyncIterator[str]:
+    """Server-sent events for a reader: `status` with what `say` gives whenever that is another text, and a `beat` in a
+    fixed rhythm.
 
     Whoever must not learn of a change is given the same text before and after it, and nothing else depends on changes.
     `say` runs in a thread and reads what it needs by itself; None ends the stream, for whoever asked has signed out.
@@ -88,13 +95,11 @@ async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterat
     clock = asyncio.get_running_loop().time
     begun = clock()
     due, beat, end = begun + PAUSE, begun + BEAT, begun + LIFE
-    last = await run_in_threadpool(say)
-    if last is None:
-        return
-    yield f"event: status\ndata: {last}\n\n"
-    if clock() >= end:
-        return
-    with changes.listening() as changed:
+    with changes.listening(reader) as changed:
+        last = await run_in_threadpool(say)
+        if last is None:
+            return
+        yield f"event: status\ndata: {last}\n\n"
         while not changes.closed and clock() < end:
             if clock() >= beat:
                 yield "event: beat\ndata: 1\n\n"

@@ -104,7 +104,7 @@ def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
 def mask(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | None = None):
     """The newest lesion mask, or the one of a number, as PNG."""
     row = _mask(ctx, request, case_id, id)
-    return send(request, f"mask-{row['id']}", lambda: row["png"], "image/png")
+    return send(request, f"mask-{row['number']}", lambda: row["png"], "image/png")
 
 
 @router.get("/mask.bits", **binary("application/octet-stream"))
@@ -112,7 +112,7 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
     """One bit a pixel, row by row, highest bit first, without padding between rows; X-Image-Shape "H,W"."""
     row = _mask(ctx, request, case_id, id)
     head, body = pixels.bits(masks.decode_mask(row["png"]))
-    return send(request, f"bits-{row['id']}", lambda: body, "application/octet-stream", head)
+    return send(request, f"bits-{row['number']}", lambda: body, "application/octet-stream", head)
 
 
 @router.get("/heat", **binary("application/octet-stream"))
@@ -150,7 +150,7 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
     parts: list[tuple[str, dict, bytes]] = [image or ("image", {}, _full(case))]
     if mask is not None:
         head, body = pixels.bits(masks.decode_mask(mask["png"]))
-        parts.append(("mask", {"id": context.names.mask_number(mask["id"]), **head}, body))
+        parts.append(("mask", {"id": mask["number"], **head}, body))
     if heat:
         parts += [("heat", *heat), ("roi", *pixels.region(case, GRID))]
     index = json.dumps([{"name": n, "bytes": len(b), "headers": h} for n, h, b in parts]).encode()
@@ -228,4 +228,4 @@ def _mask(ctx: Context, request: Request, number: int, mask_id: int | None) -> d
         row = masks.of_case(context, mask_id)
     if row is None:
         raise ValueError("The case has no such lesion mask.")
-    return {**row, "id": context.names.mask_number(row["id"])}
+    return row

@@ -139,10 +139,9 @@ async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id
 
 
 def _saved(context: RequestContext, saved: dict) -> dict:
-    """What is said of a mask that was saved: its number, and the case's versions, as the reader counts them."""
+    """What is said of a mask that was saved, and the case's versions, as the reader counts them."""
     number = masks.version_shown(context, context.asked_case["id"], saved["version"])
-    mask = context.names.mask_number(saved["mask"])
-    return {**saved, "mask": mask, "version": number, "masks": _versions(context)}
+    return {**saved, "version": number, "masks": _versions(context)}
 
 
 def _versions(context: RequestContext) -> list[dict]:

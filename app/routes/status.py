@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
 from app.access.permissions import Administrator, Reader, Studio
 from app.context import Context
-from app.routes._changes import Changes, stream
+from app.routes._changes import MOST, Changes, stream
 from app.routes._shared import Job, StatusOfJob
 from app.routes._types import Answer, Id, Line, Part, binary
 from core.studio.incoming import watch
@@ -101,7 +101,10 @@ async def events(ctx: Studio, who: Reader, request: Request):
         signed_in = ctx.signed_in(request) == who
         return _STATUS.dump_json(_STATUS.validate_python(_standing(ctx, who))).decode() if signed_in else None
 
-    text = stream(ctx.held(Changes, ctx.store()), say)
+    changes = ctx.held(Changes, ctx.store())
+    if changes.full(who):
+        raise HTTPException(429, f"This reader follows the studio in {MOST} windows already. Close one of them.")
+    text = stream(changes, who, say)
     return StreamingResponse(text, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 

@@ -176,6 +176,23 @@ def test_a_stream_ends_with_the_session_the_token_the_account_and_the_server(str
     changes.closed = False
 
 
+@pytest.mark.slow
+def test_a_reader_has_so_many_streams_and_no_more(streams, monkeypatch):
+    monkeypatch.setattr(_changes, "MOST", 3)
+    cookie, ask = streams.signed_in("ann"), streams.client.get
+    with contextlib.ExitStack() as opened:
+        kept = [opened.enter_context(streams.of(cookie)) for _ in range(3)]  # one that nobody holds is closed
+        assert all(next(events) for events in kept)
+        refused = ask("/api/status/events", headers=cookie)
+        assert refused.status_code == 429 and "Close one of them" in refused.json()["error"]
+        assert ask("/api/status", headers=cookie).status_code == 200
+        with streams.of(streams.signed_in("root")) as others:
+            next(others)
+    wait(lambda: not streams.ctx.held(_changes.Changes).full("ann"))
+    with streams.of(cookie) as events:
+        next(events)
+
+
 @pytest.fixture
 def own(own_home):
     """A server on a home of its own, whose study has scores."""

@@ -77,6 +77,8 @@ def draft_marks(store: Store, reader: str) -> dict[str, str]:
 
 SOURCES = ("hand", "run")
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
+# Counts without what a blind reader may not know of: the masks of other cases, and those of other readers.
+_TURN = "row_number() OVER (PARTITION BY case_id, source = 'import', reader ORDER BY version) AS turn"
 
 
 def versions(context: RequestContext, case_id: int) -> list[dict]:
@@ -84,12 +86,13 @@ def versions(context: RequestContext, case_id: int) -> list[dict]:
     numbers that count without them. Under neutral names the time of an imported one is left out, which like its own
     number has a place in the import."""
     rows = context.store.query(
-        f"SELECT {_COLUMNS} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
+        f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
     )
     shown = [row for row in rows if _shown(context, row)]
     for number, row in zip(range(len(shown), 0, -1), shown, strict=True):
-        row |= {"id": context.names.mask_number(row["id"])} | ({"version": number} if context.blinded else {})
+        row |= {"id": context.names.mask_number(row)} | ({"version": number} if context.blinded else {})
         row |= {"created": ""} if row["source"] == "import" and context.names.covers else {}
+        del row["turn"]
     return shown
 
 
@@ -144,12 +147,12 @@ def _case_of_neutral(store: Store, mask_id: int, reader: str, sign_in: str, hidd
     for order in orders:
         names = sessions.Aliases(store, order, sign_in=sign_in)
         rows = store.query(
-            "SELECT m.id, m.case_id FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? "
-            "AND (m.source = 'import' OR m.reader = ? OR ?)",
+            f"SELECT m.id, case_id, source, reader, {_TURN} FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
+            "WHERE c.study = ? AND (source = 'import' OR reader = ? OR ?)",
             [order["study"], reader, order["study"] not in hidden],
         )
         for row in rows:
-            if names.mask_number(row["id"]) == mask_id:
+            if names.mask_number(row) == mask_id:
                 return int(row["case_id"])
     return None
 
@@ -160,14 +163,17 @@ def no_mask(mask_id: int) -> NotFound:
 
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
-    """A version of the context's case, or its newest one, with `png`; None if it has none that the reader may see."""
+    """A version of the context's case, or its newest one, with `png` and its `number` as the reader knows it; None if
+    it has none that the reader may see."""
     # Under neutral names all of the case are looked at, whichever is asked for.
     asked = mask_id if mask_id is not None and not context.names.covers else None
     first = "" if context.blinded or (mask_id is not None and asked is None) else " LIMIT 1"
-    query = f"SELECT * FROM lesion_masks WHERE case_id = ? AND id = coalesce(?, id) ORDER BY version DESC{first}"
+    query = (
+        f"SELECT *, {_TURN} FROM lesion_masks WHERE case_id = ? AND id = coalesce(?, id) ORDER BY version DESC{first}"
+    )
     rows = context.store.query(query, [context.asked_case["id"], asked])
-    shown = (row for row in rows if _shown(context, row))
-    return next((row for row in shown if mask_id in (None, context.names.mask_number(row["id"]))), None)
+    shown = (row | {"number": context.names.mask_number(row)} for row in rows if _shown(context, row))
+    return next((row for row in shown if mask_id in (None, row["number"])), None)
 
 
 def latest(store: Store, case_id: int) -> dict | None:
@@ -183,8 +189,8 @@ def save(
     threshold: float | None = None,
     note: str = "",
 ) -> dict:
-    """mask (H, W) of the image's own size -> {"mask", "version", "pixels"} of the context's case; `version` as it is
-    stored.
+    """mask (H, W) of the image's own size -> {"mask", "version", "pixels"} of the context's case; `mask` is its number
+    as the reader knows it, `version` as it is stored.
 
     source: hand, or run: taken from the heat map of the context's run at `threshold`. Raises ValueError if the size
     differs, or if the run has no such map or threshold.
@@ -233,7 +239,8 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
     with store.write():
         before = latest(store, case["id"])
         number = add_mask(store, case["id"], png, source, reader, run, threshold, note)
-        row = store.first("SELECT id FROM lesion_masks WHERE case_id = ? AND version = ?", [case["id"], number])
+        query = f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1"
+        row = store.first(query, [case["id"]])
         drop_draft(context)
         audit.record(
             store,
@@ -252,7 +259,7 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
                 "sha256": hashlib.sha256(png).hexdigest(),
             },
         )
-    return {"mask": row["id"], "version": number, "pixels": pixels}
+    return {"mask": context.names.mask_number(row), "version": number, "pixels": pixels}
 
 
 def pixels(store: Store, mask_id: int) -> np.ndarray:

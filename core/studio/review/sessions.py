@@ -265,11 +265,15 @@ class Aliases:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
-    def mask_number(self, mask_id: int) -> int:
-        """A lesion mask's number as it may be sent: its own would count the masks that were imported before it."""
+    def mask_number(self, mask: Row) -> int:
+        """A lesion mask's number as it may be sent: its own would count the masks of other cases that came before it.
+
+        mask: its `id`, `case_id`, `source`, `reader`, and `turn`, the how manieth of this reader or import on its case.
+        """
         if self.order is None:
-            return mask_id
-        digest = hashlib.blake2b(b"mask" + mask_id.to_bytes(8, "big"), key=self._secret, digest_size=6).digest()
+            return mask["id"]
+        told = json.dumps([mask["case_id"], mask["source"] == "import", mask["reader"], mask["turn"]])
+        digest = hashlib.blake2b(b"mask" + told.encode(), key=self._secret, digest_size=6).digest()
         return MASKS + int.from_bytes(digest, "big")
 
     def stamp(self, text: str, case_id: int) -> str:

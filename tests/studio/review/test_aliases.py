@@ -1,14 +1,17 @@
 """Aliases of cases: neutral, other ones in each session, and of no use in another."""
 
+import shutil
+
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from core.studio.db import store as stores
 from core.studio.db.store import NotFound
-from core.studio.review import sessions
+from core.studio.review import masks, sessions
 from core.studio.review.people import add_reader
 from core.studio.review.sessions import BASE
-from tests.studio.review.conftest import asks, fill
+from tests.studio.review.conftest import asks, decide, fill, save_mask
 
 
 def _numbers(store, ids, reader="ann", sign_in="") -> list[int]:
@@ -96,3 +99,24 @@ def test_a_case_that_comes_later_stands_behind_the_others_and_they_keep_their_nu
     numbers = _numbers(store, late)
     assert _numbers(store, ids) == before and min(numbers) > max(before)
     assert numbers != sorted(numbers), "in a random order too"
+
+
+def test_a_masks_number_counts_neither_those_of_other_cases_nor_of_other_readers(blinded):
+    store, ids = blinded
+    case = store.first("SELECT case_id FROM lesion_masks ORDER BY id")["case_id"]
+    decide(store, case, "ann", "abnormal")
+    store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copytree(store.home.path, store.home.path.parent / "other")
+    other, empty = stores.open(str(store.home.path.parent / "other")), np.zeros((60, 72))
+    for of in (ids[-1], case):
+        save_mask(other, of, empty, "root")
+    told = []
+    for home in (store, other):
+        drawn = [save_mask(home, case, empty, "ann")["mask"] for _ in range(2)]
+        context = asks(home, case_id=case)
+        shown = [row["id"] for row in masks.versions(context, case)]
+        assert shown[:2] == drawn[::-1] and [masks.of_case(context, number)["number"] for number in shown] == shown
+        assert {masks.case_of(home, number, "ann") for number in shown} == {case}
+        told.append(shown)
+    assert told[0] == told[1] and len(set(told[0])) == 3
+    other.close()
