@@ -38,7 +38,7 @@ class OwnQueue:
         if NAME in query or "%" in query:
             pairs = [(key, self.own(value) if key == NAME else value) for key, value in parse_qsl(query, True)]
             scope = {**scope, "query_string": urlencode(pairs).encode()}
-        if scope["method"] != "POST" or below.startswith("mcp"):
+        if scope["method"] != "POST":
             return await self.app(scope, receive, send)
         body = await Request(scope, receive).body()
         try:

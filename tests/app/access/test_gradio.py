@@ -133,6 +133,6 @@ def test_what_no_json_may_have_is_refused_in_a_sentence(served, value):
     _, server, clients = served
     number = next(number for number, fn in server.state.ctx.demo.fns.items() if fn.name == "start")
     body = f'{{"data": [{value}], "fn_index": {number}, "session_hash": "x"}}'
-    for address in ("run/predict", "queue/join", "reset", "cancel", "startup-events"):
+    for address in ("run/predict", "queue/join", "reset", "cancel", "startup-events", "mcp/"):
         answer = clients["reader"].post(f"/gradio_api/{address}", content=body, headers={"Content-Type": "text/json"})
         assert (answer.status_code, answer.json()["error"]) == (422, "The request's body is not JSON."), address
