@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from starlette.concurrency import run_in_threadpool
@@ -28,17 +29,29 @@ class Changes:
     def __init__(self, store: Store):
         self._store = store
         self._lock = threading.Lock()
-        self._wakers: dict[Callable[[], None], str] = {}  # of whom
+        self._wakers: set[Callable[[], None]] = set()
+        self._streams: Counter[str] = Counter()  # of each reader
         self._looks = False
         self.closed = False
 
     def full(self, reader: str) -> bool:
         """Whether a reader has as many streams open as one may have."""
         with self._lock:
-            return sum(of == reader for of in self._wakers.values()) >= MOST
+            return self._streams[reader] >= MOST
 
     @contextlib.contextmanager
-    def listening(self, reader: str) -> Iterator[asyncio.Event]:
+    def counted(self, reader: str) -> Iterator[None]:
+        """Counts a stream of the reader's while it is open."""
+        with self._lock:
+            self._streams[reader] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._streams[reader] -= 1
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
         """An event of the running loop that is set at each change, and at first."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         event.set()
@@ -48,7 +61,7 @@ class Changes:
                 loop.call_soon_threadsafe(event.set)
 
         with self._lock:
-            self._wakers[wake] = reader
+            self._wakers.add(wake)
             if not self._looks:
                 self._looks = True
                 threading.Thread(target=self._look, name="changes", daemon=True).start()
@@ -56,7 +69,7 @@ class Changes:
             yield event
         finally:
             with self._lock:
-                del self._wakers[wake]
+                self._wakers.discard(wake)
 
     def close(self) -> None:
         """Ends the streams: the server stops."""
@@ -95,27 +108,30 @@ async def stream(changes: Changes, reader: str, say: Callable[[], str | None]) -
     clock = asyncio.get_running_loop().time
     begun = clock()
     due, beat, end = begun + PAUSE, begun + BEAT, begun + LIFE
-    with changes.listening(reader) as changed:
+    with changes.counted(reader):
         last = await run_in_threadpool(say)
         if last is None:
             return
         yield f"event: status\ndata: {last}\n\n"
-        while not changes.closed and clock() < end:
-            if clock() >= beat:
-                yield "event: beat\ndata: 1\n\n"
-                beat += BEAT
-                changed.set()  # a session that has run out, or a worker that died, writes nothing
-            if not changed.is_set():
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(changed.wait(), max(beat - clock(), 0))
-            elif clock() < due:
-                await asyncio.sleep(max(min(due, beat) - clock(), 0))
-            else:
-                changed.clear()
-                text = await run_in_threadpool(say)
-                if text is None:
-                    return
-                if text != last:
-                    yield f"event: status\ndata: {text}\n\n"
-                    last = text
-                due = clock() + PAUSE
+        if clock() >= end:
+            return
+        with changes.listening() as changed:
+            while not changes.closed and clock() < end:
+                if clock() >= beat:
+                    yield "event: beat\ndata: 1\n\n"
+                    beat += BEAT
+                    changed.set()  # a session that has run out, or a worker that died, writes nothing
+                if not changed.is_set():
+                    with contextlib.suppress(asyncio.TimeoutError):
+                        await asyncio.wait_for(changed.wait(), max(beat - clock(), 0))
+                elif clock() < due:
+                    await asyncio.sleep(max(min(due, beat) - clock(), 0))
+                else:
+                    changed.clear()
+                    text = await run_in_threadpool(say)
+                    if text is None:
+                        return
+                    if text != last:
+                        yield f"event: status\ndata: {text}\n\n"
+                        last = text
+                    due = clock() + PAUSE
