@@ -12,7 +12,6 @@ random weights alone: none of DINOv2's was at hand, so no figure is known here.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.calibration.heatmap import blur, counted, roi_at
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.nearest.memory import Memory, Pool
+from core.engine.detectors.nearest.memory import Memory, Pool, read_about
 from core.engine.files import write_json, write_tensors
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -122,9 +121,7 @@ class AnomalyDINO(Detector):
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         folder = Path(folder)
-        if not (folder / f"{cls.name}.json").is_file():
-            raise ValueError(f"{folder} holds no memory of patches ({cls.name}.json); fit one first")
-        saved = json.loads((folder / f"{cls.name}.json").read_text())
+        saved = read_about(folder, cls.name)
         patches = load_file(folder / f"{cls.name}.safetensors", device=str(device))["patches"]
         config = AnomalyDINOConfig.from_dict(saved["config"])
         return cls(load_encoder(folder / "encoder", device), config, saved["size"], patches)

@@ -27,7 +27,8 @@ from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.lesion_head.score import TOP as TOP_SHARES
 from core.engine.detectors.mahalanobis import Mahalanobis, features_of
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.detectors.nearest.memory import patches_of
+from core.engine.detectors.mh_patchcore import MHPatchCore
+from core.engine.detectors.nearest.memory import patches_of, scaled
 from core.engine.detectors.nearest.nearest import Nearest
 from core.engine.detectors.padim import PaDiM
 from core.engine.mean_colour import MeanColour
@@ -117,12 +118,12 @@ class _Nearest(_OfMaps):
         own, memory = self.detector, self.detector.memory
         patches = patches_of(maps, self.strides)
         height, width = patches.shape[1], patches.shape[2]
-        flat = (patches * own.scales).flatten(0, 2)
+        flat = scaled(patches, own.scales).flatten(0, 2)
         closeness = (flat - memory._centre) @ memory._centred.T - memory._half_norms
         nearest = closeness.argmax(1)
         distances = (flat - memory.features[nearest]).square().sum(1).sqrt()
-        weights = memory.weights(flat, distances, nearest).view(-1, height * width)
-        heat = distances.view(-1, height, width)
+        weights = memory.weights(flat, distances, nearest, own.power).view(-1, height * width)
+        heat = distances.pow(own.power).view(-1, height, width)
         smooth = blur(heat, own.config.sigma * height / 256)
         far = heat.flatten(1)
         inside = counted(roi, height, width).flatten(1)
@@ -330,7 +331,8 @@ def _scaled(scale: Scale, values: Tensor) -> Tensor:
 
 
 PARTS: dict[type[Detector], Callable[..., Part]] = {
-    PaDiM: _PaDiM, Nearest: _Nearest, Mahalanobis: _Mahalanobis, LesionHead: _LesionHead, IGD: _IGD, Ensemble: _Ensemble
+    PaDiM: _PaDiM, Nearest: _Nearest, MHPatchCore: _Nearest, Mahalanobis: _Mahalanobis, LesionHead: _LesionHead,
+    IGD: _IGD, Ensemble: _Ensemble,
 }  # fmt: skip
 
 

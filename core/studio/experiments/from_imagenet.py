@@ -63,6 +63,16 @@ def overfitting() -> list[Arm]:
     ]
 
 
+def newer() -> list[Arm]:
+    """Detectors that came after the paper beside what they build on, on ImageNet features; meant for --size 224."""
+    whole = {"Nearest patches": "nearest", "MH-PatchCore": "mh-patchcore", "Blend": "blend"}
+    arms = [Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED) for title, name in whole.items()]
+    simple = Arm("SuperSimpleNet, ImageNet", "supersimplenet", UNTRAINED, pretrain=PRETRAINED, fit_size=128)
+    return arms + [
+        simple.replace(label=f"{simple.label}, noise {noise:g}", fit={"noise": noise}) for noise in (0.1, 0.3, 1.0)
+    ]
+
+
 def _on_encoders(detectors: dict[str, str]) -> list[Arm]:
     from_random = {"encoder.init": "random", "frozen": 0, "frozen_norm": False, "backbone_rate": 1.0}
     arms = []
@@ -126,7 +136,7 @@ def views() -> list[Arm]:
 
 EXPERIMENTS = {
     "look": look, "pretrained": pretrained, "trained": trained, "headed": headed, "sides": sides, "members": members,
-    "pasted": pasted, "shortcut": shortcut, "views": views, "overfitting": overfitting,
+    "pasted": pasted, "shortcut": shortcut, "views": views, "overfitting": overfitting, "newer": newer,
 }  # fmt: skip
 CLAIMS = {  # pairs (better, than) that are tested on the same images
     "pretrained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in QUICK],

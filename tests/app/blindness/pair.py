@@ -451,6 +451,12 @@ class Work:
         return "\n".join(f"  {what}: {one[what]}, {other[what]}" for what in one | other if one[what] != other[what])
 
 
+def _unless_gone(function: Callable, path: str, error: tuple) -> None:
+    """A thread's last connection takes SQLite's files beside the database along when it closes, which may be now."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
+
+
 class Pair:
     """The two homes and servers. `reset()`: both as they were built; ask(...): one request to both."""
 
@@ -494,7 +500,7 @@ class Pair:
         for number, (home, kept, server) in enumerate(zip(self.homes, self.kept, self.servers, strict=True)):
             ctx: Context = server.state.ctx
             ctx.store().close()
-            shutil.rmtree(home)
+            shutil.rmtree(home, onerror=_unless_gone)
             shutil.copytree(kept, home)
             ctx._store, ctx._held = self._store(home), {}
             ctx.sessions._store = ctx.store()

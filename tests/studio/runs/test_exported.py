@@ -207,7 +207,18 @@ def fitted(name: str, size: int = 64):
     return kind.fit(encoder, images, config, FitContext(roi=roi)), images[:5], roi[:5]
 
 
-ALL = ["blend", "blend-head", "combined", "ensemble", "igd", "lesion-head", "mahalanobis", "nearest", "padim"]
+ALL = [
+    "blend",
+    "blend-head",
+    "combined",
+    "ensemble",
+    "igd",
+    "lesion-head",
+    "mahalanobis",
+    "mh-patchcore",
+    "nearest",
+    "padim",
+]
 
 
 @pytest.mark.long

@@ -26,7 +26,7 @@ from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.base import Detector, FitContext, Marks, Prediction
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import normal, pick_device, to_batch
@@ -58,9 +58,15 @@ class NetConfig(Config):
 
 
 class NetTraining(Training, abc.ABC):
-    """Steps over random batches, in an order of their own for each epoch. `net` holds all networks of the detector."""
+    """Steps over random batches, in an order of their own for each epoch. `net` holds all networks of the detector.
 
-    def __init__(self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str) -> None:
+    marks: what readers marked, for a detector that takes it.
+    """
+
+    def __init__(
+        self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str, marks: Marks | None = None
+    ) -> None:
+        self.marks = marks
         self.net, self.images, self.config, self.device = net, images, config, device
         self.title = title  # type: ignore[misc]  # one class serves one detector
         self.remedy = f"a learning rate below {config.lr:g}"
@@ -109,6 +115,7 @@ class NetDetector(Detector):
 
     Training: ClassVar[type[NetTraining]]
     takes_encoder: ClassVar[bool] = False  # whether it starts from the given encoder
+    takes_marks: ClassVar[bool] = False  # whether it learns from marks, where there are any
     net: Any
 
     def __init__(self, net: nn.Module, config: Any, size: int, normals: dict[str, Tensor] | None = None) -> None:
@@ -144,8 +151,10 @@ class NetDetector(Detector):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             net = cls.build(copy.deepcopy(encoder).cpu(), config, size)
-        source = fingerprint(images, net.state_dict())
-        training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name))
+        marks = context.marks if cls.takes_marks else None
+        marked = () if marks is None else (marks.images, marks.masks, marks.ignored)
+        source = fingerprint(images, net.state_dict(), *marked)
+        training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name), marks)
         folder = None if context.folder is None else Path(context.folder) / "partial"
         identity = {"config": config.to_dict(), "fitted_on": source}
         checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,15 +65,24 @@ class Memory:
         columns = [(queries - self.features[column]).square().sum(1) for column in index.T]
         return torch.stack(columns, 1).sqrt_() if columns else queries.new_zeros(len(queries), 0)
 
-    def weights(self, queries: Tensor, distances: Tensor, index: Tensor) -> Tensor:
+    def weights(self, queries: Tensor, distances: Tensor, index: Tensor, power: int = 1) -> Tensor:
         """PatchCore's factor (Q,) of a score: 1 - exp(d*) / sum of exp(d) over the neighbours of the nearest patch.
 
-        queries (Q, D); distances, index (Q,): of each one's nearest patch. Roth et al. 2022, Eq. 7.
+        queries (Q, D); distances, index (Q,): of each one's nearest patch; d is a distance to that `power`. Roth et
+        al. 2022, Eq. 7.
         """
         if self.neighbours.shape[1] < 2:
             return torch.ones_like(distances)
-        around = self.distances(queries, self.neighbours[index])
-        return 1 - (distances - around.logsumexp(1)).exp()
+        around = self.distances(queries, self.neighbours[index]).pow(power)
+        return 1 - (distances.pow(power) - around.logsumexp(1)).exp()
+
+
+def read_about(folder: Path, name: str) -> dict[str, Any]:
+    """Reads what stands beside a saved memory of patches, of the detector `name`. ValueError if there is none."""
+    if not (folder / f"{name}.json").is_file():
+        raise ValueError(f"{folder} holds no memory of patches ({name}.json); fit one first")
+    saved: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    return saved
 
 
 class Pool:
@@ -206,6 +217,11 @@ def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -
     return torch.cat([*parts, (position * total.sqrt()).expand(2)])
 
 
+def scaled(patches: Tensor, scales: Tensor) -> Tensor:
+    """Patches (..., D + 2) in the space in which distances are taken: scales (D + 2,) of each value, or (D + 2, K)."""
+    return patches * scales if scales.ndim == 1 else patches @ scales
+
+
 class NearestFitting:
     """The fit of a memory under way: patches are drawn from each image as its maps come by."""
 
@@ -218,15 +234,23 @@ class NearestFitting:
         shape = tuple(patches.shape[1:3])
         inside = None if self.roi is None else roi_at(self.roi[start : start + len(patches)], shape)
         for i, features in enumerate(patches.flatten(1, 2)):
-            self.pool.add(features, start + i, None if inside is None else inside[i].ravel())
+            self.take(features, start + i, None if inside is None else inside[i].ravel())
+
+    def take(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
+        """Takes in the patches (P, D + 2) of image `row`; inside: bool (P,), those in its region of interest."""
+        self.pool.add(features, row, inside)
+
+    def scales(self, features: Tensor) -> Tensor:
+        """What patches are multiplied by before distances are taken (`Nearest`), by those of the pool (N, D + 2)."""
+        widths = [self.encoder.widths[stride] for stride in self.config.strides]
+        return scales_of(features, widths, self.config.balance, self.config.position)
 
     def finish(self) -> Any:
         """The detector. Its memory is chosen from the pool by the configuration's seed."""
         config = self.config
         features, rows, cells = self.pool.all()
-        widths = [self.encoder.widths[stride] for stride in config.strides]
-        scales = scales_of(features, widths, config.balance, config.position)
-        features = features * scales
+        scales = self.scales(features)
+        features = scaled(features, scales)
         generator = torch.Generator().manual_seed(config.seed)
         if config.coreset == "greedy":
             coreset = greedy_coreset(features, config.patches, generator)

@@ -8,9 +8,9 @@ traced: `explain` names the training image and the place in it that a patch was 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.detectors.nearest.memory import Memory, NearestFitting, patches_of
+from core.engine.detectors.nearest.memory import Memory, NearestFitting, patches_of, read_about, scaled
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
@@ -71,11 +71,15 @@ class NearestConfig(Config):
 @DETECTORS.register("nearest", title="Nearest patches", section="PatchCore, Roth et al. 2022")
 class Nearest(MapDetector):
     name = "nearest"
-    Config = NearestConfig
+    Config: ClassVar[type[NearestConfig]] = NearestConfig
+    Fitting: ClassVar[type[NearestFitting]] = NearestFitting
+    power: ClassVar[int] = 1  # of the distances, in map and score
     presets = {"paper": NearestConfig(patches=8000, pool=40_000), "quick": NearestConfig()}
 
     def __init__(self, encoder: Encoder, config: NearestConfig, size: int, scales: Tensor, memory: Memory) -> None:
-        """scales: (D + 2,), what each value of a patch, and its place (y, x), are multiplied by."""
+        """scales: what the values of a patch, and its place (y, x), are multiplied by; (D + 2,), or a matrix of as many
+        rows.
+        """
         self.encoder, self.config, self.size, self.scales, self.memory = encoder, config, size, scales, memory
 
     @classmethod
@@ -84,16 +88,16 @@ class Nearest(MapDetector):
     ) -> NearestFitting:
         if count < 1:
             raise ValueError("there are no normal images to compare with")
-        return NearestFitting(cls, encoder, config, count, size, context.roi)
+        return cls.Fitting(cls, encoder, config, count, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
         """Maps of smoothed distances; extras: `distance` (N, h, w), as they are, and `weight` (N, h, w), its factor."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
-        flat = (queries * self.scales).flatten(0, 2)
+        flat = scaled(queries, self.scales).flatten(0, 2)
         distances, index = (values[:, 0] for values in self.memory.search(flat))
-        weights = self.memory.weights(flat, distances, index).view(shape)
-        heat = distances.view(shape)
+        weights = self.memory.weights(flat, distances, index, self.power).view(shape)
+        heat = distances.pow(self.power).view(shape)
         smooth = blur(heat, self.config.sigma * shape[1] / 256)
         return Prediction(smooth.cpu().numpy(), {"distance": heat.cpu().numpy(), "weight": weights.cpu().numpy()})
 
@@ -121,7 +125,7 @@ class Nearest(MapDetector):
         for start in range(0, len(images), batch):
             cut = slice(start, start + batch)
             maps = self.reader.maps(to_batch(np.asarray(images[cut]), device), self.config.strides)
-            queries = patches_of(maps, self.config.strides) * self.scales
+            queries = scaled(patches_of(maps, self.config.strides), self.scales)
             side = queries.shape[1]
             if points is None:
                 cells = self._peak(self.read(maps), None if roi is None else roi[cut])
@@ -137,23 +141,21 @@ class Nearest(MapDetector):
         return matches
 
     def save(self, folder: Path) -> None:
-        """`folder`: encoder/, nearest.safetensors and, last, nearest.json."""
+        """`folder`: encoder/, NAME.safetensors and, last, NAME.json."""
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
         tensors = {name: getattr(self.memory, name) for name in PARTS} | {"scales": self.scales}
-        write_tensors(folder / "nearest.safetensors", tensors)
-        write_json(folder / "nearest.json", {"config": self.config.to_dict(), "size": self.size})
+        write_tensors(folder / f"{self.name}.safetensors", tensors)
+        write_json(folder / f"{self.name}.json", {"config": self.config.to_dict(), "size": self.size})
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
         folder = Path(folder)
-        if not (folder / "nearest.json").is_file():
-            raise ValueError(f"{folder} holds no memory of nearest patches (nearest.json); fit one first")
-        saved = json.loads((folder / "nearest.json").read_text())
-        tensors = load_file(folder / "nearest.safetensors", device=str(device))
+        saved = read_about(folder, cls.name)
+        tensors = load_file(folder / f"{cls.name}.safetensors", device=str(device))
         memory = Memory(*(tensors[name] for name in PARTS))
         encoder = load_encoder(folder / "encoder", device)
-        return cls(encoder, NearestConfig.from_dict(saved["config"]), saved["size"], tensors["scales"], memory)
+        return cls(encoder, cls.Config.from_dict(saved["config"]), saved["size"], tensors["scales"], memory)
 
 
 # What a patch was compared with.
