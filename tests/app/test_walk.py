@@ -419,6 +419,9 @@ def differences(home: Home, shown: dict) -> list[str]:
     return wrong
 
 
+BY_DECISIONS = ("reviewed", "decision", "disagreement")
+
+
 def _review(home: Home, shown: dict, study: str, same) -> None:
     said = shown["review"]
     params = said["params"]
@@ -442,7 +445,9 @@ def _review(home: Home, shown: dict, study: str, same) -> None:
     ids = [row[0] for row in said["rows"]]
     filtered = any(params.get(k) for k in ("decision", "flagged", "has_mask", "assigned", "tag", "text", "label"))
     if not filtered:  # a case that was decided stays in a filtered list until that is asked for again
-        same("cases of the list", ids, [r["id"] for r in listed])
+        there = [r["id"] for r in listed]
+        stays = params.get("sort") in BY_DECISIONS  # and where it is in a list whose order it changes
+        same("cases of the list", sorted(ids) if stays else ids, sorted(there) if stays else there)
         rows = {r["id"]: [r["id"], figure(r), r["decision"] or "unread"] for r in listed}
         same("rows of the list", [r[1:] for r in said["rows"]], [rows[i][1:] for i in ids if i in rows])
     counts = home.get("/api/review/counts", **params)
