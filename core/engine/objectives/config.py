@@ -324,6 +324,11 @@ class Keeping(Config):
     channels_last: bool = option(
         True, "Memory format of images; convolutions are quicker in it.", label="Channels last"
     )
+    compiled: bool = option(
+        False,
+        "By torch.compile: the first step takes a minute or more, and weights differ in the last digits.",
+        label="Compile the encoder",
+    )
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,9 @@ class Pretraining(Training):
         self.optimiser = build_optimiser(config, self._learning())
         self.still = still_layers(self.encoder, config.frozen, config.frozen_norm)
         self.half = config.autocast and gains_by_bf16(device, self.encoder)
+        # Several processes share their batch norms, which a compiled graph would know nothing of.
+        compiles = config.compiled and processes.world() == 1
+        self.backbone = torch.compile(self.encoder.backbone) if compiles else self.encoder.backbone
         self.joint = JointStep(self.encoder, self.objective, self.features, self.per_step)
         self.networks = {"encoder": self.encoder, "objective": self.objective}
         self.optimisers = {"optimiser": self.optimiser}
@@ -116,7 +119,7 @@ class Pretraining(Training):
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
         with autocast(self.device, self.half):
-            h = self.encoder.backbone(images.contiguous(memory_format=self.format))
+            h = self.backbone(images.contiguous(memory_format=self.format))
             z = self.encoder.project(h)
         return h.float(), z.float()
 

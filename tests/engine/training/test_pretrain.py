@@ -181,3 +181,21 @@ def test_random_layers_are_not_frozen(tmp_path):
     config = PRETRAIN_PRESETS["quick"].replace(size=32, batch=2, epochs=1, frozen=8)
     with pytest.raises(ValueError, match="would stay random"):
         pretrain(normals(8), config, tmp_path)
+
+
+def test_the_encoder_is_compiled_where_that_is_asked_for(tmp_path, monkeypatch):
+    """What the compiler makes of it stands in for it in each step, and nothing of it is kept."""
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda backbone: lambda x: (asked.append(len(x)), backbone(x))[1])
+    plain, compiled = (pretrain(IMAGES, TINY.replace(compiled=c), tmp_path / str(c)) for c in (False, True))
+    assert len(asked) == 6 and compiled.history[-1]["loss"] == plain.history[-1]["loss"]
+    assert same(weights_of(tmp_path / "False"), weights_of(tmp_path / "True"))
+
+
+@pytest.mark.long
+def test_compiled_it_learns_the_same(tmp_path):
+    config = TINY.replace(epochs=1, autocast=False)
+    plain, compiled = (pretrain(IMAGES, config.replace(compiled=c), tmp_path / str(c)) for c in (False, True))
+    losses = [[row["loss"] for row in result.history] for result in (plain, compiled)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+    assert load_encoder(tmp_path / "True")(torch.rand(1, 3, 32, 32)).isfinite().all()
