@@ -64,8 +64,8 @@ function viewActs(review) {
     },
     detector: () => {
       const runs = (review.setup?.runs || []).filter((r) => r.first);
-      const at = runs.findIndex((r) => r.id === review.run);
-      if (runs.length > 1) review.useRun(runs[(at + 1) % runs.length].id);
+      const next = () => runs[(runs.findIndex((r) => r.id === review.run) + 1) % runs.length].id;
+      if (runs.length > 1) review.useRun(next);
     },
   };
 }
@@ -249,7 +249,7 @@ export async function mount(root, studio) {
     // A study that is read blind no more, or a session ended in another window, shows at once.
     const mine = session?.study === study ? session.id : undefined;
     const same = setup?.blinded === blind.includes(study) && setup?.session?.id === mine;
-    if (setup?.study === study && !same) return review.open(study);
+    if (setup?.study === study && !same) return enqueue(() => review.open(study));
     if (drawn) review.drafts.follow();
     due ||= stored;
     if (due) renew(true);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.studio.db import audit
 from core.studio.db import store as stores
 from tests.app.review.conftest import CASES, UNREAD, WIDGET, come_back, enter, rows, settle
@@ -93,3 +95,40 @@ def test_keys_can_be_changed_and_stay_changed(page, page_url):
     assert page.evaluate(f"{WIDGET}.review.show.invert") is True
     page.keyboard.press("i")
     assert page.evaluate(f"{WIDGET}.review.show.invert") is True
+
+
+@pytest.mark.parametrize(("change", "slow"), [("detector", "list"), ("detector", "case"), ("order", "list")])
+def test_what_was_asked_for_before_a_decision_never_comes_after_it(page, page_url, review_home, change, slow):
+    """Another detector, or another order, and at once a decision: an answer of before it is late, and shows nothing."""
+    enter(page, page_url)
+    page.keyboard.press("u")
+    settle(page)
+    first, run = page.evaluate(f"[{WIDGET}.review.detail.id, {WIDGET}.review.run]")
+    was = page.evaluate(f"{WIDGET}.review.list.rows.get({first}).row.decision")
+    key, word = ("n", "normal") if was == "abnormal" else ("a", "abnormal")
+    held = []
+    for address in ("list", "counts") if slow == "list" else (f"case/{first}",):
+        page.route(f"**/api/review/{address}?*", lambda route: held.append((route, route.fetch())), times=1)
+    if change == "detector":
+        page.keyboard.press("d")
+    else:
+        page.evaluate(f"void {WIDGET}.review.list.change({{sort: 'name', desc: 0}})")
+    for _ in range(100):
+        page.wait_for_timeout(50)
+        if len(held) == (2 if slow == "list" else 1):
+            break
+    page.keyboard.press(key)
+    page.wait_for_timeout(1500)  # enough for the decision, if it does not wait for what came before it
+    for route, answer in held:
+        route.fulfill(response=answer)
+    settle(page)
+    page.wait_for_timeout(500)
+    said = rows(review_home, "SELECT case_id, decision FROM reviews ORDER BY id DESC LIMIT 1")[0]
+    assert said == (first, word)
+    assert page.evaluate(f"{WIDGET}.review.detail.id") != first
+    assert (page.evaluate(f"{WIDGET}.review.run") != run) is (change == "detector")
+    counts = page.evaluate(
+        f"fetch('/api/review/counts?' + new URLSearchParams({WIDGET}.review.list.params())).then((r) => r.json())"
+    )
+    assert page.evaluate(f"{WIDGET}.review.list.counts") == counts
+    assert page.locator(f".rv-row[data-id='{first}'] .rv-mark").get_attribute("title") == word

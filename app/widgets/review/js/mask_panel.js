@@ -4,7 +4,7 @@ import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { compare, leave, restore, use } from './drawing.js';
 import { slider, toggle } from './parts.js';
-import { reveal } from './reference.js';
+import { reveal, seenAnew } from './reference.js';
 import { available } from './snap.js';
 
 /** @type {[name: string, title: string, key: string][]} */
@@ -70,7 +70,7 @@ export function maskPanel(review) {
     () => {
       review.display.set({ truth: !review.show.truth });
       for (const id of review.list.rows.keys()) review.list.renew(id);
-      if (review.detail) review.cases.enter(review.detail);
+      seenAnew(review);
     },
     { class: 'rv-toggle', title: 'Show imported masks and names that give the label away before the first decision' },
   );

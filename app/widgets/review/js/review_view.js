@@ -1,6 +1,6 @@
 // What is on screen in Review: the study, the case, its layers. How these change is said in the files beside this one:
 // cases.js (from case to case), threshold.js, display.js, decisions.js and drawing.js.
-import { get } from '../../../static/api.js';
+import { enqueue, get } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { reading, shownCase } from '../../../static/store.js';
 import { CaseLoader } from './cases.js';
@@ -217,15 +217,21 @@ export class ReviewView {
     }
   }
 
-  /** Reads with another run from here on. @param {string} id */
-  async useRun(id) {
-    this.run = id;
-    reading.value = id;
-    this.threshold.step = null;
-    detectors(this.side, this);
-    await this.list.load();
-    if (!this.detail) return;
-    const again = await get(`/api/review/case/${this.detail.id}`, this.list.params());
-    if (again.ok) await this.cases.enter(again.case);
+  /** Reads with another run once all that was asked for before is done: a decision that is being stored is of the run
+   * before it, and no answer of before it comes after it. @param {string | (() => string | undefined)} which */
+  useRun(which) {
+    const { study } = this;
+    return enqueue(async () => {
+      const id = typeof which === 'string' ? which : which();
+      if (!id || this.study !== study) return;
+      this.run = id;
+      reading.value = id;
+      this.threshold.step = null;
+      detectors(this.side, this);
+      await this.list.load();
+      if (!this.detail || this.study !== study) return;
+      const again = await get(`/api/review/case/${this.detail.id}`, this.list.params());
+      if (again.ok) await this.cases.enter(again.case);
+    });
   }
 }
