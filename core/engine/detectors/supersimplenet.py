@@ -125,6 +125,7 @@ class SuperSimpleNetNet(nn.Module):
 class SuperSimpleNetTraining(NetTraining):
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
         c, net = self.config, self.net
+        net.apart = c.apart and self.marks is None
         with torch.no_grad():
             rows = np.linspace(0, len(self.images) - 1, min(STANDARD, len(self.images))).round().astype(int)
             plain = [net.features(to_batch(rows_of(self.images, rows[i : i + c.batch]), self.device))

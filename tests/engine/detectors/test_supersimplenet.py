@@ -86,7 +86,7 @@ def test_marks_tell_it_what_to_look_for(encoder, images):
     """A spot that is marked is found in others; one that is ignored is neither learnt nor unlearnt."""
     spotted, masks = with_spot(images[:6], 12), np.zeros((6, 64, 64), np.uint8)
     masks[:, 12:22, 12:22] = 1
-    config = SMALL.replace(steps=60, chance=0.01, apart=False)
+    config = SMALL.replace(steps=60, chance=0.01)
     marks = Marks(spotted, masks)
     fitted = SuperSimpleNet.fit(encoder, images[6:], config, FitContext(marks=marks))
     found = fitted.predict(np.concatenate([images[:6], with_spot(images[:6], 40)]))
