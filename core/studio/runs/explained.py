@@ -18,7 +18,7 @@ from core.studio.runs.readings import size_of
 if TYPE_CHECKING:  # torch, which the page's process loads when it is asked to explain
     from core.engine.detectors.nearest.nearest import Match, Nearest
 
-METHODS = ("nearest", "blend", "blend-head")
+METHODS = ("nearest", "mh-patchcore", "blend", "blend-head")
 USUAL = 12  # held-out normals whose most abnormal patch says how far a normal patch may be
 
 

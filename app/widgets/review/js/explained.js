@@ -6,7 +6,7 @@ import { endOf, inMiddle } from './parts.js';
 
 /** @typedef {import('../../../static/answers').Explained} Explained */
 
-const METHODS = ['nearest', 'blend', 'blend-head']; // detectors that compare patches
+const METHODS = ['nearest', 'mh-patchcore', 'blend', 'blend-head']; // detectors that compare patches
 const AROUND = 1.2; // of a patch's side, shown on each side of it
 
 /**
