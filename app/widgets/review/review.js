@@ -173,21 +173,23 @@ export async function mount(root, studio) {
   const stage = frame(review, keys, act);
   const help = helpSheet(review, keys);
   const recording = timeline(review, stage.line);
-  review.act = act;
-  review.goTo = (id) => goTo(review, id);
-  review.entered = () => recording.follow();
-  review.listed = () => {
-    root.classList.toggle('rv-gridded', review.grid.on);
-    review.list.filters.gridded(review.grid.on);
-    if (!review.grid.on) viewer.take();
-  };
-  review.opened = () => {
-    keys.own = review.setup?.keys || {};
-    review.relabel();
-    review.judges();
-    review.arrange();
-    sendKept(review);
-  };
+  review.wire({
+    act,
+    goTo: (id) => goTo(review, id),
+    entered: () => recording.follow(),
+    listed: () => {
+      root.classList.toggle('rv-gridded', review.grid.on);
+      review.list.filters.gridded(review.grid.on);
+      if (!review.grid.on) viewer.take();
+    },
+    opened: () => {
+      keys.own = review.setup?.keys || {};
+      review.relabel();
+      review.judges();
+      review.arrange();
+      sendKept(review);
+    },
+  });
   fill(root, review.list.element, stage.element, review.side.element, review.grid.element, help.element);
   review.relabel();
   review.arrange();

@@ -69,3 +69,20 @@ def test_no_script_is_left_over():
         APP / "static" / name for name in ("studio.js", "theme.js")
     }
     assert set(files) - loaded - {other for file in files for other in imports(file)} == set()
+
+
+SET = re.compile(
+    r"\breview\.\w+ *(?:[-+*/|&?]{0,2}=(?![=>])|\+\+|--)|Object\.assign\((?:this\.)?review\b|\breview\.detail\.\w+ = "
+)
+
+
+def test_what_is_on_screen_in_review_is_changed_in_its_own_file_alone():
+    room = APP / "widgets" / "review"
+    strange = {
+        file.relative_to(room).as_posix(): found
+        for file in scripts(room)
+        if (found := SET.findall(COMMENT.sub("", file.read_text(encoding="utf-8"))))
+    }
+    assert strange.keys() <= {"review_view.js"}, strange
+    assert SET.search("this.review.last = null") and SET.search("review.step += 1") and SET.search("review.since++")
+    assert not SET.search("if (review.run === run)") and not SET.search("review.view.turn = UPRIGHT")

@@ -1,7 +1,6 @@
 // From case to case: everything is fetched before anything changes, so that nothing jumps; the next cases are fetched
 // ahead of time.
 import { get } from '../../../static/api.js';
-import { shownCase } from '../../../static/store.js';
 import * as layers from './layers.js';
 import { UPRIGHT } from './orientation.js';
 import { maskWaits } from './reference.js';
@@ -41,7 +40,7 @@ export class CaseLoader {
     if (review.detail?.id !== detail.id) {
       review.editor.close();
       review.editor.tool = null;
-      review.nearest = null;
+      review.showNearest(null);
       review.ruler.line = null;
       review.place.clear();
       review.view.turn = UPRIGHT;
@@ -49,12 +48,11 @@ export class CaseLoader {
     }
     const waits = maskWaits(review, detail);
     const shown = waits ? { lesion: null, maskId: null } : { lesion, maskId: mask?.id || null };
-    Object.assign(review, { detail, picture, ...shown, waits, otherId: null, other: null, roi });
-    shownCase.value = review.grid.on ? null : detail.id;
+    review.showCase({ detail, picture, ...shown, waits, roi });
     review.display.dress({ heat, second });
     if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);
-    review.since = performance.now();
+    review.seenSince();
     review.display.windowControls();
     review.threshold.settle();
     review.named();
@@ -62,7 +60,7 @@ export class CaseLoader {
     review.list.mark(detail.id);
     review.redraw();
     await new Promise((done) => requestAnimationFrame(done));
-    review.shownAt = performance.now();
+    review.firstFrame();
     this.prefetch(ahead);
     prepare([detail.id, ...ahead.map((next) => next.id)]);
     this.fetchNearest();
@@ -108,7 +106,7 @@ export class CaseLoader {
     const { detail, run } = review;
     review.side.compared.follow();
     if (!review.show.nearest || !detail || detail.blind || !run || review.nearest?.of === `${detail.id}/${run}`) return;
-    review.nearest = null;
+    review.showNearest(null);
     const stale = () => review.detail?.id !== detail.id || review.run !== run;
     const found = await get(`/api/case/${detail.id}/nearest`, { run });
     if (stale()) return;
@@ -117,7 +115,7 @@ export class CaseLoader {
     if (!first) return review.say('The study has no normal training images.');
     const picture = await layers.pictures.get(`${first.id}/${first.v}`, first).catch(() => null);
     if (stale() || !picture) return;
-    review.nearest = { ...first, of: `${detail.id}/${run}`, picture };
+    review.showNearest({ ...first, of: `${detail.id}/${run}`, picture });
     review.named();
     review.draw();
   }

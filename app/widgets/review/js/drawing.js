@@ -113,7 +113,7 @@ async function stored(review, id, params, bits) {
     review.say(answer.error, 'bad');
     return null;
   }
-  if (review.detail?.id === id) Object.assign(review.detail, { masks: answer.masks, findings: answer.findings });
+  review.told(id, { masks: answer.masks, findings: answer.findings });
   return answer;
 }
 
@@ -129,7 +129,7 @@ async function newestIs(review, id, mask) {
     if (answer) review.say(answer.error, 'bad');
     return false;
   }
-  detail.masks = answer.masks;
+  review.told(id, { masks: answer.masks });
   await use(review, answer.mask);
   review.redraw();
 }
@@ -157,7 +157,7 @@ export async function takeNormal(review) {
 async function keepNormal(review, detail, drawn) {
   const answer = await postBytes(`/api/review/normal/${detail.id}`, {}, pack(drawn));
   if (!answer.ok) return review.say(answer.error, 'bad');
-  detail.marks = answer.marks;
+  review.told(detail.id, { marks: answer.marks });
   if (review.detail?.id === detail.id) leave(review);
   review.say(answer.marks.normal ? 'These places are kept as normal.' : 'No place is called normal any more.', 'good');
 }
@@ -172,8 +172,8 @@ export function allMarked(review) {
       review.say(answer.error, 'bad');
       return false;
     }
-    detail.marks = answer.marks;
-    if (review.detail?.id === detail.id) review.detail.marks = answer.marks;
+    detail.marks = answer.marks; // of this act, which may be taken back when the case was read anew
+    review.told(detail.id, { marks: answer.marks });
     review.redraw();
     const said = 'All is marked here: what bears no mark teaches as normal.';
     review.say(answer.marks.finished ? said : 'Not all is marked here: only marks teach.', 'good');
@@ -193,9 +193,7 @@ export async function use(review, id) {
   if (!detail) return;
   const lesion = await version(detail.id, id);
   if (review.detail?.id !== detail.id) return;
-  review.lesion = lesion;
-  review.maskId = id;
-  if (id) review.waits = false;
+  review.showMask(lesion, id);
   if (review.heat) review.threshold.settle();
   review.redraw();
 }
@@ -206,8 +204,7 @@ export async function compare(review, id) {
   if (!detail) return;
   const other = await version(detail.id, id);
   if (review.detail?.id !== detail.id) return;
-  review.other = other;
-  review.otherId = id;
+  review.showOther(other, id);
   review.redraw();
   if (other && review.lesion) {
     const { dice, iou } = overlap(review.lesion.pixels, other.pixels);

@@ -51,7 +51,7 @@ function took(review, id, answer) {
     review.say(answer.error || '', 'bad');
     return false;
   }
-  if (review.detail?.id === id) review.detail.findings = answer.findings;
+  review.told(id, { findings: answer.findings });
   review.redraw();
 }
 

@@ -52,8 +52,7 @@ export function frame(review, keys, act) {
   const judge = action(
     'Adjudicate',
     () => {
-      review.adjudicating = !review.adjudicating;
-      judge.setAttribute('aria-pressed', String(review.adjudicating));
+      judge.setAttribute('aria-pressed', String(review.adjudicate()));
     },
     { hidden: true, title: 'Your decisions settle what readers differ on' },
   );
@@ -155,59 +154,62 @@ export function frame(review, keys, act) {
 
   let commented = 0; // the case whose comment is in the box
   let flashing = 0;
-  review.arrange = () => {
-    layouts.set(review.show.layout);
-    observer.disconnect();
-    review.panes = [...LAYOUTS[review.show.layout], ...(review.show.nearest ? ['nearest'] : [])].map(pane);
-    fill(
-      panes,
-      review.panes.map((p) => p.box),
-    );
-    panes.dataset.count = String(review.panes.length);
-    review.named();
-    review.cursor();
-    sized();
-  };
-  review.cursor = () => {
-    ruler.setAttribute('aria-pressed', String(review.ruler.active));
-    for (const { canvas } of review.panes) canvas.style.cursor = review.editor.tool || inHand() ? 'crosshair' : 'grab';
-  };
-  review.painted = () => {
-    turned.show(review.view.turn);
-    zoom.textContent = review.picture ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %` : '';
-  };
-  review.comment = () => bar.comment.value.trim();
-  review.rating = () => bar.rating();
   let rated = '';
-  review.named = () => {
-    const d = review.detail;
-    const { text, last } = standing(d);
-    const name = d ? nameOf(review, d) : 'No case';
-    panes.classList.toggle('rv-bare', !review.picture);
-    fill(title, d ? inMiddle(name, endOf(name)) : name);
-    title.title = d ? `${name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
-    state.textContent = text;
-    drafted.hidden = !d || !review.drafts.cases.has(d.id);
-    if (d && d.id !== commented) bar.comment.value = last?.comment || '';
-    commented = d?.id || 0;
-    const stage = `${d?.id} ${d?.mine.length}`;
-    bar.rate(Boolean(review.setup?.trial?.rated), stage !== rated);
-    rated = stage;
-    bar.mark(last?.decision);
-    captions();
-  };
-  review.judges = () => {
-    judge.hidden = !['adjudicator', 'administrator'].includes(review.setup?.rights.role || '');
-  };
-  review.relabel = () => bar.relabel();
-  review.flash = (text, kind, ms = 900) => {
-    if (text) flash.textContent = text; // an empty one fades with its words
-    flash.className = text ? `rv-flash on ${kind}` : 'rv-flash';
-    clearTimeout(flashing);
-    flashing = setTimeout(() => {
-      flash.className = 'rv-flash';
-    }, ms);
-  };
+  review.wire({
+    arrange: () => {
+      layouts.set(review.show.layout);
+      observer.disconnect();
+      review.showPanes([...LAYOUTS[review.show.layout], ...(review.show.nearest ? ['nearest'] : [])].map(pane));
+      fill(
+        panes,
+        review.panes.map((p) => p.box),
+      );
+      panes.dataset.count = String(review.panes.length);
+      review.named();
+      review.cursor();
+      sized();
+    },
+    cursor: () => {
+      ruler.setAttribute('aria-pressed', String(review.ruler.active));
+      for (const { canvas } of review.panes)
+        canvas.style.cursor = review.editor.tool || inHand() ? 'crosshair' : 'grab';
+    },
+    painted: () => {
+      turned.show(review.view.turn);
+      zoom.textContent = review.picture ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %` : '';
+    },
+    comment: () => bar.comment.value.trim(),
+    rating: () => bar.rating(),
+    named: () => {
+      const d = review.detail;
+      const { text, last } = standing(d);
+      const name = d ? nameOf(review, d) : 'No case';
+      panes.classList.toggle('rv-bare', !review.picture);
+      fill(title, d ? inMiddle(name, endOf(name)) : name);
+      title.title = d ? `${name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
+      state.textContent = text;
+      drafted.hidden = !d || !review.drafts.cases.has(d.id);
+      if (d && d.id !== commented) bar.comment.value = last?.comment || '';
+      commented = d?.id || 0;
+      const stage = `${d?.id} ${d?.mine.length}`;
+      bar.rate(Boolean(review.setup?.trial?.rated), stage !== rated);
+      rated = stage;
+      bar.mark(last?.decision);
+      captions();
+    },
+    judges: () => {
+      judge.hidden = !['adjudicator', 'administrator'].includes(review.setup?.rights.role || '');
+    },
+    relabel: () => bar.relabel(),
+    flash: (text, kind, ms = 900) => {
+      if (text) flash.textContent = text; // an empty one fades with its words
+      flash.className = text ? `rv-flash on ${kind}` : 'rv-flash';
+      clearTimeout(flashing);
+      flashing = setTimeout(() => {
+        flash.className = 'rv-flash';
+      }, ms);
+    },
+  });
   const screen = () => (document.fullscreenElement ? document.exitFullscreen() : element.requestFullscreen());
   return { element, stage, panes, screen, comment: bar.comment, line };
 }

@@ -136,7 +136,7 @@ async function open(review) {
   const read = async (/** @type {LearntRun} */ run, beside = false) => {
     dialog.close();
     await renew(review, study);
-    review.beside = beside ? run.base : null;
+    review.compareWith(beside ? run.base : null);
     await review.useRun(run.id);
     if (beside) await review.display.setLayout('compare');
   };
@@ -242,10 +242,12 @@ export function learnOffer(review) {
         button('Compare', 'Old and new, side by side', () => open(review)),
       );
   };
-  review.marked = () => {
-    clearTimeout(due);
-    due = setTimeout(look, 500);
-  };
+  review.wire({
+    marked: () => {
+      clearTimeout(due);
+      due = setTimeout(look, 500);
+    },
+  });
   return element;
 }
 

@@ -24,6 +24,9 @@ import { View } from './view.js';
 /** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, box: HTMLElement,
  *   caption: HTMLElement}} Pane */
 
+/** @typedef {Pick<ReviewView, 'act' | 'goTo' | 'opened' | 'entered' | 'listed' | 'arrange' | 'cursor' | 'painted' | 'named' |
+ *   'judges' | 'relabel' | 'flash' | 'comment' | 'rating' | 'marked'>} Hooks */
+
 /** What a reader may change of the picture. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
  *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
  *   nearest: boolean, display: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: what gives the label
@@ -109,11 +112,11 @@ export class ReviewView {
     this.cases = new CaseLoader(this);
     this.threshold = new Threshold(this);
     this.display = new Display(this);
-    this.marked = () => {}; // there may be more to learn from; set by learn.js
+    this.marked = () => {}; // there may be more to learn from
     this.side = controls(this);
     this.frameDue = 0;
 
-    // Set by review.js.
+    // Hooks, wired by review.js, frame.js and learn.js.
     /** @type {(name: string, event?: Event) => void} does what a key or a button is for */
     this.act = () => {};
     /** @type {(id: number) => Promise<void>} */
@@ -121,7 +124,6 @@ export class ReviewView {
     this.opened = () => {};
     this.entered = () => {};
     this.listed = () => {}; // the grid was shown or put away
-    // Set by frame.js.
     this.arrange = () => {};
     this.cursor = () => {};
     /** @type {(review: ReviewView) => void} */
@@ -134,6 +136,80 @@ export class ReviewView {
     this.comment = () => '';
     /** @type {() => number | undefined} from 0 to 100, where a trial asks for it */
     this.rating = () => undefined;
+  }
+
+  // What is on screen is changed here alone, each thing by its name; other files call these.
+
+  /** What a part of the room does where the view asks for it. @param {Partial<Hooks>} hooks */
+  wire(hooks) {
+    Object.assign(this, hooks);
+  }
+
+  /** A case, its picture and its mask, at once. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
+  showCase(shown) {
+    Object.assign(this, shown, { other: null, otherId: null });
+    shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
+  }
+
+  /** What the studio says of a case, where that is still on screen. @param {number} id @param {Partial<CaseDetail>} parts */
+  told(id, parts) {
+    if (this.detail?.id === id) Object.assign(this.detail, parts);
+  }
+
+  /** Heat maps as they are drawn. @param {Pick<ReviewView, 'heat' | 'second'>} layers */
+  showHeat(layers) {
+    Object.assign(this, layers);
+  }
+
+  /** A version of the lesion mask, or none. @param {ReviewView['lesion']} lesion @param {number | null} id */
+  showMask(lesion, id) {
+    Object.assign(this, { lesion, maskId: id, waits: this.waits && !id });
+  }
+
+  /** A second version beside the first. @param {ReviewView['other']} other @param {number | null} id */
+  showOther(other, id) {
+    Object.assign(this, { other, otherId: id });
+  }
+
+  /** @param {ReviewView['nearest']} nearest */
+  showNearest(nearest) {
+    this.nearest = nearest;
+  }
+
+  /** What of the mask and the outline covers what. @param {ReviewView['counts']} counts */
+  showCounts(counts) {
+    this.counts = counts;
+  }
+
+  /** @param {Pane[]} panes */
+  showPanes(panes) {
+    this.panes = panes;
+  }
+
+  /** The run that is shown beside the one that is read with. @param {string | null} run */
+  compareWith(run) {
+    this.beside = run;
+  }
+
+  /** The last decision, or that there is none to ask about. @param {ReviewView['last']} last */
+  decided(last) {
+    this.last = last;
+  }
+
+  /** When the case came on screen; it is only read again where that was before. @param {number} [since] */
+  seenSince(since = performance.now()) {
+    this.since = since;
+  }
+
+  /** Its first frame is painted. */
+  firstFrame() {
+    this.shownAt = performance.now();
+  }
+
+  /** Whether the reader's decisions settle what readers differ on, from here on. */
+  adjudicate() {
+    this.adjudicating = !this.adjudicating;
+    return this.adjudicating;
   }
 
   /** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */

@@ -38,13 +38,13 @@ export class Threshold {
     const { heat, side, run } = review;
     side.scale.set(run ? review.detail?.readings?.[run] : null);
     side.threshold.range.disabled = !heat;
-    review.counts = null;
+    review.showCounts(null);
     if (!heat) {
       numbers(side, null);
       return;
     }
     const known = heat.counted?.mask === review.maskId ? heat.counted : null;
-    if (known) review.counts = known.counts;
+    if (known) review.showCounts(known.counts);
     this.apply();
     if (!known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
   }
@@ -56,7 +56,7 @@ export class Threshold {
     const stale = () => review.heat !== heat || review.lesion !== lesion;
     const counts = await this.counted(heat, lesion, maskId, picture, stale);
     if (!counts || stale()) return;
-    review.counts = counts;
+    review.showCounts(counts);
     this.measured();
   }
 
