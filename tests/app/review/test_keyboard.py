@@ -132,3 +132,17 @@ def test_what_was_asked_for_before_a_decision_never_comes_after_it(page, page_ur
     )
     assert page.evaluate(f"{WIDGET}.review.list.counts") == counts
     assert page.locator(f".rv-row[data-id='{first}'] .rv-mark").get_attribute("title") == word
+
+
+def test_the_tally_counts_a_decision_on_a_case_that_is_not_among_the_rows(page, page_url):
+    """As where the list is long, or in an order that its case has not come up in yet."""
+    enter(page, page_url)
+    first = page.evaluate(f"{WIDGET}.review.detail.id")
+    was = page.evaluate(f"{WIDGET}.review.list.rows.get({first}).row.decision")
+    page.evaluate(f"{WIDGET}.review.list.rows.delete({first})")
+    with page.expect_response("**/api/review/counts?*") as answered:
+        page.keyboard.press("n" if was == "abnormal" else "a")
+    settle(page)
+    counts = answered.value.json()
+    page.wait_for_function(f"(c) => JSON.stringify({WIDGET}.review.list.counts) === JSON.stringify(c)", arg=counts)
+    assert page.locator(".rv-tally b").inner_text() == f"{counts['read']} of {counts['total']} read"

@@ -37,6 +37,8 @@ export class Worklist {
     this.loading = false;
     this.byScore = false; // percentiles do not tell the rows apart
     this.nonce = Symbol('load');
+    /** @type {symbol | null} marks the newest question for the counts alone, until it is answered */
+    this.counting = null;
     this.filters = filters(
       this.asked,
       (values) => this.change(values),
@@ -202,6 +204,18 @@ export class Worklist {
     return this.byScore ? fixed(score, 2) : fixed(percentile, 1);
   }
 
+  /** Asks anew how many cases are read, and as what: of a case that is not among the rows nobody knows what it was. */
+  async recount() {
+    const counting = (this.counting = Symbol('counts'));
+    const { nonce } = this;
+    const counts = await get('/api/review/counts', this.params());
+    if (counting !== this.counting) return;
+    this.counting = null;
+    if (nonce !== this.nonce || !counts.ok) return;
+    this.counts = counts;
+    this.showCounts();
+  }
+
   /** A decision changes its own row and the counts; nothing else moves.
    * @param {number} id @param {Decision | null} decision @param {Partial<Row>} [extra] */
   decided(id, decision, extra = {}) {
@@ -219,6 +233,7 @@ export class Worklist {
         this.showCounts();
       }
     }
+    if (!held || this.counting) this.recount(); // what is on its way may be of before this decision
     this.mark(this.review.detail?.id);
   }
 
