@@ -69,7 +69,7 @@ def test_losses_are_as_written():
 @pytest.mark.slow
 def test_from_normal_images_alone_it_sees_what_is_not_like_them(encoder, images):
     seen: list = []
-    fitted = SuperSimpleNet.fit(encoder, images, SMALL.replace(steps=80, noise=1.0), FitContext(report=seen.append))
+    fitted = SuperSimpleNet.fit(encoder, images, SMALL.replace(steps=80), FitContext(report=seen.append))
     first, last = (np.mean([v["loss"] for v in part]) for part in (seen[:8], seen[-8:]))
     assert last < 0.5 * first
     net = fitted.net
