@@ -43,13 +43,13 @@ class OwnQueue:
         body = await Request(scope, receive).body()
         try:
             asked = json.loads(body)
+            if isinstance(asked, dict) and isinstance(asked.get(NAME), str):
+                asked[NAME] = self.own(asked[NAME])
             # Gradio breaks off where it is to repeat what no JSON may have: NaN, Infinity, half of a surrogate pair.
-            json.dumps(asked, ensure_ascii=False, allow_nan=False).encode()
+            body = json.dumps(asked, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             answer = JSONResponse({"ok": False, "error": "The request's body is not JSON."}, 422)
             return await answer(scope, receive, send)
-        if isinstance(asked, dict) and isinstance(asked.get(NAME), str):
-            body = json.dumps({**asked, NAME: self.own(asked[NAME])}).encode()
         given = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again():

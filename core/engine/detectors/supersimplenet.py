@@ -30,6 +30,7 @@ from core.engine.detectors.comparators.nets import NetConfig, NetDetector, NetTr
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.engine.tensors import to_batch
+from core.engine.training.schedule import set_rate
 
 STANDARD = 64  # normal images by which features are standardised, at most
 FLAT = 0.01  # of the features' mean deviation: one that hardly varies is not enlarged more
@@ -115,7 +116,7 @@ class SuperSimpleNetNet(nn.Module):
         logits = self.map_head(adapted)
         told = logits.detach() if self.apart else logits
         convolved = self.convolution(torch.cat([features, told], 1))
-        pooled = [pool(maps) for maps in (convolved, told) for pool in (highest, mean)]
+        pooled = [cells for maps in (convolved, told) for cells in (maps.amax((2, 3)), maps.mean((2, 3)))]
         return logits[:, 0], self.verdict(torch.cat(pooled, 1))[:, 0]
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,9 +139,9 @@ class SuperSimpleNetTraining(NetTraining):
             net.deviation.copy_(deviation.clamp(min=least)[:, None, None])
         heads = [*net.map_head.parameters(), *net.convolution.parameters(), *net.verdict.parameters()]
         self.learnt = [*net.adapter.parameters(), *heads]
-        groups = [{"params": net.adapter.parameters(), "lr": c.lr, "weight_decay": 0.01},
-                  {"params": heads, "lr": c.head_lr, "weight_decay": c.weight_decay}]  # fmt: skip
-        return {"optimiser": torch.optim.AdamW(groups)}
+        groups = [{"params": net.adapter.parameters(), "weight_decay": 0.01},
+                  {"params": heads, "scale": c.head_lr / c.lr, "weight_decay": c.weight_decay}]  # fmt: skip
+        return {"optimiser": torch.optim.AdamW(groups, c.lr)}
 
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         c, net = self.config, self.net
@@ -168,25 +169,13 @@ class SuperSimpleNetTraining(NetTraining):
         on_image = focal(verdicts, spoilt.flatten(1).any(1).float(), torch.ones_like(verdicts, dtype=torch.bool))
         loss = on_map + on_image
         optimiser = self.optimisers["optimiser"]
-        fall = DROP ** sum(self.step >= share * self.steps for share in DROPS)
-        for group, rate in zip(optimiser.param_groups, (c.lr, c.head_lr), strict=True):
-            group["lr"] = rate * fall
+        set_rate(optimiser, c.lr * DROP ** sum(self.step >= share * self.steps for share in DROPS))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         if c.clip and self.marks is None:
             nn.utils.clip_grad_norm_(self.learnt, c.clip)
         optimiser.step()
         return {"loss": loss, "map": on_map, "image": on_image}
-
-
-def highest(maps: Tensor) -> Tensor:
-    """(B, C, h, w) -> (B, C)."""
-    return maps.amax((2, 3))
-
-
-def mean(maps: Tensor) -> Tensor:
-    """(B, C, h, w) -> (B, C)."""
-    return maps.mean((2, 3))
 
 
 def focal(logits: Tensor, truth: Tensor, use: Tensor) -> Tensor:
