@@ -148,7 +148,12 @@ def build_page(ctx: Context) -> gr.Blocks:
                         gr.HTML(INTENDED_USE, padding=False, apply_default_css=False)
         follow = "(study) => window.Studio.setStudy(study)"
         loaded = demo.load(
-            _start(ctx), None, [ctx.study_picker, ctx.tabs], api_visibility="private", show_progress="hidden"
+            _start(ctx),
+            None,
+            [ctx.study_picker, ctx.tabs],
+            api_visibility="private",
+            show_progress="hidden",
+            queue=False,  # one request and its answer: nothing of the page shows before it
         )
         loaded.then(None, ctx.study_picker, None, js=follow)
         ctx.study_picker.change(None, ctx.study_picker, None, js=follow)

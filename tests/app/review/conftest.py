@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import Error
 
 from core.studio.db import store as stores
 from core.studio.ingest import studies
@@ -22,6 +23,14 @@ UNREAD = "unread"  # the same images, for the one test that starts from a list i
 VEILED = "veiled"  # and for the one that turns blind reading on and off
 WIDGET = "document.querySelector('.widget-review')"
 CASES = 50
+REACHED = """async () => {
+    const { review } = document.querySelector('.widget-review') || {};
+    const status = fetch('/api/status').then((answer) => answer.text());
+    const answers = await Promise.race([status, new Promise((done) => setTimeout(done, 5000))]);
+    const asked = performance.getEntriesByType('resource').map((r) => `${r.responseStatus} ${r.name}`).slice(-12);
+    const [study, run, id] = [review?.study, review?.run, review?.detail?.id];
+    return JSON.stringify({ started: window.Studio?.started, open: window.Studio?.study, study, run, id,
+        listed: review?.list.box.textContent.slice(0, 200), hidden: document.hidden, answers, asked }); }"""
 
 
 def make_home(base: Path, cases: int = CASES, names: tuple = (STUDY,)) -> Path:
@@ -103,13 +112,17 @@ def review_server(review_home):
 @pytest.fixture
 def page_url(review_server):
     if review_server.process.poll() is not None:  # seen once in a whole run: the next tests need not fail with it
+        print(f"the server had ended ({review_server.process.poll()}):\n{review_server.log.read_text()[-6000:]}")
         review_server.start()
     return review_server.url
 
 
 def enter(page, url, study=STUDY):
     page.goto(f"{url}?study={study}&tab=review")
-    page.wait_for_function(f"{WIDGET}?.review?.picture", timeout=120_000)
+    try:
+        page.wait_for_function(f"{WIDGET}?.review?.picture", timeout=120_000)
+    except Error as error:  # seen once in a whole run
+        raise AssertionError(f"no case came on screen: {page.evaluate(REACHED)}") from error
     page.locator(".rv-display").evaluate("display => { display.open = true; }")
 
 
