@@ -85,7 +85,7 @@ class Rights(Part):
 
 class ScoredRun(Part):
     """first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it
-    is a fit on. adopted: whether somebody put it first."""
+    is a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with."""
 
     id: str
     name: str
@@ -95,6 +95,7 @@ class ScoredRun(Part):
     created: str
     first: bool
     adopted: bool
+    compares: bool
 
 
 class SampleCase(Part):

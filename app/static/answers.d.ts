@@ -2195,7 +2195,7 @@ export interface components {
         };
         /**
          * @description first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it
-         *     is a fit on. adopted: whether somebody put it first.
+         *     is a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with.
          */
         ScoredRun: {
             id: string;
@@ -2206,6 +2206,7 @@ export interface components {
             created: string;
             first: boolean;
             adopted: boolean;
+            compares: boolean;
         };
         /** @description server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review. */
         Send: {

@@ -41,7 +41,7 @@ class Registry:
         """Decorator. `facts` are free text for people: title, section of the paper, ...
 
         listed=False: `names()` leaves the member out, for it needs more than the others are given. vit=True: a detector
-        for vision transformers alone.
+        for vision transformers alone. compares=True: it can say which normal patch the most abnormal one is most like.
         """
 
         def add(member: Member) -> Member:
@@ -82,8 +82,12 @@ class Registry:
 
     def title(self, name: str) -> str:
         """The name for people; `name` itself for a member without a title, and for one that this version has not."""
+        return self.fact(name, "title", name)
+
+    def fact(self, name: str, key: str, otherwise: Any = None) -> Any:
+        """What a member was registered with; `otherwise` without it, and for a member that this version has not."""
         self._load()
-        return self._about.get(name, {}).get("title", name)
+        return self._about.get(name, {}).get(key, otherwise)
 
     def names(self) -> list[str]:
         self._load()

@@ -75,7 +75,7 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
     return vectors[:, : len(leading)] / shrunk.clamp(min=1e-8 * leading.mean().clamp(min=1e-12)).sqrt()
 
 
-@DETECTORS.register("mh-patchcore", title="MH-PatchCore", section="Ferrari et al. 2026")
+@DETECTORS.register("mh-patchcore", title="MH-PatchCore", compares=True, section="Ferrari et al. 2026")
 class MHPatchCore(Nearest):
     """`distance` of its extras is squared."""
 

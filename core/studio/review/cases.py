@@ -119,7 +119,8 @@ LEARNT_FROM = "The detector has learnt from this case, or from one like it: this
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
-    """Runs with readings: [{"id", "name", "method", "created", "encoder", "title", "first", "adopted"}], default first.
+    """Runs with readings: [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}],
+    default first. compares: whether it can say what a patch was compared with.
 
     First the one that was adopted, if there is one; then the newest run of the default detector, else the newest of
     any; then the newest of each other detector.
@@ -139,6 +140,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
         row["first"] = row["method"] not in methods
         methods.add(row["method"])
         row["title"] = DETECTORS.title(row["method"])
+        row["compares"] = DETECTORS.fact(row["method"], "compares", False)
     return rows
 
 

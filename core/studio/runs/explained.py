@@ -18,7 +18,6 @@ from core.studio.runs.readings import size_of
 if TYPE_CHECKING:  # torch, which the page's process loads when it is asked to explain
     from core.engine.detectors.nearest.nearest import Match, Nearest
 
-METHODS = ("nearest", "mh-patchcore", "blend", "blend-head")
 USUAL = 12  # held-out normals whose most abnormal patch says how far a normal patch may be
 
 
@@ -30,7 +29,7 @@ def explain(store: Store, run_id: str, case_id: int) -> dict:
     without any. Raises ValueError for a run that does not compare patches, and for a case that it cannot see.
     """
     run = runs.get_run(store, run_id)
-    if run["method"] not in METHODS:
+    if not DETECTORS.fact(run["method"], "compares"):
         raise ValueError("Only the nearest patches, alone or blended, compare with one patch of one image.")
     arrays = load_arrays(store, run["study"], size_of(store, run))
     at = np.flatnonzero(arrays.case_ids == case_id)

@@ -26,7 +26,7 @@ def test_the_two_patches_and_how_far_they_are_apart(page, page_url, review_home)
     page.wait_for_function(f"{WIDGET}.review.show.nearest")
     assert panel.is_hidden() and not asked, "other detectors compare with no single patch"
     page.keyboard.press("x")
-    page.evaluate(f"for (const run of {WIDGET}.review.setup.runs) run.method = 'blend'")
+    page.evaluate(f"for (const run of {WIDGET}.review.setup.runs) run.compares = true")
     page.keyboard.press("x")
     panel.wait_for()
     assert "yet 7.25 away (12 held-out normals: 2.00 as a rule, 3.50 at most)" in panel.inner_text()

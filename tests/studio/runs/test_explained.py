@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.engine.detectors.nearest.nearest import Nearest
 from core.engine.registry import DETECTORS
 from core.studio.ingest.cache import load_arrays
+from core.studio.review import cases
 from core.studio.runs import explained, pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ARCH, scored_padim
@@ -65,3 +67,17 @@ def test_other_detectors_and_other_cases_are_refused(store, tiny_study, fitted):
         explained.explain(store, padim, 1)
     with pytest.raises(ValueError, match="not in the study"):
         explained.explain(store, fitted("nearest", {"patches": 50, "pool": 100}), 10_000)
+
+
+def test_each_run_says_whether_it_compares_patches(store, tiny_study, fitted):
+    compare = {name for name in DETECTORS.names() if DETECTORS.fact(name, "compares")}
+    alone = {name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), Nearest)}
+    assert alone | {"blend", "blend-head"} == compare
+    assert not DETECTORS.fact("of another version", "compares", False)
+    scored_padim(store, tiny_study)
+    run = fitted("nearest", {"patches": 200, "pool": 400})
+    pipeline.score_run(store, run, "cpu")
+    assert {r["method"]: r["compares"] for r in cases.scored_runs(store, tiny_study)} == {
+        "padim": False,
+        "nearest": True,
+    }

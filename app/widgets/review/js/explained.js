@@ -6,7 +6,6 @@ import { endOf, inMiddle } from './parts.js';
 
 /** @typedef {import('../../../static/answers').Explained} Explained */
 
-const METHODS = ['nearest', 'mh-patchcore', 'blend', 'blend-head']; // detectors that compare patches
 const AROUND = 1.2; // of a patch's side, shown on each side of it
 
 /**
@@ -47,8 +46,8 @@ export function explained(review) {
   /** Shows what belongs to the case on screen, or nothing. */
   async function follow() {
     const { detail, run, setup, show } = review;
-    const method = setup?.runs.find((r) => r.id === run)?.method || '';
-    const wanted = show.nearest && detail && !detail.blind && run && METHODS.includes(method);
+    const compares = setup?.runs.find((r) => r.id === run)?.compares;
+    const wanted = show.nearest && detail && !detail.blind && run && compares;
     if (!wanted) {
       element.hidden = true;
       of = '';

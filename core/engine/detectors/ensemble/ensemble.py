@@ -369,7 +369,7 @@ def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> 
     return min(good, key=lambda w: abs(np.arctan(w) - np.pi / 4))
 
 
-@DETECTORS.register("blend", title="Quick detectors, blended")
+@DETECTORS.register("blend", title="Quick detectors, blended", compares=True)
 class Blend(Ensemble):
     """A first look: quick detectors on pretrained features; nothing is trained."""
 
@@ -377,7 +377,7 @@ class Blend(Ensemble):
     Config = BlendConfig
 
 
-@DETECTORS.register("blend-head", title="Quick detectors and lesion head", section="Sec. Conclusion")
+@DETECTORS.register("blend-head", title="Quick detectors and lesion head", compares=True, section="Sec. Conclusion")
 class BlendHead(Ensemble):
     """The default on a trained encoder: the blend, and a lesion head on the features as they are."""
 

@@ -68,7 +68,7 @@ class NearestConfig(Config):
             raise BadConfig("position, neighbours and sigma must be 0 or more")
 
 
-@DETECTORS.register("nearest", title="Nearest patches", section="PatchCore, Roth et al. 2022")
+@DETECTORS.register("nearest", title="Nearest patches", compares=True, section="PatchCore, Roth et al. 2022")
 class Nearest(MapDetector):
     name = "nearest"
     Config: ClassVar[type[NearestConfig]] = NearestConfig
