@@ -45,9 +45,9 @@ class Context:
     def store(self):
         """The store, opened once; it keeps one SQLite connection per thread by itself."""
         if self._store is None:
-            from core.studio.db import store
+            from core.studio.db import opening
 
-            self._store = store.open(self.home)
+            self._store = opening.open(self.home)
         return self._store
 
     def held(self, kind: type[T], *arguments: Any) -> T:

@@ -60,9 +60,9 @@ def home(tmp_path):
 
 @pytest.fixture
 def store(home):
-    from core.studio.db.store import Store
+    from core.studio.db import opening
 
-    opened = Store(home)
+    opened = opening.open(home)
     yield opened
     opened.close()
 

@@ -82,8 +82,8 @@ def make(target: str) -> None:
     from core.engine.progress import Stopped
     from core.studio.clusters import library
     from core.studio.clusters.config import MapConfig
+    from core.studio.db import opening
     from core.studio.db.home import Home
-    from core.studio.db.store import Store
     from core.studio.ingest.studies import import_study
     from core.studio.jobs import queue, worker
     from core.studio.medmix import presets
@@ -114,7 +114,7 @@ def make(target: str) -> None:
 
     queue.ensure_worker = lambda store: []
     out = Path(target)
-    store = Store(Home.at(out / "home"))
+    store = opening.open(Home.at(out / "home"))
     study = import_study(store, "plain", images(out / "images/plain", 0)).study
     hidden = import_study(store, "blind", images(out / "images/blind", 1000)).study
     encoders.build_encoder = coarse
@@ -156,7 +156,7 @@ def make(target: str) -> None:
     scores = {name: read_scores(store, run, np.array(cases), True).tolist() for name, run in scored.items()}
     store.close()
     shutil.copytree(out / "home", out / "copy")
-    copy = Store(Home.at(out / "copy"))
+    copy = opening.open(Home.at(out / "copy"))
     pipeline.pretrain_run(copy, paused, "cpu")
     final = load_file(records.run_folder(copy, paused) / "encoder.safetensors")
     copy.close()

@@ -102,12 +102,12 @@ def test_a_disk_that_refuses_is_one_line(monkeypatch, capsys, tmp_path, text):
     import sqlite3
 
     from app import commands
-    from core.studio.db import store
+    from core.studio.db import opening
 
     def refuse(home):
         raise sqlite3.OperationalError(text)
 
-    monkeypatch.setattr(store, "open", refuse)
+    monkeypatch.setattr(opening, "open", refuse)
     assert commands.main(["study", "list", "--home", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and ("disk" in said) and not (tmp_path / "errors.log").exists()
@@ -115,13 +115,13 @@ def test_a_disk_that_refuses_is_one_line(monkeypatch, capsys, tmp_path, text):
 
 def test_a_full_disk_does_not_hide_what_broke(monkeypatch, capsys, tmp_path):
     from app import commands
-    from core.studio.db import store
+    from core.studio.db import opening
 
     def broken(home):
         (tmp_path / "errors.log").mkdir()
         raise RuntimeError("inside")
 
-    monkeypatch.setattr(store, "open", broken)
+    monkeypatch.setattr(opening, "open", broken)
     assert commands.main(["study", "list", "--home", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "RuntimeError: inside" in said and "no details could be kept" in said

@@ -114,7 +114,7 @@ def _home(folder: Path) -> Path:
     from core.engine.backbones.config import EncoderConfig
     from core.engine.backbones.encoder import build_encoder, save_encoder
     from core.studio.clusters.config import MapConfig
-    from core.studio.db import store
+    from core.studio.db import opening
     from core.studio.ingest import studies
     from core.studio.jobs.steps import STEPS, Work
     from core.studio.runs import records as runs
@@ -125,7 +125,7 @@ def _home(folder: Path) -> Path:
         for i in range(count):
             image = cv2.resize(rng.integers(40, 220, (6, 6, 3), np.uint8), (320, 288), interpolation=cv2.INTER_CUBIC)
             cv2.imwrite(str(folder / "images" / subfolder / f"{i:04}.png"), image)
-    opened = store.open(str(folder / "home"))
+    opened = opening.open(str(folder / "home"))
     studies.import_study(opened, "bench", folder / "images")
     run = runs.create_run(opened, "bench", "pretrain", "pmsacl", {"size": 32, "k": 3, "medmix": {}})
     save_encoder(build_encoder(EncoderConfig()), runs.run_folder(opened, run) / "epochs/0000")

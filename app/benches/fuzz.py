@@ -22,8 +22,8 @@ import torch
 
 from core.engine.allocator import most_memory
 from core.engine.benches.harness import bench
+from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.db.store import Store
 from core.studio.ingest import uploads
 from core.studio.ingest.decode import probe, read_image, read_raw
 from core.studio.ingest.layouts import read_layout
@@ -147,7 +147,7 @@ def zipped(folder: Path) -> Reader:
 
 
 def bundle(folder: Path) -> Reader:
-    store, target = Store(Home.at(folder / "home")), Store(Home.at(folder / "target"))
+    store, target = opening.open(Home.at(folder / "home")), opening.open(Home.at(folder / "target"))
     (folder / "images").mkdir()
     for i in range(4):
         cv2.imwrite(str(folder / "images" / f"{i}.png"), np.roll(_pixels(), i))

@@ -65,11 +65,11 @@ threading.setprofile(note)  # of threads that begin from now on, the server's am
 
 import cv2, numpy, torch
 from fastapi.testclient import TestClient
+from app.context import Context
 from app.server import build
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.engine.training.pretraining import Data, Pretraining
 from core.studio.db.home import Home
-from core.studio.db.store import Store
 from core.studio.ingest.studies import add_cases, import_study
 from core.studio.runs.pipeline import create_fit, create_untrained, fit_run, pretrain_run
 from core.studio.runs.scoring import score_new, score_run
@@ -86,7 +86,7 @@ for place, count in {"study/train/normal": 24, "study/test/unknown": 4, "added":
     for i in range(count):
         coarse = numpy.random.default_rng([len(place), i]).integers(60, 200, (8, 8, 3), numpy.uint8)
         cv2.imwrite(str(folder / place / f"{i}.png"), cv2.resize(coarse, (512, 512), interpolation=cv2.INTER_CUBIC))
-store = Store(Home.at(folder / "home"))
+store = Context(home=Home.at(folder / "home")).store()
 import_study(store, "s", folder / "study")
 untrained = create_untrained(store, "s", 64)
 pretrain_run(store, untrained, "cpu")

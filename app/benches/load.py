@@ -27,6 +27,7 @@ from app.benches._server import (
 )
 from core.engine.benches.harness import bench
 from core.studio.benches._fault import missing
+from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
@@ -61,7 +62,7 @@ def load(
     """
     length = seconds if seconds is not None else (4.0 if quick else SOAK if soak else SECONDS)
     with tempfile.TemporaryDirectory(prefix="pmsacl-load-") as folder:
-        store = Store(Home.at(Path(folder) / "home"))
+        store = opening.open(Home.at(Path(folder) / "home"))
         drawn_study(store, STUDY, Path(folder) / "images", 60 if quick else 400, 320, 256)
         job = None if decisions else _train(store, quick)
         server, url = serve(store, "--readers", how=RESTLESS if decisions else SERVER)

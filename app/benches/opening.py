@@ -16,8 +16,8 @@ from typing import Any
 
 from app.benches._server import cancel, chromium
 from core.engine.benches.harness import Aim, bench
+from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
 
@@ -128,7 +128,7 @@ def first_minute(quick: bool = False) -> dict[str, Any]:
 
 def _stop(home: Path) -> None:
     """End what the studio has begun by itself."""
-    store = Store(Home.at(home))
+    store = opening.open(Home.at(home))
     for job in jobs.list_jobs(store, *NOT_ENDED):
         cancel(store, job["id"])
     store.close()

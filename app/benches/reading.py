@@ -17,7 +17,7 @@ import numpy as np
 from app.benches._server import TRAINING, cancel, chromium, drawn_study, percentiles, serve
 from core.engine.benches.harness import bench
 from core.engine.calibration.percentiles import Calibration
-from core.studio.db import journal
+from core.studio.db import journal, opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.ingest.studies import load_arrays
@@ -86,7 +86,7 @@ def reading(quick: bool = False) -> dict[str, Any]:
 def opened(cases: int, side: int, later: int = 0) -> Iterator[tuple[Store, Any, str, list[tuple[int, Callable]]]]:
     """A store with a drawn study, a browser's page, the server's address, and what `_add_readings` gives."""
     with tempfile.TemporaryDirectory(prefix="pmsacl-reading-") as folder:
-        store = Store(Home.at(Path(folder) / "home"))
+        store = opening.open(Home.at(Path(folder) / "home"))
         drawn_study(store, STUDY, Path(folder) / "images", cases, side, side)
         scores = _add_readings(store, later)
         store.set_setting("device", "cpu")

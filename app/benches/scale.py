@@ -25,7 +25,7 @@ from core.engine.benches.harness import bench
 from core.studio.clusters import library
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.step import embed
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.demo.drawing import FOLDERS, MASKS, draw
@@ -121,7 +121,7 @@ def measured(stage: str, store: Store, folder: Path) -> dict[str, float | None]:
 
 
 if __name__ == "__main__":
-    opened = stores.open(sys.argv[2])
+    opened = opening.open(sys.argv[2])
     print(json.dumps(measured(sys.argv[1], opened, Path(sys.argv[3]))))
 
 
@@ -199,7 +199,7 @@ def draw_files(folder: Path, count: int) -> None:
 
 def _pages(home: Path) -> dict[str, list]:
     """tab -> [path, milliseconds] of the slowest answer it asked for, the second time that it was opened."""
-    store = Store(Home.at(home))
+    store = opening.open(Home.at(home))
     server, url = serve(store)
     slowest = {}
     try:

@@ -59,10 +59,10 @@ def option_flags(parser: argparse.ArgumentParser, kind: Any, *names: str) -> Non
 
 def open_store(args):
     """The store of the chosen home."""
-    from core.studio.db import store
+    from core.studio.db import opening
     from core.studio.db.home import Home
 
-    return store.open(Home.at(args.home))
+    return opening.open(Home.at(args.home))
 
 
 def say(args, text: str = "") -> None:

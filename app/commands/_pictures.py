@@ -22,8 +22,8 @@ import numpy as np
 
 from app.benches._server import chromium, serve
 from app.page import TABS
+from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.db.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ROOT / "assets"
@@ -112,7 +112,7 @@ def _before(blob: str) -> np.ndarray:
 
 def make(home: Path, every: Path | None = None) -> list[Path]:
     """Write the pictures of the page into assets/; their paths. every: a folder that gets each of them."""
-    store = Store(Home.at(home))
+    store = opening.open(Home.at(home))
     server, url = serve(store)
     url = f"{url.rstrip('/')}/"
     shots: dict[tuple[str, str, str], np.ndarray] = {}

@@ -31,12 +31,12 @@ def run_setup(args) -> int:
     import sys
 
     from core.engine.tensors import pick_device
+    from core.studio.db import opening
     from core.studio.db.home import Home
-    from core.studio.db.store import Store
     from core.studio.runs.records import package_versions
 
     home = Home.at(args.home)
-    Store(home)
+    opening.open(home)
     device = str(pick_device(args.device))
     payload: dict[str, Any] = {
         "python": sys.executable,
@@ -248,7 +248,7 @@ def _add_restore(subparsers) -> None:
 
 
 def run_restore(args) -> int:
-    from core.studio.db import backup
+    from core.studio.db import backup, restore
     from core.studio.db.home import Home
 
     home = Home.at(args.home)
@@ -260,6 +260,6 @@ def run_restore(args) -> int:
     else:
         file = Path(args.file).expanduser().absolute()
         file = file if file.exists() else home.backups / args.file
-    aside = backup.restore(home, file)
+    aside = restore.restore(home, file)
     ending = f"; what was there is kept as {aside}" if aside else ""
     return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")

@@ -135,11 +135,11 @@ def _short_streams() -> None:
 @pytest.fixture(scope="session")
 def own_home(tmp_path_factory):
     """own_home("sizes") -> the home of one module's tests: it holds the study `small`, imported, and nothing else."""
-    from core.studio.db import store
+    from core.studio.db import opening
     from core.studio.ingest import studies
 
     imported = tmp_path_factory.mktemp("page") / "home"
-    opened = store.open(str(imported))
+    opened = opening.open(str(imported))
     studies.import_study(opened, STUDY, small_folder(tmp_path_factory.mktemp("images") / "folder"), copy=True)
     opened.close()  # nothing opens this one again: a copy is as if new, whatever other tests do
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review import people
 from tests.app.conftest import STUDY, Served, open_tab
 
@@ -16,7 +16,7 @@ PASSWORD = "a long password"
 @pytest.fixture(scope="module")
 def signed(own_home):
     home = own_home("accounts")
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     people.add_reader(store, "Root", PASSWORD, "administrator")
     people.add_reader(store, "Ada", PASSWORD)
     server = Served(home, "--readers")

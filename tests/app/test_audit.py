@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review import decisions
 from tests.app.conftest import STUDY
 from tests.studio.review.conftest import asks, decide
 
 
 def test_the_trail_opens_filters_and_goes_on(page, served, go):
-    store = stores.open(str(served.home))
+    store = opening.open(str(served.home))
     case = store.one("SELECT id, name FROM cases WHERE study = ? AND split = 'test'", [STUDY])
     for n in range(60):
         decide(store, case["id"], "Ada", "normal", comment=f"look {n}")

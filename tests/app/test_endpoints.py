@@ -20,7 +20,7 @@ from gradio_client import Client
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.programs.studio import Studio
 from core.studio.review import people, sessions
@@ -42,7 +42,7 @@ def programs(tmp_path_factory):
         studies.import_study(studio.store, STUDY, plain_folder(base / "images", 8, 2, 2))
         run = studio.fit(studio.pretrained(STUDY, arch="resnet18", size=32, init="random"), "padim")
         studio.score(run)
-    store = stores.open(str(base / "home"))
+    store = opening.open(str(base / "home"))
     tokens = {}
     for name, role in {"ann": "reader", "root": "administrator"}.items():
         people.add_reader(store, name, PASSWORD, role)
@@ -251,7 +251,7 @@ def test_tools_of_an_mcp_client_are_the_same_and_obey_the_same_permissions(progr
     tools, told = asked_by_mcp(served, tokens["root"], calls)
     assert tools == NAMES and not any(error for error, _ in told)
     assert "score" in told[1][1]
-    store = stores.open(str(served.home))
+    store = opening.open(str(served.home))
     sessions.set_blind(store, STUDY, True, "root")
     try:
         _, told = asked_by_mcp(served, tokens["ann"], calls)
@@ -289,7 +289,7 @@ def test_a_token_is_made_once_seen_once_revoked_and_makes_no_other(programs):
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(urllib.request.Request(f"{served.url}api/status", headers=bearer(token)), timeout=60)
     assert refused.value.code == 401
-    store = stores.open(str(served.home))
+    store = opening.open(str(served.home))
     (roots,) = people.list_tokens(store, "root")
     with pytest.raises(urllib.error.HTTPError) as refused:
         jar.open(f"{served.url}tokens", form({"revoke": roots["id"]}).encode(), timeout=60)

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from app.routes import _changes, status
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.review import masks, people, sessions
 from core.studio.runs import readings
@@ -32,7 +32,7 @@ class Streams:
     """A server with sign-in, in this process: `of(reader)` opens a stream of the reader's, as an iterator of events."""
 
     def __init__(self, home):
-        self.store = stores.open(str(home))
+        self.store = opening.open(str(home))
         studies.import_study(self.store, "room", draw_folder(home.parent / "images"), copy=True)
         self.run = add_readings(self.store, "room", "padim")
         for name, role in (("ann", "reader"), ("ben", "reader"), ("root", "administrator")):
@@ -197,7 +197,7 @@ def test_a_reader_has_so_many_streams_and_no_more(streams, monkeypatch):
 def own(own_home):
     """A server on a home of its own, whose study has scores."""
     home = own_home("events")
-    scored = stores.open(str(home))
+    scored = opening.open(str(home))
     add_readings(scored, STUDY, "padim")
     scored.close()
     server = Served(home)
@@ -209,7 +209,7 @@ def test_a_score_shows_when_it_is_stored_in_all_tabs_of_one_stream(browser, own)
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     context.add_init_script(STREAMS)
     tabs = [context.new_page() for _ in range(2)]
-    store = stores.open(str(own.home))
+    store = opening.open(str(own.home))
     row = store.first("SELECT * FROM readings WHERE case_id = (SELECT min(id) FROM cases WHERE split = 'test')")
     case = row["case_id"]
     store.execute("DELETE FROM readings WHERE case_id = ?", [case])

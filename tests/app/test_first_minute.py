@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.db.store import now
 from core.studio.demo import study as demo
 from core.studio.ingest import studies
@@ -21,7 +21,7 @@ from tests.conftest import ARCH
 def empty(tmp_path):
     """(server, store) of a home without a study, whose demo this process is drawing."""
     home = tmp_path / "home"
-    opened = store.open(str(home))
+    opened = opening.open(str(home))
     demo.offer(opened, "cpu")
     job = execution.claim(opened, "long")["id"]
     execution.progress(opened, job, 0.25, "Drawing the demo study: 100 of 400")

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
@@ -46,11 +46,11 @@ def film(store, folder):
 def managed(own_home, tmp_path_factory):
     base = tmp_path_factory.mktemp("managed")
     home = own_home("home")
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     film(store, base / "film")
     for name in ("Ada", "Ben"):
         people.add_reader(store, name, "a long password")
-    other = stores.open(str(base / "other"))
+    other = opening.open(str(base / "other"))
     studies.import_study(other, "moved", draw_folder(base / "moved", 4, 2, 2))
     export_bundle(other, "moved", base / "moved.zip", "root")
     other.close()

@@ -174,11 +174,11 @@ def blue(page) -> int:
 
 
 def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, page_url, go, served, tmp_path):
-    from core.studio.db import store
+    from core.studio.db import opening
     from core.studio.ingest import studies
     from core.studio.runs import records as runs
 
-    opened = store.open(str(served.home))
+    opened = opening.open(str(served.home))
     if opened.one("SELECT 1 FROM studies WHERE id = 'blue'") is None:
         for i in range(4):
             picture = np.zeros((64, 64, 3), np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
@@ -27,7 +27,7 @@ def page_url(own) -> str:
 @pytest.fixture
 def two(own):
     """A training and an import, both held by this process; (store, the import's job)."""
-    opened = store.open(str(own.home))
+    opened = opening.open(str(own.home))
     run = runs.create_run(opened, STUDY, "pretrain", "pmsacl", {})
     made = [
         jobs.submit(opened, [{"step": "pretrain", "run": run}], start=False),

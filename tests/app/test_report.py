@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.experiments import runner
 from core.studio.ingest import studies
 from core.studio.report import cells, tables
@@ -20,7 +20,7 @@ STUDY = "report"
 def made(tmp_path_factory):
     """A served home in which the first cell of a table is made: (server, fit, encoder, row's label)."""
     base = tmp_path_factory.mktemp("report")
-    store = stores.open(str(base / "home"))
+    store = opening.open(str(base / "home"))
     studies.import_study(store, STUDY, draw_folder(base / "images", 12, 8, 8))
     (table,) = tables.tables_of(["ssl"], "quick", ["SimCLR"])
     arm = table.arms[0]

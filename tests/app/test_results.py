@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.review import sessions
 from core.studio.runs import records as runs
@@ -24,7 +24,7 @@ STUDY = "results"
 def scored(tmp_path_factory):
     """A served home with two evaluated fits and the baseline. (server, store, {"lesion-head": run, "padim": run})"""
     base = tmp_path_factory.mktemp("results")
-    store = stores.open(str(base / "home"))
+    store = opening.open(str(base / "home"))
     studies.import_study(store, STUDY, draw_folder(base / "images", 12, 8, 8))
     encoder = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32})
     made = {}

@@ -72,11 +72,11 @@ def test_sources_beside_the_page_are_not_served(page_url):
 @pytest.fixture(scope="module")
 def shared(own_home):
     """A server with sign-in, on a copy of the small home with one reader."""
-    from core.studio.db import store
+    from core.studio.db import opening
     from core.studio.review import people
 
     home = own_home("readers")
-    opened = store.open(str(home))
+    opened = opening.open(str(home))
     people.add_reader(opened, "Ada", "a long password")
     opened.close()
     server = Served(home, "--readers")

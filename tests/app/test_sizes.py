@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from core.studio.db import journal
-from core.studio.db import store as stores
+from core.studio.db import journal, opening
 from core.studio.runs import records as runs
 from core.studio.runs.results import evaluate_run
 from tests.app.conftest import STUDY, Served
@@ -63,7 +62,7 @@ SEEN = """() => {
 def sized(own_home):
     """A server on a copy of the small home, with a training, an encoder, and a fit that was scored and evaluated."""
     home = own_home("sizes")
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     encoder = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32})
     fit = add_readings(store, STUDY, "padim")
     store.execute("UPDATE runs SET parent = ? WHERE id = ?", [encoder, fit])

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.demo import study as demo
 from core.studio.ingest import studies
 from core.studio.jobs import queue as jobs
@@ -32,7 +32,7 @@ def at_work(tmp_path):
 
     def begin(*arguments: str):
         plain_folder(tmp_path / "images", 4, 1, 1)
-        opened = store.open(str(tmp_path / "home"))
+        opened = opening.open(str(tmp_path / "home"))
         studies.import_study(opened, "tiny", tmp_path / "images")
         run = runs.create_run(opened, "tiny", "pretrain", "pmsacl", {})
         served = Served(tmp_path / "home", *arguments)
@@ -88,7 +88,7 @@ def test_it_ends_in_order_while_an_embedding_is_made(own_home):
     if missing := boxes.missing():
         pytest.skip(missing)
     home = own_home("embeds")
-    opened = store.open(str(home))
+    opened = opening.open(str(home))
     cases = [row["id"] for row in opened.query("SELECT id FROM cases LIMIT 4")]
     opened.close()
     served = Served(home)

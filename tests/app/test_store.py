@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from tests.app.conftest import Served, small_folder
 from tests.studio.review.conftest import add_readings
@@ -20,7 +20,7 @@ REVIEW = f"{WIDGET}.review"
 def two(own_home, tmp_path_factory):
     """A server on a home with two scored studies, `small` and `other`."""
     home = own_home("two")
-    opened = stores.open(str(home))
+    opened = opening.open(str(home))
     studies.import_study(opened, "other", small_folder(tmp_path_factory.mktemp("other") / "folder", 6, 3, 3), copy=True)
     for study in ("small", "other"):
         add_readings(opened, study, "padim")

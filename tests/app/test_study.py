@@ -9,7 +9,7 @@ import zipfile
 import cv2
 import numpy as np
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from tests.app.conftest import small_folder
 
 
@@ -46,7 +46,7 @@ def test_an_import_is_stopped_and_nothing_of_it_stays(page, page_url, go, tmp_pa
     page.locator(".toast.bad").filter(has_text="The import was stopped; nothing was brought in.").wait_for()
     assert page.get_by_role("button", name="Import", exact=True).is_enabled()
     assert page.get_by_label("Name").input_value() == "Stopped", "what was typed stays, to try again"
-    store = stores.open(str(served.home))
+    store = opening.open(str(served.home))
     assert store.query("SELECT id FROM studies WHERE name = 'Stopped'") == []
     store.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.context import APP
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.demo import study as demo
 from core.studio.demo import tour
 from core.studio.runs import pipeline
@@ -41,7 +41,7 @@ def toured(tmp_path_factory):
     from tests.app.conftest import small_folder
 
     home: Path = tmp_path_factory.mktemp("tour") / "home"
-    opened = store.open(str(home))
+    opened = opening.open(str(home))
     demo.make_demo(opened, 0, COUNTS, side=128)
     encoder = pipeline.create_untrained(opened, "demo", 32, arch=ARCH)
     looked = pipeline.create_fit(opened, encoder, "padim", {"channels": 20}, name="First look")
@@ -81,7 +81,7 @@ RING = """() => {
 @pytest.mark.long
 def test_all_steps_there_and_back_and_reset(page, toured):
     page.set_default_timeout(180_000)
-    opened = store.open(str(toured.home))
+    opened = opening.open(str(toured.home))
     page.goto(f"{toured.url}tour")
     for i, step in enumerate(STEPS):
         at(page, i)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
-from core.studio.db import journal, store
+from core.studio.db import journal, opening
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from tests.conftest import ARCH
@@ -18,7 +18,7 @@ CHOOSE = """(select, name) => {
 
 
 def stored(served):
-    return store.open(str(served.home))
+    return opening.open(str(served.home))
 
 
 def set_number(page, key: str, value) -> None:

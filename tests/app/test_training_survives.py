@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
-from core.studio.db import journal, store
+from core.studio.db import journal, opening
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.training import live
@@ -52,11 +52,11 @@ def begin(url: str) -> str:
 
 
 def steps(home, run: str) -> list[int]:
-    return [step for step, _ in journal.metrics(store.open(str(home)), run).get("loss", [])]
+    return [step for step, _ in journal.metrics(opening.open(str(home)), run).get("loss", [])]
 
 
 def worker_of(home, run: str) -> int:
-    return next(job["pid"] for job in jobs.list_jobs(store.open(str(home)), "running") if job["run"] == run)
+    return next(job["pid"] for job in jobs.list_jobs(opening.open(str(home)), "running") if job["run"] == run)
 
 
 def stop_between_writes(home, pid: int) -> None:
@@ -80,7 +80,9 @@ def held(home, run: str) -> Iterator[int]:
     pid = worker_of(home, run)
     stop_between_writes(home, pid)
     try:
-        assert runs.get_run(store.open(str(home)), run)["status"] == "running", "it ended before it could be disturbed"
+        assert runs.get_run(opening.open(str(home)), run)["status"] == "running", (
+            "it ended before it could be disturbed"
+        )
         yield pid
     finally:
         with contextlib.suppress(ProcessLookupError):  # the test has killed it
@@ -89,7 +91,7 @@ def held(home, run: str) -> Iterator[int]:
 
 def outcome(home, run: str) -> dict:
     """What the end of a training is: its weights, and what it reported of each step."""
-    opened = store.open(str(home))
+    opened = opening.open(str(home))
     # The job's end, not the run's: in between, the last steps are reported.
     wait(lambda: live.jobs_of_runs(opened)[run]["status"] == "done", f"the end of {run}")
     assert runs.get_run(opened, run)["status"] == "done"

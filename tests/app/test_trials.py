@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review import people
 from core.studio.trials import plan
 from tests.app.conftest import Served, open_tab
@@ -25,7 +25,7 @@ SKILL = {"unaided": 0.8, "aided": 3.0}  # by how many standard deviations a read
 @pytest.fixture
 def trial_server(tmp_path):
     home = make_home(tmp_path, CASES)
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     people.add_reader(store, "Root", PASSWORD, "administrator")
     for name in READERS:
         people.add_reader(store, name, PASSWORD)

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.runs import records as runs
 from tests.app.conftest import Served
@@ -157,12 +157,12 @@ class Home:
 
     def ended(self, study: str, method: str, seed: int) -> None:
         """A run goes, and ends with scores in the middle of the walk."""
-        store = stores.open(str(self.server.home))
+        store = opening.open(str(self.server.home))
         add_readings(store, study, method, seed=seed)
         store.close()
 
     def renamed(self, study: str, chance: random.Random) -> None:
-        store = stores.open(str(self.server.home))
+        store = opening.open(str(self.server.home))
         rows = store.query("SELECT id FROM runs WHERE study = ? AND binned IS NULL", [study])
         if rows:
             self.came += 1
@@ -190,7 +190,7 @@ def named(folder: Path, study: str, sizes: tuple[int, int, int], mark: str = "")
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory) -> Iterator[Home]:
     base = tmp_path_factory.mktemp("walk")
-    store = stores.open(str(base / "home"))
+    store = opening.open(str(base / "home"))
     for place, (study, sizes) in enumerate(STUDIES.items()):
         studies.import_study(store, study, named(base / study, study, sizes), copy=True)
         if study != "quarry":

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 from core.studio.clusters import library
+from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.db.store import Store
 from core.studio.jobs import worker
 from core.studio.medmix import presets
 from core.studio.review import sessions
@@ -27,7 +27,7 @@ def old(tmp_path_factory):
 
 @pytest.fixture
 def store(old, no_worker):
-    opened = Store(Home.at(old.home))
+    opened = opening.open(Home.at(old.home))
     yield opened
     opened.close()
 

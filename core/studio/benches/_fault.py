@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.studio.db import audit
+from core.studio.db import audit, opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store, now
 from core.studio.review import decisions
@@ -56,7 +56,7 @@ class Place:
 
     def home(self, name: str = "home") -> Store:
         """A home with a study of CASES test cases that have no files."""
-        store = Store(Home.at(self.folder / name))
+        store = opening.open(Home.at(self.folder / name))
         if store.one("SELECT 1 FROM studies") is None:
             with store.write() as db:
                 db.execute("INSERT INTO studies (id, name, created) VALUES ('s', 's', ?)", [now()])

@@ -6,16 +6,15 @@ import shutil
 import threading
 
 from core.studio.benches._fault import Outcome, Place, decide, killed, missing
-from core.studio.db import backup
-from core.studio.db.store import Store
+from core.studio.db import backup, opening, restore
 
 RESTORING = """
 import sys
 from pathlib import Path
-from core.studio.db import backup
+from core.studio.db import backup, restore
 from core.studio.db.home import Home
 print("ready", flush=True)
-backup.restore(Home.at(sys.argv[1]), Path(sys.argv[2]))
+restore.restore(Home.at(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
@@ -41,7 +40,7 @@ def backup_while_deciding(place: Place) -> Outcome:
             copy_made = backup.backup(store.home)
             other = place.home(f"other-{number}")
             with outcome.timed():
-                backup.restore(other.home, store.home.backups / copy_made.file)
+                restore.restore(other.home, store.home.backups / copy_made.file)
                 outcome.lost += missing(other, before)
             other.close()
             shutil.rmtree(other.home.path)
@@ -65,7 +64,7 @@ def damaged_backup(place: Place) -> Outcome:
         file.write_bytes(whole[:at] + (bytes([whole[at] ^ 1]) + whole[at + 1 :] if at % 2 else b""))
         with outcome.timed():
             try:
-                backup.restore(store.home, file)
+                restore.restore(store.home, file)
                 outcome.leaked += 1
             except backup.BadBackup:
                 pass
@@ -85,7 +84,7 @@ def killed_while_restoring(place: Place) -> Outcome:
         store.close()
         killed(RESTORING, [str(store.home.path), str(file)], lambda n: n == 1, place.draw.uniform(0.0, 0.25))
         with outcome.timed():
-            fresh = Store(store.home)
+            fresh = opening.open(store.home)
             outcome.lost += missing(fresh, first)
             aside = [b for b in backup.backups(store.home.backups) if b.file.startswith(backup.ASIDE)]
             if missing(fresh, later) and not any(b.events >= 30 for b in aside):

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from core.studio.benches._fault import Outcome, Place, decide, killed, missing
-from core.studio.db import audit
+from core.studio.db import audit, opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 
@@ -17,8 +17,9 @@ DECIDING = """
 import sys
 from core.studio.benches._fault import decide
 from core.studio.db.home import Home
+from core.studio.db import opening
 from core.studio.db.store import Store
-store = Store(Home(__import__("pathlib").Path(sys.argv[1])))
+store = opening.open(Home(__import__("pathlib").Path(sys.argv[1])))
 start = store.first("SELECT count(*) AS n FROM reviews")["n"]
 for number in range(start, start + 100_000):
     print(decide(store, number), flush=True)
@@ -33,7 +34,7 @@ def killed_while_deciding(place: Place) -> Outcome:
         stop = place.draw.randint(1, 60)
         answered = [int(text) for text in killed(DECIDING, [str(store.home.path)], lambda n, stop=stop: n >= stop)]
         with outcome.timed():
-            fresh = Store(store.home)
+            fresh = opening.open(store.home)
             outcome.lost += missing(fresh, answered)
             fresh.close()
     store.close()
@@ -62,7 +63,7 @@ def power_cut_while_deciding(place: Place) -> Outcome:
         junk = place.draw.randbytes(page) if cut % 2 else b""
         Path(f"{home.db}-wal").write_bytes(log[:cut] + junk)
         with outcome.timed():
-            fresh = Store(home)
+            fresh = opening.open(home)
             outcome.lost += missing(fresh, [review for length, review in written if length <= cut])
             outcome.leaked += fresh.first("PRAGMA integrity_check")["integrity_check"] != "ok"
             fresh.close()

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from core.studio.benches._fault import Outcome, Place, killed
-from core.studio.db import leftovers
+from core.studio.db import leftovers, opening
 from core.studio.db.home import Home
 from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
@@ -26,9 +26,10 @@ from core.studio.runs import weights
 IMPORTING = """
 import sys
 from core.studio.db.home import Home
+from core.studio.db import opening
 from core.studio.db.store import Store
 from core.studio.ingest.studies import import_study
-store = Store(Home.at(sys.argv[1]))
+store = opening.open(Home.at(sys.argv[1]))
 print("ready", flush=True)
 import_study(store, "s", sys.argv[2], copy=True, size=32)
 """
@@ -58,7 +59,7 @@ def killed_while_importing(place: Place) -> Outcome:
         wait = place.draw.uniform(0.0, 0.6)
         killed(IMPORTING, [str(home), str(folder)], lambda n: n == 1, wait)
         with outcome.timed():
-            store = Store(Home.at(home))  # not place's, which makes a study `s` where there is none
+            store = opening.open(Home.at(home))  # not place's, which makes a study `s` where there is none
             leftovers.sweep(store, older=0)
             there = store.first("SELECT count(*) AS n FROM cases WHERE path LIKE '%/files/s/%'")["n"]
             files = len([name for name in _files(store) if name.startswith("files/")])

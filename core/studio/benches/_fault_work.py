@@ -33,19 +33,21 @@ WORKING = """
 import signal
 import sys
 from core.studio.db.home import Home
+from core.studio.db import opening
 from core.studio.db.store import Store
 from core.studio.jobs import worker
 signal.signal(signal.SIGTERM, worker.stop)
 worker._alone.set()
-worker.run_queue(Store(Home.at(sys.argv[1])))
+worker.run_queue(opening.open(Home.at(sys.argv[1])))
 """
 EXPORTING = """
 import sys
 from pathlib import Path
 from core.studio.db.home import Home
+from core.studio.db import opening
 from core.studio.db.store import Store
 from core.studio.review.exports.bundle import export_bundle
-store = Store(Home.at(sys.argv[1]))
+store = opening.open(Home.at(sys.argv[1]))
 print("ready", flush=True)
 export_bundle(store, "n", Path(sys.argv[2]), "bench")
 print("done", flush=True)

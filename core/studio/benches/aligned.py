@@ -20,7 +20,8 @@ from core.engine.detectors.padim import PaDiM
 from core.engine.metrics.localisation import overlaps_of, pixel_auroc, pro
 from core.engine.phantom.objects import KINDS, objects
 from core.engine.tensors import pick_device
-from core.studio.db import store as stores
+from core.studio.db import opening
+from core.studio.db.store import Store
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.patients import patients_of
 from core.studio.runs.sides import ARCH, side_for
@@ -73,7 +74,7 @@ def _sets(seeds: int, data: str | None, only: tuple[str, ...]) -> Iterator[tuple
             test, masks = (np.concatenate(pair) for pair in zip(*parts, strict=True))
             yield f"{kind}, {seed}", _Set(train, None, None, test, np.ones_like(masks), masks)
     if data:
-        store = stores.open(data)
+        store = opening.open(data)
         query = "SELECT DISTINCT c.study FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.split = 'test'"
         for study in sorted(row["study"] for row in store.query(query)):
             if not only or study in only:
@@ -81,7 +82,7 @@ def _sets(seeds: int, data: str | None, only: tuple[str, ...]) -> Iterator[tuple
         store.close()
 
 
-def _of_study(store: stores.Store, study: str) -> _Set:
+def _of_study(store: Store, study: str) -> _Set:
     arrays = load_arrays(store, study, side_for(store, study))
     train, well = (arrays.index(split, label="normal") for split in ("train", "test"))
     sick = arrays.index("test", label="abnormal")

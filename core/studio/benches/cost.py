@@ -20,7 +20,7 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.phantom.frame import draw_case
 from core.engine.tensors import pick_device
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.db.store import Store
 from core.studio.ingest.studies import StudyArrays, import_study, load_arrays
 from core.studio.runs.pipeline import create_fit, create_untrained
@@ -75,7 +75,7 @@ def _screening(quick: bool, device: str, size: int) -> tuple[dict[str, float], d
     """Images a second of import with preparation, PaDiM's scores with maps, and writing; bytes an image of each."""
     where = pick_device(device)
     with tempfile.TemporaryDirectory(prefix="pmsacl-cost-") as folder:
-        store = stores.open(str(Path(folder) / "home"))
+        store = opening.open(str(Path(folder) / "home"))
         drawn = Path(folder) / "images"
         for i in range(48 if quick else 400):
             target = drawn / ("train" if i % 2 else "test") / "normal"

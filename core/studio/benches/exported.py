@@ -19,6 +19,7 @@ from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.engine.exported.graph_file import full_precision, furthest
 from core.engine.exported.graphs import exportable
 from core.engine.phantom.frame import draw_case
+from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.ingest.originals import image_of
@@ -52,7 +53,7 @@ def run(quick: bool = False, only: tuple[str, ...] | None = None) -> dict[str, A
     with tempfile.TemporaryDirectory() as tmp:
         try:
             images = _drawn(Path(tmp) / "images", 32 if quick else 80)
-            store = Store(Home.at(Path(tmp) / "home"))
+            store = opening.open(Home.at(Path(tmp) / "home"))
             study = import_study(store, "bench", images).study
             side = 64 if quick else 224
             encoder = pipeline.create_untrained(store, study, side, init="auto", arch="efficientnet-lite0")

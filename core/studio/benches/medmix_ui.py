@@ -12,7 +12,7 @@ import numpy as np
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.benches.harness import bench
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.medmix import preview as medmix_view
 from core.studio.medmix.samples import Samples
@@ -33,7 +33,7 @@ def medmix_ui(quick: bool = False) -> dict:
     """
     times = 3 if quick else 7
     with tempfile.TemporaryDirectory() as folder:
-        opened = store.open(str(Path(folder) / "home"))
+        opened = opening.open(str(Path(folder) / "home"))
         _draw(Path(folder) / "images")
         studies.import_study(opened, "bench", Path(folder) / "images")
         samples = Samples(opened)

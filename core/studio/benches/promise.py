@@ -13,7 +13,7 @@ from core.engine.benches.harness import bench
 from core.engine.calibration import drift
 from core.engine.calibration.conformal import by_images
 from core.engine.calibration.planted import sensitivity
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.ingest.patients import patients_of
@@ -74,7 +74,7 @@ class _Set:
     """Scores inside the region of interest of a home's first scored fit; images and detector where they are needed."""
 
     def __init__(self, home: Path, device: str, pixels: bool):
-        store = stores.open(str(home))
+        store = opening.open(str(home))
         row = store.first("SELECT DISTINCT r.id, r.study FROM readings x JOIN runs r ON r.id = x.run")
         cases = store.query(
             "SELECT c.id, c.label, c.split, x.score_roi AS score FROM readings x JOIN cases c ON c.id = x.case_id "

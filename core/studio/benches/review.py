@@ -7,7 +7,7 @@ import tempfile
 import time
 
 from core.engine.benches.harness import bench
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.db.store import Store, now
 from core.studio.review import decisions, worklist
 from core.studio.review.cases import detail
@@ -49,7 +49,7 @@ def review(quick: bool = False) -> dict:
     figures = {}
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            store = stores.open(folder)
+            store = opening.open(folder)
             _fill(store, n)
             figures[str(n)] = _measure(store, n)
             store.close()

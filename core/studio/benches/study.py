@@ -18,7 +18,7 @@ import torch
 
 from core.engine.allocator import most_memory
 from core.engine.benches.harness import Aim, bench
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest.studies import import_study, load_arrays
 
 SIDE, FILES = 64, 500  # of the files' images; further cases are links to these files
@@ -58,7 +58,7 @@ def _measure(folder: Path, count: int) -> dict[str, float]:
 
 def prepare(folder: str) -> None:
     """Import folder/images and prepare them, in a process of its own; prints seconds and the most memory it took."""
-    store = stores.open(Path(folder) / "home")
+    store = opening.open(Path(folder) / "home")
     started = time.perf_counter()
     study = import_study(store, "bench", Path(folder) / "images").study
     load_arrays(store, study, SIDE)

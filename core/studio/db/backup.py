@@ -1,4 +1,4 @@
-"""Backups of the database: made while people work, read back before they count, rotated; and the way back.
+"""Backups of the database: made while people work, read back before they count, rotated. `restore` is the way back.
 
 A backup is NAME.sqlite with NAME.json beside it: its hash, the migrations applied, the events and the trail's last
 hash. Runs' files and images are no part of it: `doctor` says what of them is missing.
@@ -49,12 +49,12 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
     """
     folder = folder or home.backups
     folder.mkdir(parents=True, exist_ok=True)
-    target = _free(folder, kind)
+    target = free(folder, kind)
     partial = target.with_suffix(".partial")
     try:
         os.close(os.open(partial, os.O_CREAT, 0o600))
         with leftovers.holding(partial):
-            _copy(home.db, partial)
+            copy(home.db, partial)
             copy_made = _described(partial, target.name, strict=kind == REGULAR)
             partial.replace(target)
         target.with_suffix(".json").write_text(json.dumps(asdict(copy_made), indent=1))
@@ -96,31 +96,7 @@ def check(file: Path) -> Backup:
     return described
 
 
-def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
-    """Put a backup in the place of the database; returns where the one that was there is kept, if there was one.
-
-    Raises BadBackup, and changes nothing, if the backup is not sound. Whoever has the database open goes on with the
-    restored one.
-    """
-    described = check(file)
-    aside = None
-    if home.db.exists() and home.db.stat().st_size:
-        with contextlib.suppress(BadBackup, sqlite3.DatabaseError):
-            aside = home.backups / backup(home, kind=ASIDE).file
-        if aside is None:
-            aside = _moved_aside(home)
-    _copy(file, home.db)
-    store = Store(home)
-    try:
-        with store.write():
-            after = {"file": described.file, "events": described.events, "head": described.head}
-            audit.record(store, by, "restore", before={"kept": aside and aside.name}, after=after)
-    finally:
-        store.close()
-    return aside
-
-
-def _copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path) -> None:
     """By SQLite's own means: one state of the source, whoever writes to it; the target's readers see all or nothing."""
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
     with contextlib.closing(reading), contextlib.closing(sqlite3.connect(target, timeout=30)) as written:
@@ -159,18 +135,7 @@ def _reading(file: Path) -> Iterator[Store]:
         store.close()
 
 
-def _moved_aside(home: Home) -> Path:
-    """A database that cannot even be read is kept as its files are."""
-    home.backups.mkdir(parents=True, exist_ok=True)
-    aside = _free(home.backups, ASIDE)
-    for suffix in ("-wal", "-shm", ""):
-        file = home.db.with_name(home.db.name + suffix)
-        if file.exists():
-            file.replace(aside.with_name(aside.name + suffix))
-    return aside
-
-
-def _free(folder: Path, kind: str) -> Path:
+def free(folder: Path, kind: str) -> Path:
     """A name that no backup has yet; names sort as the times at which they were given."""
     while True:
         target = folder / f"{kind}-{re.sub('[^0-9TZ]', '', now())}.sqlite"

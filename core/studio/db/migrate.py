@@ -49,7 +49,7 @@ def newer(applied: Iterable[str]) -> list[str]:
     return sorted(name for name in set(applied) - set(names()) if name > BASE and name != _LAST_OF_0_2)
 
 
-def migrate(db: sqlite_utils.Database, before: Callable[[], None] | None = None) -> None:
+def migrate(db: sqlite_utils.Database, before: Callable[[], object] | None = None) -> None:
     """Apply the steps that are due. Two processes may call this at once: the second waits, then finds none due.
 
     before: called first if there is anything in the database that a step could harm. Raises BadHome, and changes

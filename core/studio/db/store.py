@@ -1,4 +1,4 @@
-"""One SQLite file per home, opened through sqlite-utils: WAL, foreign keys on, a busy timeout, migrations applied."""
+"""One SQLite file per home, by sqlite-utils: WAL, foreign keys on, a busy timeout; `opening` brings it up to date."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 import sqlite_utils
 
 from core.studio.db.home import Home
-from core.studio.db.migrate import migrate
 
 BUSY_SECONDS = 30
 
@@ -74,29 +73,20 @@ def _log_ahead(conn: sqlite3.Connection) -> None:
 
 
 class Store:
-    """A home's database. One connection per thread, closed with it; safe between threads, not across a fork."""
+    """A home's database as it is: `opening.open` gives one that is up to date.
+
+    One connection per thread, closed with it; safe between threads, not across a fork.
+    """
 
     def __init__(self, home: Home):
         self.home = home
         self._local = threading.local()
         self._opened = False
-        try:
-            migrate(self.db, self._before_migration)
-        except BaseException:
-            self.close()
-            raise
-
-    def _before_migration(self) -> None:
-        from core.studio.db import backup
-
-        backup.backup(self.home, kind=backup.BEFORE)
 
     @classmethod
     def reading(cls, file: Path) -> Store:
         """A database file to be looked at as it is: nothing in it is changed, no migration is applied."""
-        store = cls.__new__(cls)
-        store.home = Home(file.parent)
-        store._local = threading.local()
+        store = cls(Home(file.parent))
         store._opened = True
         store._local.db = _opened(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
         return store
@@ -226,11 +216,6 @@ def is_full(error: BaseException) -> bool:
         return True
     before = error.__cause__ or error.__context__
     return before is not None and is_full(before)
-
-
-def open(home: Home | str | None = None) -> Store:
-    """Open (and if need be make) the store of a home, given as Home, path or None for the default."""
-    return Store(home if isinstance(home, Home) else Home.at(home))
 
 
 def parsed(row: Row, *columns: str) -> Row:

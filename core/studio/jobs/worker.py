@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-from core.studio.db import journal, logged
+from core.studio.db import journal, logged, opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store, is_full
 from core.studio.jobs import execution, memory, times
@@ -246,7 +246,7 @@ def main() -> int:
     _alone.set()
     if args.queue == LONG:
         give_way()
-    run_queue(Store(Home.at(args.home)), *([args.queue] if args.queue else []))
+    run_queue(opening.open(Home.at(args.home)), *([args.queue] if args.queue else []))
     return 0
 
 

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.ingest.studies import import_study, list_studies, slug
 from core.studio.jobs import here
@@ -44,7 +44,7 @@ class Studio:
     """
 
     def __init__(self, home: str | os.PathLike[str] | None = None, device: str = "auto") -> None:
-        self.store, self.device = stores.open(Home.at(home)), device
+        self.store, self.device = opening.open(Home.at(home)), device
 
     def close(self) -> None:
         """Close the database's connection."""

@@ -107,12 +107,12 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     from core.engine.rows import rows_of
     from core.engine.tensors import pick_device
     from core.engine.training.pretraining import Data, Pretraining
-    from core.studio.db import store
+    from core.studio.db import opening
     from core.studio.ingest.donors import pool_of
     from core.studio.ingest.studies import load_arrays
 
     chosen, place = PretrainConfig.from_dict(config), pick_device(device)
-    opened = store.open(str(home))
+    opened = opening.open(str(home))
     arrays = load_arrays(opened, study, chosen.size)
     train = arrays.index("train")
     if len(train) < 2:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.access.sessions import KEY_BYTES, Sessions, read_key
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review import people
 
 
 @pytest.fixture
 def store(tmp_path):
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     people.add_reader(store, "Ada", "a long password")
     yield store
     store.close()

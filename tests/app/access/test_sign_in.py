@@ -17,7 +17,7 @@ from app.access.sessions import Sessions
 from app.access.sign_in import sign_in_router
 from app.context import Context
 from app.server import config_of
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review import people
 from tests.loops import run_apart
 
@@ -27,7 +27,7 @@ PASSWORD = "a long password"
 @pytest.fixture
 def door(tmp_path):
     """(store, sessions, client()): the sign-in routes alone; each client is another browser at one address."""
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     people.add_reader(store, "Ada", PASSWORD)
     ctx = Context(home=store.home, single_user=False, _store=store)
     ctx.sessions = Sessions(store)

@@ -32,8 +32,8 @@ from gradio.helpers import special_args
 from starlette.requests import Request
 
 from app.context import Context
-from core.studio.db import audit
-from core.studio.db import store as stores
+from core.studio.db import audit, opening
+from core.studio.db import store as stored
 from core.studio.demo.study import demo_id
 from core.studio.ingest import originals, studies
 from core.studio.ingest.masks import encode_mask
@@ -71,7 +71,7 @@ class Dice:
     """
 
     def __init__(self, monkeypatch):
-        for module in (stores, people):
+        for module in (stored, people):
             monkeypatch.setattr(module, "datetime", Clock)
         monkeypatch.setattr(time, "time", lambda: float(Clock.seconds))
         monkeypatch.setattr(time, "time_ns", lambda: Clock.seconds * 10**9)
@@ -106,7 +106,7 @@ class Dice:
 
 def build_home(folder: Path) -> None:
     """A home of one study that is read blind and one that is not, both scored, read and drawn on by others."""
-    store = stores.open(str(folder / "home"))
+    store = opening.open(str(folder / "home"))
     for name, role in PEOPLE.items():  # nobody signs in with a password here, and hashing one takes its time
         store.db["readers"].insert({"name": name, "role": role, "password_hash": "none", "created": "2020-01-01"})
     draws = random.Random(1)
@@ -429,7 +429,7 @@ class Work:
                 return super().cursor(factory)
 
         monkeypatch.setattr(
-            stores.sqlite3, "connect", lambda *given, **options: connect(*given, **{**options, "factory": Connection})
+            sqlite3, "connect", lambda *given, **options: connect(*given, **{**options, "factory": Connection})
         )
         if Work.watched is None:
             sys.addaudithook(Work.opened)  # which cannot be taken away again
@@ -470,7 +470,7 @@ class Pair:
         work.roots = tuple(map(str, self.homes))
         for number, kept in enumerate(self.kept):
             shutil.copytree(folder / "home", self.homes[number])
-            store = stores.open(str(self.homes[number]))
+            store = opening.open(str(self.homes[number]))
             # Files were copied into the home: they lie in this one.
             old, new = str(folder / "home"), str(self.homes[number])
             store.execute("UPDATE cases SET path = replace(path, ?, ?)", [old, new])
@@ -491,7 +491,7 @@ class Pair:
         self.asked, self.compared = 0, Counter()  # answers, of all walks and of each way
 
     def _store(self, home: Path):
-        return stores.open(str(home))
+        return opening.open(str(home))
 
     def reset(self, reader: str = "ann") -> None:
         """Both homes as they were built, and `reader` signed in on both."""

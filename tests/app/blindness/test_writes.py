@@ -16,8 +16,7 @@ from collections import Counter
 import pytest
 
 from app.routes import segment
-from core.studio.db import audit
-from core.studio.db import store as stores
+from core.studio.db import audit, opening
 from core.studio.ingest.background import Imports
 from core.studio.ingest.originals import Source
 from core.studio.jobs import queue
@@ -102,7 +101,7 @@ class Writer:
     """Requests that write, to one server, by readers and an administrator."""
 
     def __init__(self, home, pick):
-        self.store, self.pick = stores.open(str(home)), pick
+        self.store, self.pick = opening.open(str(home)), pick
         self.server = whole_server(self.store)
         self.clients = {name: visitor(self.server, name, follow_redirects=False) for name in PEOPLE}
         spec = self.clients["root"].get("/openapi.json").json()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.studio.clusters.config import MapConfig, PointsConfig
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.runs import records as runs
 from tests.app.conftest import STUDY, Served
@@ -24,7 +24,7 @@ PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFra
 def mapped_home(own_home):
     """(home, run, keys): an encoder of three epochs and two maps, PCA of all and t-SNE of the last. Only copied."""
     home = own_home("mapped")
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     config = {"size": 32, "k": 3, "strong": "medmix", "medmix": {}}
     run = runs.create_run(store, STUDY, "pretrain", "pmsacl", config)
     snapshots(runs.run_folder(store, run), 3)
@@ -43,7 +43,7 @@ def mapped_home(own_home):
 def mapped(mapped_home, tmp_path_factory):
     made, run, keys = mapped_home
     home = Path(shutil.copytree(made, tmp_path_factory.mktemp("clusters") / "home"))
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     server = Served(home)
     yield server, store, run, keys
     server.stop()

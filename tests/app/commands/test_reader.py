@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.studio.db import audit
-from core.studio.db import store as stores
+from core.studio.db import audit, opening
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -41,7 +40,7 @@ def test_the_last_administrator_stays_and_each_act_is_in_the_audit_trail(tmp_pat
         assert code == 2 and "the last administrator" in said and "Traceback" not in said
     assert add("Ada", "administrator") == 0 and add("Root", "reader") == 0
     assert reader(tmp_path, "remove", "Root")[0] == 0
-    store = stores.open(str(tmp_path))
+    store = opening.open(str(tmp_path))
     kinds = [(event["kind"], event["who"]) for event in audit.trail(store)]
     assert audit.verify(store)["ok"]
     store.close()

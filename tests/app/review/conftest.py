@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Error
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from tests.app.conftest import REAL, Served
 from tests.studio.ingest.dicoms import write_dicom, write_volume
@@ -46,7 +46,7 @@ def make_home(base: Path, cases: int = CASES, names: tuple = (STUDY,)) -> Path:
             shutil.copy(source / "test/mask" / f"{path.stem}.png", folder / "test/mask")
     else:
         draw_folder(folder, 12, cases - cases // 2, cases // 2)
-    store = stores.open(str(base / "home"))
+    store = opening.open(str(base / "home"))
     for study in names:
         studies.import_study(store, study, folder)
         add_readings(store, study, "padim")
@@ -71,7 +71,7 @@ def add_recording(home: Path, folder: Path, study: str = "film", frames: int = 4
     else:
         write_dicom(folder / "test/normal/film.dcm", rng.integers(0, 3000, (frames, 48, 56), np.uint16))
     number = {str(path): k for k, path in written.items()}
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     studies.import_study(store, study, folder)
     run = add_readings(store, study, "padim")
     cases = store.query("SELECT id, frame, path FROM cases WHERE study = ? AND split = 'test'", [study])

@@ -6,8 +6,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from app.access.sessions import Sessions
-from core.studio.db import audit
-from core.studio.db import store as stores
+from core.studio.db import audit, opening
 from core.studio.review import people, sessions
 from core.studio.review.agreement import agreement
 from tests.app.conftest import Served
@@ -28,7 +27,7 @@ def sign_in(browser, url, name):
 
 def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
     home = make_home(tmp_path, 6)
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     for name in ("ann", "ben"):
         people.add_reader(store, name, "a long password")
     sessions.set_blind(store, STUDY, True, "root")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from tests.app.review.conftest import STUDY, WIDGET, enter
 
 
 def test_the_two_patches_and_how_far_they_are_apart(page, page_url, review_home):
-    opened = stores.open(str(review_home))
+    opened = opening.open(str(review_home))
     train = opened.one("SELECT id, name, width, height FROM cases WHERE study = ? AND split = 'train'", [STUDY])
     found = {"ok": True, "box": [0.5, 0.5, 0.6, 0.6], "there": [0.1, 0.2, 0.2, 0.3], "case": {**train, "v": ""},
              "distance": 7.25, "usual": {"median": 2.0, "largest": 3.5, "count": 12}}  # fmt: skip

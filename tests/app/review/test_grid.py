@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from tests.app.review.conftest import CASES, SESSIONS, STUDY, WIDGET, come_back, enter
 from tests.studio.review.conftest import decide
 
@@ -73,7 +73,7 @@ def test_a_selection_is_tagged_and_the_chip_filters_by_it(page, page_url):
 
 
 def test_the_order_by_disagreement_has_the_cases_that_readers_differ_on(page, page_url, review_home):
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     ids = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])]
     for case, second in ((ids[7], "abnormal"), (ids[3], "normal"), (ids[11], "abnormal")):
         decide(store, case, "Cleo", "normal")

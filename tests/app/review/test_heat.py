@@ -12,7 +12,7 @@ import torch
 from core.engine.calibration.heatmap import upsample
 from core.engine.calibration.outlines import level_of, outlined, peaks
 from core.engine.roi import find_roi
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest.decode import read_image
 from core.studio.review import masks
 from core.studio.review.scales import pixel_scale
@@ -49,7 +49,7 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, review_home):
         return {{ id: r.detail.id, mask: r.maskId, run: r.run, level: r.heat.level,
             dice: Number(document.querySelector('.rv-dice').textContent), components: r.heat.components }} }})()"""
     )
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     lesion = masks.pixels(store, found["mask"]).astype(bool)
     row = store.one("SELECT * FROM readings WHERE run = ? AND case_id = ?", [found["run"], found["id"]])
     codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"]).astype(np.float64)
@@ -68,7 +68,7 @@ def test_untouched_the_contour_is_the_outline_that_results_count(page, page_url,
     case, run = page.evaluate(f"[{WIDGET}.review.detail.id, {WIDGET}.review.run]")
     words = "document.querySelector('.rv-outline').textContent"
     assert "one level for all images" in page.evaluate(words), "a run of before there were outlines"
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     before = get_run(store, run)["summary"]
     row, rows = stored_map(store, run, case), ("0" * 8, *["1" * 8] * 7)
     usual = pixel_scale(store, get_run(store, run))
@@ -115,7 +115,7 @@ def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):
 def test_the_nearest_normal_image_and_how_sure_the_reading_is(page, page_url, review_home):
     enter(page, page_url)
     case, run = page.evaluate(f"[{WIDGET}.review.detail.id, {WIDGET}.review.run]")
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     train = store.one("SELECT id, name, \"row\" FROM cases WHERE study = ? AND split = 'train'", [STUDY])
     steady = {"flagged": [True, False, True, True], "percentile": [97, 91, 98, 99], "sd": 1, "spread": 1}
     extra = {"nearest": [[train["row"], 0.25]], "steady": steady, "head": 2.5, "padim": 0.1}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.db import audit
-from core.studio.db import store as stores
+from core.studio.db import audit, opening
 from tests.app.review.conftest import CASES, UNREAD, WIDGET, come_back, enter, rows, settle
 
 
@@ -37,7 +36,7 @@ def test_fifty_cases_by_keyboard_alone(page, page_url, review_home):
     page.keyboard.press("y")
     settle(page)
     assert rows(review_home, f"SELECT count(*) FROM reviews WHERE active = 1 AND {ours}")[0][0] == CASES - 2
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     assert audit.verify(store)["ok"]
 
 

@@ -14,8 +14,7 @@ import urllib.request
 
 import pytest
 
-from core.studio.db import audit
-from core.studio.db import store as stores
+from core.studio.db import audit, opening
 from core.studio.ingest import studies
 from tests.app.conftest import ROOT
 from tests.studio.review.conftest import draw_folder
@@ -60,7 +59,7 @@ def send(url: str, case: int, number: int) -> bool:
 @pytest.mark.slow
 def test_no_answered_decision_is_lost_and_none_is_doubled(tmp_path):
     home = tmp_path / "home"
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     studies.import_study(store, "room", draw_folder(tmp_path / "images"))
     ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test'")]
     draw, answered, number = random.Random(0), [], 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.engine.segment import source
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from tests.app.review.conftest import WIDGET, enter, rows, settle
 from tests.conftest import scored_padim
@@ -18,7 +18,7 @@ LEARNT = "learnt"
 @pytest.fixture(scope="module")
 def fit(review_home, tmp_path_factory) -> str:
     """A study of its own with a scored fit, in the home that is served."""
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     studies.import_study(store, LEARNT, draw_folder(tmp_path_factory.mktemp("learnt") / "images", 16, 22, 26))
     _, made = scored_padim(store, LEARNT)
     store.close()
@@ -27,7 +27,7 @@ def fit(review_home, tmp_path_factory) -> str:
 
 def mark(home, count: int) -> list[int]:
     """The first abnormal cases, which then have an accepted mask."""
-    store = stores.open(str(home))
+    store = opening.open(str(home))
     query = "SELECT * FROM cases WHERE study = ? AND split = 'test' AND label = 'abnormal' ORDER BY id LIMIT ?"
     cases = store.query(query, [LEARNT, count])
     for case in cases:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review import masks
 from tests.app.review.conftest import WIDGET, enter, settle
 from tests.studio.review.conftest import asks
@@ -32,7 +32,7 @@ def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, revi
     )
     page.keyboard.press("s")
     settle(page)
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     versions = masks.versions(asks(store, "reader", case_id=drawn["id"]), drawn["id"])
     assert len(versions) == before + 1 and versions[0]["source"] == "hand" and versions[0]["reader"] == "reader"
     kept = masks.pixels(store, versions[0]["id"])

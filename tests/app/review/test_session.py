@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from tests.app.review.conftest import CASES, SESSIONS, VEILED, WIDGET, enter, rows, settle
 
 CASE = f"{WIDGET}.review.detail.id"
@@ -174,7 +174,7 @@ def test_turning_blind_reading_off_shows_at_once(page, page_url):
 
 
 def test_a_list_with_planted_lesions_offers_nothing_to_draw_on_any_case(page, page_url, review_home):
-    store = stores.open(str(review_home))
+    store = opening.open(str(review_home))
     readings = store.query(
         "SELECT r.*, c.width, c.height FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.study = ? "
         "AND c.split = 'holdout' AND r.run = (SELECT min(run) FROM readings s JOIN cases d ON d.id = s.case_id "

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.review import people, sessions
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
@@ -19,7 +19,7 @@ FIRST = 90_000_001  # the numbers of the study's cases begin here, so that they 
 @pytest.fixture
 def reading(tmp_path):
     """(store, run, server) of a study that ann and ben read blind; root administers."""
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     store.execute("INSERT INTO studies (id, name, created) VALUES ('before', 'before', '')")
     store.execute(
         'INSERT INTO cases (id, study, name, path, split, label, "row", added) '

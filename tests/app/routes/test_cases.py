@@ -11,7 +11,7 @@ from app.context import Context
 from app.routes import cases as routes_case
 from app.routes import include_all
 from core.engine.roi import find_roi
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.review import masks, sessions
@@ -28,7 +28,7 @@ class ByHeader(Context):
 
 @pytest.fixture
 def room(tmp_path):
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images"), copy=True)
     run = add_readings(store, STUDY, "padim")
     server = FastAPI()

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from tests.app.routes.clients import client_of
 from tests.app.routes.test_blind import Watched, reading
@@ -21,7 +21,7 @@ __all__ = ["reading"]  # a fixture
 @pytest.fixture
 def room(tmp_path):
     """(store, run, client of the routes) of a study that anyone may see."""
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images"), copy=True)
     run = add_readings(store, STUDY, "padim")
     yield store, run, client_of(store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import cv2
@@ -10,7 +11,7 @@ import pytest
 
 from app import routes
 from app.routes import reviews
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.originals import image_of
 from core.studio.jobs import queue
@@ -48,7 +49,7 @@ def looks(answer) -> tuple:
 def clinic(tmp_path, monkeypatch):
     """(store, clients by name): a scored study with ann, who reads, and root, who administers."""
     monkeypatch.setattr(queue, "ensure_worker", lambda store: [])
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images", 24, 5, 5), copy=True)
     held = "SELECT id FROM cases WHERE study = ? AND split = 'train' ORDER BY id LIMIT 10"
     store.execute(f"UPDATE cases SET split = 'holdout' WHERE id IN ({held})", [STUDY])
@@ -63,7 +64,7 @@ def clinic(tmp_path, monkeypatch):
 def work(store) -> None:
     """What a worker does with the jobs that wait."""
     for job in store.query("SELECT id, chain FROM jobs WHERE status = 'queued'"):
-        for one in stores.json.loads(job["chain"]):
+        for one in json.loads(job["chain"]):
             STEPS[one["step"]](Work(store, one["run"], {**one["args"], "device": "cpu"}))
         store.execute("UPDATE jobs SET status = 'done' WHERE id = ?", [job["id"]])
 

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.review import people, sessions
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
@@ -27,10 +27,8 @@ def traced(tmp_path, monkeypatch):
             self.set_trace_callback(said.append)
 
     connect = sqlite3.connect
-    monkeypatch.setattr(
-        stores.sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Connection)
-    )
-    store = stores.open(str(tmp_path / "home"))
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Connection))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images"), copy=True)
     run = add_readings(store, STUDY, "padim")
     add_readings(store, STUDY, "nearest", seed=1)

@@ -10,7 +10,7 @@ import torch
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, save_encoder
 from core.studio.clusters.config import MapConfig, PointsConfig
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.db.store import Store
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
@@ -65,7 +65,7 @@ def world(tmp_path_factory) -> World:
     frames(root / "folder/train/normal", 24, False, 0)
     frames(root / "folder/test/normal", 8, False, 1)
     frames(root / "folder/test/abnormal", 8, True, 2)
-    store = stores.open(str(root / "home"))
+    store = opening.open(str(root / "home"))
     studies.import_study(store, "drawn", root / "folder")
     run = runs.create_run(store, "drawn", "pretrain", "pmsacl", {"size": 32, "k": 3, "strong": "medmix", "medmix": {}})
     snapshots(runs.run_folder(store, run), 3)

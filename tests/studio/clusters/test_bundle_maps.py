@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from core.studio.clusters import explore, library
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review.exports.bundle import BadBundle, export_bundle, import_bundle
 from tests.studio.review.conftest import fill
 
 
 @pytest.fixture
 def other(tmp_path):
-    store = stores.open(str(tmp_path / "other"))
+    store = opening.open(str(tmp_path / "other"))
     yield store
     store.close()
 

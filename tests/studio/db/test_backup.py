@@ -8,10 +8,9 @@ import threading
 
 import pytest
 
-from core.studio.db import audit, backup, migrate
+from core.studio.db import audit, backup, migrate, opening, restore
 from core.studio.db.backup import BadBackup
 from core.studio.db.daily import DailyBackup
-from core.studio.db.store import Store
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 from tests.studio.review.conftest import decide as decided
 
@@ -32,13 +31,13 @@ def test_what_was_decided_after_the_backup_is_gone_and_kept_aside(room):  # noqa
     made = backup.backup(store.home)
     assert made.events == 3 and made.migrations == migrate.names()
     decide(store, 2)
-    aside = backup.restore(store.home, store.home.backups / made.file)
+    aside = restore.restore(store.home, store.home.backups / made.file)
     assert reviews(store) == 3, "a connection that was open sees what was restored"
     assert audit.verify(store)["ok"]
     last = audit.trail(store, limit=1)[0]
     assert last["kind"] == "restore" and last["after"]["file"] == made.file and last["before"]["kept"] == aside.name
     assert backup.check(aside).events == 5
-    backup.restore(store.home, aside)
+    restore.restore(store.home, aside)
     assert reviews(store) == 5
 
 
@@ -92,7 +91,7 @@ def test_a_damaged_backup_is_refused_and_nothing_changes(room, damage):  # noqa:
     decide(store)
     before = sorted(store.home.backups.iterdir())
     with pytest.raises(BadBackup):
-        backup.restore(store.home, file)
+        restore.restore(store.home, file)
     assert reviews(store) == 2 and sorted(store.home.backups.iterdir()) == before
 
 
@@ -105,7 +104,7 @@ def test_a_newer_backup_is_refused(room):  # noqa: F811
         )
     file.with_suffix(".json").unlink()
     with pytest.raises(BadBackup, match="newer version .9999_later"):
-        backup.restore(store.home, file)
+        restore.restore(store.home, file)
 
 
 def test_a_broken_audit_trail_is_no_backup(room):  # noqa: F811
@@ -128,9 +127,9 @@ def test_an_unreadable_database_is_kept_aside_as_it_is(room):  # noqa: F811
     for part in store.home.path.glob("studio.sqlite*"):
         part.unlink()
     store.home.db.write_bytes(b"not a database" * 1000)
-    aside = backup.restore(store.home, file)
+    aside = restore.restore(store.home, file)
     assert aside.read_bytes().startswith(b"not a database")
-    fresh = Store(store.home)
+    fresh = opening.open(store.home)
     assert reviews(fresh) == 1
     fresh.close()
 
@@ -138,16 +137,16 @@ def test_an_unreadable_database_is_kept_aside_as_it_is(room):  # noqa: F811
 def test_migrations_back_up_first(home, monkeypatch):
     steps = migrate.names()
     monkeypatch.setattr(migrate, "names", lambda: steps[:-1])
-    old = Store(home)
+    old = opening.open(home)
     old.set_setting("device", "cpu")
     assert not home.backups.exists(), "a new home has nothing to lose"
     old.close()
     monkeypatch.setattr(migrate, "names", lambda: steps)
-    new = Store(home)
+    new = opening.open(home)
     (made,) = backup.backups(home.backups)
     assert made.file.startswith(backup.BEFORE) and made.migrations == steps[:-1]
     new.close()
-    Store(home).close()
+    opening.open(home).close()
     assert len(backup.backups(home.backups)) == 1
 
 

@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
+from core.studio.db import opening
 from core.studio.db.backup import backup
 from core.studio.db.home import Home
-from core.studio.db.store import Store
 
 
 def mode(path) -> int:
@@ -29,7 +29,7 @@ def _usual_umask():
 def test_a_new_home_is_closed_to_others(tmp_path):
     (tmp_path / "given").mkdir()
     for home in (Home.at(tmp_path / "a" / "home"), Home.at(tmp_path / "given")):
-        store = Store(home)
+        store = opening.open(home)
         store.set_setting("x", 1)
         assert mode(home.path) == 0o700
         for file in home.path.glob("studio.sqlite*"):
@@ -41,7 +41,7 @@ def test_a_new_home_is_closed_to_others(tmp_path):
 
 def test_a_home_of_before_is_closed_when_it_is_opened(tmp_path):
     home = Home.at(tmp_path / "home")
-    Store(home).close()
+    opening.open(home).close()
     home.path.chmod(0o755)
     home.db.chmod(0o644)
     Home.at(home.path)
@@ -55,13 +55,13 @@ def test_a_folder_that_is_something_else_keeps_its_rights(tmp_path):
     assert mode(tmp_path / "full") == 0o755
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o1777)
-    Store(Home.at(tmp_path / "shared")).close()
+    opening.open(Home.at(tmp_path / "shared")).close()
     Home.at(tmp_path / "shared")
     assert mode(tmp_path / "shared") == 0o1777 and mode(tmp_path / "shared" / "studio.sqlite") == 0o600
 
 
 def test_a_home_that_was_deleted_is_not_made_anew(tmp_path):
-    store = Store(Home.at(tmp_path / "home"))
+    store = opening.open(Home.at(tmp_path / "home"))
     for file in store.home.path.glob("studio.sqlite*"):
         file.unlink()
     failed = []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.commands import main
-from core.studio.db import backup, migrate
+from core.studio.db import backup, migrate, opening, restore
 from core.studio.db.backup import BadBackup
 from core.studio.db.home import BadHome, Home
 from core.studio.db.store import Store
@@ -41,14 +41,14 @@ def contents(home: Home) -> dict[str, bytes]:
 
 
 def test_a_home_of_0_2_has_the_tables_of_a_new_one(tmp_path, home):
-    old, new = Store(Home(unpacked(tmp_path).home)), Store(home)
+    old, new = opening.open(Home(unpacked(tmp_path).home)), opening.open(home)
     assert schema(old) == schema(new) and len(schema(new)) > 80
     recorded = [row["name"] for row in old.query("SELECT name FROM _sqlite_migrations ORDER BY id")]
     assert recorded[0] == "0001_first_tables" and set(migrate.names()) <= set(recorded)
     (copy,) = backup.backups(old.home.backups)
     assert migrate.newer(copy.migrations) == [] and migrate.BASE not in copy.migrations
-    backup.restore(old.home, old.home.backups / copy.file)
-    assert migrate.BASE in {row["name"] for row in Store(old.home).query("SELECT name FROM _sqlite_migrations")}
+    restore.restore(old.home, old.home.backups / copy.file)
+    assert migrate.BASE in {row["name"] for row in opening.open(old.home).query("SELECT name FROM _sqlite_migrations")}
     old.close()
     new.close()
 
@@ -56,7 +56,7 @@ def test_a_home_of_0_2_has_the_tables_of_a_new_one(tmp_path, home):
 def test_a_home_of_0_1_is_refused_with_the_version_that_opens_it_and_left_as_it_is(oldest, capsys):
     before = contents(oldest)
     with pytest.raises(BadHome, match=r"PMSACL Studio 0\.2\.0"):
-        Store(oldest)
+        opening.open(oldest)
     assert contents(oldest) == before
     assert main(["jobs", "list", "--home", str(oldest.path)]) != 0
     assert "open it once with PMSACL Studio 0.2.0" in capsys.readouterr().err
@@ -67,5 +67,5 @@ def test_a_backup_of_0_1_is_refused_before_anything_is_replaced(oldest, store):
     store.set_setting("device", "cpu")
     file = shutil.copy(oldest.db, store.home.path / "old.sqlite")
     with pytest.raises(BadBackup, match=r"old\.sqlite.*0\.2\.0"):
-        backup.restore(store.home, Path(file))
+        restore.restore(store.home, Path(file))
     assert store.setting("device") == "cpu"

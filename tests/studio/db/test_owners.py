@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from core.studio.db import owners
-from core.studio.db import store as stores
+from core.studio.db import opening, owners
 
 
 def test_the_first_who_made_a_thing_stays_its_owner_until_the_thing_is_gone(tmp_path):
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     owners.set_owner(store, "run", ["a", "b"], "ann")
     owners.set_owner(store, "run", ["b", "c"], "ben")
     owners.set_owner(store, "map", ["a"], "ben")

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from core.studio.db import opening
 from core.studio.db.home import BadHome, Home
-from core.studio.db.store import Store
 from tests.conftest import ROOT
 
 
@@ -22,15 +22,15 @@ def test_foreign_keys_are_enforced(store):
 
 
 def test_migrations_are_applied_once_and_in_order(home):
-    first = [r["name"] for r in Store(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
-    again = [r["name"] for r in Store(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+    first = [r["name"] for r in opening.open(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+    again = [r["name"] for r in opening.open(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
     assert first == again == sorted(first)
     assert first[0] == "0490_base"
 
 
 @pytest.mark.slow
 def test_processes_may_open_a_new_home_at_once(tmp_path):
-    code = "import sys; from core.studio.db.store import open; print(len(open(sys.argv[1]).db.table_names()))"
+    code = "import sys; from core.studio.db.opening import open; print(len(open(sys.argv[1]).db.table_names()))"
     line = [sys.executable, "-c", code, str(tmp_path / "new")]
     started = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     answers = [p.communicate() for p in started]
@@ -45,7 +45,7 @@ def test_a_new_home_waits_for_who_has_its_file_locked(home):
     other.execute("BEGIN IMMEDIATE")  # for whom SQLite does not wait when the mode is to change
     leaves = threading.Timer(0.3, other.execute, ["COMMIT"])
     leaves.start()
-    store = Store(home)
+    store = opening.open(home)
     leaves.join()
     assert store.one("PRAGMA journal_mode")["journal_mode"] == "wal"
 
@@ -123,9 +123,11 @@ def test_a_statement_that_returns_what_it_wrote_is_committed(store):
 def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(home):
     """POSIX locks are of the process: whoever opens and closes the file by hand lets go of all of them, and another
     process then takes itself for the last one and removes the log that the first still reads."""
-    first, second = Store(home), Store(home)
+    first, second = opening.open(home), opening.open(home)
     assert first.setting("x") is None and second.setting("x") is None
-    code = "import sys; from core.studio.db.store import open; s = open(sys.argv[1]); s.set_setting('x', 1); s.close()"
+    code = (
+        "import sys; from core.studio.db.opening import open; s = open(sys.argv[1]); s.set_setting('x', 1); s.close()"
+    )
     subprocess.run([sys.executable, "-c", code, str(home.path)], check=True, cwd=ROOT)
     assert home.db.with_name(home.db.name + "-wal").exists()
     assert first.setting("x") == 1 and second.setting("x") == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.db.store import Store
+from core.studio.db import opening
 from core.studio.doctor.checks import examine
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
@@ -52,7 +52,7 @@ def test_a_replaced_image_is_named(store, fit, tiny_folder):
 def test_an_empty_database_beside_runs_is_not_well(store, fit):
     for file in store.home.path.glob("studio.sqlite*"):
         file.unlink()
-    fresh = Store(store.home)
+    fresh = opening.open(store.home)
     ((level, text),) = found(fresh, "runs")
     assert level == "bad" and "lost or replaced" in text
     fresh.close()

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from core.studio.db import audit
-from core.studio.db.store import Store
+from core.studio.db import audit, opening
 from core.studio.incoming import watch
 from core.studio.ingest import studies
 from core.studio.runs import pipeline
@@ -111,7 +110,7 @@ def test_it_happens_by_itself(store, tiny_study, tmp_path, monkeypatch):
     folder = tmp_path / "drop"
     folder.mkdir()
     watch.set_watch(store, tiny_study, str(folder), "root")
-    with watch.Lookout(Store(store.home), every=0.1):
+    with watch.Lookout(opening.open(store.home), every=0.1):
         write(folder / "new.png", picture(50)[0])
         wait(lambda: watch.get_watch(store, tiny_study)["counts"] == {"taken": 1}, 240)
     assert store.one("SELECT count(*) AS n FROM cases WHERE name = 'new.png'")["n"] == 1

@@ -42,10 +42,10 @@ def test_a_pattern_over_names_gives_patients_that_are_held_out_as_a_whole(store,
 
 
 def test_no_name_of_a_patient_is_kept_and_another_home_hashes_otherwise(store, folder, tmp_path):
-    from core.studio.db import store as stores
+    from core.studio.db import opening
 
     import_study(store, "a", folder, patients=r"^(\w+?)_")
-    other = stores.open(str(tmp_path / "other"))
+    other = opening.open(str(tmp_path / "other"))
     import_study(other, "a", folder, patients=r"^(\w+?)_")
     ours, theirs = ({r["patient"] for r in rows(s, "a")} for s in (store, other))
     assert ours.isdisjoint(theirs) and not any("P1" in p for p in ours)
@@ -109,11 +109,11 @@ def test_those_without_a_patient_stand_by_themselves(store, folder):
 
 def test_every_home_numbers_patients_alike(folder, tmp_path):
     """Their hashes differ from home to home; what a seed draws among them must not."""
-    from core.studio.db import store as stores
+    from core.studio.db import opening
 
     numbers = []
     for i in range(6):
-        home = stores.open(str(tmp_path / f"home {i}"))
+        home = opening.open(str(tmp_path / f"home {i}"))
         import_study(home, "a", folder, patients=r"^(\w+?)_")
         numbers.append(patients_of(home, "a", np.array([r["id"] for r in rows(home, "a")])).tolist())
         home.close()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from core.studio.db.store import Store
+from core.studio.db import opening
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import steps, worker
 from core.studio.jobs.steps import STEPS, Work
@@ -42,7 +42,7 @@ class Training:
         self.thread = threading.Thread(target=self._work)
 
     def _work(self):
-        own = Store(self.store.home)
+        own = opening.open(self.store.home)
         worker.run_queue(own, "long")
         own.close()
 

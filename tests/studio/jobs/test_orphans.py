@@ -16,12 +16,12 @@ from tests.conftest import ARCH
 
 KILLED = """
 import sys, time
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.runs import pipeline
 from tests.conftest import ARCH
 import core.engine.backbones.encoder as encoder
 encoder.build_encoder = lambda *_: (print("at it", flush=True), time.sleep(600))
-pipeline.pretrain_run(store.open(sys.argv[1]), sys.argv[2], "cpu")
+pipeline.pretrain_run(opening.open(sys.argv[1]), sys.argv[2], "cpu")
 """
 
 

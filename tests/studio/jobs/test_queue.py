@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.db import journal
-from core.studio.db.store import NotFound, Store
+from core.studio.db import journal, opening
+from core.studio.db.store import NotFound
 from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import DOING, MODULES, STEPS
@@ -110,7 +110,7 @@ def test_heartbeats_go_on_while_a_step_is_silent(store, run, steps, monkeypatch)
     seen = set()
 
     def silent(work):
-        own = Store(store.home)
+        own = opening.open(store.home)
         wait(lambda: seen.add(own.one("SELECT heartbeat FROM jobs")["heartbeat"]) or len(seen) > 3)
         own.close()
 

@@ -20,7 +20,7 @@ DEAF = SLOW.replace("if work.should_stop():", "if False:")
 WRITES = """
 import sys, time
 from pathlib import Path
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.jobs import steps, worker
 def writes(work):
     for i in range(600):
@@ -37,7 +37,7 @@ def writes(work):
     (folder / "checkpoint").write_text("x")
 steps.step("pretrain", long=True)(writes)
 worker._alone.set()
-worker.run_queue(store.open(sys.argv[1]))
+worker.run_queue(opening.open(sys.argv[1]))
 """
 
 

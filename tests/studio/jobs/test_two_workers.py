@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_worker")
 WORKS = """
 import sys, time
 from pathlib import Path
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.jobs import steps, worker
 from core.engine.progress import Stopped
 home, queue, finished = sys.argv[1], sys.argv[2], Path(sys.argv[3])
@@ -35,7 +35,7 @@ def slow(work):
         out.write(f"{work.args['n']} ")
 steps.step("pretrain", long=True)(slow)
 steps.step("score")(slow)
-worker.run_queue(store.open(home), queue)
+worker.run_queue(opening.open(home), queue)
 """
 
 

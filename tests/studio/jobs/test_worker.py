@@ -19,7 +19,7 @@ from tests.studio.jobs.test_processes import is_free
 
 SLOW = """
 import sys, time
-from core.studio.db import store
+from core.studio.db import opening
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import steps, worker
 from core.engine.progress import Stopped
@@ -33,7 +33,7 @@ steps.step("pretrain", long=True)(slow)
 steps.step("score")(lambda work: None)
 import signal
 signal.signal(signal.SIGTERM, lambda *_: worker._terminated.set())
-worker.run_queue(store.open(sys.argv[1]))
+worker.run_queue(opening.open(sys.argv[1]))
 """
 
 
@@ -93,8 +93,8 @@ def test_a_job_outlives_the_process_that_started_it(store, run):
     """A worker started by ensure_worker has a session of its own."""
     job = jobs.submit(store, [{"step": "score", "run": run}], start=False)
     code = (
-        "import sys; from core.studio.db import store; from core.studio.jobs import queue; "
-        "print(queue.ensure_worker(store.open(sys.argv[1])))"
+        "import sys; from core.studio.db import opening; from core.studio.jobs import queue; "
+        "print(queue.ensure_worker(opening.open(sys.argv[1])))"
     )
     begun = subprocess.run(
         [sys.executable, "-c", code, str(store.home.path)], capture_output=True, text=True, timeout=60
@@ -125,7 +125,7 @@ def test_only_one_of_many_processes_gets_the_job(store, run):
     jobs.submit(store, chain(run, "score"), start=False)
     code = (
         "import sys; from core.studio.jobs import execution; "
-        "from core.studio.db import store; s = store.open(sys.argv[1]); sys.stdin.readline(); "
+        "from core.studio.db import opening; s = opening.open(sys.argv[1]); sys.stdin.readline(); "
         "print(execution.claim(s) is not None, flush=True); sys.stdin.readline()"
     )
     line = [sys.executable, "-c", code, str(store.home.path)]

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.db.store import now
 from core.studio.ingest import studies
 from core.studio.review import decisions, masks
@@ -94,7 +94,7 @@ def draw_folder(folder, train: int = 10, normal: int = 6, abnormal: int = 6):
 @pytest.fixture
 def room(tmp_path):
     """(store, run): a home with the study `room`, scored once."""
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images"), copy=True)
     yield store, add_readings(store, STUDY, "padim")
     store.close()
@@ -143,7 +143,7 @@ def fill(store, n: int, study: str = "large", reviewed: int = 0) -> list[int]:
 @pytest.fixture
 def bare(tmp_path):
     """A store without any study."""
-    store = stores.open(str(tmp_path / "bare"))
+    store = opening.open(str(tmp_path / "bare"))
     yield store
     store.close()
 

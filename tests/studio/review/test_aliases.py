@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.db.store import NotFound
 from core.studio.review import masks, sessions
 from core.studio.review.people import add_reader
@@ -36,7 +36,7 @@ def test_an_alias_leads_back_to_its_case_and_fits_in_the_pages_numbers(blinded):
     assert [_case(store, a, "ann", "one") for a in found] == ids and len(set(found)) == len(ids)
     assert all(BASE <= a < 2**53 for a in found)
     assert _numbers(store, ids, "ann", "one") == found, "a page that is open survives a restart"
-    other = stores.open(store.home)
+    other = opening.open(store.home)
     assert _numbers(other, ids, "ann", "one") == found
     other.close()
 
@@ -107,7 +107,7 @@ def test_a_masks_number_counts_neither_those_of_other_cases_nor_of_other_readers
     decide(store, case, "ann", "abnormal")
     store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copytree(store.home.path, store.home.path.parent / "other")
-    other, empty = stores.open(str(store.home.path.parent / "other")), np.zeros((60, 72))
+    other, empty = opening.open(str(store.home.path.parent / "other")), np.zeros((60, 72))
     for of in (ids[-1], case):
         save_mask(other, of, empty, "root")
     told = []

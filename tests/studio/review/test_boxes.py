@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.originals import Source
 from core.studio.review import boxes
@@ -47,7 +47,7 @@ def plain(monkeypatch):
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
     base = tmp_path_factory.mktemp("boxes")
-    store = stores.open(str(base / "home"))
+    store = opening.open(str(base / "home"))
     studies.import_study(store, STUDY, draw_folder(base / "images", 4, 1, 3), copy=True)
     run = add_readings(store, STUDY, "padim")
     rows = store.query("SELECT id FROM cases WHERE label = 'abnormal' ORDER BY id", [])

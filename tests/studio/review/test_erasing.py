@@ -12,8 +12,7 @@ import pytest
 
 from app.commands import main
 from core.engine.files import file_sha256
-from core.studio.db import audit, backup
-from core.studio.db import store as stores
+from core.studio.db import audit, backup, opening
 from core.studio.db.store import NotFound
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import import_study
@@ -33,7 +32,7 @@ NAME = "Mustermann-4711"
 def ward(tmp_path):
     """(store, cases of the patient, another's case, scored run): two studies; in one the patient has three test cases,
     marked and decided on, in the other one training image of the same content under another name."""
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     folder = draw_folder(tmp_path / "images")
     for number in range(3):
         old = folder / "test/abnormal" / f"a{number:02}.png"
@@ -129,7 +128,7 @@ def test_a_run_whose_marked_case_was_erased_says_so_and_learns_anew_without_it(w
 
 
 def test_files_elsewhere_stay_and_are_named_and_work_is_waited_for(tmp_path, no_worker):
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     import_study(store, "s", draw_folder(tmp_path / "images", 3, 1, 1))
     row = store.first("SELECT * FROM cases WHERE split = 'test' ORDER BY id")
     rows = erasing.cases_of(store, case=row["id"])

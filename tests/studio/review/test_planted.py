@@ -9,8 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from core.studio.db import audit
-from core.studio.db import store as stores
+from core.studio.db import audit, opening
 from core.studio.ingest import studies
 from core.studio.ingest.originals import image_of
 from core.studio.review import cases, decisions, planted, session_report, sessions
@@ -39,7 +38,7 @@ def plantable(tmp_path, monkeypatch):
     """(store, run): a scored study of 12 held-out normals; its lesions can be planted."""
     monkeypatch.setattr(planted, "readings_of", read_by_hand)
     monkeypatch.setattr(planted, "size_of", lambda store, run: 32)
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images", 24, 6, 6), copy=True)
     held = "SELECT id FROM cases WHERE study = ? AND split = 'train' ORDER BY id LIMIT 12"
     store.execute(f"UPDATE cases SET split = 'holdout' WHERE id IN ({held})", [STUDY])
@@ -116,7 +115,7 @@ def test_nothing_but_their_own_tables_differs_with_and_without(plantable, tmp_pa
     shutil.copytree(tmp_path / "home", tmp_path / "other")
     rows, sheets, exports = [], [], []
     for home, with_lesions in (("home", True), ("other", False)):
-        store = stores.open(str(tmp_path / home))
+        store = opening.open(str(tmp_path / home))
         drawn = planted.drawn(asks(store, "ann", study=STUDY), cases_of(store))
         lesions = drawn if with_lesions else {}
         order = planted.mixed(cases_of(store), lesions, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.engine.segment import lattice as lattices
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.review import masks as segments
 from tests.studio.review.conftest import STUDY, add_readings, asks, draw_folder
@@ -14,7 +14,7 @@ from tests.studio.review.conftest import STUDY, add_readings, asks, draw_folder
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
     base = tmp_path_factory.mktemp("segment")
-    store = stores.open(str(base / "home"))
+    store = opening.open(str(base / "home"))
     studies.import_study(store, STUDY, draw_folder(base / "images", 4, 1, 2), copy=True)
     run = add_readings(store, STUDY, "padim")
     case = store.first("SELECT id FROM cases WHERE label = 'abnormal' ORDER BY id", [])["id"]

@@ -12,10 +12,10 @@ from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 @pytest.fixture
 def judged(tmp_path):
     """judge(normal scores, abnormal scores, threshold) -> the verdict on a run with these readings."""
-    from core.studio.db import store as stores
+    from core.studio.db import opening
     from core.studio.ingest import studies
 
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images", 6, 40, 30))
     run = {"id": add_readings(store, STUDY, "padim"), "title": "PaDiM"}
     kinds = {k: [r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' AND label = ?", [k])]

@@ -20,8 +20,8 @@ from core.engine.exported.graph_file import CLOSE, furthest, scores_of, write_on
 from core.engine.exported.graphs import CannotExport, exportable, largest_component, part_of, shrunk
 from core.engine.registry import DETECTORS
 from core.engine.rows import resized
+from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.db.store import Store
 from core.studio.ingest import decode
 from core.studio.ingest.studies import import_study
 from core.studio.runs import exported, screen, screened
@@ -37,7 +37,7 @@ SHORT = {"steps": 30, "batch": 4}  # after fewer a head says the same of every i
 def left(tmp_path_factory):
     """A home with a scored fit, and the folder that it left as: (store, images, run, model)."""
     tmp = tmp_path_factory.mktemp("left")
-    store = Store(Home.at(tmp / "home"))
+    store = opening.open(Home.at(tmp / "home"))
     study = import_study(store, "tiny", plain_folder(tmp / "images")).study
     _, fit = scored_padim(store, study)
     exported.export_run(store, fit, tmp / "model")
@@ -76,7 +76,7 @@ def test_the_folder_scores_alone_what_the_studio_scores(left, tmp_path):
 @pytest.mark.slow
 def test_another_home_takes_it_in_and_its_scores_without_an_image(left, tmp_path):
     store, images, fit, model = left
-    other = Store(Home.at(tmp_path / "home"))
+    other = opening.open(Home.at(tmp_path / "home"))
     import_study(other, "tiny", images)
     made = exported.import_model(other, model, "tiny", "from elsewhere")
     said = screened.screen_here(model, images / "test", tmp_path / "scores")

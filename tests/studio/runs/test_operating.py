@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.review import results
 from core.studio.review.exports.tables import export_csv, export_scores
@@ -21,7 +21,7 @@ from tests.studio.review.conftest import STUDY, add_readings, decide, draw_folde
 @pytest.fixture
 def scored(tmp_path):
     """(store, run) of a study whose run has read every case."""
-    store = stores.open(str(tmp_path / "home"))
+    store = opening.open(str(tmp_path / "home"))
     studies.import_study(store, STUDY, draw_folder(tmp_path / "images", 6, 8, 8))
     yield store, add_readings(store, STUDY, "padim")
     store.close()

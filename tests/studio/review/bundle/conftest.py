@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.review import decisions, masks, people
 from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs.records import run_folder
@@ -76,6 +76,6 @@ def sent(room, tmp_path):
 
 @pytest.fixture
 def other(tmp_path):
-    store = stores.open(str(tmp_path / "other"))
+    store = opening.open(str(tmp_path / "other"))
     yield store
     store.close()

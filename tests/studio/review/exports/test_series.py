@@ -6,7 +6,7 @@ import numpy as np
 import pydicom
 from pycocotools.coco import COCO
 
-from core.studio.db import store as stores
+from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
@@ -47,7 +47,7 @@ def test_a_series_of_frames_keeps_each_frame_its_own(bare, tmp_path):
         ("exam #51", "exam", "51"),
     ]
     export_bundle(bare, study, tmp_path / "exam.zip", "root")
-    other = stores.open(str(tmp_path / "other"))
+    other = opening.open(str(tmp_path / "other"))
     import_bundle(other, tmp_path / "exam.zip", "root")
     for row in other.query("SELECT path, frame FROM cases"):
         assert (
@@ -105,7 +105,7 @@ def test_exports_keep_each_slice_its_own_and_name_no_series(store, tmp_path):
     ]
 
     export_bundle(store, study, tmp_path / "ct.zip", "root")
-    other = stores.open(str(tmp_path / "other"))
+    other = opening.open(str(tmp_path / "other"))
     import_bundle(other, tmp_path / "ct.zip", "root")
     line = cases.timeline(asks(other, case_id=ids[0]))
     assert [f["id"] for f in line] == [ids[k] for k in range(6)]

@@ -1,0 +1,22 @@
+"""Open a home's database: made if there is none, brought up to date, a backup taken before that."""
+
+from __future__ import annotations
+
+from core.studio.db import backup
+from core.studio.db.home import Home
+from core.studio.db.migrate import migrate
+from core.studio.db.store import Store
+
+
+def open(home: Home | str | None = None) -> Store:
+    """Open (and if need be make) the store of a home, given as Home, path or None for the default.
+
+    Raises BadHome, and changes nothing, for a home of version 0.1.
+    """
+    store = Store(home if isinstance(home, Home) else Home.at(home))
+    try:
+        migrate(store.db, before=lambda: backup.backup(store.home, kind=backup.BEFORE))
+    except BaseException:
+        store.close()
+        raise
+    return store
