@@ -101,6 +101,15 @@ const Studio = {
 };
 window.Studio = Studio;
 
+// Without Gradio's first answer there is no study: where it was lost on its way, the picker is asked once more.
+const LATE = 10_000; // milliseconds
+setTimeout(() => {
+  if (Studio.started) return;
+  const { study, tab } = store.asked(location.href);
+  Studio.chooseStudy(study);
+  if (tab && !store.acts.value) Studio.openTab(tab);
+}, LATE);
+
 for (const event of ['pointerdown', 'keydown'])
   addEventListener(event, (e) => (store.acts.value += Number(e.isTrusted)), { capture: true });
 // Gradio opens its list on any key but Escape, on Tab as well, which leaves it.

@@ -54,6 +54,22 @@ def test_address_opens_study_and_tab_and_the_list_of_studies_closes_on_tab(page,
     assert len(modules) > 10 and all(".js?v=" in url for url in modules), "none is asked for again at each load"
 
 
+def test_a_page_whose_first_answer_is_lost_asks_once_more(page, page_url):
+    lost = []
+
+    def lose(route):
+        if lost:
+            return route.continue_()
+        lost.append(route.request.url)
+        return None  # and no answer ever comes
+
+    page.route(lambda url: "/run/predict" in url or "/queue/join" in url, lose)
+    page.goto(f"{page_url}?study={STUDY}&tab=medmix")
+    page.wait_for_function("window.Studio?.started", timeout=30_000)
+    assert lost and page.evaluate("window.Studio.study") == STUDY
+    page.wait_for_selector(".widget-medmix[data-ready]", state="visible")
+
+
 def test_other_hosts_and_other_pages_are_refused(page_url):
     assert status(page_url, Host="studio.example") == 403
     request = urllib.request.Request(

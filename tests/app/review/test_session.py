@@ -12,6 +12,7 @@ import pytest
 
 from core.studio.db import opening
 from tests.app.review.conftest import CASES, SESSIONS, VEILED, WIDGET, enter, rows, settle
+from tests.conftest import wait
 
 CASE = f"{WIDGET}.review.detail.id"
 SEEDS = range(20) if os.environ.get("PMSACL_ALL_SEEDS") else range(1)
@@ -154,6 +155,24 @@ def test_the_study_tab_is_covered_until_the_session_is_ended_there(page, page_ur
     page.locator(".study-main .tile").first.wait_for()
     page.get_by_role("tab", name="Review", exact=True).click()
     page.wait_for_function(f"{WIDGET}.review.setup && !{WIDGET}.review.setup.session")
+
+
+def test_a_session_ends_after_the_decision_that_is_on_its_way(page, page_url):
+    enter(page, page_url, SESSIONS)
+    begin(page, 2)
+    held, order = [], []
+    page.route("**/api/review/decide", lambda route: held.append(route))
+    page.on("request", lambda r: order.append(r.url.rpartition("/")[2]) if r.method == "POST" else None)
+    page.keyboard.press("n")
+    wait(lambda: page.wait_for_timeout(20) or held)
+    page.get_by_role("button", name="End session").click()
+    page.wait_for_timeout(300)
+    assert "end" not in order
+    held[0].continue_()
+    summary = page.locator("dialog.rv-over")
+    summary.wait_for()
+    assert "1 of 2 cases" in summary.inner_text() and order.index("end") > order.index("decide")
+    summary.get_by_role("button", name="Close").click()
 
 
 def test_turning_blind_reading_off_shows_at_once(page, page_url):

@@ -1,5 +1,5 @@
 // Reading sessions: start one, see how far it is, end it with its summary.
-import { get, post } from '../../../static/api.js';
+import { enqueue, get, post } from '../../../static/api.js';
 import { asked, sheet } from '../../../static/dialogs.js';
 import { action, check, el, fill } from '../../../static/dom.js';
 import { moment, plural } from '../../../static/format.js';
@@ -87,12 +87,14 @@ async function begin(review) {
     yes: 'Start',
   });
   if (!wanted) return;
-  const answer = await post('/api/reading/start', wanted);
-  if (!answer.ok) return review.say(answer.error, 'bad');
-  if (study) await anew(review, study);
+  await enqueue(async () => {
+    const answer = await post('/api/reading/start', wanted);
+    if (!answer.ok) return review.say(answer.error, 'bad');
+    if (review.study === study && study) await anew(review, study);
+  });
 }
 
-/** Names and images from before leave at once. @param {ReviewView} review @param {string} study */
+/** Names and images from before leave at once; after what was decided before. @param {ReviewView} review @param {string} study */
 function anew(review, study) {
   review.leave();
   shownCase.value = null;
@@ -102,16 +104,19 @@ function anew(review, study) {
 /** @param {ReviewView} review */
 export async function finish(review) {
   const { study } = review;
-  const answer = await post('/api/reading/end', {});
-  if (!answer.ok) return review.say(answer.error, 'bad');
-  if (review.setup?.trial && !review.setup.trial.planted) {
-    // Without an open list nothing of the study is shown: it is not asked for.
-    review.leave();
-    shownCase.value = null;
-    return review.studio.openTab('trials');
-  }
-  if (study) await anew(review, study);
-  await showSummary(review, answer.session);
+  const session = await enqueue(async () => {
+    const answer = await post('/api/reading/end', {});
+    if (!answer.ok) return void review.say(answer.error, 'bad');
+    if (review.setup?.trial && !review.setup.trial.planted) {
+      // Without an open list nothing of the study is shown: it is not asked for.
+      review.leave();
+      shownCase.value = null;
+      return void review.studio.openTab('trials');
+    }
+    if (study && review.study === study) await anew(review, study);
+    return answer.session;
+  });
+  if (session) await showSummary(review, session);
 }
 
 /** The line above the worklist: a way into a session, or how far the open one is. @param {ReviewView} review */
