@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import warnings
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ WIDGET = "document.querySelector('.widget-review')"
 CASES = 50
 REACHED = """async () => {
     const { review } = document.querySelector('.widget-review') || {};
-    const status = fetch('/api/status').then((answer) => answer.text());
+    const status = fetch('/api/status').then((answer) => answer.text()).catch(String);
     const answers = await Promise.race([status, new Promise((done) => setTimeout(done, 5000))]);
     const asked = performance.getEntriesByType('resource').map((r) => `${r.responseStatus} ${r.name}`).slice(-12);
     const [study, run, id] = [review?.study, review?.run, review?.detail?.id];
@@ -111,18 +113,37 @@ def review_server(review_home):
 
 @pytest.fixture
 def page_url(review_server):
-    if review_server.process.poll() is not None:  # seen once in a whole run: the next tests need not fail with it
-        print(f"the server had ended ({review_server.process.poll()}):\n{review_server.log.read_text()[-6000:]}")
-        review_server.start()
+    _revive(review_server)
+    SERVERS[review_server.url] = review_server
     return review_server.url
 
 
+# Three times in whole runs, and never in a part of one, the server had ended by itself before or while the first test
+# of test_findings.py opened its page. Why is not known yet: what it left is said as a warning, and the test goes on.
+SERVERS: dict[str, Served] = {}
+
+
+def _revive(server: Served) -> bool:
+    """Starts a server that has ended at its address again, and warns of how it ended; whether it had."""
+    ended = server.process.poll()
+    if ended is None:
+        return False
+    warnings.warn(f"the server had ended by itself ({ended}):\n{server.log.read_text()[-6000:]}", stacklevel=2)
+    server.start(urlsplit(server.url).port or 0)
+    return True
+
+
 def enter(page, url, study=STUDY):
-    page.goto(f"{url}?study={study}&tab=review")
+    def come(seconds: int) -> None:
+        page.goto(f"{url}?study={study}&tab=review")
+        page.wait_for_function(f"{WIDGET}?.review?.picture", timeout=1000 * seconds)
+
     try:
-        page.wait_for_function(f"{WIDGET}?.review?.picture", timeout=120_000)
-    except Error as error:  # seen once in a whole run
-        raise AssertionError(f"no case came on screen: {page.evaluate(REACHED)}") from error
+        come(60)
+    except Error as error:
+        if url not in SERVERS or not _revive(SERVERS[url]):
+            raise AssertionError(f"no case came on screen: {page.evaluate(REACHED)}") from error
+        come(120)
     page.locator(".rv-display").evaluate("display => { display.open = true; }")
 
 
