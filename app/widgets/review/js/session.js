@@ -90,15 +90,17 @@ async function begin(review) {
   await enqueue(async () => {
     const answer = await post('/api/reading/start', wanted);
     if (!answer.ok) return review.say(answer.error, 'bad');
-    if (review.study === study && study) await anew(review, study);
+    await anew(review, study);
   });
 }
 
-/** Names and images from before leave at once; after what was decided before. @param {ReviewView} review @param {string} study */
-function anew(review, study) {
+/** Opens the study again where it is still the one on screen; its names and images from before leave at once.
+ * @param {ReviewView} review @param {string | null} study */
+async function anew(review, study) {
+  if (!study || review.study !== study) return;
   review.leave();
   shownCase.value = null;
-  return review.open(study);
+  await review.open(study);
 }
 
 /** @param {ReviewView} review */
@@ -113,7 +115,7 @@ export async function finish(review) {
       shownCase.value = null;
       return void review.studio.openTab('trials');
     }
-    if (study && review.study === study) await anew(review, study);
+    await anew(review, study);
     return answer.session;
   });
   if (session) await showSummary(review, session);
